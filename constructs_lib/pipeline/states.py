@@ -37,17 +37,18 @@ INPUT_HELP = (
 
 STEPS = {
     "Plan": "Validate the experiment, work out what is missing and in which waves the arms fit on the node.",
-    "TakeTurn": "Servers that already run need no node: wait until no other run loads such servers.",
-    "StageModels": "Bring models that are not in the bucket yet there, on ordinary CPU nodes.",
-    "MeasureUnits": "Of a run on several nodes: start a run for each node's share of the arms, and wait for all.",
+    "TakeTurn": "For servers that already run, no node is needed: wait until no other run loads such servers.",
+    "StageModels": "Bring missing models to the bucket, on ordinary CPU nodes.",
+    "MeasureUnits": "Only for several nodes: start a run for each node's share of the arms, and wait for all of them.",
     "CompileOnCpu": "Compile what is missing on large CPU nodes, models side by side, before the node is taken.",
     "AcquireCapacity": "Queue for the node, then wait until it is Ready and has published its Neuron devices.",
     "Compile": "Compile what has never been compiled with these settings, one model at a time.",
     "Serve": "Start the wave's arms from their compiled artifacts and wait until all are ready.",
-    "StopBeforeCompile": "Stop the wave: what a CPU node compiled does not load, and Compile needs the devices.",
+    "StopBeforeCompile": "Stop the wave's servers: an artifact of a CPU node does not load, and Compile needs "
+    "the devices.",
     "Smoke": "Send every arm one real request, before any is measured.",
     "Benchmark": "Load all arms of the wave alike and store every request.",
-    "Accuracy": "Have lm-eval question the arms while they serve; if it fails, the run goes on and the report says so.",
+    "Accuracy": "Let lm-eval question the arms while they serve. If it fails, the run goes on and the report says so.",
     "StopArms": "Delete the wave's workloads and wait until no pod and no device claim is left.",
 }
 """The steps in the order in which they run. All but Plan are called again until they are done."""
@@ -86,20 +87,23 @@ def _before_the_node(functions: Mapping[str, str]) -> dict[str, State]:
             following="Already running?",
         ),
         "Already running?": choice(
-            "Arms that name an endpoint are not staged, compiled or served, and no node is taken for them.",
+            "Arms with an endpoint are servers that already run. They are not staged, compiled or served, and "
+            "need no node.",
             {"$endpoints": "TakeTurn"},
             default="StageModels",
         ),
         **waiting("TakeTurn", functions["TakeTurn"], comment=STEPS["TakeTurn"], following="Smoke"),
         **waiting("StageModels", functions["StageModels"], comment=STEPS["StageModels"], following="Several nodes?"),
         "Several nodes?": choice(
-            "Each node's share of the arms is a run of its own, an execution of this machine.",
+            "For several nodes, each node's share of the arms is a run of its own: an execution of this machine.",
             {"$units": "MeasureUnits"},
             default="Compile before?",
         ),
         **waiting("MeasureUnits", functions["MeasureUnits"], comment=STEPS["MeasureUnits"], following="StopArms"),
         "Compile before?": choice(
-            "`compile.on: cpu` compiles without the node.", {"$ahead": "CompileOnCpu"}, default="AcquireCapacity"
+            "With `compile.on: cpu`, CPU nodes compile before the node is taken.",
+            {"$ahead": "CompileOnCpu"},
+            default="AcquireCapacity",
         ),
         **waiting(
             "CompileOnCpu",
@@ -111,7 +115,7 @@ def _before_the_node(functions: Mapping[str, str]) -> dict[str, State]:
         **waiting(
             "AcquireCapacity", functions["AcquireCapacity"], comment=STEPS["AcquireCapacity"], following="Compile here?"
         ),
-        "Compile here?": choice("Not what CPU nodes have compiled.", {"$ahead": "Serve"}, default="Compile"),
+        "Compile here?": choice("Skipped if CPU nodes have compiled.", {"$ahead": "Serve"}, default="Compile"),
     }
 
 
@@ -135,9 +139,7 @@ def _of_a_wave(functions: Mapping[str, str]) -> dict[str, State]:
             payload={"wave": "{% $wave %}"},
             catch=catch,
         )
-    states["Accuracy?"] = choice(
-        "Only where the experiment asks for it.", {"$accuracy": "Accuracy"}, default="StopArms"
-    )
+    states["Accuracy?"] = choice("Only if the experiment asks for it.", {"$accuracy": "Accuracy"}, default="StopArms")
     return states
 
 
@@ -194,7 +196,7 @@ def _after_failure(functions: Mapping[str, str]) -> dict[str, State]:
     states = {
         "Diagnose": task(
             functions["Diagnose"],
-            comment="Keep logs, events and descriptions before anything is deleted, and say the cause in plain words.",
+            comment="Keep logs, events and descriptions before anything is deleted, and name the cause in plain words.",
             payload=error,
             assign={"failure": "{% $states.result.Payload %}"},
             following=stop,
@@ -211,7 +213,7 @@ def _after_failure(functions: Mapping[str, str]) -> dict[str, State]:
         ),
         "ReleaseAfterFailure": task(
             functions["ReleaseCapacity"],
-            comment="Give the node up. Should even this fail, the watchdog does it.",
+            comment="Give the node up. If even this fails, the watchdog does it.",
             following="Failed",
             retry=RETRY_CLEANUP,
             catch=[{"ErrorEquals": ["States.ALL"], "Next": "Failed"}],

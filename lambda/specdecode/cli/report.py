@@ -28,9 +28,9 @@ from specdecode.cli import report_view as show
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_USAGE, complain, say, say_coloured, say_document, say_json, stop_with
 from specdecode.cli.report_imports import import_results
-from specdecode.cli.report_sources import find, find_all, find_each
+from specdecode.cli.report_sources import find, find_all, find_each, preset_of
 from specdecode.cli.runs_deployment import Deployment
-from specdecode.experiment import Experiment, ExperimentError, load, preset_names
+from specdecode.experiment import Experiment
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
@@ -167,7 +167,7 @@ def advise(
     """
     deployment = Deployment(stack=stack, region=region, profile=profile)
     measured = [find(run, deployment=deployment) for run in also or ()]
-    experiment = _preset(reference)
+    experiment = preset_of(reference)
     if experiment is None:
         comparison = find(reference, deployment=deployment)
         experiment, measured = comparison.experiment, [comparison, *measured]
@@ -241,12 +241,3 @@ def _print(comparison: Comparison, form: Format) -> None:
             say(render_csv(comparison), end="")
         case Format.JSON:
             say_document(comparison.json_document())
-
-
-def _preset(reference: str) -> Experiment | None:
-    if reference not in preset_names() and Path(reference).suffix not in {".yaml", ".yml"}:
-        return None
-    try:
-        return load(reference)
-    except ExperimentError as error:
-        raise stop_with(str(error), EXIT_USAGE) from None

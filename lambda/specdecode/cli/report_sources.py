@@ -14,6 +14,7 @@ from specdecode.aws import NoRegion
 from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, complain, stop_with
 from specdecode.cli.report_recorded import REPORT, compared_anew
 from specdecode.cli.runs_deployment import Deployment
+from specdecode.experiment import Experiment, ExperimentError, load, preset_names
 
 
 def find(run: str | None, *, deployment: Deployment, price: float | None = None) -> Comparison:
@@ -92,3 +93,16 @@ def _documents(folder: Path | None, deployment: Deployment) -> Iterator[tuple[st
 def _from_path(path: Path, price: float | None) -> Comparison:
     file = path if path.is_file() else path / REPORT
     return parse(file.read_bytes(), origin=str(file)) if file.exists() else compared_anew(path, price)
+
+
+def preset_of(reference: str) -> Experiment | None:
+    """The experiment of a preset's name or a YAML file. None if `reference` is neither.
+
+    Ends the command if the experiment is refused.
+    """
+    if reference not in preset_names() and Path(reference).suffix not in {".yaml", ".yml"}:
+        return None
+    try:
+        return load(reference)
+    except ExperimentError as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
