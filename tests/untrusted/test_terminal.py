@@ -23,7 +23,7 @@ from specdecode.escape import json_text, line, plain
 from specdecode.runs.view import PodView
 from typer.testing import CliRunner
 
-from tests.specdecode.cli.test_runs import RUNNING, FakeDeployment, entered, exited
+from tests.specdecode.cli.runs_fake import RUNNING, FakeDeployment, entered, exited
 from tests.specdecode.steps.aws_fake import FakeS3
 from tests.untrusted.hostile import ALL, EVERYTHING, TERMINAL
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from specdecode.manifests import RenderContext
+from specdecode.experiment import load_preset, preset_names
+from specdecode.manifests import RenderContext, all_objects
+from specdecode.planning import Inventory, make_plan
+
+from tests.pricing import PRICED
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +19,9 @@ def ctx():
         bundle_sha256="ab" * 32,
         region="us-east-2",
     )
+
+
+@pytest.fixture(scope="module", params=preset_names())
+def rendered(request, ctx):
+    plan = make_plan(load_preset(request.param, overrides={"accuracy": True}), inventory=Inventory(), capacity=PRICED)
+    return plan, all_objects(plan, ctx)

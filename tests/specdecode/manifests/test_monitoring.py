@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from tests.rehearsal.kubernetes.conftest import double, kubectl, kubectl_binary, shared_double  # noqa: F401 (fixtures)
 
-from .test_objects import openings
+from .test_policies import openings
 
 ON = {"serving.neuron_metrics": True}
 

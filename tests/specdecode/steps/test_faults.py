@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
 from specdecode import names
-from specdecode.experiment import Capacity
 from specdecode.kubernetes.client import ATTEMPTS
-from specdecode.kubernetes.errors import ClusterUnavailable, Conflict, QuotaExceeded
+from specdecode.kubernetes.errors import QuotaExceeded
 from specdecode.kubernetes.evidence import LOG_BUDGET_S, collect_logs, collect_status
 from specdecode.kubernetes.resources import KubeObject
 from specdecode.kubernetes.teardown import run_selector
 from specdecode.kubernetes.transport import Response
 from specdecode.runs.state import load_state
-from specdecode.steps import accuracy, release, watchdog
+from specdecode.steps import accuracy, release
 from specdecode.steps.diagnose import examine
 from specdecode.steps.errors import (
     AccuracyFailed,
     BenchmarkFailed,
-    CapacityUnavailable,
     CompileFailed,
-    NodeLost,
     ServeNotReady,
     SmokeFailed,
     StagingFailed,
     StepFailed,
 )
 
-from tests.specdecode.steps.aws_fake import client_error
 from tests.specdecode.steps.cluster_fake import refused, status
-from tests.specdecode.steps.world import NODE, NODE_CLASS, WAITING, World, karpenter_objects, made_ready
-
-ORDER = list(WAITING)
+from tests.specdecode.steps.faults import assert_nothing_left, diagnosis, up_to
+from tests.specdecode.steps.world import NODE, WAITING, World
 
 
 @dataclass(frozen=True)
@@ -101,28 +95,6 @@ POD_STATES: dict[str, tuple[str, type[StepFailed]]] = {
     "Smoke": ("smoke", SmokeFailed),
     "Benchmark": ("benchmark", BenchmarkFailed),
 }
-
-
-def up_to(world: World, step: str) -> None:
-    """Bring a run to the door of `step`."""
-    world.plan()
-    for earlier in ORDER[: ORDER.index(step)]:
-        world.finish(earlier)
-
-
-def assert_nothing_left(world: World) -> None:
-    assert world.workloads() == []
-    assert world.replicas == 0
-    assert world.rt.lease.read().claims == ()
-
-
-def metrics(world: World) -> dict[str, float]:
-    """The newest value of each metric."""
-    return {item["MetricName"]: item["Value"] for item in world.cloudwatch.data if "Dimensions" not in item}
-
-
-def diagnosis(world: World) -> dict[str, str]:
-    return json.loads(world.s3.objects["runs/run-1/diagnostics/diagnosis.json"])
 
 
 @pytest.mark.parametrize("fault", POD_FAULTS, ids=lambda fault: fault.name)
@@ -377,139 +349,6 @@ def test_the_cause_is_read_from_the_pod_s_log(row, log):
     assert_nothing_left(world)
 
 
-def test_the_node_never_comes():
-    world = World(node_comes=False)
-    up_to(world, "AcquireCapacity")
-    with pytest.raises(CapacityUnavailable, match="Karpenter has not asked for a node yet") as caught:
-        world.finish("AcquireCapacity")
-    assert "no usable node" in world.clean_up(caught.value).Cause
-    assert_nothing_left(world)
-
-
-def not_ready(world: World, kind: str, part: str, status: str, *, minutes_ago: float) -> None:
-    """A condition that is not True, and Ready with it, for so many minutes."""
-    (obj,) = world.cluster.all(kind)
-    since = (world.time - timedelta(minutes=minutes_ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    told = {"status": status, "lastTransitionTime": since, "reason": "Why", "message": "what is wrong"}
-    obj["status"] = {
-        "conditions": [
-            {"type": part, **told},
-            {"type": "SubnetsReady", "status": "True"},
-            {"type": "NodeRegistrationHealthy", "status": "Unknown"},
-            {"type": "Ready", **told, "reason": "UnhealthyDependents", "message": f"{part}={status}"},
-        ]
-    }
-
-
-@pytest.mark.parametrize(
-    ("kind", "part"), [("EC2NodeClass", "AMIsReady"), ("NodePool", "ValidationSucceeded")], ids=["class", "pool"]
-)
-@pytest.mark.parametrize("status", ["False", "Unknown"])
-def test_no_node_is_waited_for_that_karpenter_does_not_make(kind, part, status):
-    world = World(node_comes=False)
-    up_to(world, "AcquireCapacity")
-    not_ready(world, kind, part, status, minutes_ago=3)
-    began = world.time
-    said = rf"no node can come: {kind} trn2\S* is not Ready: {part}={status} \(Why: what is wrong\)$"
-    with pytest.raises(CapacityUnavailable, match=said) as caught:
-        world.finish("AcquireCapacity")
-    assert world.time == began, "at the first look"
-    assert "Karpenter makes no node" in world.clean_up(caught.value).Cause
-    assert diagnosis(world)["row"] == "pool-not-ready"
-    assert_nothing_left(world)
-
-
-def test_a_condition_that_is_just_being_computed_is_waited_for():
-    world = World(node_comes=False)
-    up_to(world, "AcquireCapacity")
-    not_ready(world, "EC2NodeClass", "AMIsReady", "Unknown", minutes_ago=0)
-    first = WAITING["AcquireCapacity"](world.given("run-1"), world.rt)
-    assert (first.done, "AMIsReady=Unknown" in first.message) == (False, True)
-    for obj in karpenter_objects():
-        world.cluster.put(made_ready(obj))
-    world.node_comes = True
-    assert world.finish("AcquireCapacity")[-1].done
-
-
-def test_a_node_that_is_asked_for_already_is_waited_for_whatever_its_pool_says():
-    world = World(node_comes=False)
-    up_to(world, "AcquireCapacity")
-    not_ready(world, "EC2NodeClass", "AMIsReady", "False", minutes_ago=60)
-    labels = {"karpenter.sh/nodepool": names.NODEPOOL}
-    world.cluster.put({"kind": "NodeClaim", "metadata": {"name": "trn2-x", "labels": labels}})
-    answer = WAITING["AcquireCapacity"](world.given("run-1"), world.rt)
-    assert "NodeClaim trn2-x is not Launched" in answer.message
-
-
-@pytest.mark.parametrize(
-    ("broken", "said"),
-    [
-        ("class gone", "the EC2NodeClass trn2-sdk-2-26 of the NodePool trn2 does not exist"),
-        ("never computed", "EC2NodeClass trn2-sdk-2-26 is not Ready: Karpenter has written no condition"),
-    ],
-)
-def test_conditions_that_were_never_written_count_from_when_the_node_is_held(broken, said):
-    world = World(node_comes=False)
-    up_to(world, "AcquireCapacity")
-    began = world.time
-    if broken == "class gone":
-        world.cluster.remove("EC2NodeClass", NODE_CLASS)
-    else:
-        (found,) = world.cluster.all("EC2NodeClass")
-        found.pop("status")
-    with pytest.raises(CapacityUnavailable, match=said):
-        world.finish("AcquireCapacity")
-    assert timedelta(minutes=2) < world.time - began < timedelta(minutes=5)
-
-
-def test_no_capacity_gives_karpenter_s_reason():
-    world = World(node_comes=False)
-    up_to(world, "AcquireCapacity")
-    world.cluster.put(
-        {
-            "kind": "Event",
-            "metadata": {"name": "e", "namespace": "default"},
-            "type": "Warning",
-            "reason": "InsufficientCapacityError",
-            "message": "NodeClaim trn2-x event: no instance type has enough capacity",
-            "involvedObject": {"kind": "NodeClaim", "name": "trn2-x"},
-            "lastTimestamp": "2026-08-01T12:05:00Z",
-        }
-    )
-    with pytest.raises(CapacityUnavailable, match="InsufficientCapacityError") as caught:
-        world.finish("AcquireCapacity")
-    assert "no trn2.48xlarge to give" in world.clean_up(caught.value).Cause
-    assert diagnosis(world)["row"] == "no-capacity"
-    assert_nothing_left(world)
-
-
-def test_a_node_without_published_devices_is_not_used():
-    world = World(slices_published=False)
-    up_to(world, "AcquireCapacity")
-    with pytest.raises(CapacityUnavailable, match="has published no devices"):
-        world.finish("AcquireCapacity")
-
-
-@pytest.mark.parametrize(("begins_h", "ends_h", "words"), [(1, 9, "starts at"), (-9, 0.6, "is drained")])
-def test_outside_its_capacity_block_a_run_is_refused_before_it_stages_anything(begins_h, ends_h, words):
-    world = World()
-    block = Capacity(block_start=world.time + timedelta(hours=begins_h), block_end=world.time + timedelta(hours=ends_h))
-    world.rt.environ["CAPACITY"] = block.model_dump_json()
-    with pytest.raises(CapacityUnavailable, match=words):
-        world.plan()
-
-
-def test_a_block_that_ended_while_the_run_waited_is_not_scaled_up_for():
-    world = World()
-    up_to(world, "AcquireCapacity")
-    world.rt.environ["CAPACITY"] = Capacity(block_end=world.time).model_dump_json()
-    with pytest.raises(CapacityUnavailable, match="is drained") as caught:
-        world.finish("AcquireCapacity")
-    assert world.replicas == 0
-    world.clean_up(caught.value)
-    assert_nothing_left(world)
-
-
 def test_an_arm_that_dies_under_load_is_seen_at_the_next_look():
     world = World()
     up_to(world, "Benchmark")
@@ -523,21 +362,6 @@ def test_an_arm_that_dies_under_load_is_seen_at_the_next_look():
     assert_nothing_left(world)
 
 
-@pytest.mark.parametrize("step", ["Compile", "Serve", "Smoke", "Benchmark", "Accuracy"])
-def test_the_node_vanishes(step):
-    world = World()
-    up_to(world, step)
-    world.node_comes = False
-    world.cluster.remove("Node", NODE)
-    before = world.time
-    with pytest.raises(NodeLost, match=NODE) as caught:
-        world.finish(step)
-    assert world.time == before
-    world.clean_up(caught.value)
-    assert diagnosis(world)["row"] == "node-lost"
-    assert_nothing_left(world)
-
-
 def test_an_arm_whose_pod_is_gone_is_seen_too():
     world = World()
     up_to(world, "Benchmark")
@@ -545,162 +369,3 @@ def test_an_arm_whose_pod_is_gone_is_seen_too():
     world.cluster.objects = {key: obj for key, obj in world.cluster.objects.items() if key[0] != "Pod"}
     with pytest.raises(BenchmarkFailed, match="died under load"):
         world.finish("Benchmark")
-
-
-@pytest.mark.parametrize(
-    "answer", [status(429), status(500), status(503), refused()], ids=["429", "500", "503", "refused"]
-)
-@pytest.mark.parametrize("step", WAITING)
-def test_the_api_server_stumbles(step, answer):
-    world = World()
-    up_to(world, step)
-    world.cluster.fail_times(3, answer)
-    assert world.finish(step)[-1].done
-
-
-@pytest.mark.parametrize("answer", [status(500), refused()], ids=["500", "refused"])
-@pytest.mark.parametrize("step", WAITING)
-def test_the_api_server_is_away(step, answer):
-    """The step is retried by the state machine (no final error); after that, the evidence says why there is none."""
-    world = World()
-    up_to(world, step)
-    world.cluster.fault = lambda method, path: answer
-    with pytest.raises(ClusterUnavailable) as caught:
-        world.finish(step)
-    assert not isinstance(caught.value, StepFailed)
-    with pytest.raises(ClusterUnavailable):
-        world.clean_up(caught.value)
-    assert diagnosis(world)["row"] == "cluster-away"
-    assert diagnosis(world)["missing"]
-    world.cluster.fault = lambda method, path: None
-    world.states.executions = {key: "FAILED" for key in world.states.executions}
-    for _ in range(2):
-        watchdog.watch(world.given("watchdog"), world.rt)
-    assert_nothing_left(world)
-
-
-@pytest.mark.parametrize("step", ["StageModels", "Compile", "Serve", "Smoke", "Benchmark", "Accuracy"])
-def test_a_conflict_is_retried_by_the_state_machine(step):
-    world = World()
-    up_to(world, step)
-    world.cluster.fault = lambda method, path: status(409) if method == "PATCH" else None
-    with pytest.raises(Conflict) as caught:
-        world.finish(step)
-    assert not isinstance(caught.value, StepFailed)
-    world.cluster.fault = lambda method, path: None
-    assert world.finish(step)[-1].done
-
-
-@pytest.mark.parametrize("step", [step for step in WAITING if step != "StopArms"])
-def test_s3_denies(step):
-    world = World()
-    up_to(world, step)
-
-    def deny(operation: str, key: str) -> None:
-        if "diagnostics" not in key and operation != "PutObject":
-            raise client_error("AccessDenied", "GetObject", 403)
-
-    world.s3.before = deny
-    with pytest.raises(Exception, match="AccessDenied") as caught:
-        world.finish(step)
-    world.s3.before = lambda operation, key: None
-    assert "S3 refused" in world.clean_up(caught.value).Cause
-    assert_nothing_left(world)
-
-
-def test_cloudwatch_throttles_and_the_watchdog_still_did_its_work():
-    world = World()
-    up_to(world, "Serve")
-    world.states.executions = {key: "ABORTED" for key in world.states.executions}
-    world.cloudwatch.throttled = 1
-    assert "Throttling" in str(watchdog.watch(world.given("watchdog"), world.rt).problems)
-    watchdog.watch(world.given("watchdog"), world.rt)
-    assert_nothing_left(world)
-
-
-@pytest.mark.parametrize("step", WAITING)
-def test_the_execution_ends_anywhere_and_the_watchdog_alone_cleans_up(step):
-    world = World()
-    up_to(world, step)
-    world.states.executions = {key: "TIMED_OUT" for key in world.states.executions}
-    watchdog.watch(world.given("watchdog"), world.rt)
-    watchdog.watch(world.given("watchdog"), world.rt)
-    assert_nothing_left(world)
-
-
-def test_the_watchdog_gives_the_node_up_though_an_object_cannot_be_deleted():
-    world = World()
-    up_to(world, "Benchmark")
-    world.states.executions = {key: "FAILED" for key in world.states.executions}
-    world.cluster.fault = lambda method, path: status(403) if method == "DELETE" else None
-    assert "Forbidden" in str(watchdog.watch(world.given("watchdog"), world.rt).problems)
-    assert (world.replicas, world.rt.lease.read().claims) == (0, ())
-    assert metrics(world)["WatchdogProblems"] == 1, "a person is told"
-    world.cluster.fault = lambda method, path: None
-    assert watchdog.watch(world.given("watchdog"), world.rt).cleaned == ("run-1",)
-    watchdog.watch(world.given("watchdog"), world.rt)
-    assert_nothing_left(world)
-
-
-def test_the_watchdog_leaves_running_and_waiting_runs_alone():
-    world = World()
-    up_to(world, "Benchmark")
-    world.plan("run-2")
-    before = world.workloads()
-    found = watchdog.watch(world.given("watchdog"), world.rt)
-    assert (found.ended, found.cleaned, found.replicas) == ((), (), 1)
-    assert world.workloads() == before
-
-
-def test_the_watchdog_reports_a_node_that_nobody_holds():
-    world = World()
-    world.cluster.put(
-        {"kind": "NodeClaim", "metadata": {"name": "n", "labels": {"karpenter.sh/nodepool": names.NODEPOOL}}}
-    )
-    found = watchdog.watch(world.given("watchdog"), world.rt)
-    assert found.too_many == {names.NODEPOOL: 1, names.CPU_NODEPOOL: 0}
-    assert metrics(world) == {
-        "WatchdogHeartbeat": 1,
-        "Nodes": 1,
-        "LeaseAge": 0,
-        "NodesWithoutLease": 1,
-        "RunsHolding": 0,
-        "RunsWaiting": 0,
-        "RunsReleasedByWatchdog": 0,
-        "WatchdogProblems": 0,
-    }
-
-
-def test_a_run_that_ended_badly_is_counted_and_its_units_are_not():
-    world = World()
-    counted = {}
-    for ended in ("", "sweep-1a2b-n2", "sweep-1a2b"):
-        world.cloudwatch.data.clear()
-        given = world.given("watchdog", ended=ended)
-        watchdog.watch(given, world.rt)
-        counted[ended] = metrics(world).get("RunsFailed")
-    assert counted == {"": None, "sweep-1a2b-n2": None, "sweep-1a2b": 1}
-
-
-def test_the_age_of_the_lease_and_the_nodes_are_published():
-    world = World()
-    world.run_through(until="AcquireCapacity")
-    world.cluster.put({"kind": "NodeClaim", "metadata": {"name": "c", "labels": {"karpenter.sh/nodepool": "trn2"}}})
-    held = world.rt.lease.read().holders[0].held_since
-    world.time = held + timedelta(hours=3)
-    watchdog.watch(world.given("watchdog"), world.rt)
-    found = metrics(world)
-    assert found["LeaseAge"] == 3 * 3600
-    assert (found["Nodes"], found["NodesWithoutLease"]) == (1, 0)
-
-
-def test_workloads_that_never_leave_do_not_keep_the_node():
-    world = World()
-    up_to(world, "StopArms")
-    world.cluster.react = lambda: None
-    stuck = next(obj for obj in world.cluster.all("Pod"))
-    stuck["metadata"]["deletionTimestamp"] = world.time.strftime("%Y-%m-%dT%H:%M:%SZ")
-    world.clean_up(ServeNotReady("x"))
-    assert world.replicas == 0
-    assert world.rt.lease.read().claims == ()
-    assert f"Pod/{stuck['metadata']['name']}" in world.workloads()

@@ -12,12 +12,12 @@ from specdecode.runs import state
 from specdecode.runs.lease import LONGEST_QUEUE, SKEW, Lease, QueueFull
 from specdecode.runs.lease_store import LARGEST, LeaseDamaged
 from specdecode.runs.state import StateDamaged, load_state
-from specdecode.steps import acquire, inspect, nodes, release, stop_arms, watchdog
-from specdecode.steps.errors import CapacityUnavailable, ServeNotReady, TeardownStuck
+from specdecode.steps import acquire, inspect
+from specdecode.steps.errors import CapacityUnavailable, TeardownStuck
 
 from tests.specdecode.steps.aws_fake import client_error
-from tests.specdecode.steps.cluster_fake import status
-from tests.specdecode.steps.test_faults import assert_nothing_left, metrics
+from tests.specdecode.steps.faults import assert_nothing_left, metrics
+from tests.specdecode.steps.given_back import held, let_go, watch
 from tests.specdecode.steps.world import WAITING, World, arn
 
 STEPS = [step for step in WAITING if step not in {"StageModels", "AcquireCapacity", "StopArms"}]
@@ -55,24 +55,8 @@ IMPOSSIBLE = {
 false_times = pytest.mark.parametrize("data", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 
 
-def held(step: str = "Benchmark") -> World:
-    """A world whose run holds the node and is about to do `step`."""
-    world = World()
-    world.run_through(until=list(WAITING)[list(WAITING).index(step) - 1])
-    assert world.replicas == 1
-    return world
-
-
 def end(world: World, run_id: str = "run-1") -> None:
     world.states.executions[arn(run_id)] = "FAILED"
-
-
-def watch(world: World) -> watchdog.Reconciled:
-    return watchdog.watch(world.given("watchdog"), world.rt)
-
-
-def let_go(world: World, run_id: str = "run-1") -> str:
-    return release.release(world.given(run_id), world.rt).message
 
 
 def deny(world: World, *keys: str) -> None:
@@ -368,107 +352,3 @@ def test_a_slow_release_never_takes_the_next_holder_s_node(by, moment):
         acquire.acquire(world.given("run-2"), world.rt)
     assert world.rt.lease.read().held_by("run-2")
     assert world.replicas == 1
-
-
-# --- nodes that stay
-
-
-def claim(world: World, name: str, **changes: object) -> None:
-    label = {"karpenter.sh/nodepool": changes.pop("pool", names.NODEPOOL)}
-    world.cluster.put({"kind": "NodeClaim", "metadata": {"name": name, "labels": label, **changes}})
-
-
-def claims(world: World) -> list[str]:
-    return [obj["metadata"]["name"] for obj in world.cluster.all("NodeClaim")]
-
-
-def test_a_node_that_karpenter_does_not_end_is_deleted_after_its_grace():
-    world = World()
-    claim(world, "stays")
-    claim(world, "of-another-pool", pool="staging")
-    world.time += nodes.GRACE
-    assert watch(world).deleted == ()
-    world.time += timedelta(minutes=1)
-    found = watch(world)
-    assert (found.deleted, claims(world)) == (("stays",), ["of-another-pool"])
-    assert found.problems == ()
-
-
-def test_the_label_decides_though_the_api_server_answers_with_nodes_of_other_pools():
-    world = World()
-    claim(world, "stays")
-    claim(world, "of-another-pool", pool="staging")
-    select = world.cluster._select
-    world.cluster._select = lambda kind, namespace, selector: select(kind, namespace, "")
-    world.time += nodes.GRACE + timedelta(minutes=1)
-    assert (watch(world).deleted, claims(world)) == (("stays",), ["of-another-pool"])
-
-
-def test_the_grace_counts_from_the_moment_at_which_the_pool_went_to_zero():
-    world = World()
-    claim(world, "a-long-run-s")
-    world.time += timedelta(hours=9)
-    scaled = {"subresource": "scale", "time": world.time.strftime("%Y-%m-%dT%H:%M:%SZ")}
-    world.cluster.all("NodePool")[0]["metadata"]["managedFields"] = [{"time": "2020-01-01T00:00:00Z"}, scaled]
-    world.time += nodes.GRACE
-    assert watch(world).deleted == ()
-    world.time += timedelta(minutes=1)
-    assert watch(world).deleted == ("a-long-run-s",)
-
-
-def test_a_node_that_goes_already_or_that_somebody_holds_is_not_deleted():
-    world = World()
-    world.cluster.collect_garbage = lambda: None
-    claim(world, "going", deletionTimestamp="2026-08-01T12:00:00Z")
-    world.time += timedelta(hours=1)
-    found = watch(world)
-    assert (found.deleted, sum(found.too_many.values())) == ((), 1), "an alarm, and the backstop's business"
-    world = held()
-    claim(world, "the-run-s")
-    world.time += timedelta(hours=1)
-    assert (watch(world).deleted, claims(world)) == ((), ["the-run-s"])
-
-
-def test_a_run_that_becomes_the_holder_meanwhile_keeps_its_node():
-    world = World()
-    claim(world, "kept")
-    world.time += timedelta(hours=1)
-    world.plan("run-1")
-    world.finish("StageModels")
-
-    def begin(method: str, path: str) -> None:
-        world.cluster.fault = lambda method, path: None
-        acquire.acquire(world.given("run-1"), world.rt)
-
-    world.cluster.fault = lambda method, path: begin(method, path) if "nodeclaims" in path else None
-    assert watch(world).deleted == ()
-    assert claims(world) == ["kept"]
-
-
-def test_a_second_node_is_seen_while_a_run_holds_the_first():
-    world = held()
-    claim(world, "first")
-    claim(world, "second")
-    assert sum(watch(world).too_many.values()) == 1
-    assert metrics(world)["NodesWithoutLease"] == 1
-
-
-def test_a_node_that_may_not_be_deleted_is_a_problem_and_no_heartbeat():
-    world = World()
-    claim(world, "stays")
-    world.time += timedelta(hours=1)
-    world.cluster.fault = lambda method, path: status(403) if method == "DELETE" else None
-    assert "Forbidden" in str(watch(world).problems)
-    assert "WatchdogHeartbeat" not in metrics(world)
-
-
-def test_workloads_that_cannot_be_stopped_with_a_damaged_record_do_not_keep_the_node():
-    world = held()
-    world.s3.objects[s3_keys.run_key("run-1", "state.json")] = b"?"
-    world.cluster.react = lambda: None
-    with pytest.raises(StateDamaged):
-        stop_arms.stop_arms(world.given("run-1"), world.rt)
-    with pytest.raises(StateDamaged):
-        world.clean_up(ServeNotReady("x"))
-    let_go(world)
-    assert world.replicas == 0

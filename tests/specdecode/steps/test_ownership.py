@@ -14,7 +14,8 @@ from specdecode.steps.errors import ServeNotReady
 
 from tests.specdecode.steps import cluster_fake
 from tests.specdecode.steps.cluster_fake import status
-from tests.specdecode.steps.test_faults import assert_nothing_left, never_ready
+from tests.specdecode.steps.faults import assert_nothing_left
+from tests.specdecode.steps.test_faults import never_ready
 from tests.specdecode.steps.test_prompts import of, staging
 from tests.specdecode.steps.two_pools import TwoPools
 from tests.specdecode.steps.world import World, arn

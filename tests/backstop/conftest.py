@@ -1,0 +1,15 @@
+"""The services that the backstop calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.backstop.aws import OLD, Aws
+
+
+@pytest.fixture
+def aws() -> Aws:
+    """One old instance of the pool, nobody who watches, nothing that runs."""
+    made = Aws()
+    made.instance("i-old", OLD)
+    return made

@@ -1,0 +1,40 @@
+"""The commands about runs, without AWS."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+from specdecode.cli import output, runs, runs_capacity, runs_release
+from specdecode.experiment import Capacity, load_preset, to_yaml
+from typer.testing import CliRunner
+
+from tests.specdecode.cli.runs_fake import POD, FakeDeployment
+from tests.specdecode.steps.aws_fake import FakeS3
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """Run a command line; returns typer's result."""
+    app = typer.Typer()
+    runs.register(app)
+    FakeDeployment.looks, FakeDeployment.held, FakeDeployment.ends_as = 0, True, "SUCCEEDED"
+    FakeDeployment.started, FakeDeployment.stopped = [], []
+    FakeDeployment.asked_for_pods, FakeDeployment.seen_pods = 0, (POD,)
+    FakeDeployment.reconciled, FakeDeployment.remembered = 0, True
+    FakeDeployment.capacity, FakeDeployment.s3 = Capacity(), FakeS3()
+    FakeDeployment.s3.objects["runs/r/experiment.yaml"] = to_yaml(load_preset("rehearsal")).encode()
+    FakeDeployment.broken, FakeDeployment.found = False, {"replicas": 0}
+    for module in (runs, runs_capacity):
+        monkeypatch.setattr(module, "Deployment", FakeDeployment)
+    monkeypatch.setattr(runs, "refuse_a_run_that_would_fail", lambda deployment, experiment: None)
+    monkeypatch.setattr(runs_release.time, "sleep", lambda seconds: None)
+    return lambda *arguments: CliRunner().invoke(app, arguments)
+
+
+@pytest.fixture
+def answering(monkeypatch, command):
+    """Run a command line at a terminal, where a person answers with these lines."""
+    monkeypatch.setattr(output, "is_interactive", lambda: True)
+    app = typer.Typer()
+    runs.register(app)
+    return lambda *arguments, says: CliRunner().invoke(app, arguments, input=says)

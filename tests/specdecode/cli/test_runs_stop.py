@@ -1,0 +1,240 @@
+"""`specdecode stop` and `capacity --release`: the right run is stopped, and its node is given back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from botocore.exceptions import ClientError
+from specdecode.cli.runs_deployment import Execution
+from specdecode.runs.lease import Claim, Lease
+from specdecode.runs.state import RunUnit, StateDamaged
+from specdecode.runs.view import ClusterView
+
+from tests.specdecode.cli.runs_fake import NOW, RUNNING, STARTED, STATE, FakeDeployment
+
+
+def test_stop_stops_and_waits_for_the_release(command):
+    result = command("stop", "r")
+    assert result.exit_code == 0
+    assert FakeDeployment.stopped == ["arn:r"]
+    assert "released; the node pools have 0 replicas" in result.output
+
+
+@pytest.mark.parametrize(("says", "code", "stopped"), [("y\n", 0, ["arn:r"]), ("n\n", 1, [])])
+def test_stop_without_a_run_names_it_and_whose_it_is_and_asks(answering, monkeypatch, says, code, stopped):
+    monkeypatch.setattr(FakeDeployment, "started_by", FakeDeployment.caller_is)
+    result = answering("stop", says=says)
+    assert (result.exit_code, FakeDeployment.stopped) == (code, stopped)
+    assert "started by  assumed-role/Admin/anna" in result.output
+    assert "Stop r? [y/N]" in result.output
+    assert ("r goes on" in result.output) == (not stopped)
+
+
+def test_stop_without_a_run_and_without_a_terminal_wants_yes(command):
+    result = command("stop")
+    assert (result.exit_code, FakeDeployment.stopped) == (2, [])
+    assert "give --yes (r goes on)" in result.stderr
+    FakeDeployment.looks = 0
+    assert command("stop", "--yes").exit_code == 0
+    assert FakeDeployment.stopped == ["arn:r"]
+
+
+QUEUED = Execution(**{**vars(RUNNING), "run_id": "newer", "arn": "arn:newer"})
+
+
+def test_stop_without_a_run_takes_the_one_that_holds_the_node_not_the_newest(command, monkeypatch):
+    monkeypatch.setattr(FakeDeployment, "executions", lambda self, *, limit: [QUEUED, RUNNING][:limit])
+    monkeypatch.setattr(FakeDeployment, "execution", lambda self, run_id: QUEUED)
+    result = command("stop", "--yes")
+    assert (result.exit_code, FakeDeployment.stopped) == (0, ["arn:r"])
+    assert "r holds the node" in result.output and "released" in result.output
+
+
+def test_stop_without_a_run_takes_the_newest_that_goes_on_where_nobody_holds(command, monkeypatch):
+    FakeDeployment.held = False
+    over = Execution(**{**vars(RUNNING), "run_id": "over", "arn": "arn:over", "status": "SUCCEEDED"})
+    monkeypatch.setattr(FakeDeployment, "executions", lambda self, *, limit: [over, RUNNING][:limit])
+    result = command("stop", "--yes")
+    assert (result.exit_code, FakeDeployment.stopped) == (0, ["arn:r"])
+    assert "nobody holds a node; the newest run that goes on is r" in result.output
+
+
+def test_stop_where_no_run_goes_on_says_so_and_gives_the_node_back_all_the_same(command, monkeypatch):
+    FakeDeployment.held = False
+    monkeypatch.setattr(FakeDeployment, "executions", lambda self, *, limit: [])
+    result = command("stop")
+    assert (result.exit_code, FakeDeployment.stopped, FakeDeployment.reconciled) == (0, [], 1)
+    assert "no run goes on" in result.output and "the node pools have 0 replicas" in result.output
+
+
+def test_stop_gives_back_the_node_of_a_holder_that_step_functions_has_forgotten(command):
+    FakeDeployment.remembered = False
+    result = command("stop")
+    assert (result.exit_code, FakeDeployment.stopped) == (0, [])
+    assert "r has already ended: Step Functions has forgotten it" in result.output and "released" in result.output
+
+
+def test_stop_of_a_run_that_has_ended_only_makes_sure(command):
+    FakeDeployment.looks = 5
+    result = command("stop", "r")
+    assert FakeDeployment.stopped == []
+    assert "already ended" in result.output
+    assert "released" in result.output
+
+
+def test_capacity_shows_the_holder_and_releases(command):
+    assert "holder    r for" in command("capacity").output
+    result = command("capacity", "--release")
+    assert "holder    nobody" in result.output
+    assert FakeDeployment.stopped == ["arn:r"]
+
+
+@pytest.fixture
+def two_hold(monkeypatch):
+    """Two of three nodes' runs: r and s; t waits."""
+    first = Claim(run_id="r", execution_arn="arn:r", queued_at=NOW, held_since=NOW)
+    second = first.model_copy(update={"run_id": "s", "pool": "trn2-2"})
+    waits = first.model_copy(update={"run_id": "t", "held_since": None})
+    lease = Lease(holders=(first, second), queue=(waits,))
+    view = ClusterView(lease=lease, slots=("trn2", "trn2-2", "cpu"), replicas=2, nodes=(), pods=())
+    # As it comes from the function, which answers JSON.
+    view = ClusterView.model_validate_json(view.model_dump_json())
+    monkeypatch.setattr(FakeDeployment, "cluster", lambda self: view)
+
+
+def test_capacity_shows_who_has_which_node(command, two_hold):
+    said = command("capacity").output
+    for words in ("holder    r for", "(trn2)", "holder    s for", "(trn2-2)", "waiting 1 t for", "replicas  2"):
+        assert words in said
+
+
+@pytest.mark.parametrize("arguments", [("stop", "--yes"), ("capacity", "--release")])
+def test_where_two_runs_hold_a_node_none_is_stopped_unless_it_is_named(command, two_hold, arguments):
+    result = command(*arguments)
+    assert (result.exit_code, FakeDeployment.stopped) == (2, [])
+    assert "2 runs hold a node each" in result.stderr
+    assert "specdecode stop r" in result.stderr and "specdecode stop s" in result.stderr
+
+
+def test_a_holder_that_step_functions_has_forgotten_is_released_too(command):
+    FakeDeployment.remembered = False
+    result = command("capacity", "--release")
+    assert (result.exit_code, FakeDeployment.stopped) == (0, [])
+    assert "nobody holds a node; the node pools have 0 replicas" in result.output
+
+
+def test_a_node_that_nobody_holds_is_brought_to_zero_by_the_watchdog(command):
+    FakeDeployment.held = False
+    result = command("capacity", "--release")
+    assert FakeDeployment.reconciled == 1
+    assert "nobody holds a node; the node pools have 0 replicas" in result.output
+
+
+def test_a_release_whose_watchdog_fails_says_what_happens_by_itself_and_what_to_do(command):
+    FakeDeployment.broken = True
+    for arguments in (("stop", "r"), ("capacity", "--release")):
+        result = command(*arguments)
+        assert result.exit_code == 3
+        assert "Task timed out" in result.stderr
+        assert "The backstop" in result.stderr and "docs/operations.md#a-node-that-stays" in result.stderr
+
+
+@pytest.mark.parametrize("error", [StateDamaged("?"), ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")])
+def test_a_run_whose_record_cannot_be_read_is_shown_and_stopped(command, monkeypatch, error):
+    def unreadable(self, run_id):
+        raise error
+
+    monkeypatch.setattr(FakeDeployment, "state", unreadable)
+    monkeypatch.setattr(FakeDeployment, "plan", unreadable)
+    assert "Serve" in command("status", "r").stdout
+    FakeDeployment.looks = 0
+    result = command("stop", "--yes")
+    assert (result.exit_code, FakeDeployment.stopped) == (0, ["arn:r"])
+
+
+def test_what_the_watchdog_could_not_do_is_said_and_the_node_is_released_all_the_same(command):
+    FakeDeployment.found = {
+        "replicas": 0,
+        "problems": ["s3://b/state/capacity.json is no lease"],
+        "deleted": ["trn2-x"],
+    }
+    result = command("stop", "r")
+    assert result.exit_code == 0
+    assert "released; the node pools have 0 replicas" in result.stdout
+    assert "deleted node trn2-x" in result.stdout
+    assert "problem: s3://b/state/capacity.json is no lease" in result.stderr
+
+
+def test_a_lease_that_cannot_be_read_while_runs_go_on_names_them(command):
+    FakeDeployment.found, FakeDeployment.held = {"replicas": None, "problems": ["the node: AccessDenied"]}, False
+    result = command("capacity", "--release")
+    assert result.exit_code == 1
+    assert "specdecode stop r" in result.stderr and "AccessDenied" in result.stderr
+
+
+UNITS = tuple(
+    Execution(run_id=f"r-n{number}", arn=f"arn:r-n{number}", status="RUNNING", started=STARTED, stopped=None)
+    for number in (1, 2)
+)
+
+
+@pytest.fixture
+def shared(monkeypatch):
+    """The run has two units, which hold a node each until they are stopped."""
+
+    def cluster(self):
+        claims = tuple(
+            Claim(run_id=unit.run_id, execution_arn=unit.arn, queued_at=NOW, held_since=NOW, pool=pool)
+            for unit, pool in zip(UNITS, ("trn2", "trn2-2"), strict=True)
+            if unit.arn not in self.stopped
+        )
+        return ClusterView(lease=Lease(holders=claims), replicas=len(claims), nodes=(), pods=())
+
+    monkeypatch.setattr(FakeDeployment, "going_units", UNITS)
+    monkeypatch.setattr(FakeDeployment, "cluster", cluster)
+
+
+@pytest.mark.parametrize("arguments", [("stop", "r"), ("stop", "--yes"), ("capacity", "--release")])
+def test_a_run_on_several_nodes_is_stopped_before_its_units_and_with_them(command, shared, arguments):
+    result = command(*arguments)
+    assert (result.exit_code, FakeDeployment.stopped) == (0, ["arn:r", "arn:r-n1", "arn:r-n2"])
+    assert "stopped r-n2" in result.output
+
+
+def test_units_that_outlived_their_run_are_stopped_by_its_name(command, shared):
+    FakeDeployment.looks = 5
+    result = command("stop", "r")
+    assert (result.exit_code, FakeDeployment.stopped) == (0, ["arn:r-n1", "arn:r-n2"])
+    assert "r has already ended" in result.output
+
+
+def test_units_are_listed_below_their_run(command, monkeypatch):
+    other = Execution(**{**vars(RUNNING), "run_id": "other"})
+    alone = Execution(**{**vars(RUNNING), "run_id": "older-n1"})
+    newest_first = [other, UNITS[1], UNITS[0], RUNNING, alone]
+    monkeypatch.setattr(FakeDeployment, "executions", lambda self, *, limit: newest_first)
+    shown = [text.partition("RUNNING")[2].removeprefix("    ") for text in command("list").output.splitlines()]
+    assert shown == ["other", "r", "  r-n1", "  r-n2", "older-n1"]
+    found = {item["run_id"]: item["unit_of"] for item in json.loads(command("list", "--json").stdout)}
+    assert found == {"other": None, "r-n2": "r", "r-n1": "r", "r": None, "older-n1": "older"}
+
+
+def test_status_shows_each_unit_and_what_their_nodes_cost_together(command, monkeypatch):
+    units = tuple(
+        RunUnit(number=n, run_id=f"r-n{n}", arms=("sd",), accept_cost=1, finished=("sd",) * (n == 1)) for n in (1, 2)
+    )
+    later = RunUnit(number=3, run_id="r-n3", arms=("x",), accept_cost=1)
+    states = {unit.run_id: STATE.model_copy(update={"run_id": unit.run_id}) for unit in units}
+    states["r"] = STATE.model_copy(update={"held_since": None, "units": (*units, later)})
+    executions = {each.run_id: each for each in (RUNNING, *UNITS)}
+    monkeypatch.setattr(FakeDeployment, "state", lambda self, run_id: states[run_id])
+    monkeypatch.setattr(FakeDeployment, "find", lambda self, run_id: executions.get(run_id))
+    monkeypatch.setattr(FakeDeployment, "execution", lambda self, run_id: executions[run_id or "r"])
+    result = command("status", "r")
+    assert "1 of 3 units measured" in result.output
+    assert "unit        r-n1 RUNNING" in result.output and "unit        r-n2 RUNNING" in result.output
+    assert "Serve: 1 of 2 arms are ready" in result.output and "r-n3" not in result.output
+    shown = json.loads(command("status", "r", "--json").stdout)
+    assert shown["dollars"] == pytest.approx(sum(unit["dollars"] for unit in shown["units"]))
+    assert shown["node_s"] > 7000

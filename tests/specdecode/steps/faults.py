@@ -1,0 +1,31 @@
+"""What the tests of faults share: how far a run goes, and what it left."""
+
+from __future__ import annotations
+
+import json
+
+from tests.specdecode.steps.world import WAITING, World
+
+ORDER = list(WAITING)
+
+
+def up_to(world: World, step: str) -> None:
+    """Bring a run to the door of `step`."""
+    world.plan()
+    for earlier in ORDER[: ORDER.index(step)]:
+        world.finish(earlier)
+
+
+def assert_nothing_left(world: World) -> None:
+    assert world.workloads() == []
+    assert world.replicas == 0
+    assert world.rt.lease.read().claims == ()
+
+
+def diagnosis(world: World) -> dict[str, str]:
+    return json.loads(world.s3.objects["runs/run-1/diagnostics/diagnosis.json"])
+
+
+def metrics(world: World) -> dict[str, float]:
+    """The newest value of each metric."""
+    return {item["MetricName"]: item["Value"] for item in world.cloudwatch.data if "Dimensions" not in item}

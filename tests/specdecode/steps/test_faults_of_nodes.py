@@ -1,0 +1,164 @@
+"""Faults of the node and of Karpenter: the right error, a readable cause, and nothing left behind that costs money."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from specdecode import names
+from specdecode.experiment import Capacity
+from specdecode.steps.errors import (
+    CapacityUnavailable,
+    NodeLost,
+)
+
+from tests.specdecode.steps.faults import assert_nothing_left, diagnosis, up_to
+from tests.specdecode.steps.world import NODE, NODE_CLASS, WAITING, World, karpenter_objects, made_ready
+
+
+def test_the_node_never_comes():
+    world = World(node_comes=False)
+    up_to(world, "AcquireCapacity")
+    with pytest.raises(CapacityUnavailable, match="Karpenter has not asked for a node yet") as caught:
+        world.finish("AcquireCapacity")
+    assert "no usable node" in world.clean_up(caught.value).Cause
+    assert_nothing_left(world)
+
+
+def not_ready(world: World, kind: str, part: str, status: str, *, minutes_ago: float) -> None:
+    """A condition that is not True, and Ready with it, for so many minutes."""
+    (obj,) = world.cluster.all(kind)
+    since = (world.time - timedelta(minutes=minutes_ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    told = {"status": status, "lastTransitionTime": since, "reason": "Why", "message": "what is wrong"}
+    obj["status"] = {
+        "conditions": [
+            {"type": part, **told},
+            {"type": "SubnetsReady", "status": "True"},
+            {"type": "NodeRegistrationHealthy", "status": "Unknown"},
+            {"type": "Ready", **told, "reason": "UnhealthyDependents", "message": f"{part}={status}"},
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"), [("EC2NodeClass", "AMIsReady"), ("NodePool", "ValidationSucceeded")], ids=["class", "pool"]
+)
+@pytest.mark.parametrize("status", ["False", "Unknown"])
+def test_no_node_is_waited_for_that_karpenter_does_not_make(kind, part, status):
+    world = World(node_comes=False)
+    up_to(world, "AcquireCapacity")
+    not_ready(world, kind, part, status, minutes_ago=3)
+    began = world.time
+    said = rf"no node can come: {kind} trn2\S* is not Ready: {part}={status} \(Why: what is wrong\)$"
+    with pytest.raises(CapacityUnavailable, match=said) as caught:
+        world.finish("AcquireCapacity")
+    assert world.time == began, "at the first look"
+    assert "Karpenter makes no node" in world.clean_up(caught.value).Cause
+    assert diagnosis(world)["row"] == "pool-not-ready"
+    assert_nothing_left(world)
+
+
+def test_a_condition_that_is_just_being_computed_is_waited_for():
+    world = World(node_comes=False)
+    up_to(world, "AcquireCapacity")
+    not_ready(world, "EC2NodeClass", "AMIsReady", "Unknown", minutes_ago=0)
+    first = WAITING["AcquireCapacity"](world.given("run-1"), world.rt)
+    assert (first.done, "AMIsReady=Unknown" in first.message) == (False, True)
+    for obj in karpenter_objects():
+        world.cluster.put(made_ready(obj))
+    world.node_comes = True
+    assert world.finish("AcquireCapacity")[-1].done
+
+
+def test_a_node_that_is_asked_for_already_is_waited_for_whatever_its_pool_says():
+    world = World(node_comes=False)
+    up_to(world, "AcquireCapacity")
+    not_ready(world, "EC2NodeClass", "AMIsReady", "False", minutes_ago=60)
+    labels = {"karpenter.sh/nodepool": names.NODEPOOL}
+    world.cluster.put({"kind": "NodeClaim", "metadata": {"name": "trn2-x", "labels": labels}})
+    answer = WAITING["AcquireCapacity"](world.given("run-1"), world.rt)
+    assert "NodeClaim trn2-x is not Launched" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("class gone", "the EC2NodeClass trn2-sdk-2-26 of the NodePool trn2 does not exist"),
+        ("never computed", "EC2NodeClass trn2-sdk-2-26 is not Ready: Karpenter has written no condition"),
+    ],
+)
+def test_conditions_that_were_never_written_count_from_when_the_node_is_held(broken, said):
+    world = World(node_comes=False)
+    up_to(world, "AcquireCapacity")
+    began = world.time
+    if broken == "class gone":
+        world.cluster.remove("EC2NodeClass", NODE_CLASS)
+    else:
+        (found,) = world.cluster.all("EC2NodeClass")
+        found.pop("status")
+    with pytest.raises(CapacityUnavailable, match=said):
+        world.finish("AcquireCapacity")
+    assert timedelta(minutes=2) < world.time - began < timedelta(minutes=5)
+
+
+def test_no_capacity_gives_karpenter_s_reason():
+    world = World(node_comes=False)
+    up_to(world, "AcquireCapacity")
+    world.cluster.put(
+        {
+            "kind": "Event",
+            "metadata": {"name": "e", "namespace": "default"},
+            "type": "Warning",
+            "reason": "InsufficientCapacityError",
+            "message": "NodeClaim trn2-x event: no instance type has enough capacity",
+            "involvedObject": {"kind": "NodeClaim", "name": "trn2-x"},
+            "lastTimestamp": "2026-08-01T12:05:00Z",
+        }
+    )
+    with pytest.raises(CapacityUnavailable, match="InsufficientCapacityError") as caught:
+        world.finish("AcquireCapacity")
+    assert "no trn2.48xlarge to give" in world.clean_up(caught.value).Cause
+    assert diagnosis(world)["row"] == "no-capacity"
+    assert_nothing_left(world)
+
+
+def test_a_node_without_published_devices_is_not_used():
+    world = World(slices_published=False)
+    up_to(world, "AcquireCapacity")
+    with pytest.raises(CapacityUnavailable, match="has published no devices"):
+        world.finish("AcquireCapacity")
+
+
+@pytest.mark.parametrize(("begins_h", "ends_h", "words"), [(1, 9, "starts at"), (-9, 0.6, "is drained")])
+def test_outside_its_capacity_block_a_run_is_refused_before_it_stages_anything(begins_h, ends_h, words):
+    world = World()
+    block = Capacity(block_start=world.time + timedelta(hours=begins_h), block_end=world.time + timedelta(hours=ends_h))
+    world.rt.environ["CAPACITY"] = block.model_dump_json()
+    with pytest.raises(CapacityUnavailable, match=words):
+        world.plan()
+
+
+def test_a_block_that_ended_while_the_run_waited_is_not_scaled_up_for():
+    world = World()
+    up_to(world, "AcquireCapacity")
+    world.rt.environ["CAPACITY"] = Capacity(block_end=world.time).model_dump_json()
+    with pytest.raises(CapacityUnavailable, match="is drained") as caught:
+        world.finish("AcquireCapacity")
+    assert world.replicas == 0
+    world.clean_up(caught.value)
+    assert_nothing_left(world)
+
+
+@pytest.mark.parametrize("step", ["Compile", "Serve", "Smoke", "Benchmark", "Accuracy"])
+def test_the_node_vanishes(step):
+    world = World()
+    up_to(world, step)
+    world.node_comes = False
+    world.cluster.remove("Node", NODE)
+    before = world.time
+    with pytest.raises(NodeLost, match=NODE) as caught:
+        world.finish(step)
+    assert world.time == before
+    world.clean_up(caught.value)
+    assert diagnosis(world)["row"] == "node-lost"
+    assert_nothing_left(world)

@@ -1,0 +1,178 @@
+"""Faults of the services that a step calls, and of the execution itself: the watchdog alone cleans up."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from specdecode import names
+from specdecode.kubernetes.errors import ClusterUnavailable, Conflict
+from specdecode.steps import watchdog
+from specdecode.steps.errors import (
+    ServeNotReady,
+    StepFailed,
+)
+
+from tests.specdecode.steps.aws_fake import client_error
+from tests.specdecode.steps.cluster_fake import refused, status
+from tests.specdecode.steps.faults import assert_nothing_left, diagnosis, metrics, up_to
+from tests.specdecode.steps.world import WAITING, World
+
+
+@pytest.mark.parametrize(
+    "answer", [status(429), status(500), status(503), refused()], ids=["429", "500", "503", "refused"]
+)
+@pytest.mark.parametrize("step", WAITING)
+def test_the_api_server_stumbles(step, answer):
+    world = World()
+    up_to(world, step)
+    world.cluster.fail_times(3, answer)
+    assert world.finish(step)[-1].done
+
+
+@pytest.mark.parametrize("answer", [status(500), refused()], ids=["500", "refused"])
+@pytest.mark.parametrize("step", WAITING)
+def test_the_api_server_is_away(step, answer):
+    """The step is retried by the state machine (no final error); after that, the evidence says why there is none."""
+    world = World()
+    up_to(world, step)
+    world.cluster.fault = lambda method, path: answer
+    with pytest.raises(ClusterUnavailable) as caught:
+        world.finish(step)
+    assert not isinstance(caught.value, StepFailed)
+    with pytest.raises(ClusterUnavailable):
+        world.clean_up(caught.value)
+    assert diagnosis(world)["row"] == "cluster-away"
+    assert diagnosis(world)["missing"]
+    world.cluster.fault = lambda method, path: None
+    world.states.executions = {key: "FAILED" for key in world.states.executions}
+    for _ in range(2):
+        watchdog.watch(world.given("watchdog"), world.rt)
+    assert_nothing_left(world)
+
+
+@pytest.mark.parametrize("step", ["StageModels", "Compile", "Serve", "Smoke", "Benchmark", "Accuracy"])
+def test_a_conflict_is_retried_by_the_state_machine(step):
+    world = World()
+    up_to(world, step)
+    world.cluster.fault = lambda method, path: status(409) if method == "PATCH" else None
+    with pytest.raises(Conflict) as caught:
+        world.finish(step)
+    assert not isinstance(caught.value, StepFailed)
+    world.cluster.fault = lambda method, path: None
+    assert world.finish(step)[-1].done
+
+
+@pytest.mark.parametrize("step", [step for step in WAITING if step != "StopArms"])
+def test_s3_denies(step):
+    world = World()
+    up_to(world, step)
+
+    def deny(operation: str, key: str) -> None:
+        if "diagnostics" not in key and operation != "PutObject":
+            raise client_error("AccessDenied", "GetObject", 403)
+
+    world.s3.before = deny
+    with pytest.raises(Exception, match="AccessDenied") as caught:
+        world.finish(step)
+    world.s3.before = lambda operation, key: None
+    assert "S3 refused" in world.clean_up(caught.value).Cause
+    assert_nothing_left(world)
+
+
+def test_cloudwatch_throttles_and_the_watchdog_still_did_its_work():
+    world = World()
+    up_to(world, "Serve")
+    world.states.executions = {key: "ABORTED" for key in world.states.executions}
+    world.cloudwatch.throttled = 1
+    assert "Throttling" in str(watchdog.watch(world.given("watchdog"), world.rt).problems)
+    watchdog.watch(world.given("watchdog"), world.rt)
+    assert_nothing_left(world)
+
+
+@pytest.mark.parametrize("step", WAITING)
+def test_the_execution_ends_anywhere_and_the_watchdog_alone_cleans_up(step):
+    world = World()
+    up_to(world, step)
+    world.states.executions = {key: "TIMED_OUT" for key in world.states.executions}
+    watchdog.watch(world.given("watchdog"), world.rt)
+    watchdog.watch(world.given("watchdog"), world.rt)
+    assert_nothing_left(world)
+
+
+def test_the_watchdog_gives_the_node_up_though_an_object_cannot_be_deleted():
+    world = World()
+    up_to(world, "Benchmark")
+    world.states.executions = {key: "FAILED" for key in world.states.executions}
+    world.cluster.fault = lambda method, path: status(403) if method == "DELETE" else None
+    assert "Forbidden" in str(watchdog.watch(world.given("watchdog"), world.rt).problems)
+    assert (world.replicas, world.rt.lease.read().claims) == (0, ())
+    assert metrics(world)["WatchdogProblems"] == 1, "a person is told"
+    world.cluster.fault = lambda method, path: None
+    assert watchdog.watch(world.given("watchdog"), world.rt).cleaned == ("run-1",)
+    watchdog.watch(world.given("watchdog"), world.rt)
+    assert_nothing_left(world)
+
+
+def test_the_watchdog_leaves_running_and_waiting_runs_alone():
+    world = World()
+    up_to(world, "Benchmark")
+    world.plan("run-2")
+    before = world.workloads()
+    found = watchdog.watch(world.given("watchdog"), world.rt)
+    assert (found.ended, found.cleaned, found.replicas) == ((), (), 1)
+    assert world.workloads() == before
+
+
+def test_the_watchdog_reports_a_node_that_nobody_holds():
+    world = World()
+    world.cluster.put(
+        {"kind": "NodeClaim", "metadata": {"name": "n", "labels": {"karpenter.sh/nodepool": names.NODEPOOL}}}
+    )
+    found = watchdog.watch(world.given("watchdog"), world.rt)
+    assert found.too_many == {names.NODEPOOL: 1, names.CPU_NODEPOOL: 0}
+    assert metrics(world) == {
+        "WatchdogHeartbeat": 1,
+        "Nodes": 1,
+        "LeaseAge": 0,
+        "NodesWithoutLease": 1,
+        "RunsHolding": 0,
+        "RunsWaiting": 0,
+        "RunsReleasedByWatchdog": 0,
+        "WatchdogProblems": 0,
+    }
+
+
+def test_a_run_that_ended_badly_is_counted_and_its_units_are_not():
+    world = World()
+    counted = {}
+    for ended in ("", "sweep-1a2b-n2", "sweep-1a2b"):
+        world.cloudwatch.data.clear()
+        given = world.given("watchdog", ended=ended)
+        watchdog.watch(given, world.rt)
+        counted[ended] = metrics(world).get("RunsFailed")
+    assert counted == {"": None, "sweep-1a2b-n2": None, "sweep-1a2b": 1}
+
+
+def test_the_age_of_the_lease_and_the_nodes_are_published():
+    world = World()
+    world.run_through(until="AcquireCapacity")
+    world.cluster.put({"kind": "NodeClaim", "metadata": {"name": "c", "labels": {"karpenter.sh/nodepool": "trn2"}}})
+    held = world.rt.lease.read().holders[0].held_since
+    world.time = held + timedelta(hours=3)
+    watchdog.watch(world.given("watchdog"), world.rt)
+    found = metrics(world)
+    assert found["LeaseAge"] == 3 * 3600
+    assert (found["Nodes"], found["NodesWithoutLease"]) == (1, 0)
+
+
+def test_workloads_that_never_leave_do_not_keep_the_node():
+    world = World()
+    up_to(world, "StopArms")
+    world.cluster.react = lambda: None
+    stuck = next(obj for obj in world.cluster.all("Pod"))
+    stuck["metadata"]["deletionTimestamp"] = world.time.strftime("%Y-%m-%dT%H:%M:%SZ")
+    world.clean_up(ServeNotReady("x"))
+    assert world.replicas == 0
+    assert world.rt.lease.read().claims == ()
+    assert f"Pod/{stuck['metadata']['name']}" in world.workloads()
