@@ -324,8 +324,12 @@ def check_group(
                 check.same(f"{name} next high", group["next"][1], high)
 
 
-def check_part(check: Check, report: dict[str, Any], part: dict[str, Any], records: dict[Any, list[Record]]) -> None:
-    """The baseline on one node, and against the mean of what the other nodes did with the same prompts."""
+def part_figures(
+    report: dict[str, Any], part: dict[str, Any], records: dict[Any, list[Record]]
+) -> tuple[float, tuple[float, float, float, int]]:
+    """The baseline's tokens/s on one node; and over the mean of what the other nodes did with the same prompts: ratio,
+    low, high and number of prompts.
+    """
     means, errors, degrees = [], [], []
     here = []
     for case in report["experiment"]["workload"]["cases"]:
@@ -342,9 +346,15 @@ def check_part(check: Check, report: dict[str, Any], part: dict[str, Any], recor
     n = len(means)
     variance = sum(errors) / n**2
     df = variance**2 / sum((error / n**2) ** 2 / degree for error, degree in zip(errors, degrees, strict=True))
-    ratio, low, high = bounds(statistics.fmean(means), variance, df)
-    check.same(f"part {part['unit']} tokens/s", part["tokens_per_second"], math.exp(statistics.fmean(here)))
-    for key, value in (("ratio", ratio), ("low", low), ("high", high)):
+    against = bounds(statistics.fmean(means), variance, df)
+    return math.exp(statistics.fmean(here)), (*against, sum(degrees) + n)
+
+
+def check_part(check: Check, report: dict[str, Any], part: dict[str, Any], records: dict[Any, list[Record]]) -> None:
+    """What the report says of one node."""
+    here, against = part_figures(report, part, records)
+    check.same(f"part {part['unit']} tokens/s", part["tokens_per_second"], here)
+    for key, value in zip(("ratio", "low", "high", "n"), against, strict=True):
         check.same(f"part {part['unit']} {key}", part["against_others"][key], value)
 
 

@@ -49,9 +49,17 @@ class Run:
         self.variants = {item["name"]: item for item in experiment["variants"]}
         self.labels = {item["label"]: item["name"] for item in experiment["variants"]}
         self.cases = {item["label"]: item["name"] for item in experiment["workload"]["cases"]}
+        self.nodes = raw.nodes_of(self.report, self.records)
 
     def done(self, key: Key) -> list[raw.Record]:
         return [record for record in self.records[key] if record["error"] is None]
+
+    def beside(self, variant: str, base: str, case: str) -> tuple[list[raw.Record], list[raw.Record]]:
+        """Of the baseline and of the arm: what they did on the nodes that measured both."""
+        both = self.records[base, case], self.records[variant, case]
+        shared = set.intersection(*({record.get("unit", 0) for record in own} for own in both))
+        first, second = ([record for record in own if record.get("unit", 0) in shared] for own in both)
+        return first, second
 
     def values(self, key: Key, metric: str) -> list[float]:
         done = self.done(key)
@@ -61,10 +69,14 @@ class Run:
 
     def aggregate(self, key: Key, name: str) -> float | None:
         """One value of an arm and case; None where there is no formula for it here."""
-        records, done = self.records[key], self.done(key)
+        return self.figure(key[0], self.records[key], name)
+
+    def figure(self, variant: str, records: list[raw.Record], name: str) -> float | None:
+        """The same of some of its records."""
+        done = [record for record in records if record["error"] is None]
         seconds, tokens = raw.load_seconds(records), sum(record["completion_tokens"] for record in done)
         context, serving = self.report["context"], self.report["experiment"]["serving"]
-        k = raw.drafted(self.report, key[0])
+        k = raw.drafted(self.report, variant)
         later = sum(record["completion_tokens"] - raw.first_tokens(record) for record in done)
         found = {
             "requests": len(records),
@@ -87,34 +99,38 @@ class Run:
 
     def speedup(self, variant: str, base: str, case: str, metric: str) -> tuple[float, float, float, int]:
         """Ratio, low, high and number of pairs."""
-        found = raw.differences(self.records[base, case], self.records[variant, case], metric)
-        n = len(found)
-        return (*raw.bounds(statistics.fmean(found), statistics.variance(found) / n, n - 1), n)
+        found = raw.differences(*self.beside(variant, base, case), metric)
+        return (*raw.over_prompts(found, [] if metric == "tokens_per_step" else self.nodes), len(found))
 
     def identical(self, variant: str, base: str, case: str) -> tuple[int, int]:
         """Pairs of answers that are equal, of how many."""
-        twins = {(record["round"], record["index"]): record["output"] for record in self.done((base, case))}
-        both = [(twins.get((r["round"], r["index"])), r["output"]) for r in self.done((variant, case))]
+        first, second = (
+            {
+                (record.get("unit", 0), record["round"], record["index"]): record["output"]
+                for record in own
+                if record["error"] is None
+            }
+            for own in self.beside(variant, base, case)
+        )
+        both = [(first.get(place), output) for place, output in second.items()]
         return sum(a == b for a, b in both), sum(a is not None for a, _ in both)
-
-    def failed_share(self, key: Key) -> float:
-        return 1 - len(self.done(key)) / len(self.records[key])
 
     def verdict(self, variant: str, base: str, case: str) -> str:
         """From the interval, the failed requests and what the base's own rounds differ by."""
-        if max(self.failed_share((base, case)), self.failed_share((variant, case))) > 0.05:
+        both = self.beside(variant, base, case)
+        if max(sum(record["error"] is not None for record in own) / len(own) for own in both) > 0.05:
             return "cannot tell"
         _, low, high, _ = self.speedup(variant, base, case, HEADLINE)
-        drift = self.drift(base)
+        drift = max(self.drift(base, unit) for unit in {record.get("unit", 0) for record in both[0]})
         if low > 1 / 1.05 and high < 1.05 and drift < 1.05:
             return "no relevant difference"
         return "pays" if low > drift else "costs" if high < 1 / drift else "cannot tell"
 
-    def drift(self, base: str) -> float:
-        """The base's last round by its first where their interval leaves 1 out, as a ratio above 1; else 1."""
+    def drift(self, base: str, unit: int) -> float:
+        """The base's last round by its first on a node, as a ratio above 1; 1 if their interval holds 1."""
         parts = []
         for name in self.cases.values():
-            own = self.records[base, name]
+            own = [record for record in self.records[base, name] if record.get("unit", 0) == unit]
             first, last = (f(record["round"] for record in own) for f in (min, max))
             if first == last:
                 return 1.0
@@ -138,6 +154,9 @@ def check_csv(check: raw.Check, run: Run, text: str) -> None:
             stated |= {quantile: cuts[round(q * 100) - 1] for quantile, q in raw.QUANTILES.items()}
         elif row["kind"] == "aggregate":
             stated = {"value": run.aggregate(key, row["metric"])}
+        elif row["kind"] == "node":
+            _, found = node(run, row["case"])
+            stated = dict(zip(("value", "low", "high", "n"), found, strict=True))
         else:
             found = run.speedup(row["variant"], row["baseline"], row["case"], row["metric"])
             stated = dict(zip(("value", "low", "high", "n"), found, strict=True))
@@ -147,6 +166,13 @@ def check_csv(check: raw.Check, run: Run, text: str) -> None:
         for column in numbers:
             if row[column] or column in stated:
                 check.same(f"{name} {column}", float(row[column] or "nan"), stated.get(column))
+
+
+def node(run: Run, label: str) -> tuple[float, tuple[float, float, float, int]]:
+    """Tokens per second of the baseline on the node `part 2 (ip-10-0-1-2)`, and against the others."""
+    number = re.match(r"part (\d+)\b", label)
+    part = next(part for part in run.report["parts"] if number and part["unit"] == int(number[1]))
+    return raw.part_figures(run.report, part, run.records)
 
 
 def check_cloudwatch(check: raw.Check, run: Run, data: list[dict[str, Any]]) -> None:
@@ -179,7 +205,7 @@ def check_cloudwatch(check: raw.Check, run: Run, data: list[dict[str, Any]]) -> 
 def check_terminal(check: raw.Check, run: Run, text: str) -> None:
     """Each cell of its tables, the ratios of its answer, the price of the run."""
     pair: tuple[str, str] | None = None
-    rows = 0
+    rows = nodes = 0
     for line in text.splitlines():
         if found := re.fullmatch(r"(\S+) against (\S+)\s*", line):
             pair = (found[1], found[2])
@@ -187,6 +213,11 @@ def check_terminal(check: raw.Check, run: Run, text: str) -> None:
         if pair and len(cells) == 8 and cells[0] in run.cases.values():
             rows += 1
             _check_row(check, run, pair, cells)
+        if found := re.fullmatch(r"(\d+)  +(ip\S+)  +\S.*?  +([\d.,]+)  +([\d.]+)× \(([\d.]+)–([\d.]+)\) *", line):
+            here, against = node(run, f"part {found[1]}")
+            nodes += 1
+            for shown, value in zip(found.groups()[2:], (here, *against[:3]), strict=True):
+                raw.shows(check, f"terminal: part {found[1]}", shown, [value])
         if found := re.match(r"run: \$([\d.,]+) for ([\d.]+) node-hours", line):
             hours = run.report["context"]["node_seconds"] / 3600
             raw.shows(
@@ -194,6 +225,7 @@ def check_terminal(check: raw.Check, run: Run, text: str) -> None:
             )
             raw.shows(check, "terminal: node-hours", found[2], [hours])
     check.same("terminal rows", rows, sum(len(p["cases"]) for p in run.report["pairs"]))
+    check.same("terminal nodes", nodes, len(run.report["parts"]))
     ratios = [
         run.speedup(name, item["compare_to"], case, HEADLINE)[0]
         for name, item in run.variants.items()
@@ -212,7 +244,8 @@ def _check_row(check: raw.Check, run: Run, pair: tuple[str, str], cells: list[st
     for cell, metric in zip(cells[4:6], SHORT, strict=True):
         raw.shows(check, f"{name} {metric}", NUMBER.findall(cell)[0], [run.speedup(*pair, case, metric)[0]])
     check.same(f"{name} same output", tuple(map(int, NUMBER.findall(cells[6]))), run.identical(*pair, case))
-    costs = [run.aggregate((arm, case), "cost_per_million") or math.nan for arm in (pair[1], pair[0])]
+    both = zip((pair[1], pair[0]), run.beside(*pair, case), strict=True)
+    costs = [run.figure(arm, own, "cost_per_million") or math.nan for arm, own in both]
     for shown, value in zip(NUMBER.findall(cells[7]), costs, strict=True):
         raw.shows(check, f"{name} cost", shown, [value])
 

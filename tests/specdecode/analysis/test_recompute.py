@@ -12,36 +12,42 @@ import pytest
 from specdecode.analysis import compare_measured, measure
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_terminal
+from specdecode.analysis.results.context import RunPart
 from specdecode.measures.accounting import accounting_of
 from specdecode.measures.publish import metric_data as request_data
 from specdecode.measures.publish import places
 
 from tests.specdecode.analysis import recompute, recompute_forms
-from tests.specdecode.analysis.simulate import context, experiment, run
+from tests.specdecode.analysis.simulate import context, experiment, on_nodes, run
 from tests.specdecode.analysis.simulate import request as one_request
 
+NODES = (RunPart(unit=1, node="ip-10-0-1-1"), RunPart(unit=2, node="ip-10-0-1-2"))
+SHARES = (("base", "sd-k3", "sd-k7"), ("base", "sd-k11"))
 
-@pytest.fixture(params=["rehearsal-cpu", "0.9.1-sdk2.26.1"])
+
+@pytest.fixture(params=["rehearsal-cpu", "0.9.1-sdk2.26.1", "two nodes"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A run as it lies in the bucket: raw files and report.json; two rounds, three k, some failures.
 
-    On an engine of each kind: k + 1 tokens a step at most, and k.
+    On an engine of each kind: k + 1 tokens a step at most, and k. And on two nodes, the second 10% slower.
     """
     import random
 
-    tested = experiment(ks=(3, 7, 11), rounds=2, engine=request.param)
-    records = list(run(tested, seed=4))
-    records.append(one_request(variant="base", case="sonnet", index=99, rng=random.Random(1), failed=True, sent_s=1e6))
-    records.append(
-        one_request(variant="base", case="sonnet", index=0, rng=random.Random(1)).model_copy(update={"warmup": True})
-    )
+    several = request.param == "two nodes"
+    tested = experiment(ks=(3, 7, 11), rounds=2, engine="rehearsal-cpu" if several else request.param)
+    records = list(on_nodes(tested, SHARES, slow=(1.0, 1.1), seed=4) if several else run(tested, seed=4))
+    around = context(parts=NODES if several else ())
+    failed = one_request(variant="base", case="sonnet", index=99, rng=random.Random(1), failed=True, sent_s=1e6)
+    warmup = one_request(variant="base", case="sonnet", index=0, rng=random.Random(1))
+    records.append(failed.model_copy(update={"unit": int(several)}))
+    records.append(warmup.model_copy(update={"warmup": True, "unit": int(several)}))
     for record in records:
         path = tmp_path / "raw" / record.variant / f"{record.case}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as out:
             out.write(record.model_dump_json() + "\n")
-    (at,) = levels = measure(experiment=tested, records=records, context=context())
-    comparison = compare_measured(experiment=tested, levels=levels, context=context())
+    (at,) = levels = measure(experiment=tested, records=records, context=around)
+    comparison = compare_measured(experiment=tested, levels=levels, context=around)
     (tmp_path / "report.json").write_text(comparison.json_document())
     (tmp_path / "report.csv").write_text(render_csv(comparison))
     (tmp_path / "terminal.txt").write_text(render_terminal(comparison, width=250))
@@ -116,3 +122,16 @@ def test_the_second_script_stands_alone_too(folder: Path) -> None:
         [sys.executable, "-I", recompute_forms.__file__, folder], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("folder", ["two nodes"], indirect=True)
+@pytest.mark.parametrize(
+    ("name", "old"),
+    [("report.csv", r",node,base,.*?ratio,.*?,(\d\.\d\d)"), ("terminal.txt", r"ip-10-0-1-2 .*?(\d\.\d\d)×")],
+)
+def test_a_wrong_number_of_a_node_is_noticed(folder: Path, name: str, old: str) -> None:
+    text = (folder / name).read_text()
+    found = re.search(old, text)
+    assert found, text
+    (folder / name).write_text(text[: found.start(1)] + "7.77" + text[found.end(1) :])
+    assert recompute_forms.recompute(folder).wrong
