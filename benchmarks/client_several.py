@@ -90,8 +90,8 @@ def lines(document: dict) -> list[str]:
     """The table of the page."""
     loads = [each["load_average"] for each in document["rows"]]
     found = [
-        f"Measured with load averages of {min(loads):.1f} to {max(loads):.1f} before each row, from other work on the "
-        "two cores:",
+        f"Measured on {document['machine']['cores']} cores with load averages of {min(loads):.1f} to {max(loads):.1f} "
+        "before each row:",
         "",
         "| streams | clients | chunks | TTFT error, mean ms | TPOT error, mean % | chunk error ms: mean | p99 "
         "| tokens/s, error % | not all sending, % of the time | within its bounds | marked doubtful |",
