@@ -10,7 +10,7 @@ from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import AnyExperiment, Frozen, Sweep
 from specdecode.experiment.shares import share_of, shares
-from specdecode.planning.bill import Bill, make_bill
+from specdecode.planning.bill import TRIES, Bill, make_bill
 from specdecode.planning.compiling import CompileCost
 from specdecode.planning.cost import CostPart, LevelCost, Range, total
 from specdecode.planning.events import QUEUE_LIMIT, choose_looks, worst_case_events
@@ -23,6 +23,8 @@ from specdecode.planning.sweep import SweepPlan, SweepStep, first_steps, most_st
 
 COUNTS = (1, 2, 4, 8)
 """Numbers of nodes that a plan compares."""
+MOST_WAITS = 3
+"""How often a unit that never got a node is tried again: it costs nothing, but the run waits a day for each."""
 
 
 def plan_run(
@@ -66,7 +68,7 @@ def plan_run(
         plans = [first.model_copy(update={"node_hours": Range(low=0, high=0), "cost": Range(low=0, high=0)})]
     hours = total(plan.node_hours for plan in plans)
     longest = max((unit.longest_node_hours for unit in units), default=0)
-    waiting = 2 * (QUEUE_LIMIT.total_seconds() / 3600 + longest)
+    waiting = TRIES * longest + (TRIES + MOST_WAITS) * QUEUE_LIMIT.total_seconds() / 3600
     staging = next(step for step in first.steps if step.name == "StageModels")
     steps = (
         Step(name="Plan"),

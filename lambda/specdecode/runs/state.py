@@ -38,6 +38,8 @@ class RunUnit(BaseModel):
     """US dollars that the unit may cost at most: its part of what the whole run may cost."""
     after: int | None = None
     """The unit whose arms it measures again, because that unit lost its node."""
+    held: bool = True
+    """Whether it had a node; known at its end."""
     status: str | None = None
     """How its execution ended. None until then."""
     error: str = ""

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from specdecode import s3_keys
+from specdecode.planning.bill import TRIES
+from specdecode.planning.units import MOST_WAITS
 from specdecode.runs.ledger import Ledger, readable_ledger
-from specdecode.runs.state import LARGEST, WITH_ITS_RUN, RunUnit, StateDamaged, change_state
+from specdecode.runs.state import LARGEST, WITH_ITS_RUN, RunState, RunUnit, StateDamaged, change_state, load_state
 from specdecode.steps import executions
 from specdecode.steps.errors import CapacityUnavailable, NodeLost
 from specdecode.steps.run import Run, load_run
@@ -59,7 +61,7 @@ def _looked_at(unit: RunUnit, found: dict[str, Any] | None, ledger: Ledger | Non
     """
     if found is None or found["status"] in executions.GOES_ON:
         return unit
-    finished = finished_arms(rt.store, unit)
+    finished, own = finished_arms(rt.store, unit), _record(rt, unit)
     if ledger is not None:
         left = ledger.unfinished_of({unit.run_id})
         unit = unit.model_copy(update={"arms": tuple(dict.fromkeys((*finished, *left)))})
@@ -69,15 +71,37 @@ def _looked_at(unit: RunUnit, found: dict[str, Any] | None, ledger: Ledger | Non
             "error": str(found.get("error") or ""),
             "cause": str(found.get("cause") or ""),
             "finished": finished,
+            "held": own is None or own.held_since is not None,
         }
     )
 
 
 def _is_tried_again(unit: RunUnit, units: list[RunUnit], rt: Runtime) -> bool:
-    """Whether the unit is tried again: once, and only if another node could help."""
+    """Whether the unit is tried again, which another node must be able to help: once if its node was lost, MOST_WAITS
+    times if it never had one.
+    """
     left = set(unit.arms).difference(unit.finished)
     again = any(other.after == unit.number for other in units)
-    return bool(left and unit.error) and not again and unit.after is None and _another_node_helps(unit, rt)
+    if again or not (left and unit.error) or not _another_node_helps(unit, rt):
+        return False
+    tries = list(_tries(unit, units))
+    lost = sum(each.held for each in tries)
+    return lost < TRIES and len(tries) - lost <= MOST_WAITS
+
+
+def _tries(unit: RunUnit | None, units: list[RunUnit]) -> Iterator[RunUnit]:
+    """The unit, the one in whose place it was started, and so on."""
+    while unit is not None:
+        yield unit
+        unit = next((each for each in units if each.number == unit.after), None)
+
+
+def _record(rt: Runtime, unit: RunUnit) -> RunState | None:
+    """The unit's own record; None if it has none that can be read."""
+    try:
+        return load_state(rt.store, unit.run_id)
+    except StateDamaged:
+        return None
 
 
 def _another_node_helps(unit: RunUnit, rt: Runtime) -> bool:

@@ -214,6 +214,35 @@ def test_a_unit_that_loses_two_nodes_is_not_tried_a_third_time(world):
         report.report(world.given("run"), world.rt)
 
 
+def never_gets_a_node(world, unit):
+    plan.plan(world.given(unit, input={"unit_of": "run", "accept_cost": 900}), world.rt)
+    world.end(unit, "FAILED", error="CapacityUnavailable", cause="no node within a day")
+    world.look()
+
+
+def test_a_unit_that_never_had_a_node_has_lost_none_and_keeps_its_second_try(world):
+    world.begin_units()
+    world.look()
+    never_gets_a_node(world, "run-n1")
+    never_gets_a_node(world, "run-n3")
+    assert world.started[2:] == ["run-n3", "run-n4"]
+    assert [each.held for each in world.state().units if each.status] == [False] * 2
+    for unit, more in (("run-n4", ["run-n5"]), ("run-n5", [])):
+        world.measure(unit, waves=0)
+        world.end(unit, "FAILED", error="NodeLost", cause="it had one")
+        before = list(world.started)
+        world.look()
+        assert world.started == before + more
+
+
+def test_a_unit_that_never_gets_a_node_is_given_up_after_a_few_days(world):
+    world.begin_units()
+    world.look()
+    for unit in ("run-n1", "run-n3", "run-n4", "run-n5"):
+        never_gets_a_node(world, unit)
+    assert world.started[2:] == ["run-n3", "run-n4", "run-n5"]
+
+
 def test_an_arm_counts_only_with_all_its_rounds_and_its_baseline(world):
     world.begin_units(request={**REQUEST, "set": {**GRID, "workload.rounds": 2}})
     world.look()
