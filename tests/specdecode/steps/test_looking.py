@@ -25,7 +25,7 @@ def pod(*, restarts, ready="True"):
 @pytest.mark.parametrize(("restarts", "dies"), [(0, False), (1, True)])
 def test_an_arm_that_is_ready_again_was_still_started_anew_under_load(monkeypatch, restarts, dies):
     monkeypatch.setattr(arms, "look_at_pods", lambda *given, **more: ([pod(restarts=restarts)], []))
-    wave = SimpleNamespace(arms=(ARM,))
+    wave = SimpleNamespace(served=(ARM,))
     if dies:
         with pytest.raises(BenchmarkFailed, match="arm sd died under load"):
             arms.check_alive(None, "run-1", wave, failure=BenchmarkFailed)
