@@ -1,10 +1,16 @@
-"""Write every page: `python -m tools.reference`. It synthesizes the app for the alarms (about ten seconds)."""
+"""Write every page, and the schema of report.json: `python -m tools.reference`.
+
+It synthesizes the app for the alarms (about ten seconds).
+"""
 
 import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from specdecode.analysis import json_schema
+from specdecode.escape import json_text
 
 from tools.reference import (
     alarms,
@@ -21,6 +27,7 @@ from tools.reference import (
 )
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
+SCHEMA = FOLDER.parents[1] / "assets" / "schemas" / "comparison.schema.json"
 PARTS_OF_PAGES = {"README.md": decisions.replaced, "experiments.md": experiment_schema.replaced}
 """Pages of docs/ that are written by hand except for one part."""
 
@@ -63,6 +70,7 @@ def main() -> None:
     for name, replaced in PARTS_OF_PAGES.items():
         path = FOLDER.parent / name
         path.write_text(replaced(path.read_text()))
+    SCHEMA.write_text(json_text(json_schema(), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ def test_csv_holds_the_same_figures_as_json(comparison: Comparison) -> None:
 def test_json_round_trips_and_its_schema_is_the_committed_one(comparison: Comparison) -> None:
     assert Comparison.model_validate_json(comparison.json_document()) == comparison
     committed = json.loads((ROOT / "assets" / "schemas" / "comparison.schema.json").read_text())
-    assert committed == json_schema(), "run `specdecode report --schema > assets/schemas/comparison.schema.json`"
+    assert committed == json_schema(), "run `python -m tools.reference`"
 
 
 def test_rendering_is_deterministic(comparison: Comparison) -> None:
