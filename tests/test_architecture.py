@@ -150,7 +150,6 @@ def test_nothing_names_the_checkout_or_the_home_folder() -> None:
             continue
         hit = forbidden.search(text)
         assert hit is None, f"{name}: {hit.group()!r}"
-        assert hit is None, f"{name}: {hit.group()!r}"
 
 
 @pytest.mark.parametrize(("folders", "fewest"), [(("lambda", "constructs_lib", "stacks"), 200), (("rehearsal",), 80)])

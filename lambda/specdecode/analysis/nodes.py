@@ -66,8 +66,8 @@ def about_nodes(parts: Sequence[PartResult], pairs: Sequence[Pair]) -> Iterator[
     shared = sum(baseline in part.variants for part in parts)
     yield (
         f"Measured in {len(parts)} parts, each on a node of its own: every speed-up is against the baseline that the "
-        f"same node measured, and its interval has a third of what the nodes differ by. Figures of {baseline} alone "
-        f"are over all {shared} nodes that measured it."
+        f"same node measured, and its interval is made wider by a third of the difference between the nodes. Figures "
+        f"of {baseline} alone are over all {shared} nodes that measured it."
     )
     shown = [(part, found) for part in parts if (found := part.against_others) and _is_shown(found)]
     gain = chosen(pairs).group("all") if pairs else None
@@ -76,10 +76,10 @@ def about_nodes(parts: Sequence[PartResult], pairs: Sequence[Pair]) -> Iterator[
     part, found = max(shown, key=lambda item: abs(math.log(item[1].ratio)))
     if abs(math.log(found.ratio)) >= NOT_SMALL * abs(math.log(gain.headline.ratio)):
         yield (
-            f"The nodes differ by what is not small against the effect: {baseline} is {found.ratio - 1:+.1%} on "
-            f"{part.label} against the others, and the speed-up is {times(gain.headline.ratio)}. That is in no "
-            "speed-up, but an arm may gain more or less on another node: before you trust a small difference between "
-            "arms of two nodes, measure both on one."
+            f"The nodes differ, and the difference is not small against the effect: {baseline} is "
+            f"{found.ratio - 1:+.1%} on {part.label} against the others, and the speed-up is "
+            f"{times(gain.headline.ratio)}. No speed-up contains this difference. But an arm may gain more or less on "
+            "another node: before you trust a small difference between arms of two nodes, measure both on one."
         )
 
 

@@ -52,8 +52,8 @@ def _about_endpoints(experiment: Experiment) -> list[str]:
         return []
     levels = experiment.workload.levels
     queue = (
-        " Nor is how many requests they decode together: a load beyond that measures their queue, and a crossover "
-        "beside it may be too far out."
+        " It is not known either how many requests they decode together. A load above that number measures their "
+        "queue too, and a crossover near it may be at too large a load."
     )
     unpriced = [variant.name for variant in experiment.variants if variant.price_per_hour is None]
     price = f" Without price_per_hour there are no dollars per million tokens ({', '.join(unpriced)})."
@@ -82,9 +82,10 @@ def _assumed_yield(experiment: Experiment, arms: Mapping[Key, Measured]) -> list
     if not assumed:
         return []
     return [
-        f"What a step yields at most is not known of {', '.join(assumed)}: {ASSUMED} tokens are assumed, as of vLLM's "
-        "own engines. With NxD Inference (vLLM on Neuron up to 0.16) it is k, and the acceptance shown is too low: say "
-        "so (`most_tokens_per_step: k`; `specdecode bench --most-tokens-per-step NAME=k`)."
+        f"It is not known how many tokens a step of {', '.join(assumed)} yields at most. {ASSUMED} are assumed, as "
+        "for vLLM's own engines. NxD Inference (vLLM on Neuron up to 0.16) yields k at most: then the acceptance "
+        "shown here is too low. Say so with `most_tokens_per_step: k`, or with `specdecode bench "
+        "--most-tokens-per-step NAME=k`."
     ]
 
 
@@ -94,7 +95,7 @@ def _not_measured(experiment: Experiment, context: RunContext, arms: Mapping[Key
     if context.sweep and left_out:
         measured, all_arms = len(experiment.variants) - len(left_out), len(experiment.variants)
         return [f"The sweep measured {measured} of {all_arms} arms. {context.sweep[-1].reason}"]
-    return [f"The arm {name} was not measured: nothing here is about it." for name in left_out]
+    return [f"The arm {name} was not measured: this report has no figure of it." for name in left_out]
 
 
 def _unknown(at: AtLevel) -> Iterator[str]:

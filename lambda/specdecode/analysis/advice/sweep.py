@@ -179,8 +179,10 @@ def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost
 def first_steps(
     experiment: Experiment, seen: Mapping[Level, Sequence[Observation]], *, count: int, lost: Collection[str] = ()
 ) -> tuple[SweepStep, ...]:
-    """With which arms `count` nodes begin at once, after what was `seen` by a run that is resumed. Where nothing was
-    seen each node gets one; else no more than are worth it. One step without an arm: nothing is.
+    """The arms with which `count` nodes begin at once. `seen`: results of the run that is resumed.
+
+    If `seen` is empty, each node gets an arm. Else only arms that are worth their cost are given out. If no arm is, the
+    answer is one step without an arm.
     """
     steps: list[SweepStep] = []
     while len(steps) < count:
@@ -200,10 +202,10 @@ def step_after(
     in_flight: Sequence[str] = (),
     anyhow: bool = False,
 ) -> SweepStep:
-    """What to measure after all that was `seen`, while other nodes are at the arms `in_flight`.
+    """What to measure next, given the results `seen`, while other nodes measure the arms `in_flight`.
 
-    A compile where one is worth it (or `anyhow`), else again an arm that cannot be told from the best, else nothing. Of
-    several loads all count alike: what is worth it is worth it on average over them.
+    The first of these that applies: compile a new arm, if that is worth its cost (or `anyhow`); measure an arm again
+    that cannot be told from the best; nothing. With several loads the worth is the mean over them.
     """
     times = Counter(Candidate(item.draft, item.k) for found in seen.values() for item in found)
     known = {candidate: variant_of(experiment, candidate) for candidate in candidates(experiment)}
@@ -227,6 +229,6 @@ def step_after(
             f"Measure {chosen.draft} with k={chosen.k} again, without a compile: it cannot be told from the best yet."
         )
     if in_flight:
-        reason += f" On their way on other nodes, and counted as they are believed: {', '.join(in_flight)}."
+        reason += f" Other nodes are at {', '.join(in_flight)}: the advisor counts the results that it expects there."
     variant = variant_of(experiment, chosen) if chosen else None
     return SweepStep(arm=variant.name if variant else None, reason=reason)

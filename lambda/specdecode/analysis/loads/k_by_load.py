@@ -2,8 +2,8 @@
 
 At each level the k with the largest speed-up, by the median over cases and rounds; of those within 1% of it the
 smallest (as vLLM's tuner, pull request 49163, was to choose; it was not merged). Without speculation is k = 0.
-It is the best guess, shown or not: beside each k stand those that it is not shown to be faster than. A k whose arm
-failed too many requests at a load is not chosen there.
+Each k is the best guess, and may not be proven: beside it stand the values of k that it is not shown to be faster
+than. A k whose arm failed too many requests at a load is not chosen there.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ def level_noise(levels: Sequence[Gains]) -> LevelNoise:
     """The noise between rounds if a level has two rounds, else around a smooth curve if there are five levels, else
     assumed.
 
-    The spread of rounds or residuals contains some noise of single requests too, so that noise counts twice. Prompts
-    may draw the same drafts at each load, and then there is no other way to be sure that enough is added.
+    The spread of rounds or residuals contains some noise of single requests too, so that noise counts twice. This
+    is on purpose: if the prompts get the same drafts at each load, a smaller amount could be too little.
     """
     repeated = [each.of_rounds for each in levels if len(each.of_rounds) > 1]
     if repeated:

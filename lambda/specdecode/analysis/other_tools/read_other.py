@@ -23,8 +23,8 @@ MEANS = {
     AIPERF: "its inter_token_latency is the time per output token after the first, its inter_chunk_latency is the time "
     "between chunks and is not used; the TTFT of a request on a new connection holds the time to connect; without "
     "--use-server-token-count its tokens are counted again by a tokenizer at the client",
-    GUIDELLM: "its time_per_output_token_ms is the whole latency over all tokens, with the time to the first in it, "
-    "and is not used; its inter_token_latency_ms is what is called time per output token here",
+    GUIDELLM: "its time_per_output_token_ms is the whole latency divided by all tokens: it contains the time "
+    "to the first token and is not used; its inter_token_latency_ms is what is called time per output token here",
 }
 """Tool -> what its own figures mean, for whoever compares them with these."""
 

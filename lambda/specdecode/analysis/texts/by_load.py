@@ -51,9 +51,7 @@ def _where(curve: Curve) -> str:
 
 
 def _beside(curve: Curve) -> str:
-    """` At 32 at a time neither is shown.`: loads on one side of the crossover at which neither arm is shown to be
-    faster.
-    """
+    """` At 32 at a time neither arm is shown to be faster.`: such loads on one side of the crossover."""
     sides = [side(point) for point in curve.points]
     known = [number for number, each in enumerate(sides) if each]
     unsure = [
@@ -63,7 +61,7 @@ def _beside(curve: Curve) -> str:
         and not point.doubtful
         and len({sides[each] for each in (*_last(known, number), *_next(known, number))}) < 2
     ]
-    return f" At {listed(unsure)} neither is shown." if unsure else ""
+    return f" At {listed(unsure)} neither arm is shown to be faster." if unsure else ""
 
 
 def _last(known: Sequence[int], number: int) -> list[int]:

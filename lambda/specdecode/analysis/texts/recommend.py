@@ -126,7 +126,7 @@ def _keep(comparison: Comparison, pair: Pair) -> str:
     """Verdicts on the best arm, each with its cases."""
     known = [f"{said} {on}" for verdict, said in KNOWN.items() if (on := _listed(pair, verdict))]
     until = " for now" if _listed(pair, Verdict.CANNOT_TELL) or pays_by_itself(pair) else ""
-    about = f" Of {_named(comparison, pair.variant)} is known: it {'; it '.join(known)}." if known else ""
+    about = f" Known of {_named(comparison, pair.variant)}: it {'; it '.join(known)}." if known else ""
     nothing = f" This run cannot tell whether {_named(comparison, pair.variant)} is faster or slower."
     return f"Keep {pair.baseline}{until}.{about or nothing}{_not_among_all(pair)}"
 

@@ -152,10 +152,11 @@ def _sure(pair: Pair | None, comparison: Comparison) -> str:
     over = "the requests of each prompt" if one else "the prompts of each type"
     kinds = [found for name in ("structured", "open-ended") if (found := pair.group(name))]
     few = [found.group for found in kinds if len(found.judged) < MIN_TYPES]
-    short = f" There are fewer than {MIN_TYPES} {' and '.join(few)} prompt types: of others nothing is said."
-    left_out = "another day, node or machine load is not in it"
+    short = f" There are fewer than {MIN_TYPES} {' and '.join(few)} prompt types: other types may differ."
+    left_out = "it does not cover another day, node or machine load"
     if comparison.parts:
-        over, left_out = f"{over} and a third of what the nodes differ by", "another day or machine load is not in it"
+        over = f"{over} and a third of the difference between the nodes"
+        left_out = "it does not cover another day or machine load"
     return (
         f"each 95% interval is over {over}, in this one run: {left_out} "
         f"(repeat the run, then: specdecode compare RUN RUN …).{short if few else ''}"

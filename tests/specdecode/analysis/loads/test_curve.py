@@ -213,7 +213,7 @@ def test_speculation_that_stops_and_starts_again_has_two_crossovers() -> None:
 def test_loads_beside_the_crossover_that_show_nothing_are_named(comparison: Comparison) -> None:
     """Above it speculation costs where that is shown, and not wherever it was measured."""
     curve = comparison.curve[0]
-    assert "neither is shown" not in advice_by_load(curve, ())
+    assert "neither arm is shown" not in advice_by_load(curve, ())
 
     def said(signs: str) -> str:
         ends = {sign: {"low": at - 0.1, "high": at + 0.1} for sign, at in (("+", 1.2), ("0", 1.0), ("-", 0.8))}
@@ -223,8 +223,10 @@ def test_loads_beside_the_crossover_that_show_nothing_are_named(comparison: Comp
         ]
         return advice_by_load(curve.model_copy(update={"points": tuple(points)}), ())
 
-    assert said("++0-00").endswith(", not above. At 16, 32 at a time neither is shown."), "4 lies between two that do"
-    assert said("0+-+0-").endswith(", not above. At 1 at a time neither is shown.")
+    assert said("++0-00").endswith(", not above. At 16, 32 at a time neither arm is shown to be faster."), (
+        "4 lies between two that do"
+    )
+    assert said("0+-+0-").endswith(", not above. At 1 at a time neither arm is shown to be faster.")
     assert said("++++--").endswith(", not above.")
 
 

@@ -205,9 +205,7 @@ def test_one_recommendation_names_arm_gain_and_cost_and_a_cheaper_arm_where_it_i
     assert "per million output tokens against $" in found and "The cheapest is sd-k3 (" in found
     same = measured([1.0]).recommendation
     assert same is not None
-    assert same.startswith(
-        "Keep base. Of sd (draft Qwen/Qwen3-1.7B, k=7) is known: it makes no relevant difference on t0"
-    )
+    assert same.startswith("Keep base. Known of sd (draft Qwen/Qwen3-1.7B, k=7): it makes no relevant difference on t0")
 
 
 def test_what_is_kept_says_what_is_known_and_what_would_settle_the_rest() -> None:
