@@ -11,6 +11,7 @@ from specdecode import names
 from constructs_lib.capacity.backstop import BackstopFunction
 from constructs_lib.capacity.claims import ClaimTemplates
 from constructs_lib.capacity.guards import GuardFunction
+from constructs_lib.cluster.access import READER_GROUP
 from constructs_lib.cluster.existing import ImportedCluster
 from constructs_lib.cluster.lanes import put_in_lanes
 from constructs_lib.cluster.workspace import Workspace
@@ -19,11 +20,10 @@ from constructs_lib.observability.alerts import Alerts
 from constructs_lib.observability.dashboard import Dashboard
 from constructs_lib.observability.provider_logs import keep_provider_logs
 from constructs_lib.outputs import Outputs
-from constructs_lib.pipeline.access import READER_GROUP
 from constructs_lib.pipeline.pipeline import Pipeline
 from constructs_lib.pipeline.pod_roles import PodRoles
 from constructs_lib.pipeline.schedule import RunSchedule, ScheduledRun
-from constructs_lib.pipeline.watchdog import HEARTBEAT, NAMESPACE
+from constructs_lib.pipeline.watchdog import HEARTBEAT
 from constructs_lib.settings.fields import Settings
 from constructs_lib.storage.bucket import ArtifactBucket
 from constructs_lib.storage.bundle import Bundle
@@ -46,7 +46,7 @@ class SpecDecodeStack(ProjectStack):
     both.
 
     Without a `platform` it runs on the cluster that the settings name. That cluster must first have the objects of
-    `constructs_lib.cluster.administrator_objects`. If its nodes are simply there, there is no backstop.
+    `constructs_lib.administrator_objects`. If its nodes are simply there, there is no backstop.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class SpecDecodeStack(ProjectStack):
             guard="beat",
             properties={
                 "Function": watchdog.function_name,
-                "Namespace": NAMESPACE,
+                "Namespace": names.OPERATIONS_NAMESPACE,
                 "Metric": HEARTBEAT,
             },
         )

@@ -16,8 +16,8 @@ from constructs_lib.cluster.addons import Addons
 from constructs_lib.cluster.cluster import Cluster, node_role
 from constructs_lib.cluster.lanes import put_in_lanes
 from constructs_lib.cluster.network import Network
+from constructs_lib.logs import made_by_aws
 from constructs_lib.observability.container_insights import Observability
-from constructs_lib.observability.logs import made_by_aws
 from constructs_lib.observability.provider_logs import keep_provider_logs
 from constructs_lib.settings.fields import Settings
 from constructs_lib.storage.bundle import Bundle

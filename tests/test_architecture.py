@@ -47,6 +47,8 @@ ROOM = {
     "report": 6,
 }
 """Room of `specdecode.analysis` -> layer. The modules beside the rooms bring them together: layer 5."""
+CONSTRUCTS = ("settings", "cluster", "storage", "observability", "capacity", "pipeline")
+"""Rooms of `constructs_lib`, the lowest first."""
 
 
 def modules(folder: Path) -> list[Path]:
@@ -87,6 +89,15 @@ def test_rooms_of_analysis_import_downward() -> None:
             room = name.removeprefix("specdecode.analysis.").split(".")[0]
             if room != own and room in ROOM:
                 assert ROOM[room] < ROOM.get(own, 5), f"{path.relative_to(analysis)} imports {name}"
+
+
+def test_rooms_of_constructs_import_downward() -> None:
+    root = ROOT / "constructs_lib"
+    for order, room in enumerate(CONSTRUCTS):
+        above = tuple(f"constructs_lib.{name}." for name in (*CONSTRUCTS[order + 1 :], "administrator_objects"))
+        for path in modules(root / room):
+            found = [name for name in imports(path) if f"{name}.".startswith(above)]
+            assert not found, f"{path.relative_to(root)} imports {found}"
 
 
 @pytest.mark.parametrize("root", [PACKAGE, ROOT / "constructs_lib"], ids=lambda path: path.name)

@@ -27,9 +27,8 @@ from specdecode.giving_back import (
 
 from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.capacity import node_group
+from constructs_lib.logs import retention
 from constructs_lib.observability.alarms import OPERATIONS, described
-from constructs_lib.observability.logs import retention
-from constructs_lib.pipeline.watchdog import NAMESPACE
 from constructs_lib.settings.fields import Settings
 
 CODE = Path(__file__).resolve().parents[2] / "lambda" / "backstop"
@@ -83,7 +82,7 @@ class BackstopFunction(Construct):
             "CLUSTER_NAME": settings.eks_cluster,
             "NODEPOOLS": ",".join(settings.node_pools),
             "COMPILER_HOURS": str(COMPILER_HOURS + 1),
-            "NAMESPACE": NAMESPACE,
+            "NAMESPACE": names.OPERATIONS_NAMESPACE,
             "STATE_MACHINE_ARN": state_machine.state_machine_arn,
             "TOPIC_ARN": topic.topic_arn,
             "WINDOW_MINUTES": str(BACKSTOP_WINDOW_MINUTES),

@@ -9,8 +9,8 @@ from specdecode import names
 from specdecode.experiment.shapes import CPU
 
 from constructs_lib.capacity.node_objects import Ground, class_name, node_class, node_pools, price
+from constructs_lib.cluster import access
 from constructs_lib.cluster.manifest import Manifest
-from constructs_lib.pipeline import access
 from constructs_lib.settings.fields import Settings
 
 LABELS = {"app.kubernetes.io/name": "specdecode"}

@@ -17,9 +17,9 @@ from constructs import Construct, IDependable
 
 from constructs_lib.acknowledgements import acknowledge, acknowledge_wildcards
 from constructs_lib.capacity import node_group
+from constructs_lib.cluster.access import rights
 from constructs_lib.cluster.network_interfaces import allow_network_interfaces
-from constructs_lib.observability.logs import retention
-from constructs_lib.pipeline.access import rights
+from constructs_lib.logs import retention
 from constructs_lib.settings.fields import Settings
 from constructs_lib.storage.bundle_asset import BundleAsset
 

@@ -11,8 +11,8 @@ from constructs import Construct
 from specdecode import names
 
 from constructs_lib.acknowledgements import acknowledge_wildcards
+from constructs_lib.cluster import access
 from constructs_lib.cluster.manifest import Manifest
-from constructs_lib.pipeline import access
 from constructs_lib.settings.fields import Settings
 
 SCALERS = ("AcquireCapacity", "ReleaseCapacity", "Watchdog")

@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct, IDependable
 
-from constructs_lib.cluster.administrator_objects import DEPLOYER_GROUP
+from constructs_lib.cluster.access import DEPLOYER_GROUP
 from constructs_lib.cluster.kubectl import MEMORY, settle
 from constructs_lib.cluster.network import Network
 from constructs_lib.settings.fields import Settings
@@ -20,7 +20,7 @@ class ImportedCluster(Construct):
     """The functions that apply our objects, and their way into the cluster. The cluster itself is not changed.
 
     In Kubernetes the functions are members of DEPLOYER_GROUP. The cluster's administrator has given its rights
-    (constructs_lib/cluster/administrator_objects.py). `needs` must exist before an object is applied.
+    (constructs_lib/administrator_objects.py). `needs` must exist before an object is applied.
     """
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:

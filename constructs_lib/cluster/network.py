@@ -9,7 +9,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from constructs_lib.acknowledgements import acknowledge, acknowledge_warning
-from constructs_lib.observability.logs import retention
+from constructs_lib.logs import retention
 from constructs_lib.settings.fields import Settings
 from constructs_lib.trust import for_this_account
 

@@ -8,11 +8,11 @@ from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
+from specdecode import names
 from specdecode.experiment import load
 from specdecode.names import DEFAULT_PRESET
 
 from constructs_lib.observability import dashboard_body, dashboard_rules
-from constructs_lib.pipeline.watchdog import NAMESPACE
 from constructs_lib.settings.fields import Settings
 
 NAME = "Qwen-LLMPerf"
@@ -44,7 +44,7 @@ class Dashboard(Construct):
             region=stack.region,
             cluster_name=cluster_name,
             state_machine_arn=state_machine.state_machine_arn,
-            operations_namespace=NAMESPACE,
+            operations_namespace=names.OPERATIONS_NAMESPACE,
             alarm_arns=[alarm.alarm_arn for alarm in alarms],
             cases=[case.label for case in load(DEFAULT_PRESET).workload.cases],
         )

@@ -5,7 +5,7 @@ expires.
 from aws_cdk import CfnResource, RemovalPolicy, Stack
 from aws_cdk import aws_logs as logs
 
-from constructs_lib.observability.logs import retention
+from constructs_lib.logs import retention
 
 PROVIDERS = (
     "AWSCDKCfnUtilsProviderCustomResourceProvider",

@@ -17,8 +17,7 @@ from specdecode import names, s3_keys
 from constructs_lib.acknowledgements import acknowledge, acknowledge_wildcards
 from constructs_lib.capacity.guards import PYTHON_3_11
 from constructs_lib.cluster.network_interfaces import allow_network_interfaces
-from constructs_lib.observability.logs import retention
-from constructs_lib.pipeline.watchdog import NAMESPACE
+from constructs_lib.logs import retention
 
 RUNS = "runs/*"
 MARKS = ("models/*/COMPLETE.json", "compiled/*/COMPLETE.json")
@@ -95,7 +94,7 @@ FUNCTIONS: dict[str, FunctionSpec] = {
         "reconciles lease and replicas with running executions",
         reads=(RUNS, CAPACITY, ENDPOINTS),
         writes=(RUNS, CAPACITY, ENDPOINTS, f"{s3_keys.DAMAGED}*"),
-        metrics=NAMESPACE,
+        metrics=names.OPERATIONS_NAMESPACE,
         timeout_s=180,
     ),
     "Inspect": FunctionSpec("inspect", "shows the cluster to the command line", reads=(CAPACITY, ENDPOINTS), writes=()),

@@ -18,11 +18,11 @@ from specdecode import names
 
 from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.capacity import node_group
-from constructs_lib.observability.logs import retention
+from constructs_lib.cluster.access import PipelineAccess, groups_of, rights
+from constructs_lib.logs import retention
 from constructs_lib.pipeline import states
-from constructs_lib.pipeline.access import PipelineAccess, groups_of, rights
 from constructs_lib.pipeline.functions import FUNCTIONS, PipelineFunction
-from constructs_lib.pipeline.watchdog import NAMESPACE, WatchdogSchedule
+from constructs_lib.pipeline.watchdog import WatchdogSchedule
 from constructs_lib.settings.costs import capacity
 from constructs_lib.settings.fields import Settings
 from constructs_lib.storage.bundle_asset import BundleAsset
@@ -69,7 +69,7 @@ class Pipeline(Construct):
             "CLUSTER_CA": cluster.cluster_certificate_authority_data,
             **rights(settings),
             "CAPACITY": capacity(settings).model_dump_json(),
-            "OPERATIONS_NAMESPACE": NAMESPACE,
+            "OPERATIONS_NAMESPACE": names.OPERATIONS_NAMESPACE,
         }
         make = partial(
             PipelineFunction,

@@ -11,11 +11,11 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
+from specdecode import names
 from specdecode.giving_back import CLAIM_GRACE_MINUTES, STUCK_GRACE_HOURS, WATCHDOG_PERIOD_MINUTES
 
 from constructs_lib.observability.alarms import described
 
-NAMESPACE = "SpecDecode/Operations"
 HEARTBEAT = "WatchdogHeartbeat"
 RUNS_FAILED = "RunsFailed"
 PERIOD = Duration.minutes(WATCHDOG_PERIOD_MINUTES)
@@ -199,7 +199,7 @@ class WatchdogSchedule(Construct):
             id,
             alarm_description=description,
             metric=cw.Metric(
-                namespace=NAMESPACE,
+                namespace=names.OPERATIONS_NAMESPACE,
                 metric_name=metric,
                 dimensions_map={POOL: pool} if pool else None,
                 statistic=statistic,

@@ -14,7 +14,9 @@ DEFAULT_PRESET = "qwen3-32b"
 """The experiment of a run whose request names none."""
 
 METRIC_NAMESPACE = "Qwen/LLMPerf"
-"""CloudWatch namespace, the same as in the public sample."""
+"""CloudWatch namespace of the figures, the same as in the public sample."""
+OPERATIONS_NAMESPACE = "SpecDecode/Operations"
+"""CloudWatch namespace of the watchdog and the backstop."""
 
 NODEPOOL = "trn2"
 """Kind of the nodes with Neuron devices. Also the name of their first Karpenter NodePool (static, 0 replicas at rest).

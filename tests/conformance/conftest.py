@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from specdecode import names
 
-from constructs_lib.pipeline.access import READ_NAMESPACE, WRITE_NAMESPACE
+from constructs_lib.cluster.access import READ_NAMESPACE, WRITE_NAMESPACE
 from tests.conformance.server import Server, from_kubeconfig
 from tests.rehearsal.kubernetes.conftest import start
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from specdecode import names
 
-from constructs_lib.pipeline.access import scale_pools
+from constructs_lib.cluster.access import scale_pools
 from tests.conformance.server import Json, Server, made_up_name
 from tests.conformance.test_contract import PIPELINE, RBAC
 from tests.rehearsal.kubernetes.manifests import NODE_CLASS, static_pool

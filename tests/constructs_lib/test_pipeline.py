@@ -14,7 +14,7 @@ from specdecode.experiment import load_preset, preset_names
 from specdecode.kubernetes.resources import RESOURCES
 from specdecode.planning import Inventory, make_plan
 
-from constructs_lib.pipeline.access import (
+from constructs_lib.cluster.access import (
     END_NODES,
     READ_CLUSTER,
     READ_NAMESPACE,
@@ -25,7 +25,7 @@ from constructs_lib.pipeline.access import (
     scale_pools,
 )
 from constructs_lib.pipeline.functions import FUNCTIONS
-from constructs_lib.pipeline.watchdog import NAMESPACE, POOL
+from constructs_lib.pipeline.watchdog import POOL
 from constructs_lib.settings.fields import Settings
 from tests.pricing import PRICED
 
@@ -133,7 +133,7 @@ def test_metrics_are_published_by_two_functions_each_in_one_namespace(resources)
         if "cloudwatch:PutMetricData" in actions
     }
     assert found == {
-        "Watchdog": {"cloudwatch:namespace": NAMESPACE},
+        "Watchdog": {"cloudwatch:namespace": names.OPERATIONS_NAMESPACE},
         "Report": {"cloudwatch:namespace": names.METRIC_NAMESPACE},
     }
 
@@ -251,7 +251,7 @@ def test_alarms_and_dashboard_watch_exactly_what_the_watchdog_publishes(resource
     from tests.specdecode.steps.world import World
 
     world = World()
-    world.rt.environ["OPERATIONS_NAMESPACE"] = NAMESPACE
+    world.rt.environ["OPERATIONS_NAMESPACE"] = names.OPERATIONS_NAMESPACE
     watchdog.watch(world.given("watchdog", ended="run-9"), world.rt)
     sent = {(datum["Namespace"], datum["MetricName"]) for datum in world.cloudwatch.data if "Dimensions" not in datum}
     of_pools = {datum["MetricName"] for datum in world.cloudwatch.data if "Dimensions" in datum}
@@ -270,12 +270,12 @@ def test_alarms_and_dashboard_watch_exactly_what_the_watchdog_publishes(resource
             region="r",
             cluster_name="c",
             state_machine_arn="m",
-            operations_namespace=NAMESPACE,
+            operations_namespace=names.OPERATIONS_NAMESPACE,
             alarm_arns=[],
             cases=["c"],
         )["widgets"]
         for metric in widget["properties"].get("metrics", [])
-        if metric[0] == NAMESPACE
+        if metric[0] == names.OPERATIONS_NAMESPACE
     }
     assert shown == sent
 

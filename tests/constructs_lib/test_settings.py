@@ -8,7 +8,7 @@ import pytest
 from specdecode.experiment.loading import load_engine
 from specdecode.experiment.shapes import ACCELERATED, SHAPES
 
-from constructs_lib.observability import logs
+from constructs_lib import logs
 from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.neuron_amis import (
     DRA_KUBELET,

@@ -7,8 +7,8 @@ import pytest
 from specdecode import names
 
 from constructs_lib.capacity.guard_access import GROUP
+from constructs_lib.cluster.access import READER_GROUP, WATCHDOG_GROUP
 from constructs_lib.pipeline import pod_roles
-from constructs_lib.pipeline.access import READER_GROUP, WATCHDOG_GROUP
 from constructs_lib.storage import service_accounts
 from tests.access import table
 from tests.access.calls_control import CALLS

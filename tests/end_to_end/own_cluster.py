@@ -22,8 +22,7 @@ import yaml
 from specdecode import names, s3_keys
 from specdecode.experiment import load_preset
 
-from constructs_lib.cluster.administrator_objects import DEPLOYER_GROUP
-from constructs_lib.pipeline.access import READER_GROUP
+from constructs_lib.cluster.access import DEPLOYER_GROUP, READER_GROUP
 from constructs_lib.settings.versions import ADDONS
 from rehearsal import tools
 from rehearsal.deployment import TIMEOUT_S, Deployment
@@ -108,7 +107,7 @@ def theirs(running: Rehearsal) -> dict[str, str]:
 def deployed_on(running: Rehearsal, settings: Mapping[str, str]) -> Foreign:
     """Their administrator applies what is printed for `settings`; then ours is deployed."""
     given = [f"{key}={value}" for key, value in settings.items()]
-    program = [sys.executable, "-m", "constructs_lib.cluster.administrator_objects", *given]
+    program = [sys.executable, "-m", "constructs_lib.administrator_objects", *given]
     printed = subprocess.run(program, cwd=tools.ROOT, capture_output=True, text=True, check=True).stdout
     for obj in yaml.safe_load_all(printed):
         running.kubernetes.apply(obj, manager="kubectl")

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 from specdecode import names
 
-from constructs_lib.cluster.administrator_objects import DEPLOYER_GROUP
+from constructs_lib.cluster.access import DEPLOYER_GROUP
 from rehearsal.deployment import TIMEOUT_S
 from tests.end_to_end import broken
 from tests.end_to_end.cloud import LONG, PATIENT, SMALL, Cloud, quiet_rehearsal

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_lib.observability.logs import made_by_aws
+from constructs_lib.logs import made_by_aws
 from rehearsal.processes import ChildFailed
 from rehearsal.rehearse import Rehearsal
 from tests.end_to_end.cloud import quiet_rehearsal

@@ -10,7 +10,8 @@ from specdecode import names
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
-from constructs_lib.cluster.administrator_objects import DEPLOYER_GROUP, objects
+from constructs_lib.administrator_objects import objects
+from constructs_lib.cluster.access import DEPLOYER_GROUP
 from constructs_lib.settings.reading import read_settings
 from tests.conftest import Assembly, synthesize
 from tests.stacks.test_iam_lint import assert_explained

@@ -9,7 +9,7 @@ import pytest
 from specdecode import names
 
 from constructs_lib.capacity.guard_access import GROUP
-from constructs_lib.pipeline.access import READER_GROUP, WATCHDOG_GROUP
+from constructs_lib.cluster.access import READER_GROUP, WATCHDOG_GROUP
 from tests.rehearsal.kubernetes.conftest import Double, start
 from tests.rehearsal.kubernetes.fake_aws import ACCOUNT, FakeAws, eks_token
 from tests.templates import Templates

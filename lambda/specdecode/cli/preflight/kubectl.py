@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Sequence
 
-OBJECTS = ".venv/bin/python -m constructs_lib.cluster.administrator_objects | kubectl apply -f -"
+OBJECTS = ".venv/bin/python -m constructs_lib.administrator_objects | kubectl apply -f -"
 """The command of the cluster's administrator."""
 TIMEOUT_S = 20
 

@@ -171,7 +171,7 @@ def test_a_cluster_that_has_everything():
     [
         ("deviceclass", "Neuron DRA driver", "draDriver.enabled=true"),
         ("csidriver", "Mountpoint for S3", "aws-mountpoint-s3-csi-driver"),
-        ("role", "namespace and rights", "constructs_lib.cluster.administrator_objects | kubectl apply -f -"),
+        ("role", "namespace and rights", "constructs_lib.administrator_objects | kubectl apply -f -"),
     ],
 )
 def test_what_the_cluster_lacks(kind, name, words):

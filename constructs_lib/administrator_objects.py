@@ -1,6 +1,6 @@
 """What the administrator of a cluster that exists applies once, before the first deployment.
 
-    .venv/bin/python -m constructs_lib.cluster.administrator_objects [KEY=VALUE...] | kubectl apply -f -
+    .venv/bin/python -m constructs_lib.administrator_objects [KEY=VALUE...] | kubectl apply -f -
 
 It prints the namespace with its Pod Security Standard, bounds and network policies, and all rights in Kubernetes that
 the deployment and the pipeline have there; with `karpenter_node_role`, NodePools of no nodes too. It reads the settings
@@ -18,16 +18,14 @@ from specdecode import names
 from specdecode.experiment.assets import kubernetes_objects
 
 from constructs_lib.capacity import foreign_karpenter, node_group
+from constructs_lib.cluster import access
 from constructs_lib.cluster.manifest import Manifest
 from constructs_lib.cluster.workspace import network_policies, workspace
-from constructs_lib.pipeline import access
 from constructs_lib.settings.facts import context_of
 from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.reading import SettingsError, read_settings
 from constructs_lib.storage.volumes import PREFIXES
 
-DEPLOYER_GROUP = "specdecode:deployer"
-"""Kubernetes group of the functions that apply objects during a deployment."""
 KUBECTL = ["get", "list", "watch", "create", "patch", "update", "delete"]
 """Verbs of `kubectl apply` and `kubectl delete --wait`."""
 READ_EVENTS: list[dict[str, Any]] = [{"apiGroups": [""], "resources": ["events"], "verbs": ["list"]}]
@@ -49,8 +47,8 @@ ROLES = (
     ("Role", "reader", access.READER_GROUP, access.READ_NAMESPACE + READ_EVENTS),
     ("Role", "pipeline", names.PIPELINE_GROUP, access.WRITE_NAMESPACE),
     ("Role", "sessions", names.SESSIONS_GROUP, access.RENEW_SESSIONS),
-    ("Role", "deployer", DEPLOYER_GROUP, DEPLOY),
-    ("ClusterRole", "deployer", DEPLOYER_GROUP, VOLUMES),
+    ("Role", "deployer", access.DEPLOYER_GROUP, DEPLOY),
+    ("ClusterRole", "deployer", access.DEPLOYER_GROUP, VOLUMES),
 )
 """Kind, name, group and rules. Outside the namespace the pipeline may only scale our NodePools
 (constructs_lib/capacity/foreign_karpenter.py) and see nodes. The deployment may make the two volumes.

@@ -16,6 +16,8 @@ READER_GROUP = "specdecode:reader"
 """Kubernetes group of every function. Those that write are also in names.PIPELINE_GROUP."""
 WATCHDOG_GROUP = "specdecode:watchdog"
 """Kubernetes group of the watchdog alone, beside the other two."""
+DEPLOYER_GROUP = "specdecode:deployer"
+"""Kubernetes group of the functions that apply objects during a deployment to a cluster that exists."""
 LOOKERS = ("Inspect", "Diagnose")
 """Functions that only look."""
 
@@ -110,7 +112,7 @@ def rights(settings: Settings) -> dict[str, str]:
 class PipelineAccess(Construct):
     """Roles in Kubernetes, the way to the API server, and an access entry for each function's role.
 
-    In a cluster that exists, its administrator has given the roles (constructs_lib/cluster/administrator_objects.py).
+    In a cluster that exists, its administrator has given the roles (constructs_lib/administrator_objects.py).
     """
 
     def __init__(
