@@ -15,7 +15,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from specdecode import s3_keys
-from specdecode.experiment.base import Name
+from specdecode.experiment.base import MOST_DRAFTED, Name
 from specdecode.experiment.level import Level
 from specdecode.runs.state import LARGEST, StateDamaged
 from specdecode.runs.store import Store
@@ -40,10 +40,11 @@ class Seen(BaseModel):
 
     level: Level
     draft: str
-    k: int = Field(ge=1)
-    speedup: float = Field(gt=0)
-    tokens_per_step: float = Field(gt=0)
-    error: float = Field(gt=0)
+    k: int = Field(ge=1, le=MOST_DRAFTED)
+    speedup: float = Field(ge=1e-6, le=1e6)
+    tokens_per_step: float = Field(ge=1e-6, le=1e6)
+    error: float = Field(ge=1e-9, le=1e6)
+    """The bounds keep the advisor's sums finite. No measurement comes near them."""
 
     @property
     def observation(self) -> Observation:

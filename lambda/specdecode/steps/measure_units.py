@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from specdecode import s3_keys
@@ -42,8 +43,9 @@ def measure_units(given: StepInput, rt: Runtime) -> Progress:
     units = [_looked_at(unit, asked.get(unit.run_id), ledger, rt) for unit in run.state.units]
     change_state(rt.store, given.run_id, units=tuple(units))
     ended = {unit.run_id for unit in units if unit.status is not None}
-    if ledger is not None and ledger.unfinished_of(ended):
-        give_up(rt.store, given.run_id, ended)
+    if ledger is not None and (left := [unit for unit in units if ledger.unfinished_of({unit.run_id} & ended)]):
+        with suppress(StateDamaged):
+            give_up(given.run_id, left, rt)
     for lost in [unit for unit in units if _is_tried_again(unit, units, rt)]:
         if arms := _arms_again(run, units, lost, rt):
             units.append(next_unit(given.run_id, units, lost, arms=arms))

@@ -177,7 +177,7 @@ def _sweep_so_far(store: Store, experiment: Experiment, request: RunRequest, run
     if experiment.sweep is not Sweep.ADAPTIVE:
         return ()
     if request.unit_of is not None:
-        return (step_of_unit(store, request.unit_of, run_id),)
+        return (step_of_unit(store, request.unit_of, experiment, run_id),)
     data = store.read(s3_keys.run_key(request.resume, PLAN)) if request.resume else None
     old = Plan.model_validate_json(data).sweep if data else None
     return old.steps if old else (next_step(experiment, ()),)

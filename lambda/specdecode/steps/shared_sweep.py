@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from specdecode import names
-from specdecode.analysis.advice.sweep import NOT_COMPARED, first_steps, observations, step_after
+from specdecode.analysis.advice.sweep import NOT_COMPARED, first_steps, observations, speculative, step_after
 from specdecode.experiment import Experiment
 from specdecode.planning import SweepPlan, SweepStep
 from specdecode.planning.sweep import most_steps
 from specdecode.runs.ledger import Ledger, LedgerEntry, Seen, StepOutcome, change_ledger, read_ledger
-from specdecode.runs.state import RunUnit
+from specdecode.runs.state import RunUnit, StateDamaged
 from specdecode.runs.store import Store
-from specdecode.steps.errors import InvalidExperiment
+from specdecode.steps.errors import InvalidExperiment, ReportFailed
 from specdecode.steps.measured_steps import comparisons
 from specdecode.steps.run import Run
 from specdecode.steps.runtime import Runtime
@@ -56,9 +56,9 @@ def begun(entries: Iterable[LedgerEntry], run_id: str) -> tuple[SweepStep, ...]:
     return tuple(SweepStep(arm=each.arm, reason=each.reason) for each in own)
 
 
-def step_of_unit(store: Store, parent: str, unit: str) -> SweepStep:
+def step_of_unit(store: Store, parent: str, experiment: Experiment, unit: str) -> SweepStep:
     """The arm with which a unit begins, which its run took for it."""
-    entry = read_ledger(store, parent).entry(unit, 0)
+    entry = _checked(read_ledger(store, parent), experiment, parent).entry(unit, 0)
     if entry is None or entry.arm is None:
         raise InvalidExperiment(f"run {parent} has taken no arm for {unit}: only that run starts its units")
     return SweepStep(arm=entry.arm, reason=entry.reason)
@@ -71,7 +71,7 @@ def next_step_of_unit(parent: str, run: Run, sweep: SweepPlan, bound: Bound, rt:
     ended = tuple(_ended(run, rt, but={each.step for each in known.of(unit) if each.outcome is not StepOutcome.TAKEN}))
 
     def change(ledger: Ledger) -> Ledger:
-        after = ledger.settled(ended)
+        after = _checked(ledger, experiment, parent).settled(ended)
         return after.plus(_entry(after, experiment, unit, at, bound))
 
     entry = change_ledger(rt.store, parent, change).entry(unit, at)
@@ -83,16 +83,45 @@ def take_for(store: Store, parent: str, experiment: Experiment, unit: str) -> st
     """The arm with which a unit begins that is to take the place of a lost one; None where no other is worth it."""
 
     def change(ledger: Ledger) -> Ledger:
-        entry = _entry(ledger, experiment, unit, 0, lambda step: step)
+        entry = _entry(_checked(ledger, experiment, parent), experiment, unit, 0, lambda step: step)
         return ledger if entry.arm is None else ledger.plus(entry)
 
     found = change_ledger(store, parent, change).entry(unit, 0)
     return found.arm if found else None
 
 
-def give_up(store: Store, parent: str, units: Collection[str]) -> None:
-    """Free what units that have ended had taken and not finished."""
-    change_ledger(store, parent, lambda ledger: ledger.given_up(units))
+def give_up(parent: str, units: Sequence[RunUnit], rt: Runtime) -> None:
+    """Write how the arms of units that have ended ended, and free what they had taken and not finished: a unit may have
+    lost its node after it measured an arm and before it asked for the next.
+    """
+    ended = tuple(entry for unit in units if (run := run_of(rt.store, unit)) for entry in _readable(run, rt))
+    gone = {unit.run_id for unit in units}
+    change_ledger(rt.store, parent, lambda ledger: ledger.settled(ended).given_up(gone))
+
+
+def _readable(run: Run, rt: Runtime) -> tuple[LedgerEntry, ...]:
+    """How the steps of a unit ended; nothing where its records are damaged, which the report says."""
+    try:
+        return tuple(_ended(run, rt))
+    except ReportFailed:
+        return ()
+
+
+def _checked(ledger: Ledger, experiment: Experiment, run_id: str) -> Ledger:
+    """The ledger. Raises StateDamaged if a step is of no arm of the experiment, or shows what is not of its arm."""
+    arms = {
+        variant.name: (spec.draft.id, spec.num_speculative_tokens)
+        for variant in speculative(experiment)
+        if (spec := variant.speculation)
+    }
+    for each in ledger.entries:
+        wrong = each.arm is not None and each.arm not in arms
+        if wrong or any((seen.draft, seen.k) != arms.get(each.arm or "") for seen in each.seen):
+            raise StateDamaged(
+                f"sweep.json of run {run_id}: step {each.step} of {each.unit} is of no arm of the experiment; "
+                f"`specdecode run --resume {run_id}` goes on from what was measured"
+            )
+    return ledger
 
 
 def _entry(ledger: Ledger, experiment: Experiment, unit: str, at: int, bound: Bound) -> LedgerEntry:

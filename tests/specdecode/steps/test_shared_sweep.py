@@ -227,6 +227,61 @@ def test_what_a_lost_unit_had_measured_counts_and_is_not_measured_again(going):
     assert {first, second} <= {pair["variant"] for pair in document["pairs"]}
 
 
+def test_what_a_unit_measured_counts_if_it_lost_its_node_before_it_asked_for_the_next(going):
+    first = dict(going.arms())[ONE]
+    going.serve_and_measure(ONE)
+    going.end(ONE, "FAILED", error="NodeLost", cause="the node went away")
+    going.look()
+    (entry,) = going.ledger().of(ONE)
+    assert (entry.arm, entry.outcome, len(entry.seen)) == (first, "measured", 1)
+    assert going.go(TWO) != first
+    (seen,) = going.ledger().observations.values()
+    assert len(seen) == 2
+
+
+def test_a_ledger_that_is_damaged_while_the_run_looks_does_not_end_its_other_units(going):
+    going.end(ONE, "FAILED", error="NodeLost", cause="the node went away")
+    reads = []
+
+    def before(operation, key):
+        if operation == "GetObject" and key.endswith("run/sweep.json"):
+            reads.append(key)
+            if len(reads) == 2:
+                going.s3.objects[key] = b"{"
+
+    fine, going.s3.before = going.s3.before, before
+    assert not going.look().done
+    going.s3.before = fine
+    assert len(reads) >= 2 and going.state().units[1].status is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"arm": "ghost"},
+        {"arm": "base"},
+        {"seen": {"draft": "another"}},
+        {"seen": {"k": 31}},
+        {"seen": {"tokens_per_step": 1e-300}},
+        {"seen": {"speedup": 1e300}},
+        {"seen": {"error": 1e-300}},
+    ],
+    ids=str,
+)
+def test_a_ledger_of_other_arms_or_impossible_figures_is_damaged_and_says_what_to_do(going, change):
+    going.serve_and_measure(ONE)
+    going.ask(ONE)
+    document = json.loads(going.s3.objects["runs/run/sweep.json"])
+    entry = next(each for each in document["entries"] if each["seen"])
+    for figures in entry["seen"]:
+        figures.update(change.get("seen", {}))
+    entry["arm"] = change.get("arm", entry["arm"])
+    going.s3.objects["runs/run/sweep.json"] = json.dumps(document).encode()
+    going.serve_and_measure(TWO)
+    with pytest.raises(StateDamaged, match=r"run --resume run"):
+        going.ask(TWO)
+
+
 def test_the_look_is_killed_between_freeing_an_arm_and_starting_the_unit_that_takes_it(going):
     lost = dict(going.arms())[ONE]
     going.end(ONE, "FAILED", error="NodeLost", cause="the node went away")
