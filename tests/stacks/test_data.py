@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -127,12 +128,15 @@ def test_outputs_say_where_things_are_and_no_more(templates: Templates) -> None:
 
 
 def test_an_event_rule_hands_no_executions_input_on(templates: Templates) -> None:
-    """An event that an execution ended has the execution's input in it."""
+    """An event that an execution ended has the execution's input in it. Its name is all that is handed on."""
     rules = templates.properties("AWS::Events::Rule")
     watching = [rule for rule in rules.values() if "aws.states" in rule.get("EventPattern", {}).get("source", ())]
     assert watching
-    for rule in watching:
-        assert {target.get("Input") for target in rule["Targets"]} == {"{}"}
+    for target in (target for rule in watching for target in rule["Targets"]):
+        assert "InputPath" not in target
+        handed = target.get("InputTransformer", {"InputPathsMap": {}, "InputTemplate": target.get("Input")})
+        assert set(handed["InputPathsMap"].values()) <= {"$.detail.name"}
+        assert set(json.loads(handed["InputTemplate"].replace("<detail-name>", '"name"'))) <= {"ended"}
 
 
 def test_alerts_are_written_by_alarms_and_budgets_only(templates: Templates) -> None:

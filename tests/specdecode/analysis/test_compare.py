@@ -301,7 +301,8 @@ def test_what_is_assumed_of_an_engine_is_said() -> None:
     known, nothing = said_of_the_step(K_ENGINE)
     for unknown in (said_of_the_step("unknown"), said_of_the_step(K_ENGINE, most_tokens_per_step=None)):
         assumed, (note,) = unknown
-        assert "not known of sd: k+1 tokens are assumed" in note and "--most-tokens-per-step NAME=k" in note
+        assert "not known how many tokens a step of sd yields at most. k+1 are assumed" in note
+        assert "--most-tokens-per-step NAME=k" in note
         low, right = assumed.arm("sd", "repeat"), known.arm("sd", "repeat")
         assert low is not None and right is not None
         assert low.acceptance_rate == pytest.approx((right.acceptance_rate or 0) * 6 / 7)
