@@ -9,7 +9,15 @@ import pytest
 from specdecode.analysis.loads.level_noise import ASSUMED, LEVELS_FOR_A_CURVE
 from specdecode.runs import lease as leases
 
-from benchmarks import advisor_batches, client_levels, node_effects, node_pool, node_pool_sizes, rehearsal_load
+from benchmarks import (
+    advisor_batches,
+    advisor_nodes,
+    client_levels,
+    node_effects,
+    node_pool,
+    node_pool_sizes,
+    rehearsal_load,
+)
 from tests.docs.markdown import ROOT
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -152,6 +160,18 @@ def test_several_arms_at_once_find_arms_as_good_in_fewer_hours() -> None:
         assert row["with_compile"] < steps * one["with_compile"] and row["compiles"] < compiles * one["compiles"]
     again = advisor_batches.judged(4, first=found["first"], count=40)
     assert abs(again["compiles"] - four["compiles"]) < 1 and again["within_3_percent"] >= 0.85
+
+
+def test_a_sweep_on_several_nodes_finds_arms_as_good_in_fewer_hours_for_more_node_hours() -> None:
+    page, found = (ROOT / "docs" / "explanation" / "how-the-advisor-thinks.md").read_text(), results("advisor_nodes")
+    assert advisor_nodes.table(found) in page and found["sweeps"] == 1000
+    one, two, four = found["rows"]
+    for row, hours, node_hours in ((two, 0.65, 1.25), (four, 0.5, 1.6)):
+        assert row["within_3_percent"] > one["within_3_percent"] - 0.01
+        assert row["hours"] < hours * one["hours"] and one["node_hours"] < row["node_hours"]
+        assert row["node_hours"] < node_hours * one["node_hours"]
+    again = advisor_nodes.judged(4, count=20)
+    assert abs(again["hours"] - four["hours"]) < 1 and again["within_3_percent"] >= 0.75
 
 
 def test_verdicts_hold_where_nodes_differ() -> None:
