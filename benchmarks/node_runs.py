@@ -108,10 +108,12 @@ def row(*, arms: int, runs: int, **place: Any) -> dict[str, float]:
 
 def measure(runs: int) -> dict[str, Any]:
     """All figures."""
-    places: list[dict[str, Any]] = [{"nodes": 1, "spread": 0.0, "share": 0.25, "types": types} for types in (1, 4)] + [
+    apart = ((0.05, 0.25), (0.05, 0.5))
+    places: list[dict[str, Any]] = [{"nodes": 1, "spread": 0.0, "share": 0.25, "types": types} for types in (1, 4)]
+    places += [
         {"nodes": nodes, "spread": spread, "share": share, "types": 1}
-        for nodes in (2, 4)
-        for spread, share in ((0.0, 0.25), (0.02, 0.25), (0.05, 0.25), (0.05, 0.5))
+        for nodes in (1, 2, 4)
+        for spread, share in (*(((0.0, 0.25), (0.02, 0.25)) if nodes > 1 else ()), *apart)
     ]
     asked = [place | {"arms": arms} for place in places for arms in (2, 8)]
     with ProcessPoolExecutor() as pool:

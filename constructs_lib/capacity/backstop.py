@@ -130,7 +130,7 @@ class BackstopFunction(Construct):
             self,
             "BackstopFailed",
             alarm_description=described(
-                "The backstop failed, or could not do something: the last thing that would end a forgotten instance.",
+                "The backstop failed, or could not do something. Nothing else would end a forgotten instance.",
                 runbook="`specdecode capacity` shows whether a node runs, `specdecode capacity --release` ends it; "
                 "the function's log says what failed.",
             ),

@@ -109,7 +109,7 @@ class WatchdogSchedule(Construct):
     def _stuck_run(self, hours: int, *, ours: bool) -> cw.Alarm:
         """`ours`: the nodes come and go with runs, so that the backstop may end them."""
         after = (
-            f"{STUCK_GRACE_HOURS} h after this the backstop ends its instance, and no other run's."
+            f"{STUCK_GRACE_HOURS} h after this the backstop ends the instance of this run alone."
             if ours
             else "The instance is yours: nothing here ends it."
         )

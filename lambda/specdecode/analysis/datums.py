@@ -9,11 +9,13 @@ from specdecode.measures.publish import Datum, Dimensions
 
 
 def metric_data(comparison: Comparison, *, previous: Comparison | None = None) -> list[Datum]:
-    """Speedup, OutputsIdentical and CostPerMillionOutputTokens of every arm and case, with both sets of dimensions;
-    of an experiment with a service-level objective LargestLoadKept of every arm, of several loads Speedup at each.
+    """Speedup, OutputsIdentical and CostPerMillionOutputTokens of every arm and case, with both sets of dimensions.
+
+    An experiment with a service-level objective has LargestLoadKept of every arm too. One with several loads has
+    Speedup at each load.
 
     `previous`: the last good run of the same experiment; with it also SpeedupOverLastRun, the ratio of both speed-ups
-    (an alarm watches it). Cases that could not be judged give no Speedup: a figure without a fair sample is none.
+    (an alarm watches it). A case that could not be judged gives no Speedup: its sample is not fair.
     """
     labels = {item.name: item.label for item in comparison.experiment.variants}
     cases = {item.name: item.label for item in comparison.experiment.workload.cases}

@@ -22,8 +22,8 @@ from specdecode.planning import Inventory, make_plan
 ON_CPU = Problem(
     field="compile.on",
     rule="complete-compiles-on-the-node",
-    message="--complete compiles where an arm is served: nobody is there to make again on the node what does not load "
-    "from a CPU node",
+    message="--complete compiles on the node that serves: without the pipeline, an artifact from a CPU node that does "
+    "not load would not be compiled again",
     fix="--set compile.on=accelerator, or leave --complete out and run it with the pipeline",
 )
 

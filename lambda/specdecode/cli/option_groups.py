@@ -36,5 +36,5 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
             parameters.append(Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=own[each.name]))
     call.__name__, call.__doc__, call.__module__ = command.__name__, command.__doc__, command.__module__
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    call.__dict__["__signature__"] = Signature(parameters)
     return call

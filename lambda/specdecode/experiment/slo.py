@@ -7,8 +7,8 @@ from pydantic import Field
 from specdecode.experiment.base import Frozen
 
 SENT_OVER = 2 / 3
-"""Share of an open loop's time in which it must have sent. Of a shorter one no queue has had the time to build up, and
-the server may be slower than the rate: nothing says that it carries it. A choice of ours."""
+"""Share of an open loop's time in which it must have sent. If it sent for less, no queue had the time to build up, and
+the server may be slower than the rate: the test does not show that the server carries it. A choice of ours."""
 
 
 class Slo(Frozen):

@@ -64,9 +64,10 @@ class LedgerEntry(BaseModel):
     reason: str
     outcome: StepOutcome = StepOutcome.TAKEN
     seen: tuple[Seen, ...] = ()
-    """Empty where the arm cannot be compared with its baseline."""
+    """Empty if the arm cannot be compared with its baseline."""
     left_open: bool = False
-    """Of an end: something may have been left to measure, for others were on their way, or the unit had had its steps.
+    """For an end (`arm` is None): whether arms may be left that are worth a measurement. So it is if other units were
+    still measuring, or if this unit had taken all steps that it may take.
     """
 
 
@@ -85,13 +86,13 @@ class Ledger(BaseModel):
         return tuple(each for each in self.entries if each.unit == unit)
 
     def plus(self, entry: LedgerEntry) -> Ledger:
-        """With one more step; unchanged where the unit has one of that number."""
+        """The ledger with one more step. It stays as it is if the unit already has a step of that number."""
         if self.entry(entry.unit, entry.step):
             return self
         return self.model_copy(update={"entries": (*self.entries, entry)})
 
     def settled(self, ended: Iterable[LedgerEntry]) -> Ledger:
-        """With how steps ended. One that is not here, since its unit was given up, is added."""
+        """The ledger with the ends of these steps. A step that was freed with its unit, and so is missing, is added."""
         found = self
         for each in ended:
             at = found.entry(each.unit, each.step)
@@ -100,7 +101,7 @@ class Ledger(BaseModel):
         return found
 
     def given_up(self, units: Collection[str]) -> Ledger:
-        """Without what units that have ended had taken and not finished: others may take it."""
+        """The ledger without the arms that these units took and did not finish. Other units may take them."""
         kept = (each for each in self.entries if each.unit not in units or not _goes_on(each))
         return self.model_copy(update={"entries": tuple(kept)})
 
@@ -150,7 +151,7 @@ def read_ledger(store: Store, run_id: str) -> Ledger:
 
 
 def readable_ledger(store: Store, run_id: str) -> Ledger | None:
-    """The ledger of a run, None where it cannot be read: what was measured is reported all the same."""
+    """The ledger of a run. None if it cannot be read: the report then has what the units measured all the same."""
     try:
         return read_ledger(store, run_id)
     except StateDamaged:

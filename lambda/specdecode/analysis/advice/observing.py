@@ -22,8 +22,8 @@ def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observatio
     """Observation of an arm over one group of cases.
 
     None if the arm differs from its baseline in more than speculation, has no single k, or lacks a figure. None too if
-    a case of the group was not judged, since arms would then be compared on different prompts; or if it has an
-    impossible figure, since k is then not what was said. The error covers the measured prompts.
+    a case of the group was not judged, since arms would then be compared on different prompts. None too if a figure is
+    impossible, since the arm's k is then not the one that the experiment says. The error covers the measured prompts.
     """
     if result.judged != result.cases or any(case.impossible for case in pair.cases if case.case in result.judged):
         return None

@@ -18,7 +18,7 @@ from specdecode.speculation.batch import next_batch, on_their_way
 from specdecode.speculation.loads import LoadsAdvice, advise_over_loads
 
 FEW = 3
-"""Fewer values of k than this are no sweep: every k up to MAX_K is then a candidate."""
+"""With fewer values of k than this the experiment is not taken for a sweep, and every k up to MAX_K is a candidate."""
 MAX_K = 15
 PRIORS = {"structured": 0.8, "open-ended": 0.5, "all": 0.65}
 """Assumed acceptance before any measurement, by kind of prompts: drafts guess prose less often than a list. Published
