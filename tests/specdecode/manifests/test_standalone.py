@@ -35,7 +35,7 @@ def test_compiling_on_cpu_nodes_is_refused_where_nobody_compiles_again_what_does
     cpu = ["manifests", "qwen3-32b", "--set", "compile.on=cpu"]
     refused = CliRunner().invoke(app, [*cpu, "--complete"])
     assert refused.exit_code == 2 and "kind:" not in refused.stdout
-    assert "compile.on: --complete compiles where an arm is served" in refused.output
+    assert "compile.on: --complete compiles on the node that serves" in refused.output
     assert "fix: --set compile.on=accelerator" in refused.output
     assert CliRunner().invoke(app, cpu).exit_code == 0, "the pipeline compiles again"
 
