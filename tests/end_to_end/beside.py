@@ -99,6 +99,14 @@ class Beside:
             self._cloud.ended(self.run, seconds=800)
             self.check()
 
+    def stop(self) -> None:
+        """End it, undisturbed so far: a case needs that no execution runs."""
+        assert self.run is not None
+        self.check()
+        self.run.deployment.stop(self.run.arn)
+        self._cloud.ended(self.run)
+        self.run = None
+
     def ends_too(self, *errors: str) -> None:
         """It ends with one of `errors`."""
         assert self.run is not None
