@@ -155,9 +155,16 @@ def test_what_the_comments_say_brings_the_answer(bare: Bare) -> None:
     assert "kubectl -n specdecode create secret generic specdecode-api-key --from-literal=api-key=" in printed
 
     said = shell("sed -n 's/^# [$] //p' run.yaml | bash -e\n", bare, seconds=400)
-    assert "repeat-line: about" in said
+    assert "sd against base" in said and "repeat-line" in said
     answer = json.loads(shell("specdecode report results/mine --json\n", bare))
-    assert answer["run_id"] == "mine"
+    assert answer["run_id"] == "mine" and answer["answer"] in " ".join(said.split())
+    assert [(arm["variant"], arm["completed"], arm["failed"]) for arm in answer["arms"]] == [
+        ("base", 4, 0),
+        ("sd", 4, 0),
+    ]
+    ((pair,), (case,)) = answer["pairs"], answer["pairs"][0]["cases"]
+    assert (pair["variant"], pair["baseline"], case["case"]) == ("sd", "base", "repeat-line")
+    assert case["comparable"] and case["headline"]["ratio"] > 0 and case["equality"]["compared"] == 4
     raw = bare.folder / "results" / "mine" / "raw"
     for variant in load_preset("rehearsal").variants:
         found = [json.loads(line) for file in raw.glob(f"{variant.name}/*.jsonl") for line in file.open()]

@@ -3,87 +3,170 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import socket
-import threading
+import struct
+import sys
+import termios
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import pytest
+from specdecode.benchmark import client as of_client
+from specdecode.benchmark.clock import TICK_S
+from specdecode.benchmark.exchange import Exchange
 from specdecode.records import RequestRecord
 
+from benchmarks.reference.connection import SO_TIMESTAMPNS
 from tests.specdecode.benchmark.chaos import CHUNKED, delta, usage
 from tests.specdecode.benchmark.making import client, keep_in, planned
 
 BUSY_S = 0.3
+CLOCKS_S = 0.01
+"""What the wall clock, of which the kernel's stamps are, may have been set in between."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _stamps() -> Iterator[None]:
+    """The kernel begins to stamp soon after the first socket asks for it, and ends with the last."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as asks:
+        if sys.platform == "linux":
+            asks.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        asks.connect(listener.getsockname())
+        with listener.accept()[0] as sends:
+            for _ in range(1000):
+                sends.sendall(b"x")
+                if asks.recvmsg(16, socket.CMSG_SPACE(16))[1]:
+                    break
+                time.sleep(0.05)
+            else:
+                pytest.skip("this kernel does not time what it receives")
+            yield
 
 
 def chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-class Server(threading.Thread):
-    """Sends a chunk at each of `offsets` after the request came, from a thread, and records when it did."""
+class Watched(Exchange):
+    """The client's reader, which says when it has read."""
 
-    def __init__(self, offsets: tuple[float, ...]) -> None:
-        super().__init__(daemon=True)
-        self.offsets = offsets
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.sent: list[float] = []
+    last: Watched
 
-    def run(self) -> None:
-        sock, _ = self.listener.accept()
-        with sock, self.listener:
-            sock.recv(65536)
-            began = time.monotonic()
-            sock.sendall(CHUNKED)
-            for number, offset in enumerate(self.offsets):
-                time.sleep(max(0.0, began + offset - time.monotonic()))
-                self.sent.append(time.monotonic() - began)
-                sock.sendall(chunk(delta(f"{number} ")))
-            tail = delta(finish="length", usage=usage(len(self.offsets))) + b"data: [DONE]\n\n"
-            time.sleep(0.4)
-            sock.sendall(chunk(tail) + b"0\r\n\r\n")
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = asyncio.Event()
+        Watched.last = self
+
+    def received(self, data: bytes, at: float, lag: float | None) -> None:
+        super().received(data, at, lag)
+        self.read.set()
+
+    async def until(self, chunks: int) -> None:
+        while len(self.answer.chunks) < chunks:
+            self.read.clear()
+            await self.read.wait()
 
 
-def measure(*offsets: float) -> tuple[RequestRecord, list[float]]:
-    server = Server(offsets)
-    server.start()
+@dataclass
+class Server:
+    """Sends chunks when the test says so, and knows within which times each arrived in the client's kernel."""
+
+    sock: socket.socket
+    before: list[float] = field(default_factory=list)
+    there: list[float] = field(default_factory=list)
+
+    def send(self) -> None:
+        """The next chunk. Returns when the other end's kernel has acknowledged it: nobody has read it yet."""
+        self.before.append(time.monotonic())
+        self.sock.sendall(chunk(delta(f"{len(self.before)} ")))
+        while struct.unpack("i", fcntl.ioctl(self.sock, termios.TIOCOUTQ, b"\0" * 4))[0]:
+            time.sleep(0.001)
+        self.there.append(time.monotonic())
+
+
+@dataclass(frozen=True)
+class Measured:
+    record: RequestRecord
+    server: Server
+    at: list[float]
+    """The chunks' times on the clock of the server."""
+    read_at: float
+    """When the client was no longer busy."""
+
+
+def measure(while_busy: Callable[[Server], None], *, chunks: int, monkeypatch: pytest.MonkeyPatch) -> Measured:
+    """The first chunk comes to a client at leisure, then this process does nothing but `while_busy`."""
+    monkeypatch.setattr(of_client, "Exchange", Watched)
     records: list[RequestRecord] = []
 
-    async def run() -> None:
-        asyncio.get_running_loop().call_later(0.3, time.sleep, BUSY_S)  # busy from 0.3 s to 0.6 s
-        url = f"http://127.0.0.1:{server.listener.getsockname()[1]}"
-        sender = client(url)
-        watching = asyncio.create_task(sender.loop_lag.watch())
-        await sender.request(planned("m"), keep_in(records))
+    async def run() -> tuple[Server, float]:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            sender = client(f"http://127.0.0.1:{listener.getsockname()[1]}")
+            watching = asyncio.create_task(sender.loop_lag.watch())
+            request = asyncio.create_task(sender.request(planned("m", timeout_s=250), keep_in(records)))
+            accepted = await asyncio.to_thread(listener.accept)
+        with accepted[0] as sock:
+            await asyncio.to_thread(sock.recv, 65536)
+            server = Server(sock)
+            sock.sendall(CHUNKED)
+            server.send()
+            await Watched.last.until(1)
+            began = time.monotonic()
+            while_busy(server)
+            read_at = time.monotonic()
+            await Watched.last.until(chunks)
+            while not sender.loop_lag.largest_since(began):
+                await asyncio.sleep(0)
+            tail = delta(finish="length", usage=usage(chunks)) + b"data: [DONE]\n\n"
+            sock.sendall(chunk(tail) + b"0\r\n\r\n")
+            await request
         watching.cancel()
+        return server, read_at
 
-    asyncio.run(run())
+    server, read_at = asyncio.run(run())
     assert records[0].error is None, records[0].error
-    return records[0], server.sent
+    assert not Watched.last.timed_by_read
+    at = [each.at_s + Watched.last.sent for each in records[0].chunks]
+    return Measured(record=records[0], server=server, at=at, read_at=read_at)
 
 
-def test_a_busy_client_does_not_make_a_server_late() -> None:
-    record, sent = measure(0.05, 0.4)
-    if record.client_lag_s == 0:
-        pytest.skip("this kernel does not time what it receives")
-    assert [c.at_s for c in record.chunks] == pytest.approx(sent, abs=0.1)
-    assert 0.15 < record.client_lag_s < 0.5
+def test_a_busy_client_does_not_make_a_server_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(server: Server) -> None:
+        server.send()
+        time.sleep(BUSY_S)
+
+    found = measure(busy, chunks=2, monkeypatch=monkeypatch)
+    server, record = found.server, found.record
+    assert server.before[1] - CLOCKS_S <= found.at[1] <= server.there[1] + CLOCKS_S
+    assert record.client_lag_s >= BUSY_S - CLOCKS_S, "though it was read so much later"
     assert record.time_doubt_s == 0 and record.doubtful_chunks == 0
 
 
-def test_chunks_that_are_read_together_are_doubtful() -> None:
-    record, sent = measure(0.05, 0.35, 0.45)
-    if record.client_lag_s == 0:
-        pytest.skip("this kernel does not time what it receives")
-    assert record.chunks[2].at_s == pytest.approx(sent[2], abs=0.1)
-    assert record.chunks[1].at_s >= sent[1]
-    assert record.time_doubt_s >= record.chunks[1].at_s - sent[1]
-    assert record.time_doubt_s > 0.1 and record.doubtful_chunks == 1
+def test_chunks_that_are_read_together_are_doubtful(monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(server: Server) -> None:
+        server.send()
+        server.send()
+        time.sleep(BUSY_S)
+
+    found = measure(busy, chunks=3, monkeypatch=monkeypatch)
+    server, record = found.server, found.record
+    assert found.at[1] == found.at[2] and found.at[2] <= server.there[2] + CLOCKS_S
+    assert found.at[1] >= server.before[2] - CLOCKS_S, "the time of the later one"
+    assert record.time_doubt_s >= BUSY_S - CLOCKS_S and record.doubtful_chunks == 1
 
 
-def test_a_chunk_read_soon_after_another_was_missed_is_doubtful_too() -> None:
-    """The last chunk of a read lay for 10 ms only, the one before it for 250 ms."""
-    record, sent = measure(0.05, 0.15, 0.39)
-    if record.client_lag_s == 0:
-        pytest.skip("this kernel does not time what it receives")
-    assert record.time_doubt_s >= record.chunks[1].at_s - sent[1] - 0.06
+def test_a_chunk_read_soon_after_another_was_missed_is_doubtful_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last chunk of a read came at its end, the one before it lay all the while."""
+
+    def busy(server: Server) -> None:
+        server.send()
+        time.sleep(BUSY_S)
+        server.send()
+
+    found = measure(busy, chunks=3, monkeypatch=monkeypatch)
+    server, record = found.server, found.record
+    wrong_by = found.at[1] - server.there[1]
+    assert wrong_by >= BUSY_S - CLOCKS_S
+    assert record.time_doubt_s >= wrong_by - TICK_S and record.doubtful_chunks == 1

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import statistics
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.cli import app
-from specdecode.measures import client_lateness as measures_client
 from typer.testing import CliRunner
 
-from benchmarks.reference.processes import reference_server, truth
 from benchmarks.reference.steps import StepTime
+from tests.specdecode.benchmark.virtual import World, world  # noqa: F401 (fixture)
 
 TOKENS, LEVELS = 64, (1, 4, 20)
 BASE = StepTime(base_s=0.006, per_sequence_s=0.00006)
@@ -26,25 +23,12 @@ CROSSES = StepTime(base_s=0.008, per_sequence_s=0.0006, k=5, acceptance=0.55)
 FASTER = StepTime(base_s=0.008, per_sequence_s=0.00006, k=5, acceptance=0.55)
 
 
-@contextmanager
-def serving(steps: StepTime) -> Iterator[str]:
-    numbers = ["--step-ms", steps.base_s * 1000, "--sequence-ms", steps.per_sequence_s * 1000]
-    with reference_server(*map(str, [*numbers, "--k", steps.k, "--acceptance", steps.acceptance])) as url:
-        yield url
-
-
-@pytest.fixture(autouse=True)
-def _no_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine makes loads doubtful, which settle no side: that is test_curve.py's and test_doubtful.py's."""
-    monkeypatch.setattr(measures_client, "DOUBTFUL_S", 10.0)
-
-
-def compared(folder: Path, other: StepTime) -> Comparison:
+def compared(world: World, folder: Path, other: StepTime) -> Comparison:  # noqa: F811
     """What `specdecode bench` says of the two servers at all levels."""
     levels = ",".join(map(str, LEVELS))
-    with serving(BASE) as base, serving(other) as sd:
+    with world.serving(BASE) as base, world.serving(other) as sd:
         given = ["--concurrency", levels, "--requests", "16", "--output-tokens", str(TOKENS), "--case", "repeat-line"]
-        command = ["bench", f"base={base}", f"sd={sd}", *given, "--warmup", "0", "--out", str(folder / "out")]
+        command = ["bench", f"base={base.url}", f"sd={sd.url}", *given, "--warmup", "0", "--out", str(folder / "out")]
         result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     return Comparison.model_validate_json((folder / "out" / "report.json").read_text())
@@ -66,20 +50,20 @@ def zero(function: Callable[[float], float], low: float, high: float) -> float:
     return low
 
 
-def test_the_crossover_of_two_servers_is_the_one_that_their_step_times_have(tmp_path: Path) -> None:
-    found = compared(tmp_path, CROSSES).curve[0]
+def test_the_crossover_of_two_servers_is_the_one_that_their_step_times_have(tmp_path: Path, world: World) -> None:  # noqa: F811
+    found = compared(world, tmp_path, CROSSES).curve[0]
     true = crossing(CROSSES)
     assert 6 < true < 12
     (place,) = found.crossovers
-    assert place.direction == "stops" and place.load == pytest.approx(true, rel=0.2)
+    assert place.direction == "stops" and place.load == pytest.approx(true, rel=0.1)
     for point in found.points:
         at = point.level.value
         assert point.speedup.ratio == pytest.approx(
-            BASE.request_s(at, TOKENS) / CROSSES.request_s(at, TOKENS), rel=0.15
+            BASE.request_s(at, TOKENS) / CROSSES.request_s(at, TOKENS), rel=0.05
         )
         ratio = CROSSES.step_s(at) / BASE.step_s(at)
-        assert point.break_even == pytest.approx(ratio, rel=0.15) and point.acceptance_length is not None
-        assert point.acceptance_length == pytest.approx(mean_yield(CROSSES), rel=0.15)
+        assert point.break_even == pytest.approx(ratio, rel=0.05) and point.acceptance_length is not None
+        assert point.acceptance_length == pytest.approx(mean_yield(CROSSES), rel=0.05)
 
 
 def mean_yield(steps: StepTime) -> float:
@@ -89,27 +73,25 @@ def mean_yield(steps: StepTime) -> float:
     return statistics.fmean(sum(sizes) / len(sizes) for sizes in answers)
 
 
-def test_where_the_arm_is_faster_at_every_load_no_crossover_is_claimed(tmp_path: Path) -> None:
-    comparison = compared(tmp_path, FASTER)
+def test_where_the_arm_is_faster_at_every_load_no_crossover_is_claimed(tmp_path: Path, world: World) -> None:  # noqa: F811
+    comparison = compared(world, tmp_path, FASTER)
     assert comparison.curve[0].crossovers == ()
     assert re.match("sd is faster than base at every load|No crossover is shown up to 20", comparison.answer)
     assert all(point.speedup.ratio > 1.1 for point in comparison.curve[0].points)
 
 
-def test_a_step_takes_its_time_and_yields_its_tokens(tmp_path: Path) -> None:
+def test_a_step_takes_its_time_and_yields_its_tokens(tmp_path: Path, world: World) -> None:  # noqa: F811
     """Of the server alone, by its own clock: chunks are a step apart, and steps of three requests take longer."""
     steps = StepTime(base_s=0.06, per_sequence_s=0.03, k=2, acceptance=1.0)
-    with serving(steps) as url:
-        command = ["bench", f"base={url}", "--concurrency", "1,3", "--requests", "3", "--output-tokens", "13"]
-        assert (
-            CliRunner().invoke(app, [*command, "--case", "repeat-line", "--out", str(tmp_path / "out")]).exit_code == 0
-        )
-        sent: list[dict[str, Any]] = truth(url)
+    with world.serving(steps) as server:
+        command = ["bench", f"base={server.url}", "--concurrency", "1,3", "--requests", "3", "--output-tokens", "13"]
+        result = CliRunner().invoke(app, [*command, "--case", "repeat-line", "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    sent = server.truth()
     for answer in sent:
         *sizes, last = answer["tokens"]
         assert sizes == [1, 3, 3, 3, 3, 3][: len(sizes)] and 1 <= last <= 3
-    gaps = [
-        after - before for answer in sent for before, after in zip(answer["sent_s"], answer["sent_s"][1:], strict=False)
-    ]
-    near = {size: sum(abs(gap - steps.step_s(size)) < 0.014 for gap in gaps) for size in (1, 2, 3)}
-    assert near[1] > 8 and near[3] > 8, json.dumps(gaps)
+    times = [answer["sent_s"] for answer in sent]
+    gaps = [after - before for each in times for before, after in pairwise(each)]
+    near = {size: sum(gap == pytest.approx(steps.step_s(size)) for gap in gaps) for size in (1, 2, 3)}
+    assert near[1] > 8 and near[3] > 8 and sum(near.values()) == len(gaps), gaps
