@@ -107,7 +107,7 @@ def measure(runs: int) -> dict[str, Any]:
 
 
 def table(results: dict[str, Any]) -> str:
-    """The figures as docs/metrics.md prints them."""
+    """The figures as docs/explanation/how-sure.md prints them."""
     rows = [
         "| noise | true speed-up | wrong verdict | interval holds the truth | same verdict as with all "
         "| none, with all one | requests sent (median) | (mean) |",

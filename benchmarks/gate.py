@@ -5,7 +5,8 @@
 Simulated: whole runs with a spread of their own between them, one to three a side, held to --max-regression 3%. Served:
 `specdecode bench` on two reference servers whose seed differs with every run, the second as fast as the first or 5 %
 slower; four gates at a time, whose runs mostly wait for their servers. `--served-only` leaves the simulated rows
-as they are in benchmarks/results/gate.json. `--write` puts the figures there and the table into docs/metrics.md.
+as they are in benchmarks/results/gate.json. `--write` puts the figures there and the table
+into docs/explanation/how-sure.md.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from benchmarks.reference.processes import ROOT, reference_server
 from tests.specdecode.analysis.simulate import context, experiment, run
 
 RESULTS = Path(__file__).parent / "results" / "gate.json"
-PAGE = ROOT / "docs" / "metrics.md"
+PAGE = ROOT / "docs" / "explanation" / "how-sure.md"
 BEGIN, END = "<!-- table of benchmarks/gate.py -->", "<!-- end of the gate's table -->"
 LIMIT = Thresholds(max_regression=0.03)
 CHANGES = {"the same": 1.0, "5 % slower": 1 / 0.95}

@@ -11,7 +11,7 @@ loads, and hands the records to `compare` as the benchmark would.
   often a k that it calls the fastest is not;
 - the same where all requests of an arm at a load share noise, with one round and with two.
 
-`--write` puts the figures into benchmarks/results/load_curve.json and the tables into docs/metrics.md.
+`--write` puts the figures into benchmarks/results/load_curve.json and the tables into docs/explanation/how-sure.md.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def called_the_fastest(comparison: Comparison) -> list[bool]:
 
 
 def table(results: dict[str, Any]) -> str:
-    """The figures as docs/metrics.md prints them."""
+    """The figures as docs/explanation/how-sure.md prints them."""
     rows = [
         f"| of {results['runs']} simulated runs, {results['requests']} requests and more at each load | share |",
         "|---|--:|",

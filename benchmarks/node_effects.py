@@ -12,7 +12,7 @@ half to see what it costs). Truth is the arm's speed-up on a node like all other
 - the arm that a sweep would choose: the 22 arms of the advisor's simulated sweeps, by their speed-up over their own
   node's baseline, or by their own tokens per second.
 
-`--write` puts the figures into benchmarks/results/nodes.json and the tables into docs/metrics.md.
+`--write` puts the figures into benchmarks/results/nodes.json and the tables into docs/explanation/how-sure.md.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def measure(runs: int) -> dict[str, Any]:
 
 
 def tables(results: dict[str, Any]) -> str:
-    """The figures as docs/metrics.md prints them."""
+    """The figures as docs/explanation/how-sure.md prints them."""
 
     def place(row: dict[str, Any]) -> str:
         return f"| {row['nodes']} | {row['spread']:.0%} | {row['spread'] * row['share']:.1%} |"

@@ -12,7 +12,7 @@ prompts, 3% noise in each arm. The rows of one node with four types of prompts h
   another; and how often a second run as above says so too;
 - the recommended arm's interval, among all arms: how often it holds the arm's true speed-up.
 
-`--write` puts the figures into benchmarks/results/node_runs.json and the table into docs/metrics.md.
+`--write` puts the figures into benchmarks/results/node_runs.json and the table into docs/explanation/how-sure.md.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _asked(runs: int, place: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(results: dict[str, Any]) -> str:
-    """The figures as docs/metrics.md prints them."""
+    """The figures as docs/explanation/how-sure.md prints them."""
     place = "| nodes | types | they differ by | arms by | arms |"
     equal = [
         f"{place} any verdict is wrong | recommended, each by itself | recommended, among all | and in a second run |",

@@ -20,7 +20,7 @@ def measure_and_publish(
     table: Callable[[dict[str, Any]], str],
     begin: str,
     end: str,
-    page: str = "metrics.md",
+    page: str = "explanation/how-sure.md",
 ) -> None:
     """Print the table; with `--write` put the figures into results/NAME.json, the table between `begin` and `end` of
     docs/PAGE.

@@ -10,7 +10,7 @@
 - verdicts at a known true speed-up;
 - several runs a side that differ between themselves: how often a change is said that is none.
 
-`--write` puts the figures into benchmarks/results/statistics.json and the tables into docs/metrics.md.
+`--write` puts the figures into benchmarks/results/statistics.json and the tables into docs/explanation/how-sure.md.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def measure(runs: int) -> dict[str, Any]:
 
 
 def tables(results: dict[str, Any]) -> str:
-    """The figures as docs/metrics.md prints them."""
+    """The figures as docs/explanation/how-sure.md prints them."""
     rows = ["| noise | n | paired by prompt | unpaired |", "|---|--:|--:|--:|"]
     for pair, welch in zip(results["coverage"][::2], results["coverage"][1::2], strict=True):
         rows.append(f"| {pair['noise']} | {pair['n']} | {pair['coverage']:.1%} | {welch['coverage']:.1%} |")

@@ -97,7 +97,7 @@ def test_the_table_of_loads_is_the_measured_one_and_holds_its_promises(monkeypat
     from benchmarks import load_curve
 
     found = results("load_curve")
-    assert load_curve.table(found) in (ROOT / "docs" / "metrics.md").read_text()
+    assert load_curve.table(found) in (ROOT / "docs" / "explanation" / "how-sure.md").read_text()
     assert found["runs"] >= 300
     assert min(found[name] for name in ("within_10_percent", "covered", "schedule_within_2_percent")) >= 0.95
     assert max(found["claimed_without"].values()) <= 0.05
@@ -114,7 +114,7 @@ def test_the_table_of_early_stops_is_the_measured_one_and_holds_its_promises(mon
 
     found = results("early_stop")
     assert found["runs"] == 2000
-    assert early_stop.table(found) in (ROOT / "docs" / "metrics.md").read_text()
+    assert early_stop.table(found) in (ROOT / "docs" / "explanation" / "how-sure.md").read_text()
     for row in found["rows"]:
         assert row["wrong"] <= 0.05 and row["covered"] >= 0.94 and row["lost"] <= 0.01, row
         if row["true"] == early_stop.MIXED:
@@ -176,7 +176,7 @@ def test_a_sweep_on_several_nodes_finds_arms_as_good_in_fewer_hours_for_more_nod
 
 def test_verdicts_hold_where_nodes_differ() -> None:
     """With arms that differ by up to a quarter of what nodes do; of half as much the table says what it costs."""
-    page, found = (ROOT / "docs" / "metrics.md").read_text(), results("nodes")
+    page, found = (ROOT / "docs" / "explanation" / "how-sure.md").read_text(), results("nodes")
     assert node_effects.tables(found) in page and found["runs"] == 2000
     held = [row for row in found["verdicts"] if row["share"] == 0.25]
     assert len(held) == 18 and all(row["wrong"] <= 0.05 for row in held)

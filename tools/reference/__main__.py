@@ -21,6 +21,7 @@ from tools.reference import (
     decisions,
     engines,
     experiment_schema,
+    metrics,
     prompts,
     s3_layout,
     states,
@@ -28,7 +29,11 @@ from tools.reference import (
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 SCHEMA = FOLDER.parents[1] / "assets" / "schemas" / "comparison.schema.json"
-PARTS_OF_PAGES = {"README.md": decisions.replaced, "experiments.md": experiment_schema.replaced}
+PARTS_OF_PAGES = {
+    "README.md": decisions.replaced,
+    "experiments.md": experiment_schema.replaced,
+    "reference/metrics.md": metrics.replaced,
+}
 """Pages of docs/ that are written by hand except for one part."""
 
 

@@ -2,7 +2,7 @@
 
 Ratios of times are compared on the log scale, where a speed-up and its inverse are mirror images and timing
 noise is closer to symmetric; the interval is Student's t, which holds at small n (coverage is measured in
-docs/metrics.md). Sources: NIST/SEMATECH e-Handbook 1.3.6.7.2 (t), Numerical Recipes 6.4 (incomplete beta),
+docs/explanation/how-sure.md). Sources: NIST/SEMATECH e-Handbook 1.3.6.7.2 (t), Numerical Recipes 6.4 (incomplete beta),
 Welch 1947 / Satterthwaite 1946 (df), Hall 1992, "On the removal of skewness by transformation", J. R. Statist. Soc. B
 54, 221-228 (the longer tail of prompts).
 """
@@ -24,7 +24,7 @@ CONFIDENCE = 0.95
 NOMINAL = 0.96
 """Level of the Student's t behind it, at the end of a measurement. Timing noise is not normal; if it were, 95% would
 say "pays" or "costs" of two equal arms in 5% of the runs. With this level it is 4%, and at most 5% of what was
-simulated (docs/metrics.md)."""
+simulated (docs/explanation/how-sure.md)."""
 EARLY = 0.01
 """Probability that an interval is wrong at any look before the last one. With the last look's it is at most EARLY + 1 -
 NOMINAL (union bound)."""

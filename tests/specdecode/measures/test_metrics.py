@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.arm import Terms, measure_arm
 from specdecode.measures.distribution import summarize
-from specdecode.measures.document import document
 from specdecode.measures.metric import Block, Impossible, NoValue, Slo
 from specdecode.measures.metrics import (
     ALL_METRICS,
@@ -29,8 +27,6 @@ from specdecode.measures.metrics.tokens_per_step import histogram, mean_tokens_p
 from specdecode.records import Chunk, EngineCounters, ErrorKind, RequestRecord
 
 from tests.specdecode.benchmark.making import record
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_formulas_of_a_request() -> None:
@@ -249,8 +245,3 @@ def test_every_metric_is_defined() -> None:
     assert len({metric.tag for metric in ALL_METRICS}) == len(ALL_METRICS)
     for metric in ALL_METRICS:
         assert metric.__doc__ and metric.formula and metric.title and metric.unit and metric.direction
-
-
-def test_the_page_of_formulas_is_current() -> None:
-    written = (ROOT / "docs" / "metrics.md").read_text()
-    assert document() in written, "run: python -m specdecode.measures.document docs/metrics.md"

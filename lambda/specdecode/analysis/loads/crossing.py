@@ -1,8 +1,8 @@
 """Loads at which one arm's time per token passes another's.
 
 Between two levels each arm's time per token is assumed to be linear in the load. That is exact if the time of an
-engine's step is affine in the number of running sequences (docs/metrics.md has how often the result is right). See ADR
-163.
+engine's step is affine in the number of running sequences (docs/explanation/how-sure.md has how often
+the result is right). See ADR 163.
 """
 
 from __future__ import annotations

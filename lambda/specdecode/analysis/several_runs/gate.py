@@ -3,7 +3,8 @@
 Every load is checked by itself, and the gate is as good as its worst check. A limit is kept or broken if the whole
 interval lies on one side of it. The intervals of all checks hold together (Bonferroni), so that either wrong answer
 (red although the limit is kept, green although it is broken) comes in at most 5% of the gates. They include the
-variation between runs (`measures.student.moderated`). docs/metrics.md has how often the answers are wrong. See ADR 80.
+variation between runs (`measures.student.moderated`). docs/explanation/how-sure.md has how
+often the answers are wrong. See ADR 80.
 """
 
 from __future__ import annotations

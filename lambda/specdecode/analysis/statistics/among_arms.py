@@ -16,7 +16,7 @@ from specdecode.measures.student import NOMINAL, LogMean, combine, with_shared
 
 WRONG_RUNS = 1.0 - NOMINAL
 """Nominal share of runs in which an arm that is not faster is recommended. As NOMINAL it is 4%, so that what timing
-noise does to it stays below 5% (docs/metrics.md)."""
+noise does to it stays below 5% (docs/explanation/how-sure.md)."""
 METHOD = "Student's t on the log-ratio of paired prompts, the cases with equal weight, Bonferroni's level for {} arms"
 
 

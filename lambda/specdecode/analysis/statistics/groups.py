@@ -18,7 +18,7 @@ MEAN_LEVEL = 0.99
 NEXT_LEVEL = 0.975
 """Nominal levels of Student's t over types, for the mean and for one more type. Both intervals are called 95%:
 speed-ups of prompt types are seldom normal, and with these levels at least 94% hold up to a skewness of 2, as an
-exponential distribution has (docs/metrics.md)."""
+exponential distribution has (docs/explanation/how-sure.md)."""
 OVER_TYPES = "Student's t on the log speed-ups of the prompt types"
 OF_MEASURED = "geometric mean of the measured prompt types, which says nothing of others"
 Stats = dict[str, LogMean]

@@ -22,7 +22,7 @@ from specdecode.measures.units import Asked
 SHARE, LEAST = 1.0 / 3.0, 0.025
 """Assumed share of the standard deviation between nodes, and its least value: two nodes may be equally fast by chance.
 In simulated runs whose arms differ between nodes by a quarter of the nodes' own difference, at most 5% of the verdicts
-are wrong (docs/metrics.md)."""
+are wrong (docs/explanation/how-sure.md)."""
 Logs = Mapping[Asked, float]
 
 

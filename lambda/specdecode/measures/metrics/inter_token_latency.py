@@ -7,7 +7,7 @@ class InterTokenLatency(SampleMetric):
     one gives n values of g / n. It needs a server that counts tokens with every chunk.
 
     The mean over an answer is its time per output token. The percentiles show stalls that the mean hides. LLMPerf's
-    metric of this name is another one (docs/metrics.md).
+    metric of this name is another one (docs/reference/metrics.md).
     """
 
     tag = "inter_token_latency"
