@@ -19,6 +19,7 @@ import math
 import random
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -184,30 +185,37 @@ def measure(runs: int) -> dict[str, Any]:
     }
 
 
+def _pivot(rows: Iterable[dict[str, Any]], by: tuple[str, ...], cells: Callable[[dict[str, Any]], str]) -> list[str]:
+    """One line of a Markdown table for all rows that are equal in `by`."""
+    lines: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        lines.setdefault(tuple(str(row[name]) for name in by), []).append(cells(row))
+    return [f"| {' | '.join([*head, *found])} |" for head, found in lines.items()]
+
+
 def tables(results: dict[str, Any]) -> str:
     """The figures as docs/explanation/how-sure.md prints them."""
-    rows = ["| noise | n | paired by prompt | unpaired |", "|---|--:|--:|--:|"]
-    for pair, welch in zip(results["coverage"][::2], results["coverage"][1::2], strict=True):
-        rows.append(f"| {pair['noise']} | {pair['n']} | {pair['coverage']:.1%} | {welch['coverage']:.1%} |")
+    rows = ["| noise | 8 prompts: paired | unpaired | 50 prompts: paired | unpaired |", "|---|--:|--:|--:|--:|"]
+    rows += _pivot(results["coverage"], ("noise",), lambda row: f"{row['coverage']:.1%}")
     rows += [
         "",
-        "| tokens of a step, over a category's prompts | noise | true speed-up | 20 prompts | Student's t | wider |",
-        "|---|--:|--:|--:|--:|--:|",
+        "| tokens of a step, over a category's prompts | true speed-up | noise 3%: 20 prompts | Student's t | wider "
+        "| 14%: 20 prompts | Student's t | wider |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    rows += [
-        f"| {row['shape']} | {row['noise']:.0%} | {row['true']:.2f}× | {row['interval']:.1%} | {row['t']:.1%} | "
-        f"{row['wider']:.2f}× |"
-        for row in results["prompts"]
-    ]
+    rows += _pivot(
+        [{**row, "true": f"{row['true']:.2f}×"} for row in results["prompts"]],
+        ("shape", "true"),
+        lambda row: f"{row['interval']:.1%} | {row['t']:.1%} | {row['wider']:.2f}×",
+    )
     rows += [
         "",
-        "| spread between types | types | deviation | the kind's mean | one more type |",
-        "|---|--:|--:|--:|--:|",
+        "| spread between types | types | deviation 10%: the kind's mean | one more type "
+        "| 30%: the kind's mean | one more type | 0%: the kind's mean | one more type |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    rows += [
-        f"| {row['shape']} | {row['types']} | {row['spread']:.0%} | {row['mean']:.1%} | {row['next']:.1%} |"
-        for row in results["types"]
-    ]
+    last = sorted(results["types"], key=lambda row: row["spread"] == 0)
+    rows += _pivot(last, ("shape", "types"), lambda row: f"{row['mean']:.1%} | {row['next']:.1%}")
     names = ["pays", "costs", "no relevant difference", "cannot tell"]
     rows += ["", f"| true speed-up | requests | noise | {' | '.join(names)} |", "|--:|--:|--:|--:|--:|--:|--:|"]
     rows += [
