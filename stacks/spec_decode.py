@@ -1,11 +1,12 @@
 """SpecDecodeStack: the bucket, what the workload pods need in the cluster, and the pipeline."""
 
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
-from constructs import Construct
+from constructs import Construct, IDependable
 from specdecode import names
 
 from constructs_lib.capacity.backstop import BackstopFunction
@@ -41,6 +42,16 @@ class Platform(Protocol):
     karpenter_role: iam.IRole
 
 
+class Ground(NamedTuple):
+    """The cluster that the stack works in, and what must be there before the stack puts an object into it."""
+
+    cluster: eks.ICluster
+    vpc: ec2.IVpc
+    made: Construct
+    """What this stack makes of it."""
+    inside: tuple[IDependable, ...]
+
+
 class SpecDecodeStack(ProjectStack):
     """The bucket, the pods' rights and the pipeline. It depends on the cluster stack, so that its deployment deploys
     both.
@@ -62,40 +73,20 @@ class SpecDecodeStack(ProjectStack):
         super().__init__(
             scope, id, settings=settings, description="Does speculative decoding pay on Trainium2? The pipeline"
         )
+        self._settings = settings
         artifacts = ArtifactBucket(self, "Artifacts", settings=settings)
         asset = BundleAsset(self, "Bundle", bundle=bundle)
-        ground: Workspace | ImportedCluster
-        if platform is None:
-            ground = ImportedCluster(self, "Cluster", settings=settings)
-            cluster, vpc, inside = ground.cluster, ground.vpc, ground.needs
-        else:
-            cluster, vpc = platform.cluster, platform.vpc
-            ground = Workspace(self, "Workspace", cluster=cluster, settings=settings)
-            inside = (ground.namespace,)
-        claims = ClaimTemplates(self, "Claims", cluster=cluster, needs=inside, settings=settings)
-        volumes = Volumes(self, "Volumes", cluster=cluster, bucket=artifacts.bucket, needs=inside, settings=settings)
+        ground = self._ground(platform)
+        cluster, vpc = ground.cluster, ground.vpc
+        bucket, key = artifacts.bucket, artifacts.key
+        claims = ClaimTemplates(self, "Claims", cluster=cluster, needs=ground.inside, settings=settings)
+        volumes = Volumes(self, "Volumes", cluster=cluster, bucket=bucket, needs=ground.inside, settings=settings)
         accounts = ServiceAccounts(
-            self,
-            "ServiceAccounts",
-            cluster=cluster,
-            bucket=artifacts.bucket,
-            key=artifacts.key,
-            bundle=asset,
-            needs=inside,
+            self, "ServiceAccounts", cluster=cluster, bucket=bucket, key=key, bundle=asset, needs=ground.inside
         )
-        pipeline = Pipeline(
-            self,
-            "Pipeline",
-            cluster=cluster,
-            vpc=vpc,
-            bucket=artifacts.bucket,
-            bundle=asset,
-            settings=settings,
-        )
-        pipeline.node.add_dependency(ground)
-        roles = PodRoles(
-            self, "PodRoles", functions=pipeline.functions, bucket=artifacts.bucket, key=artifacts.key, bundle=asset
-        )
+        pipeline = Pipeline(self, "Pipeline", cluster=cluster, vpc=vpc, bucket=bucket, bundle=asset, settings=settings)
+        pipeline.node.add_dependency(ground.made)
+        roles = PodRoles(self, "PodRoles", functions=pipeline.functions, bucket=bucket, key=key, bundle=asset)
         alerts = Alerts(self, "Alerts", settings=settings)
         if not settings.accept_no_alerts:
             pipeline.refuses_runs_unheard_of(alerts.topic)
@@ -114,22 +105,59 @@ class SpecDecodeStack(ProjectStack):
         for guarded in (pipeline, accounts, roles):
             guarded.node.add_dependency(update)
         guards.stops_executions_of(pipeline.state_machine)
-        backstop = settings.makes_nodes and BackstopFunction(
+        backstop = self._backstop(platform, pipeline, alerts) if settings.makes_nodes else None
+        given_back = self._rights_to_give_back(guards, backstop)
+        self._first_heartbeat(guards, pipeline, ground)
+        teardown = guards.resource(
+            "TeardownGuard",
+            guard="teardown",
+            properties={"StateMachineArn": pipeline.state_machine.state_machine_arn, **given_back},
+        )
+        teardown.node.add_dependency(ground.made, claims, volumes, accounts, roles, pipeline)
+        alarms: list[cloudwatch.IAlarm] = [*pipeline.alarms]
+        if backstop:
+            teardown.node.add_dependency(backstop)
+            alarms += backstop.alarms
+        if scheduled is not None:
+            schedule = RunSchedule(self, "Schedule", run=scheduled, state_machine=pipeline.state_machine)
+            schedule.node.add_dependency(teardown)  # deleted before it: no run starts while it ends those that go on
+            alarms += schedule.alarms
+        self._show(artifacts, pipeline, alarms)
+        alerts.receive(self)
+        keep_provider_logs(self, days=settings.log_retention_days)
+        put_in_lanes(self)
+
+    def _ground(self, platform: Platform | None) -> Ground:
+        """Our own cluster with a namespace in it, or a cluster that exists."""
+        if platform is None:
+            found = ImportedCluster(self, "Cluster", settings=self._settings)
+            return Ground(found.cluster, found.vpc, found, found.needs)
+        workspace = Workspace(self, "Workspace", cluster=platform.cluster, settings=self._settings)
+        return Ground(platform.cluster, platform.vpc, workspace, (workspace.namespace,))
+
+    def _backstop(self, platform: Platform | None, pipeline: Pipeline, alerts: Alerts) -> BackstopFunction:
+        return BackstopFunction(
             self,
             "Backstop",
             karpenter_role=platform.karpenter_role if platform else None,
             state_machine=pipeline.state_machine,
             topic=alerts.topic,
-            settings=settings,
+            settings=self._settings,
         )
-        if settings.existing_node_group:
-            guards.scales_node_group(settings)
-        given_back = {}
-        if backstop and backstop.closes:
-            policies, role = backstop.closes
-            guards.detaches(policies.values(), role=role)
-            arns = [policy.managed_policy_arn for policy in policies.values()]
-            given_back = {"KarpenterRole": role.role_name, "NoLaunchPolicies": arns}
+
+    def _rights_to_give_back(self, guards: GuardFunction, backstop: BackstopFunction | None) -> dict[str, Any]:
+        """Let the guards of a deletion end every node. Returns what they must know for it."""
+        if self._settings.existing_node_group:
+            guards.scales_node_group(self._settings)
+        if backstop is None or not backstop.closes:
+            return {}
+        policies, role = backstop.closes
+        guards.detaches(policies.values(), role=role)
+        arns = [policy.managed_policy_arn for policy in policies.values()]
+        return {"KarpenterRole": role.role_name, "NoLaunchPolicies": arns}
+
+    def _first_heartbeat(self, guards: GuardFunction, pipeline: Pipeline, ground: Ground) -> None:
+        """The watchdog works once before its alarm looks at it."""
         watchdog = pipeline.functions["Watchdog"]
         guards.runs(watchdog)
         beat = guards.resource(
@@ -141,33 +169,19 @@ class SpecDecodeStack(ProjectStack):
                 "Metric": HEARTBEAT,
             },
         )
-        beat.node.add_dependency(ground, *pipeline.watchdog_needs)
+        beat.node.add_dependency(ground.made, *pipeline.watchdog_needs)
         pipeline.missing_heartbeat.node.add_dependency(beat)
-        teardown = guards.resource(
-            "TeardownGuard",
-            guard="teardown",
-            properties={
-                "StateMachineArn": pipeline.state_machine.state_machine_arn,
-                **given_back,
-            },
-        )
-        teardown.node.add_dependency(ground, claims, volumes, accounts, roles, pipeline)
-        alarms = []
-        if backstop:
-            teardown.node.add_dependency(backstop)
-            alarms += backstop.alarms
-        if scheduled is not None:
-            schedule = RunSchedule(self, "Schedule", run=scheduled, state_machine=pipeline.state_machine)
-            schedule.node.add_dependency(teardown)  # deleted before it: no run starts while it ends those that go on
-            alarms += schedule.alarms
+
+    def _show(self, artifacts: ArtifactBucket, pipeline: Pipeline, alarms: list[cloudwatch.IAlarm]) -> None:
+        """The dashboard with every alarm, and the outputs."""
         results = ResultAlarms(self, "ResultAlarms")
         dashboard = Dashboard(
             self,
             "Dashboard",
-            settings=settings,
+            settings=self._settings,
             state_machine=pipeline.state_machine,
-            cluster_name=settings.eks_cluster,
-            alarms=[*pipeline.alarms, *alarms, *results.alarms],
+            cluster_name=self._settings.eks_cluster,
+            alarms=[*alarms, *results.alarms],
         )
         Outputs(
             self,
@@ -175,8 +189,5 @@ class SpecDecodeStack(ProjectStack):
             bucket=artifacts.bucket,
             state_machine=pipeline.state_machine,
             dashboard_name=dashboard.name,
-            settings=settings,
+            settings=self._settings,
         )
-        alerts.receive(self)
-        keep_provider_logs(self, days=settings.log_retention_days)
-        put_in_lanes(self)
