@@ -42,7 +42,7 @@ class Platform(Protocol):
     karpenter_role: iam.IRole
 
 
-class Ground(NamedTuple):
+class ClusterInUse(NamedTuple):
     """The cluster that the stack works in, and what must be there before the stack puts an object into it."""
 
     cluster: eks.ICluster
@@ -76,16 +76,16 @@ class SpecDecodeStack(ProjectStack):
         self._settings = settings
         artifacts = ArtifactBucket(self, "Artifacts", settings=settings)
         asset = BundleAsset(self, "Bundle", bundle=bundle)
-        ground = self._ground(platform)
-        cluster, vpc = ground.cluster, ground.vpc
+        used = self._cluster_in_use(platform)
+        cluster, vpc = used.cluster, used.vpc
         bucket, key = artifacts.bucket, artifacts.key
-        claims = ClaimTemplates(self, "Claims", cluster=cluster, needs=ground.inside, settings=settings)
-        volumes = Volumes(self, "Volumes", cluster=cluster, bucket=bucket, needs=ground.inside, settings=settings)
+        claims = ClaimTemplates(self, "Claims", cluster=cluster, needs=used.inside, settings=settings)
+        volumes = Volumes(self, "Volumes", cluster=cluster, bucket=bucket, needs=used.inside, settings=settings)
         accounts = ServiceAccounts(
-            self, "ServiceAccounts", cluster=cluster, bucket=bucket, key=key, bundle=asset, needs=ground.inside
+            self, "ServiceAccounts", cluster=cluster, bucket=bucket, key=key, bundle=asset, needs=used.inside
         )
         pipeline = Pipeline(self, "Pipeline", cluster=cluster, vpc=vpc, bucket=bucket, bundle=asset, settings=settings)
-        pipeline.node.add_dependency(ground.made)
+        pipeline.node.add_dependency(used.made)
         roles = PodRoles(self, "PodRoles", functions=pipeline.functions, bucket=bucket, key=key, bundle=asset)
         alerts = Alerts(self, "Alerts", settings=settings)
         if not settings.accept_no_alerts:
@@ -107,13 +107,13 @@ class SpecDecodeStack(ProjectStack):
         guards.stops_executions_of(pipeline.state_machine)
         backstop = self._backstop(platform, pipeline, alerts) if settings.makes_nodes else None
         given_back = self._rights_to_give_back(guards, backstop)
-        self._first_heartbeat(guards, pipeline, ground)
+        self._first_heartbeat(guards, pipeline, used)
         teardown = guards.resource(
             "TeardownGuard",
             guard="teardown",
             properties={"StateMachineArn": pipeline.state_machine.state_machine_arn, **given_back},
         )
-        teardown.node.add_dependency(ground.made, claims, volumes, accounts, roles, pipeline)
+        teardown.node.add_dependency(used.made, claims, volumes, accounts, roles, pipeline)
         alarms: list[cloudwatch.IAlarm] = [*pipeline.alarms]
         if backstop:
             teardown.node.add_dependency(backstop)
@@ -127,13 +127,13 @@ class SpecDecodeStack(ProjectStack):
         keep_provider_logs(self, days=settings.log_retention_days)
         put_in_lanes(self)
 
-    def _ground(self, platform: Platform | None) -> Ground:
+    def _cluster_in_use(self, platform: Platform | None) -> ClusterInUse:
         """Our own cluster with a namespace in it, or a cluster that exists."""
         if platform is None:
             found = ImportedCluster(self, "Cluster", settings=self._settings)
-            return Ground(found.cluster, found.vpc, found, found.needs)
+            return ClusterInUse(found.cluster, found.vpc, found, found.needs)
         workspace = Workspace(self, "Workspace", cluster=platform.cluster, settings=self._settings)
-        return Ground(platform.cluster, platform.vpc, workspace, (workspace.namespace,))
+        return ClusterInUse(platform.cluster, platform.vpc, workspace, (workspace.namespace,))
 
     def _backstop(self, platform: Platform | None, pipeline: Pipeline, alerts: Alerts) -> BackstopFunction:
         return BackstopFunction(
@@ -156,7 +156,7 @@ class SpecDecodeStack(ProjectStack):
         arns = [policy.managed_policy_arn for policy in policies.values()]
         return {"KarpenterRole": role.role_name, "NoLaunchPolicies": arns}
 
-    def _first_heartbeat(self, guards: GuardFunction, pipeline: Pipeline, ground: Ground) -> None:
+    def _first_heartbeat(self, guards: GuardFunction, pipeline: Pipeline, used: ClusterInUse) -> None:
         """The watchdog works once before its alarm looks at it."""
         watchdog = pipeline.functions["Watchdog"]
         guards.runs(watchdog)
@@ -169,7 +169,7 @@ class SpecDecodeStack(ProjectStack):
                 "Metric": HEARTBEAT,
             },
         )
-        beat.node.add_dependency(ground.made, *pipeline.watchdog_needs)
+        beat.node.add_dependency(used.made, *pipeline.watchdog_needs)
         pipeline.missing_heartbeat.node.add_dependency(beat)
 
     def _show(self, artifacts: ArtifactBucket, pipeline: Pipeline, alarms: list[cloudwatch.IAlarm]) -> None:

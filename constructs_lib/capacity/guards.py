@@ -17,8 +17,8 @@ from constructs import Construct, IDependable
 
 from constructs_lib.acknowledgements import acknowledge, acknowledge_wildcards
 from constructs_lib.capacity import node_group
+from constructs_lib.cluster import way_in
 from constructs_lib.cluster.access import rights
-from constructs_lib.cluster.network_interfaces import allow_network_interfaces
 from constructs_lib.logs import retention
 from constructs_lib.settings.fields import Settings
 from constructs_lib.storage.bundle_asset import BundleAsset
@@ -53,7 +53,8 @@ class GuardFunction(Construct):
             removal_policy=RemovalPolicy.DESTROY,
         )
         self.role = self._role(group)
-        security_group, ingress = self._way_to_the_cluster(cluster, vpc)
+        group_of_function = way_in.security_group(self, "SecurityGroup", vpc=vpc, description="Guard function")
+        ingress = way_in.reach(self, cluster.cluster_security_group_id, source=group_of_function, who="Guard function")
         self.function = lambda_.Function(
             self,
             "Function",
@@ -74,16 +75,9 @@ class GuardFunction(Construct):
             log_group=group,
             vpc=vpc,
             vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
-            security_groups=[security_group],
+            security_groups=[group_of_function],
         )
-        entry = eks.CfnAccessEntry(
-            self,
-            "AccessEntry",
-            cluster_name=cluster.cluster_name,
-            principal_arn=self.role.role_arn,
-            type="STANDARD",
-            kubernetes_groups=groups,
-        )
+        entry = way_in.admit(self, "AccessEntry", cluster_name=cluster.cluster_name, role=self.role, groups=groups)
         acknowledge(self.function, "L1", reason=PYTHON_3_11)
         self._needs: list[IDependable] = [entry, ingress]
         self._allow(
@@ -104,26 +98,8 @@ class GuardFunction(Construct):
                 resources=[group.log_group_arn],
             )
         )
-        allow_network_interfaces(role)
+        way_in.allow_network_interfaces(role)
         return role
-
-    def _way_to_the_cluster(
-        self, cluster: eks.ICluster, vpc: ec2.IVpc
-    ) -> tuple[ec2.SecurityGroup, ec2.CfnSecurityGroupIngress]:
-        """The function's security group, and the rule that lets it reach the API server."""
-        own = ec2.SecurityGroup(self, "SecurityGroup", vpc=vpc, description="Guard function", allow_all_outbound=False)
-        own.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "Kubernetes and AWS APIs")
-        ingress = ec2.CfnSecurityGroupIngress(
-            self,
-            "ToApiServer",
-            description="Guard function to the Kubernetes API",
-            group_id=cluster.cluster_security_group_id,
-            source_security_group_id=own.security_group_id,
-            ip_protocol="tcp",
-            from_port=443,
-            to_port=443,
-        )
-        return own, ingress
 
     def _allow(self, id: str, *statements: iam.PolicyStatement) -> None:
         """Add a policy. Resources that are made after this call wait for it. It is no part of the role: the role is

@@ -10,6 +10,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 from specdecode import names
 
+from constructs_lib.cluster.way_in import admit, reach
 from constructs_lib.settings.fields import Settings
 
 READER_GROUP = "specdecode:reader"
@@ -139,24 +140,8 @@ class PipelineAccess(Construct):
                 eks.KubernetesManifest(
                     self, f"{part.capitalize()}{manifest['kind']}", cluster=cluster, manifest=[manifest]
                 )
-        ec2.CfnSecurityGroupIngress(
-            self,
-            "ToApiServer",
-            description="Pipeline functions to the Kubernetes API",
-            group_id=cluster.cluster_security_group_id,
-            source_security_group_id=security_group.security_group_id,
-            ip_protocol="tcp",
-            from_port=443,
-            to_port=443,
-        )
+        reach(self, cluster.cluster_security_group_id, source=security_group, who="Pipeline functions")
 
     def admit(self, id: str, role: iam.IRole, *, groups: list[str]) -> None:
         """Let `role` authenticate as a member of `groups`."""
-        eks.CfnAccessEntry(
-            self,
-            id,
-            cluster_name=self._cluster.cluster_name,
-            principal_arn=role.role_arn,
-            type="STANDARD",
-            kubernetes_groups=groups,
-        )
+        admit(self, id, cluster_name=self._cluster.cluster_name, role=role, groups=groups)

@@ -4,12 +4,12 @@ Why it is so: ADR 181.
 """
 
 from aws_cdk import Aws
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct, IDependable
 
+from constructs_lib.cluster import way_in
 from constructs_lib.cluster.access import DEPLOYER_GROUP
 from constructs_lib.cluster.kubectl import MEMORY, settle
 from constructs_lib.cluster.network import Network
@@ -26,19 +26,9 @@ class ImportedCluster(Construct):
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
         super().__init__(scope, id)
         self.vpc = Network(self, "Network", settings=settings).vpc
-        group = ec2.SecurityGroup(
-            self, "Functions", vpc=self.vpc, description="Functions of a deployment", allow_all_outbound=False
-        )
-        group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "Kubernetes and AWS APIs")
-        ingress = ec2.CfnSecurityGroupIngress(
-            self,
-            "ToApiServer",
-            description="Functions of a deployment to the Kubernetes API",
-            group_id=str(settings.cluster_security_group),
-            source_security_group_id=group.security_group_id,
-            ip_protocol="tcp",
-            from_port=443,
-            to_port=443,
+        group = way_in.security_group(self, "Functions", vpc=self.vpc, description="Functions of a deployment")
+        ingress = way_in.reach(
+            self, str(settings.cluster_security_group), source=group, who="Functions of a deployment"
         )
         name = settings.eks_cluster
         provider = eks.KubectlProvider(
@@ -67,12 +57,5 @@ class ImportedCluster(Construct):
             kubectl_provider=provider,
         )
         assert provider.role is not None  # noqa: S101 - narrows the type
-        entry = eks.CfnAccessEntry(
-            self,
-            "AccessEntry",
-            cluster_name=name,
-            principal_arn=provider.role.role_arn,
-            type="STANDARD",
-            kubernetes_groups=[DEPLOYER_GROUP],
-        )
+        entry = way_in.admit(self, "AccessEntry", cluster_name=name, role=provider.role, groups=[DEPLOYER_GROUP])
         self.needs: tuple[IDependable, ...] = (ingress, entry, *logs)

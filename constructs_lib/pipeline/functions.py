@@ -16,7 +16,7 @@ from specdecode import names, s3_keys
 
 from constructs_lib.acknowledgements import acknowledge, acknowledge_wildcards
 from constructs_lib.capacity.guards import PYTHON_3_11
-from constructs_lib.cluster.network_interfaces import allow_network_interfaces
+from constructs_lib.cluster.way_in import allow_network_interfaces
 from constructs_lib.logs import retention
 
 RUNS = "runs/*"

@@ -18,6 +18,7 @@ from specdecode import names
 
 from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.capacity import node_group
+from constructs_lib.cluster import way_in
 from constructs_lib.cluster.access import PipelineAccess, groups_of, rights
 from constructs_lib.logs import retention
 from constructs_lib.pipeline import states
@@ -48,10 +49,7 @@ class Pipeline(Construct):
         settings: Settings,
     ) -> None:
         super().__init__(scope, id)
-        security_group = ec2.SecurityGroup(
-            self, "Functions", vpc=vpc, description="Pipeline functions", allow_all_outbound=False
-        )
-        security_group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "Kubernetes and AWS APIs")
+        security_group = way_in.security_group(self, "Functions", vpc=vpc, description="Pipeline functions")
         access = PipelineAccess(
             self,
             "Access",

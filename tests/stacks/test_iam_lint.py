@@ -26,7 +26,7 @@ KNOWN = {
     (
         "RESOURCE_STAR",
         "ec2:AssignPrivateIpAddresses",
-    ): "Checked before an interface exists (constructs_lib/cluster/network_interfaces.py).",
+    ): "Checked before an interface exists (constructs_lib/cluster/way_in.py).",
     ("RESOURCE_STAR", "ec2:CreateNetworkInterface"): "The same.",
     ("RESOURCE_STAR", "ec2:DeleteNetworkInterface"): "The same.",
     ("RESOURCE_STAR", "ec2:UnassignPrivateIpAddresses"): "The same.",
