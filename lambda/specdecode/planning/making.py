@@ -78,6 +78,14 @@ def make_plan(
     return _endpoints(experiment, engine)
 
 
+def planned_models(experiment: AnyExperiment, inventory: Inventory) -> tuple[PlannedModel, ...]:
+    """The models that `experiment` stages, and whether they are there."""
+    return tuple(
+        PlannedModel(model=model, prefix=model.prefix, staged=inventory.has(model.prefix))
+        for model in experiment.staged
+    )
+
+
 def _grid(experiment: ServedExperiment, engine: Engine, inventory: Inventory) -> Course:
     waves = ahead(experiment, engine, make_waves(experiment, engine), inventory)
     return Course(waves, waves, waves)
@@ -122,7 +130,7 @@ def _served(
         engine=engine,
         waves=course.waves,
         sweep=_sweep_plan(experiment, course, to_compile=missing.keys() - {item.fingerprint for item in artifacts}),
-        models=tuple(PlannedModel(model=m, prefix=m.prefix, staged=inventory.has(m.prefix)) for m in experiment.staged),
+        models=planned_models(experiment, inventory),
         artifacts=artifacts,
         steps=steps,
         poll_seconds=looks.poll_s,

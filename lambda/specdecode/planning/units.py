@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import partial
+from typing import NamedTuple
 
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
@@ -15,8 +16,8 @@ from specdecode.planning.compiling import CompileCost
 from specdecode.planning.cost import CostPart, LevelCost, Range, total
 from specdecode.planning.events import QUEUE_LIMIT, choose_looks, worst_case_events
 from specdecode.planning.inventory import Inventory
-from specdecode.planning.making import make_plan
-from specdecode.planning.plan import Plan, PlannedArtifact, PlannedModel, PlannedUnit
+from specdecode.planning.making import make_plan, planned_models
+from specdecode.planning.plan import Plan, PlannedArtifact, PlannedUnit
 from specdecode.planning.room import apart
 from specdecode.planning.states import STOP_MINUTES, Step
 from specdecode.planning.sweep import SweepPlan, SweepStep, first_steps, most_steps
@@ -52,32 +53,53 @@ def plan_run(
     make = partial(make_plan, inventory=staged, engine=engine, capacity=capacity, now=now)
     terms = (capacity or Capacity()).of(experiment.node)
     if experiment.sweep is Sweep.ADAPTIVE:
-        begun = sweep or first_steps(experiment, experiment.nodes)
-        parts: tuple[tuple[str, ...], ...] = tuple((step.arm,) for step in begun if step.arm is not None)
-        one, nodes = share_of(experiment), experiment.nodes
-        plans = [make(one, sweep=(step,), nodes=nodes) for step in begun if step.arm is not None] or [make(one)]
-        # A node may take other arms than were foreseen: the bound is that of the most expensive ones.
-        bills = [make_bill(make(one, nodes=nodes), terms)] * len(plans)
+        division = _divide_sweep(experiment, make, terms, sweep)
     else:
-        begun, parts = (), shares(experiment, experiment.nodes, arms=arms)
-        plans = [make(share_of(experiment, part)) for part in parts or shares(experiment, 1)]
-        bills = [make_bill(plan, terms) for plan in plans]
+        division = _divide_grid(experiment, make, terms, arms)
+    return _whole(experiment, division, inventory)
+
+
+class Division(NamedTuple):
+    """What each node gets of a run."""
+
+    arms: tuple[tuple[str, ...], ...]
+    """Of each node, the arms that it begins with. Empty if nothing is left to measure."""
+    plans: tuple[Plan, ...]
+    """Of each node. If nothing is left to measure: one, for what all nodes have in common."""
+    bills: tuple[Bill, ...]
+    begun: tuple[SweepStep, ...] = ()
+    """Of an adaptive sweep: the first step of each node."""
+
+
+def _divide_sweep(
+    experiment: AnyExperiment, make: Callable[..., Plan], terms: Capacity, sweep: tuple[SweepStep, ...]
+) -> Division:
+    begun = sweep or first_steps(experiment, experiment.nodes)
+    one, nodes = share_of(experiment), experiment.nodes
+    arms = tuple((step.arm,) for step in begun if step.arm is not None)
+    plans = tuple(make(one, sweep=(step,), nodes=nodes) for step in begun if step.arm is not None) or (make(one),)
+    # A node may take other arms than were foreseen: the bound is that of the most expensive ones.
+    bill = make_bill(make(one, nodes=nodes), terms)
+    return Division(arms, plans, (bill,) * len(plans), begun)
+
+
+def _divide_grid(
+    experiment: AnyExperiment, make: Callable[..., Plan], terms: Capacity, left: Collection[str] | None
+) -> Division:
+    """`left`: the compared arms that are still to measure."""
+    arms = shares(experiment, experiment.nodes, arms=left)
+    plans = tuple(make(share_of(experiment, part)) for part in arms or shares(experiment, 1))
+    return Division(arms, plans, tuple(make_bill(plan, terms) for plan in plans))
+
+
+def _whole(experiment: AnyExperiment, division: Division, inventory: Inventory) -> Plan:
+    """The sum of the nodes' plans, with the steps of the run that starts them."""
+    plans = division.plans
     first = plans[0]
-    units = tuple(_unit(*each) for each in zip(parts, plans, bills, strict=False))
-    if not parts:  # nothing is left to measure
-        plans = [first.model_copy(update={"node_hours": Range(low=0, high=0), "cost": Range(low=0, high=0)})]
-    hours = total(plan.node_hours for plan in plans)
-    longest = max((unit.longest_node_hours for unit in units), default=0)
-    waiting = TRIES * longest + (TRIES + MOST_WAITS) * QUEUE_LIMIT.total_seconds() / 3600
-    staging = next(step for step in first.steps if step.name == "StageModels")
-    steps = (
-        Step(name="Plan"),
-        staging,
-        Step(name="MeasureUnits", deadline_minutes=round(60 * waiting)),
-        Step(name="StopArms", deadline_minutes=STOP_MINUTES),
-        Step(name="ReleaseCapacity"),
-        Step(name="Report"),
-    )
+    units = tuple(_unit(*each) for each in zip(division.arms, plans, division.bills, strict=False))
+    if not units:
+        plans = (first.model_copy(update={"node_hours": Range(low=0, high=0), "cost": Range(low=0, high=0)}),)
+    begun, steps = division.begun, _steps(first, units)
     looks = choose_looks(steps)
     artifacts: dict[str, PlannedArtifact] = {}
     for item in (item for plan in plans for item in plan.artifacts):
@@ -87,17 +109,14 @@ def plan_run(
             "experiment": experiment,
             "waves": (),
             "units": units,
-            "sweep": _sweep(experiment, begun, plans if parts else ()) if begun else None,
-            "models": tuple(
-                PlannedModel(model=model, prefix=model.prefix, staged=inventory.has(model.prefix))
-                for model in experiment.staged
-            ),
+            "sweep": _sweep(experiment, begun, plans if units else ()) if begun else None,
+            "models": planned_models(experiment, inventory),
             "artifacts": tuple(artifacts.values()),
             "steps": steps,
             "poll_seconds": looks.poll_s,
             "attentive_seconds": looks.attentive_s,
             "worst_case_events": worst_case_events(steps, poll_s=looks.poll_s, attentive_s=looks.attentive_s),
-            "node_hours": hours,
+            "node_hours": total(plan.node_hours for plan in plans),
             "more_rounds": total(plan.more_rounds for plan in plans),
             "cost": total(plan.cost for plan in plans),
             "compiling": _compiling([plan.compiling for plan in plans if plan.compiling]),
@@ -109,6 +128,20 @@ def plan_run(
             ),
             "warnings": tuple(dict.fromkeys(text for plan in plans for text in plan.warnings)),
         }
+    )
+
+
+def _steps(first: Plan, units: Sequence[PlannedUnit]) -> tuple[Step, ...]:
+    """The steps of the run that starts `units`. It waits for the longest unit with all its tries."""
+    longest = max((unit.longest_node_hours for unit in units), default=0)
+    waiting = TRIES * longest + (TRIES + MOST_WAITS) * QUEUE_LIMIT.total_seconds() / 3600
+    return (
+        Step(name="Plan"),
+        next(step for step in first.steps if step.name == "StageModels"),
+        Step(name="MeasureUnits", deadline_minutes=round(60 * waiting)),
+        Step(name="StopArms", deadline_minutes=STOP_MINUTES),
+        Step(name="ReleaseCapacity"),
+        Step(name="Report"),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -51,42 +51,21 @@ class Planned(BaseModel):
 
 def plan(given: StepInput, rt: Runtime) -> Planned:
     """Store runs/<id>/{experiment.yaml, plan.json, state.json}. A repeated call keeps what the first one stored."""
-    if not names.is_run_id(given.run_id):
-        raise InvalidExperiment(
-            f"the execution's name {given.run_id!r} becomes the run's id: use letters, digits, '.', '_' and '-'"
-        )
-    known = load_state(rt.store, given.run_id)
-    _check_name(given, known)
+    known = _known(given, rt.store)
     _check_told(rt)
     request = parse_request(given.input)
     check_id(given.run_id, request)
-    if known is None and request.resume is None and (found := rt.store.keys(s3_keys.run_key(given.run_id, "raw/"))):
-        raise InvalidExperiment(
-            f"{len(found)} files of measurements lie below {rt.store.url(s3_keys.run_prefix(given.run_id))} already "
-            "and would count as this run's: start it with another name"
-        )
+    if known is None and request.resume is None:
+        _check_empty(rt.store, given.run_id)
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
-    old, sharing = None, 1
-    if request.unit_of is not None:
-        experiment, sharing = unit_experiment(rt.store, request.unit_of, given.run_id)
-    elif request.resume is None:
-        experiment = experiment_of(request, capacity=capacity)
-    else:
-        experiment, old = _resumed(rt.store, request.resume, capacity)
-    if experiment.nodes > 1:
-        check_length(given.run_id)
-    if experiment.holds_node and (closed := outside_window(capacity.of(experiment.node), rt.now())):
-        raise CapacityUnavailable(closed)
-    if problems := keep_sets(rt.store, experiment, run_id=given.run_id)[1]:
-        raise InvalidExperiment(said(problems))
+    experiment, old, sharing = _asked(rt.store, request, given.run_id, capacity)
+    _check_experiment(experiment, given.run_id, capacity, rt)
     engine = load_engine(experiment.images_of)
     inventory = read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine))
     now = rt.now()
     units = inherited_units(rt.store, old) if old and experiment.nodes > 1 else ()
     shared = experiment.sweep is Sweep.ADAPTIVE and experiment.nodes > 1
     entries = first_entries(experiment, given.run_id, units, rt) if shared else ()
-    sweep = begun(entries, given.run_id) or _sweep_so_far(rt.store, experiment, request, given.run_id)
-    left = {variant.name for variant in experiment.variants} - {arm for unit in units for arm in unit.finished}
     try:
         planned = plan_run(
             experiment,
@@ -94,8 +73,8 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
             engine=engine,
             capacity=capacity,
             now=now,
-            sweep=sweep,
-            arms=left,
+            sweep=begun(entries, given.run_id) or _sweep_so_far(rt.store, experiment, request, given.run_id),
+            arms={variant.name for variant in experiment.variants} - {arm for unit in units for arm in unit.finished},
             sharing=sharing,
         )
     except ExperimentError as error:
@@ -132,13 +111,59 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     )
 
 
-def _check_name(given: StepInput, known: RunState | None) -> None:
-    """Refuse an earlier run's name, which Step Functions frees after 90 days (StartExecution, parameter `name`)."""
+class Asked(NamedTuple):
+    """What a run measures."""
+
+    experiment: AnyExperiment
+    old: RunState | None
+    """Of the run that is resumed."""
+    sharing: int
+    """How many nodes share its adaptive sweep."""
+
+
+def _asked(store: Store, request: RunRequest, run_id: str, capacity: Capacity) -> Asked:
+    if request.unit_of is not None:
+        experiment, sharing = unit_experiment(store, request.unit_of, run_id)
+        return Asked(experiment, None, sharing)
+    if request.resume is not None:
+        return Asked(*_resumed(store, request.resume, capacity), 1)
+    return Asked(experiment_of(request, capacity=capacity), None, 1)
+
+
+def _known(given: StepInput, store: Store) -> RunState | None:
+    """The run's record, if an earlier call stored one. Refuses a name that is no run id, or an earlier run's: Step
+    Functions frees a name after 90 days (StartExecution, parameter `name`).
+    """
+    if not names.is_run_id(given.run_id):
+        raise InvalidExperiment(
+            f"the execution's name {given.run_id!r} becomes the run's id: use letters, digits, '.', '_' and '-'"
+        )
+    known = load_state(store, given.run_id)
     if known and not known.is_of(given.execution_started):
         raise InvalidExperiment(
             f"the name {given.run_id} was used by a run that started at {known.started_at:%Y-%m-%d %H:%M} UTC, "
             "and its results are kept: start this one with another name"
         )
+    return known
+
+
+def _check_empty(store: Store, run_id: str) -> None:
+    """Refuse a new run below whose name measurements lie."""
+    if found := store.keys(s3_keys.run_key(run_id, "raw/")):
+        raise InvalidExperiment(
+            f"{len(found)} files of measurements lie below {store.url(s3_keys.run_prefix(run_id))} already "
+            "and would count as this run's: start it with another name"
+        )
+
+
+def _check_experiment(experiment: AnyExperiment, run_id: str, capacity: Capacity, rt: Runtime) -> None:
+    """Refuse what this run cannot be: too long a name, at this time, or with prompts that are not there."""
+    if experiment.nodes > 1:
+        check_length(run_id)
+    if experiment.holds_node and (closed := outside_window(capacity.of(experiment.node), rt.now())):
+        raise CapacityUnavailable(closed)
+    if problems := keep_sets(rt.store, experiment, run_id=run_id)[1]:
+        raise InvalidExperiment(said(problems))
 
 
 def _check_told(rt: Runtime) -> None:
