@@ -38,7 +38,6 @@ _FIELDS = (
 class Firing(NamedTuple):
     """How often an expression fires at most."""
 
-    a_day: int
     a_month: int
     hours_apart: float
     """Shortest time between two."""
@@ -60,7 +59,6 @@ def firing(expression: str) -> Firing:
     days, cycles = (of_month, MONTH_LENGTHS) if parts[4] == "?" else (of_week, WEEK_LENGTHS)
     times = [60 * hour + minute for hour in hours for minute in minutes]
     return Firing(
-        a_day=len(times),
         a_month=len(times) * (len(days) if parts[4] == "?" else min(DAYS_OF_A_MONTH, WEEKS_OF_A_MONTH * len(days))),
         hours_apart=min(_apart(times, days, cycle) for cycle in cycles) / 60,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-from tools.supply.locks import ENVIRONMENT, OPTIONAL, ROOT, closure, installed, locked, wanted
+from tools.supply.locks import ENVIRONMENT, OPTIONAL, ROOT, draws_in, installed, locked, wanted
 
 LOCKS = sorted(ENVIRONMENT)
 INSTALLED = sorted(ENVIRONMENT.keys() - OPTIONAL)
@@ -28,6 +28,20 @@ def urls(text: str) -> list[str]:
 def tracked(pattern: str) -> set[str]:
     listed = subprocess.run(["git", "ls-files", pattern], cwd=ROOT, capture_output=True, text=True, check=True)
     return set(listed.stdout.split())
+
+
+def closure(lock: str) -> set[str]:
+    """All packages that the list of `lock` needs here, by the metadata of the installed packages."""
+    packages = installed(lock)
+    seen: set[tuple[str, frozenset[str]]] = set()
+    open_ends = [(r.name, frozenset(r.extras)) for r in wanted(ROOT / f"{lock}.in")]
+    while open_ends:
+        name, extras = open_ends.pop()
+        node = (canonicalize_name(name), extras)
+        if node not in seen:
+            seen.add(node)
+            open_ends += [(need.name, frozenset(need.extras)) for need in draws_in(packages[node[0]], extras)]
+    return {name for name, _ in seen}
 
 
 def dry_run(*targets: str) -> str:

@@ -56,17 +56,3 @@ def draws_in(package: Distribution, extras: frozenset[str] = frozenset()) -> Ite
         needed = Requirement(text)
         if not needed.marker or any(needed.marker.evaluate({"extra": extra}) for extra in {"", *extras}):
             yield needed
-
-
-def closure(lock: str) -> set[str]:
-    """All packages that the list of `lock` needs here, by the metadata of the installed packages."""
-    packages = installed(lock)
-    seen: set[tuple[str, frozenset[str]]] = set()
-    open_ends = [(r.name, frozenset(r.extras)) for r in wanted(ROOT / f"{lock}.in")]
-    while open_ends:
-        name, extras = open_ends.pop()
-        node = (canonicalize_name(name), extras)
-        if node not in seen:
-            seen.add(node)
-            open_ends += [(need.name, frozenset(need.extras)) for need in draws_in(packages[node[0]], extras)]
-    return {name for name, _ in seen}

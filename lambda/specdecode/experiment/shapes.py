@@ -56,10 +56,6 @@ class NodeShape:
     def has_devices(self) -> bool:
         return self.devices > 0
 
-    def zones_in(self, region: str, among: tuple[str, ...]) -> tuple[str, ...]:
-        """The zones of `among` in which the instance type can start."""
-        return among if self.zones is None else tuple(zone for zone in among if zone in self.zones.get(region, ()))
-
     def price_in(self, region: str) -> Price | None:
         """The published price of an hour in `region`. An ordinary CPU node without one has the home region's.
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from specdecode.experiment.base import Frozen
 from specdecode.measures.distribution import Count, Summary
-from specdecode.measures.metrics import AcceptanceLength, AcceptanceRate, OutputThroughput, TokensPerStep
+from specdecode.measures.metrics import AcceptanceRate, OutputThroughput
 from specdecode.measures.turns import TurnFigures
 from specdecode.records import Drafted
 
@@ -68,16 +68,6 @@ class ArmCase(Frozen):
     def output_throughput(self) -> float | None:
         """Tokens per second of the arm at the measured load."""
         return self.totals.get(OutputThroughput.tag)
-
-    @property
-    def acceptance_lengths(self) -> Summary | None:
-        """Acceptance lengths of the single requests: from each answer's own counts, else tokens per streamed chunk.
-
-        None if the arm drafts nothing, or if nothing tells how many tokens were accepted.
-        """
-        if self.acceptance_length is None:
-            return None
-        return self.metrics.get(AcceptanceLength.tag) or self.metrics.get(TokensPerStep.tag)
 
     @property
     def acceptance_rate(self) -> float | None:

@@ -58,7 +58,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     if known is None and request.resume is None:
         _check_empty(rt.store, given.run_id)
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
-    experiment, old, sharing = _asked(rt.store, request, given.run_id, capacity)
+    experiment, old, sharing = _to_measure(rt.store, request, given.run_id, capacity)
     _check_experiment(experiment, given.run_id, capacity, rt)
     engine = load_engine(experiment.images_of)
     inventory = read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine))
@@ -111,7 +111,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     )
 
 
-class Asked(NamedTuple):
+class ToMeasure(NamedTuple):
     """What a run measures."""
 
     experiment: AnyExperiment
@@ -121,13 +121,13 @@ class Asked(NamedTuple):
     """How many nodes share its adaptive sweep."""
 
 
-def _asked(store: Store, request: RunRequest, run_id: str, capacity: Capacity) -> Asked:
+def _to_measure(store: Store, request: RunRequest, run_id: str, capacity: Capacity) -> ToMeasure:
     if request.unit_of is not None:
         experiment, sharing = unit_experiment(store, request.unit_of, run_id)
-        return Asked(experiment, None, sharing)
+        return ToMeasure(experiment, None, sharing)
     if request.resume is not None:
-        return Asked(*_resumed(store, request.resume, capacity), 1)
-    return Asked(experiment_of(request, capacity=capacity), None, 1)
+        return ToMeasure(*_resumed(store, request.resume, capacity), 1)
+    return ToMeasure(experiment_of(request, capacity=capacity), None, 1)
 
 
 def _known(given: StepInput, store: Store) -> RunState | None:

@@ -7,7 +7,7 @@ import yaml
 from rehearsal.kubernetes import errors
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.machinery import Cluster
-from rehearsal.kubernetes.objects import Json, dig
+from rehearsal.kubernetes.objects import Json
 from rehearsal.kubernetes.software import workloads
 from rehearsal.kubernetes.software.installed import CsiDriver, Installed
 
@@ -76,10 +76,6 @@ class Addons:
             workloads.ensure_namespace(self._cluster, MOUNT_NAMESPACE)
             workloads.put(self._cluster, _mount_priority(owner))
             self._installed.csi_driver = CsiDriver(role_arn=role_arn)
-        if name == "vpc-cni":
-            self._installed.network_policy = (
-                str(dig(configuration, "enableNetworkPolicy", default="")).lower() == "true"
-            )
 
     def _remove(self, name: str) -> None:
         workloads.remove_all(self._cluster, f"addon/{name}")

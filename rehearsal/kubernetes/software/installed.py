@@ -29,7 +29,6 @@ class Installed:
     dra_driver: bool = False
     device_plugin: bool = False
     csi_driver: CsiDriver | None = None
-    network_policy: bool = False
     _subscribers: list[Callable[[], None]] = field(default_factory=list)
 
     def subscribe(self, subscriber: Callable[[], None]) -> None:
