@@ -30,7 +30,7 @@ from tests.access import sessions
 from tests.access.principals import Deployed
 from tests.access.trial import REFUSALS, Caller
 from tests.end_to_end.attacker import ARGUMENTS, CONFIG, PROMPTS, SAID, Attacker, document, listening, loaders, redirect
-from tests.end_to_end.cloud import PATIENT, SMALL, Cloud, deployed
+from tests.end_to_end.cloud import SMALL, Cloud, deployed
 from tests.network import reaches
 from tests.pods import containers
 
@@ -143,14 +143,14 @@ def test_by_resuming_what_an_older_version_let_in(cloud: Cloud, attacker: Attack
 
 def unruled(env: dict[str, str]) -> Experiment:
     """The rehearsal's experiment with `env`, which no rule has seen."""
-    experiment = load_preset("rehearsal", overrides=SMALL | PATIENT)
+    experiment = load_preset("rehearsal", overrides=SMALL)
     return experiment.model_copy(update={"serving": experiment.serving.model_copy(update={"env": env})})
 
 
 def replaced_plan(cloud: Cloud, name: str, env: dict[str, str]) -> Run:
     """A run whose plan is replaced, before anything is compiled, by that of an experiment without rules."""
     cloud.forget("compiled/")
-    run = cloud.start(name, SMALL | PATIENT)
+    run = cloud.start(name)
     cloud.until_step(run, "AcquireCapacity")
     experiment = unruled(env)
     engine, s3, bucket = load_engine(experiment.engine), cloud.running.services.client("s3"), cloud.running.bucket
@@ -238,7 +238,7 @@ def own_folders(run: Run, component: str, job: str) -> tuple[str, set[str]]:
         }
         return f"{prefix}trial", {f"{prefix}trial"}
     if component == "compile":
-        plan = make_plan(load_preset("rehearsal", overrides=SMALL | PATIENT), inventory=Inventory())
+        plan = make_plan(load_preset("rehearsal", overrides=SMALL), inventory=Inventory())
         artifact = next(
             f"compiled/{arm.fingerprint}/trial" for arm in plan.compiles_to_do if arm.fingerprint[:8] in job
         )
@@ -251,7 +251,7 @@ def test_with_a_pods_session_he_reaches_this_steps_folders_alone(cloud: Cloud) -
     """Whatever code runs in a pod of ours has the keys that lie there: they are taken from the cluster, and tried."""
     cloud.forget("compiled/")
     cloud.forget("models/")
-    run = cloud.start("sessions", SMALL | PATIENT)
+    run = cloud.start("sessions")
     services, bucket = cloud.running.services, cloud.running.bucket
     there = Deployed(places={"bucket": f"arn:aws:s3:::{bucket}", "bucket_name": bucket}, roles={})
     caller = Caller(services, region=services.client("s3").meta.region_name)

@@ -18,11 +18,11 @@ from specdecode.kubernetes.pods import container_statuses
 from specdecode.records import RequestRecord
 
 from rehearsal.execution import Run
-from tests.end_to_end.cloud import PATIENT, Cloud, deployed
+from tests.end_to_end.cloud import Cloud, deployed
 
 pytestmark = pytest.mark.timeout(900)
 INDEX = "batch.kubernetes.io/job-completion-index"
-TWO = PATIENT | {
+TWO = {
     "workload.cases": ["repeat-line"],
     "workload.requests": 24,
     "workload.output_tokens": 48,

@@ -36,11 +36,7 @@ SMALL = {
     "workload.requests": 2,
     "workload.output_tokens": 32,
     "workload.rounds": 1,
-    "deadlines.capacity": 1,
-    "deadlines.serve": 1,
 }
-PATIENT = {"deadlines.capacity": 10, "deadlines.serve": 10}
-"""For cases in which nothing may be late: a machine that is busy with other things is no fault."""
 LONG = SMALL | {"workload.requests": 500, "workload.output_tokens": 512}
 WORKLOADS = {"apps/v1": ("deployments",), "batch/v1": ("jobs",), "v1": ("pods", "services", "configmaps")}
 
@@ -135,14 +131,21 @@ class Cloud:
 
     def freeze(self, component: str) -> list[str]:
         """Stop the processes of a component's running containers; names of their pods, none if there are none yet."""
-        frozen = []
+        return self._signal(component, signal.SIGSTOP)
+
+    def thaw(self, component: str) -> list[str]:
+        """Let them go on."""
+        return self._signal(component, signal.SIGCONT)
+
+    def _signal(self, component: str, number: signal.Signals) -> list[str]:
+        reached = []
         for pod in self.pods(component):
             status = pod.get("status", {})
             for container in [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]:
                 if "running" in container.get("state", {}):
-                    os.killpg(int(container["containerID"].removeprefix("process://")), signal.SIGSTOP)
-                    frozen.append(pod["metadata"]["name"])
-        return frozen
+                    os.killpg(int(container["containerID"].removeprefix("process://")), number)
+                    reached.append(pod["metadata"]["name"])
+        return reached
 
     def kept(self, run: Run, *path: str) -> dict[str, bytes]:
         """What is stored below a folder of the run's, by key."""

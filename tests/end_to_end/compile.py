@@ -18,10 +18,10 @@ from specdecode.experiment.shapes import COMPILER
 from specdecode.runs.state import RunState
 
 from rehearsal.execution import Run
-from tests.end_to_end.cloud import PATIENT, SMALL, Cloud, deployed
+from tests.end_to_end.cloud import SMALL, Cloud, deployed
 
 pytestmark = pytest.mark.timeout(900)
-ON_CPU = SMALL | PATIENT | {"compile.on": "cpu"}
+ON_CPU = SMALL | {"compile.on": "cpu"}
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from rehearsal import tools
 from rehearsal.deployment import TIMEOUT_S, Deployment
 from rehearsal.rehearse import Rehearsal
 from rehearsal.services import CLUSTER, ISSUER
-from tests.end_to_end.cloud import PATIENT, SMALL, quiet_rehearsal
+from tests.end_to_end.cloud import SMALL, quiet_rehearsal
 from tests.templates import Templates
 
 pytestmark = pytest.mark.timeout(900)
@@ -161,7 +161,7 @@ def test_the_deployment_may_apply_and_delete_all_that_its_template_has(foreign: 
 def test_a_whole_run_on_a_node_that_is_simply_there(foreign: Foreign) -> None:
     running = foreign.running
     before = running.claims()
-    run = running.start("own-cluster", {"experiment": "rehearsal", "set": SMALL | PATIENT})
+    run = running.start("own-cluster", {"experiment": "rehearsal", "set": SMALL})
     end = run.follow(running.progress)
     assert end.status == "SUCCEEDED", end.cause
     stored = running.services.client("s3").get_object(

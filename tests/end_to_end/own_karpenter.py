@@ -18,7 +18,7 @@ from specdecode import names
 from constructs_lib.cluster.access import DEPLOYER_GROUP
 from rehearsal.deployment import TIMEOUT_S
 from tests.end_to_end import broken
-from tests.end_to_end.cloud import LONG, PATIENT, SMALL, Cloud, quiet_rehearsal
+from tests.end_to_end.cloud import LONG, Cloud, quiet_rehearsal
 from tests.end_to_end.own_cluster import OURS, PIPELINE, THEIRS, Foreign, deployed_on, theirs
 
 pytestmark = pytest.mark.timeout(1200)
@@ -99,7 +99,7 @@ def test_the_pipeline_may_scale_our_pools_and_change_nothing_else_outside_its_na
 
 def test_a_whole_run_on_a_node_of_our_pool_and_back_to_none(cloud: Guest) -> None:
     before = cloud.pools()
-    run = cloud.start("guest", SMALL | PATIENT)
+    run = cloud.start("guest")
     end = cloud.ended(run)
     assert end.status == "SUCCEEDED", f"{end.error}: {end.cause}"
     cloud.at_rest()
@@ -108,7 +108,7 @@ def test_a_whole_run_on_a_node_of_our_pool_and_back_to_none(cloud: Guest) -> Non
 
 
 def test_two_runs_side_by_side_and_a_stop(cloud: Guest) -> None:
-    runs = [cloud.start(name, LONG | PATIENT) for name in ("left", "right")]
+    runs = [cloud.start(name, LONG) for name in ("left", "right")]
     for run in runs:
         cloud.until_step(run, "Benchmark")
     assert [cloud.pools()[name] for name in POOLS] == [1, 1, 0]
@@ -135,7 +135,7 @@ def test_with_watchdog_execution_and_way_to_the_cluster_dead_the_backstop_ends_e
 
 def test_destroying_while_a_run_holds_a_node_leaves_none_and_takes_nothing_of_theirs(cloud: Guest) -> None:
     before = cloud.pools()
-    run = cloud.start("left-over", LONG | PATIENT)
+    run = cloud.start("left-over", LONG)
     cloud.until_step(run, "Benchmark")
     cloud.foreign.ours.destroy().wait(timeout_s=TIMEOUT_S)
     cloud.until(lambda: not cloud.instances(), seconds=60, what="the end of our node")

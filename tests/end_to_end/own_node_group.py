@@ -20,7 +20,7 @@ from rehearsal.tools import ACCOUNT, REGION
 from tests.access.calls import NOBODY, call
 from tests.access.trial import Caller
 from tests.end_to_end import broken
-from tests.end_to_end.cloud import LONG, PATIENT, SMALL, Cloud, quiet_rehearsal
+from tests.end_to_end.cloud import LONG, Cloud, quiet_rehearsal
 from tests.end_to_end.own_cluster import OURS, PIPELINE, THEIRS, Foreign, deployed_on, theirs
 
 pytestmark = pytest.mark.timeout(1200)
@@ -95,7 +95,7 @@ def test_the_pipeline_may_see_nodes_and_change_nothing_outside_its_namespace(clo
 
 
 def test_a_whole_run_on_a_node_of_the_group_and_back_to_0(cloud: Grouped) -> None:
-    run = cloud.start("grouped", SMALL | PATIENT)
+    run = cloud.start("grouped")
     cloud.until(lambda: cloud.size() == 1, what="a group of one node")
     end = cloud.ended(run)
     assert end.status == "SUCCEEDED", f"{end.error}: {end.cause}"
@@ -103,13 +103,13 @@ def test_a_whole_run_on_a_node_of_the_group_and_back_to_0(cloud: Grouped) -> Non
 
 
 def test_a_stop_and_a_run_whose_release_is_lost(cloud: Grouped) -> None:
-    run = cloud.start("stopped", LONG | PATIENT)
+    run = cloud.start("stopped", LONG)
     cloud.until_step(run, "Benchmark")
     shown = cloud.command("capacity")
     assert "replicas  1" in shown and "(Ready)" in shown, shown
     assert f"stopped {run.run_id}" in cloud.command("stop", run.run_id)
     cloud.at_rest()
-    run = cloud.start("killed", LONG | PATIENT)
+    run = cloud.start("killed", LONG)
     cloud.until_step(run, "Benchmark")
     cloud.running.services.client("stepfunctions").stop_execution(executionArn=run.arn)
     cloud.at_rest()
@@ -145,7 +145,7 @@ def test_of_all_our_roles_only_these_may_scale_the_group_and_none_another(cloud:
 
 
 def test_destroying_while_a_run_holds_the_node_leaves_none(cloud: Grouped) -> None:
-    run = cloud.start("left-over", LONG | PATIENT)
+    run = cloud.start("left-over", LONG)
     cloud.until_step(run, "Benchmark")
     cloud.foreign.ours.destroy().wait(timeout_s=TIMEOUT_S)
     assert (cloud.size(), cloud.instances()) == (0, set())

@@ -16,11 +16,11 @@ from specdecode import names, s3_keys
 from specdecode.runs.state import WITH_ITS_RUN
 
 from rehearsal.execution import Run
-from tests.end_to_end.cloud import LONG, PATIENT, SMALL, deployed, looks
+from tests.end_to_end.cloud import LONG, SMALL, deployed, looks
 from tests.end_to_end.two_nodes import TwoNodes
 
 pytestmark = pytest.mark.timeout(900)
-BOTH = {"sweep": "grid", "nodes": 2, **PATIENT}
+BOTH = {"sweep": "grid", "nodes": 2}
 ARMS = {"sd-k2", "sd-k4", "sd-k6", "sd-k8"}
 
 

@@ -15,7 +15,7 @@ from specdecode import names
 from specdecode.runs.ledger import Ledger, StepOutcome, read_ledger
 
 from rehearsal.execution import Run
-from tests.end_to_end.cloud import PATIENT, SMALL, deployed
+from tests.end_to_end.cloud import SMALL, deployed
 from tests.end_to_end.several_nodes import SharedRuns
 
 pytestmark = pytest.mark.timeout(900)
@@ -25,7 +25,7 @@ class SweepsOnNodes(SharedRuns):
     """A cloud of two nodes that one adaptive sweep may take."""
 
     def start_sweep(self, name: str, changes: dict[str, Any]) -> Run:
-        request = {"experiment": "rehearsal-sweep", "set": {**changes, **PATIENT, "nodes": 2}, "accept_cost": 9000}
+        request = {"experiment": "rehearsal-sweep", "set": {**changes, "nodes": 2}, "accept_cost": 9000}
         return self.running.start(name, request)
 
     def ledger(self, run: Run) -> Ledger:

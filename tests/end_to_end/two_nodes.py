@@ -13,10 +13,11 @@ import pytest
 from specdecode import names
 
 from rehearsal.execution import Run
-from tests.end_to_end.cloud import LONG, PATIENT, SMALL, Cloud, deployed
+from tests.end_to_end.cloud import LONG, SMALL, Cloud, deployed
 
 pytestmark = pytest.mark.timeout(900)
 FIRST, SECOND, _ = names.held_pools(2)
+WAITS = "compiles the same artifact; this run waits for it"
 POOL = "karpenter.sh/nodepool"
 
 
@@ -49,30 +50,34 @@ def cloud() -> Iterator[TwoNodes]:
         yield TwoNodes(running)
 
 
+def said(run: Run, step: str) -> str:
+    """What the step's looks have answered, newest last."""
+    exits = [event.get("stateExitedEventDetails") or {} for event in run.deployment.events(run.arn, newest=1000)]
+    return "\n".join(each["output"] for each in exits if each.get("name") == step)
+
+
 def succeeds(cloud: Cloud, run: Run) -> None:
     end = cloud.ended(run)
     assert end.status == "SUCCEEDED", f"{end.error}: {end.cause}"
 
 
-def test_two_runs_that_need_one_artifact_compile_it_once_and_both_are_measured(cloud):
+def test_a_run_waits_for_an_artifact_that_another_one_compiles(cloud):
+    """The first one's compile stands still until the second has nothing left to do but wait for it."""
     cloud.forget("compiled/")
-    runs = [cloud.start(name, SMALL | PATIENT) for name in ("first", "second")]
-    for run in runs:
+    first = cloud.start("first")
+    frozen = cloud.until(lambda: cloud.freeze("compile"), what="a compile of the first run")
+    second = cloud.start("second")
+    cloud.until(lambda: WAITS in said(second, "Compile"), what="a second run that waits for the artifact")
+    assert cloud.thaw("compile") == frozen, "nobody else compiles meanwhile"
+    for run in (first, second):
         succeeds(cloud, run)
     cloud.at_rest()
-    waits = [
-        event["stateExitedEventDetails"]["output"]
-        for run in runs
-        for event in run.deployment.events(run.arn, newest=1000)
-        if (event.get("stateExitedEventDetails") or {}).get("name") == "Compile"
-    ]
-    assert any("compiles the same artifact; this run waits for it" in output for output in waits)
 
 
 def test_a_third_run_waits_and_gets_the_first_free_node_while_the_other_run_goes_on(cloud):
-    first, second = cloud.start("one", LONG | PATIENT), cloud.start("two", LONG | PATIENT)
+    first, second = cloud.start("one", LONG), cloud.start("two", LONG)
     cloud.both_measure(first, second)
-    third = cloud.start("three", SMALL | PATIENT)
+    third = cloud.start("three")
     cloud.until(lambda: cloud.lease().queue, what="a run that waits")
     shown = cloud.command("capacity")
     assert f"holder    {first.run_id}" in shown and f"holder    {second.run_id}" in shown, shown
@@ -91,9 +96,9 @@ def test_a_third_run_waits_and_gets_the_first_free_node_while_the_other_run_goes
 
 
 def test_a_node_is_lost_and_the_other_run_goes_on_undisturbed(cloud):
-    lost = cloud.start("lost", LONG | PATIENT)
+    lost = cloud.start("lost", LONG)
     cloud.until_step(lost, "Benchmark")
-    whole = cloud.start("whole", SMALL | PATIENT | {"workload.requests": 150})
+    whole = cloud.start("whole", SMALL | {"workload.requests": 150})
     cloud.both_measure(lost, whole)
     (node,) = {
         pod["spec"]["nodeName"]
@@ -112,7 +117,7 @@ def test_a_node_is_lost_and_the_other_run_goes_on_undisturbed(cloud):
 
 
 def test_a_deployment_is_deleted_while_both_nodes_are_held(cloud):
-    runs = [cloud.start(name, LONG | PATIENT) for name in ("left", "right")]
+    runs = [cloud.start(name, LONG) for name in ("left", "right")]
     cloud.both_measure(*runs)
     assert cloud.running.replicas() == 2
     cloud.running.destroy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from specdecode import names
 
-from tests.end_to_end.cloud import PATIENT, SMALL, looks
+from tests.end_to_end.cloud import SMALL, looks
 from tests.end_to_end.faults.cases import fails, succeeds
 
 pytestmark = pytest.mark.timeout(900)
@@ -30,7 +30,7 @@ def test_the_api_server_stumbles(cloud, code, fault):
 
 
 def test_the_bucket_cannot_be_mounted(cloud):
-    run = cloud.start("mount-denied")
+    run = cloud.start("mount-denied", SMALL | {"deadlines.serve": 1})
     cloud.until_step(run, "AcquireCapacity")
     cloud.control("faults", mount_denied="models")
     fails(cloud, run, fault="S3 denies the mount", where="Serve", error="ServeNotReady", row="s3-denied")
@@ -38,7 +38,7 @@ def test_the_bucket_cannot_be_mounted(cloud):
 
 def test_the_mount_dies_while_the_servers_load(cloud):
     """A restarted container finds it dead too. What was compiled is kept, and a resumed run serves it."""
-    run = cloud.start("mount-dies", SMALL | PATIENT)
+    run = cloud.start("mount-dies")
     cloud.until_step(run, "AcquireCapacity")
     cloud.control("faults", mount_dies="compiled")
     fails(
@@ -63,7 +63,7 @@ def test_a_claim_template_is_missing(cloud):
         cloud.running.kubernetes.request("DELETE", f"{path}/{template['metadata']['name']}")
     cloud.forget("compiled/")
     try:
-        run = cloud.start("no-template", SMALL | PATIENT)
+        run = cloud.start("no-template")
         fails(
             cloud,
             run,
@@ -87,7 +87,7 @@ def test_a_limit_range_makes_pods_invalid(cloud):
     cloud.running.kubernetes.request("POST", path, body)
     cloud.forget("models/")
     try:
-        run = cloud.start("limit-range", SMALL | PATIENT)
+        run = cloud.start("limit-range")
         fails(
             cloud,
             run,
@@ -110,7 +110,7 @@ def test_an_object_is_not_of_the_cluster_s_schema(cloud):
     )
     path = f"/apis/batch/v1/namespaces/{names.NAMESPACE}/jobs/"
     cloud.control("faults", api=[{"code": 500, "count": 1, "path": path, "message": told, "method": "PATCH"}])
-    run = cloud.start("other-schema", SMALL | PATIENT)
+    run = cloud.start("other-schema")
     fails(
         cloud,
         run,

@@ -14,7 +14,7 @@ from specdecode.experiment import load_preset
 
 from rehearsal.execution import Run
 from rehearsal.processes import processes_naming
-from tests.end_to_end.cloud import LONG, PATIENT, SMALL, Cloud
+from tests.end_to_end.cloud import LONG, SMALL, Cloud
 from tests.end_to_end.faults.cases import succeeds
 
 pytestmark = pytest.mark.timeout(900)
@@ -70,7 +70,7 @@ def test_a_sweep_goes_on_without_an_arm_that_does_not_compile(cloud):
 
 def test_cloudwatch_throttles_and_what_waits_is_sent_once_by_the_resumed_run(cloud):
     with cloud.throttled_cloudwatch():
-        run = cloud.start("throttled", SMALL | PATIENT | {"workload.requests": 4})
+        run = cloud.start("throttled", SMALL | {"workload.requests": 4})
         succeeds(cloud, run, fault="CloudWatch throttles all the time", where="Report")
     assert any("Throttling" in problem for problem in json.loads(run.look().output)["unpublished"])
     assert cloud.metric_samples(run, "TTFT") == 0
@@ -96,7 +96,7 @@ def _sweep(cloud: Cloud, name: str) -> Run:
     """An adaptive sweep of two arms."""
     preset = load_preset("rehearsal-sweep").model_dump(mode="json")
     kept = [item for item in preset["variants"] if item["name"] in {"base", "sd-k2", "sd-k4"}]
-    return cloud.running.start(name, {"experiment": preset | {"variants": kept}, "set": SMALL | PATIENT})
+    return cloud.running.start(name, {"experiment": preset | {"variants": kept}, "set": SMALL})
 
 
 def _kill_function(cloud: Cloud, step: str, *, times: int) -> None:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(900)
 
 def test_no_capacity(cloud):
     cloud.control("faults", no_capacity=True)
-    run = cloud.start("no-capacity")
+    run = cloud.start("no-capacity", SMALL | {"deadlines.capacity": 1})
     fails(
         cloud,
         run,
@@ -29,7 +29,7 @@ def test_no_capacity(cloud):
 
 def test_the_node_never_becomes_ready(cloud):
     cloud.control("faults", node_never_ready=True)
-    run = cloud.start("node-never-ready")
+    run = cloud.start("node-never-ready", SMALL | {"deadlines.capacity": 1})
     fails(
         cloud,
         run,

@@ -8,7 +8,6 @@ import pytest
 
 from rehearsal import overhead, overhead_table, tools
 from rehearsal.observer import Observer
-from tests.end_to_end.cloud import PATIENT, SMALL
 from tests.end_to_end.faults.cases import succeeds
 from tests.end_to_end.page import write_part
 
@@ -30,7 +29,7 @@ def test_nothing_goes_wrong(cloud):
     seen = Observer(kubernetes=cloud.running.kubernetes)
     seen.watch()
     with cloud.waits(LONGER_WAITS):
-        run = cloud.start("fine", SMALL | PATIENT)
+        run = cloud.start("fine")
         succeeds(cloud, run, fault="none", where="-", remark=", waits a quarter")
     state, plan = run.deployment.state(run.run_id), run.deployment.plan(run.run_id)
     history, spans = run.deployment.events(run.arn, newest=1000), seen.spans()

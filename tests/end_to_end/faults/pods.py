@@ -8,7 +8,7 @@ import pytest
 from specdecode import names, s3_keys
 from specdecode.cli.runs_view import current_step
 
-from tests.end_to_end.cloud import LONG, PATIENT, SMALL, looks
+from tests.end_to_end.cloud import LONG, SMALL, looks
 from tests.end_to_end.faults.cases import fails, succeeds
 
 pytestmark = pytest.mark.timeout(900)
@@ -128,7 +128,7 @@ def test_a_job_is_not_done_in_its_time(cloud, step, component, error):
     for prefix in ("models/", "compiled/"):
         cloud.forget(prefix)
     limit = {"staging": "deadlines.staging", "compile": "deadlines.compile", "benchmark": "deadlines.benchmark"}
-    run = cloud.start(f"late-{component}", LONG | {limit[component]: 1, "deadlines.serve": 10})
+    run = cloud.start(f"late-{component}", LONG | {limit[component]: 1})
     cloud.until_step(run, step)
     pods = cloud.until(lambda: cloud.freeze(component), what=f"a running {component} pod")
     fails(cloud, run, fault=f"a {component} pod hangs until its deadline", where=step, error=error, row="too-slow")
@@ -139,7 +139,7 @@ def test_a_job_is_not_done_in_its_time(cloud, step, component, error):
 def test_a_pod_is_evicted_and_another_one_compiles(cloud):
     """Its log is gone with it. The reason stands where the log would."""
     cloud.forget("compiled/")
-    run = cloud.start("evicted", SMALL | PATIENT)
+    run = cloud.start("evicted")
     cloud.until_step(run, "Compile")
 
     def evicted() -> bool:

@@ -9,7 +9,7 @@ import pytest
 from specdecode import s3_keys
 
 from tests.end_to_end import broken
-from tests.end_to_end.cloud import LONG, PATIENT, SMALL, looks
+from tests.end_to_end.cloud import LONG, looks
 from tests.end_to_end.faults.cases import fails
 
 pytestmark = pytest.mark.timeout(900)
@@ -27,7 +27,7 @@ def test_a_person_stops_a_run_that_holds_the_node(cloud):
 
 def test_a_stopped_run_is_redriven(cloud):
     """Its node is gone and its servers are deleted: it ends as if it had been stopped, and takes no other node."""
-    run = cloud.start("redriven", LONG | PATIENT)
+    run = cloud.start("redriven", LONG)
     cloud.until_step(run, "Benchmark")
     run.deployment.stop(run.arn)
     cloud.at_rest()
@@ -46,7 +46,7 @@ def test_a_stopped_run_is_redriven(cloud):
 
 def test_a_person_stops_a_run_with_the_command_line(cloud):
     """As a user does it, in a process of its own: it ends the run, waits until all is released, and says so."""
-    run = cloud.start("stop-command", LONG | PATIENT)
+    run = cloud.start("stop-command", LONG)
     cloud.until_step(run, "Benchmark")
     shown = json.loads(cloud.command("status", run.run_id, "--json"))
     assert {(pod["variant"], pod["ready"]) for pod in shown["pods"] if pod["component"] == "serving"} == {
@@ -120,5 +120,5 @@ def test_the_backstop_ends_what_nobody_watches_over(cloud):
         run,
         cause="ended by the backstop",
     )
-    again = cloud.start("after-the-backstop", SMALL | PATIENT)
+    again = cloud.start("after-the-backstop")
     assert cloud.ended(again).status == "SUCCEEDED", "a node can be launched again"

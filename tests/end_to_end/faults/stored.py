@@ -8,7 +8,7 @@ import pytest
 from specdecode import s3_keys
 
 from tests.end_to_end import broken
-from tests.end_to_end.cloud import LONG, PATIENT, SMALL
+from tests.end_to_end.cloud import LONG
 from tests.end_to_end.faults.cases import fails, succeeds
 
 pytestmark = pytest.mark.timeout(900)
@@ -50,7 +50,7 @@ def test_the_lease_is_damaged_while_a_run_measures(cloud, data, what):
 
 def test_a_run_on_a_node_needs_no_queue_of_other_servers(cloud):
     broken.stored(cloud, s3_keys.ENDPOINTS_KEY, b"[")
-    run = cloud.start("endpoints-damaged", SMALL | PATIENT)
+    run = cloud.start("endpoints-damaged")
     succeeds(cloud, run, fault="`endpoints.json` is damaged", where="ReleaseCapacity")
     if cloud.beside:
         problems = run.deployment.reconcile()["problems"]
@@ -60,7 +60,7 @@ def test_a_run_on_a_node_needs_no_queue_of_other_servers(cloud):
 
 
 def test_what_a_newer_version_stored_is_read_after_a_rollback(cloud):
-    run = cloud.start("rolled-back", SMALL | PATIENT)
+    run = cloud.start("rolled-back")
     cloud.until_step(run, "Serve")
     for key in (s3_keys.CAPACITY_KEY, s3_keys.run_key(run.run_id, "state.json")):
         broken.stored(cloud, key, json.dumps(json.loads(cloud.stored(key)) | {"of_the_next_version": 1}).encode())
