@@ -3,8 +3,8 @@
     python benchmarks/node_effects.py [--runs 2000] [--write]
 
 Each node is faster or slower for all arms by a log-normal factor of its own ("nodes differ by" is its deviation), and
-each arm by another one that only this arm has on this node ("arms by", an assumption: a quarter of the nodes', and of
-half to see what it costs). Truth is the arm's speed-up on a node like all others.
+each arm by another one that only this arm has on this node ("arms by": none, a quarter or half of the nodes'). Truth is
+the arm's speed-up on a node like all others.
 
 - verdicts: eight arms go in turns to the nodes, 20 prompts each, 3% noise in each arm. Wrong is "pays" or "costs" of
   two equal arms, "costs" or "no relevant difference" of one that is 10% faster. Beside it what one baseline, of the
@@ -20,6 +20,8 @@ from __future__ import annotations
 import math
 import random
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +60,7 @@ class Nodes:
         self._rng, self._noise, self._prompts, self._arms = rng, noise, prompts, spread * share
         self._speeds = [rng.gauss(0.0, spread) for _ in range(nodes)]
         self.baseline = [self._requests(speed) for speed in self._speeds]
-        self.shared = between([mean(each) for each in self.baseline])
+        self.shared = between([mean(each) for each in self.baseline]) if nodes > 1 else None
 
     def arm(self, node: int, speedup: float) -> list[float]:
         """An arm that is `speedup` times as fast as the baseline, on one of them."""
@@ -116,17 +118,20 @@ def measure(runs: int) -> dict[str, Any]:
     places: list[dict[str, Any]] = [
         {"nodes": nodes, "spread": spread, "share": share}
         for nodes in (2, 4, 8)
-        for spread, share in ((0.0, 0.25), (0.02, 0.25), (0.05, 0.25), (0.05, 0.5))
+        for spread, share in ((0.0, 0.0), (0.02, 0.5), (0.05, 0.0), (0.05, 0.25), (0.05, 0.5), (0.1, 0.5))
     ]
-    return {
-        "runs": runs,
-        "verdicts": [
-            place | {"true": true} | verdicts(**place, true=true, runs=runs) for place in places for true in WRONG
-        ],
-        "choices": [
-            place | choices(**place, runs=runs) for place in [{"nodes": 1, "spread": 0.0, "share": 0.25}, *places]
-        ],
-    }
+    with ProcessPoolExecutor() as pool:
+        judged = pool.map(partial(_verdicts, runs), [place | {"true": true} for place in places for true in WRONG])
+        found = pool.map(partial(_choices, runs), [{"nodes": 1, "spread": 0.0, "share": 0.0}, *places])
+        return {"runs": runs, "verdicts": list(judged), "choices": list(found)}
+
+
+def _verdicts(runs: int, place: dict[str, Any]) -> dict[str, Any]:
+    return place | verdicts(**place, runs=runs)
+
+
+def _choices(runs: int, place: dict[str, Any]) -> dict[str, Any]:
+    return place | choices(**place, runs=runs)
 
 
 def tables(results: dict[str, Any]) -> str:

@@ -7,9 +7,10 @@ prompts, 3% noise in each arm. The rows of one node with four types of prompts h
 
 - all arms as fast as the baseline: how often any verdict says "pays" or "costs", and how often the report recommends an
   arm; by itself means the rule before: any arm that pays by its own 95% interval;
-- the same, and the recommended arm also pays in a second run: beside the baseline alone, on another node;
-- one arm is 10% faster, all others are as fast as the baseline: how often that one is recommended, and how often
-  another; and how often a second run as above says so too;
+- how often it recommends one without asking for another node, which only a run on one node does;
+- how often the recommended arm also pays in a second run: beside the baseline alone, on another node;
+- one arm is faster by 10%, 20% or 40%, all others are as fast as the baseline: how often that one is recommended; and
+  where it is 10%, how often without asking for another node, and how often another arm is recommended;
 - the recommended arm's interval, among all arms: how often it holds the arm's true speed-up.
 
 `--write` puts the figures into benchmarks/results/node_runs.json and the table into docs/explanation/how-sure.md.
@@ -17,12 +18,13 @@ prompts, 3% noise in each arm. The rows of one node with four types of prompts h
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ from specdecode.analysis import Verdict
 from specdecode.analysis.results.pair_result import Pair
 from specdecode.analysis.statistics.pairs import assemble
 from specdecode.analysis.texts.recommend import chosen, pays, pays_by_itself
+from specdecode.experiment.model import Experiment
 from specdecode.measures.student import LogMean
 
 from benchmarks.node_effects import FASTER, Nodes, gain
@@ -40,41 +43,54 @@ from benchmarks.statistics_coverage import of_type
 from tests.specdecode.analysis.simulate import experiment
 
 BEGIN, END = "<!-- table of benchmarks/node_runs.py -->", "<!-- end of the table of runs -->"
-SHARES = ("any_verdict", "recommended_by_itself", "recommended", "twice", "right", "another", "right_twice")
+GAINS = (FASTER, 1.2, 1.4)
+EQUAL = ("any_verdict", "recommended_by_itself", "recommended", "not_asked", "twice")
+BETTER = (*(f"right_{true:g}" for true in GAINS), "right_not_asked", "another")
 CALLED_DIFFERENT = (Verdict.PAYS, Verdict.COSTS)
 
 
+@cache
+def _experiment(arms: int) -> Experiment:
+    return experiment(ks=tuple(range(1, arms + 1)))
+
+
+def pair(arms: int, number: int, gains: Sequence[LogMean], nodes: LogMean | None) -> Pair:
+    """One of so many arms as a report has it, from its log speed-up in each type of prompts."""
+    tested = _experiment(arms)
+    return assemble(
+        experiment=tested,
+        base=tested.variant("base"),
+        other=tested.variants[1 + number],
+        results=[of_type(f"t{at}", stat, nodes) for at, stat in enumerate(gains)],
+        nodes=nodes,
+    )
+
+
 def pairs(gains: Sequence[Sequence[LogMean]], nodes: LogMean | None) -> list[Pair]:
-    """One pair for each arm, from its log speed-up in each type of prompts, as a report has them."""
-    tested = experiment(ks=tuple(range(1, len(gains) + 1)))
-    return [
-        assemble(
-            experiment=tested,
-            base=tested.variant("base"),
-            other=variant,
-            results=[of_type(f"t{number}", stat, nodes) for number, stat in enumerate(own)],
-            nodes=nodes,
-        )
-        for variant, own in zip(tested.variants[1:], gains, strict=True)
-    ]
+    """One pair for each arm."""
+    return [pair(len(gains), number, own, nodes) for number, own in enumerate(gains)]
 
 
-def one_run(
-    rng: random.Random, speedups: Sequence[float], *, nodes: int, spread: float, share: float, types: int
-) -> list[Pair]:
-    """Arms of these true speed-ups, in turns on the nodes."""
-    size = {"noise": 0.14, "prompts": 8} if types > 1 else {}
+def drawn(
+    rng: random.Random, *, arms: int, nodes: int, spread: float, share: float, types: int
+) -> tuple[list[list[LogMean]], LogMean | None]:
+    """Log speed-ups of arms that are as fast as the baseline, in turns on the nodes, and what the nodes add to them."""
+    size: dict[str, Any] = {"noise": 0.14, "prompts": 8} if types > 1 else {}
     there = [Nodes(rng, nodes=nodes, spread=spread, share=share, **size) for _ in range(types)]
-    gains = [
-        [gain(each.baseline[at % nodes], each.arm(at % nodes, speedup)) for each in there]
-        for at, speedup in enumerate(speedups)
-    ]
-    return pairs(gains, there[0].shared)
+    gains = [[gain(each.baseline[at % nodes], each.arm(at % nodes, 1.0)) for each in there] for at in range(arms)]
+    return gains, there[0].shared
 
 
-def again(rng: random.Random, speedup: float, *, nodes: int, spread: float, share: float, types: int) -> bool:
-    """Whether an arm pays in a run of its own, on a node that is none of the first run's."""
-    (found,) = one_run(rng, [speedup], nodes=1, spread=spread, share=share, types=types)
+def faster(gains: Sequence[LogMean], speedup: float) -> list[LogMean]:
+    """The same arm, were it so many times as fast."""
+    return [each._replace(mean=each.mean + math.log(speedup)) for each in gains]
+
+
+def again(rng: random.Random, **place: Any) -> bool:
+    """Whether an arm that is as fast as the baseline pays in a run of its own, on a node that is none of the first
+    run's.
+    """
+    (found,) = pairs(*drawn(rng, **place | {"nodes": 1, "arms": 1}))
     return pays(found)
 
 
@@ -82,38 +98,51 @@ def row(*, arms: int, runs: int, **place: Any) -> dict[str, float]:
     """Shares of runs."""
     rng, found = random.Random(f"{arms}/{place}"), Counter[str]()
     for _ in range(runs):
-        equal = one_run(rng, [1.0] * arms, **place)
-        found["any_verdict"] += any(case.verdict in CALLED_DIFFERENT for pair in equal for case in pair.cases)
-        found["recommended_by_itself"] += any(pays_by_itself(pair) for pair in equal)
-        if pays(chosen(equal)):
+        gains, nodes = drawn(rng, arms=arms, **place)
+        equal = pairs(gains, nodes)
+        found["any_verdict"] += any(case.verdict in CALLED_DIFFERENT for each in equal for case in each.cases)
+        found["recommended_by_itself"] += any(map(pays_by_itself, equal))
+        if pays(said := chosen(equal)):
             found["recommended"] += 1
-            found["twice"] += again(rng, 1.0, **place)
+            found["not_asked"] += not asks(said)
+            found["twice"] += again(rng, **place)
         best = rng.randrange(arms)
-        truth = [FASTER if number == best else 1.0 for number in range(arms)]
-        told = one_run(rng, truth, **place)
-        if pays(said := chosen(told)):
-            number = told.index(said)
-            found["right" if number == best else "another"] += 1
-            found["right_twice"] += number == best and again(rng, FASTER, **place)
-            among = said.among
-            found["held"] += bool(
-                among
-                and among.speedup.low
-                and among.speedup.high
-                and among.speedup.low <= truth[number] <= among.speedup.high
-            )
-    of_recommended = max(1, found["right"] + found["another"])
-    return {name: found[name] / runs for name in SHARES} | {"held": found["held"] / of_recommended}
+        for true in GAINS:
+            told = [*equal]
+            told[best] = pair(arms, best, faster(gains[best], true), nodes)
+            said = chosen(told)
+            found[f"right_{true:g}"] += pays(said) and said is told[best]
+            if true == FASTER and pays(said):
+                found["right_not_asked"] += said is told[best] and not asks(said)
+                found["another"] += said is not told[best]
+                found["held"] += holds(said, true if said is told[best] else 1.0)
+    of_recommended = max(1, found[f"right_{FASTER:g}"] + found["another"])
+    return {name: found[name] / runs for name in (*EQUAL, *BETTER)} | {"held": found["held"] / of_recommended}
+
+
+def asks(said: Pair) -> bool:
+    """Whether the report asks for a run on another node before one relies on the arm."""
+    return said.among is not None and not said.among.elsewhere
+
+
+def holds(said: Pair, true: float) -> bool:
+    """Whether the interval of the recommendation holds the arm's true speed-up."""
+    found = said.among and said.among.speedup
+    return bool(found and found.low and found.high and found.low <= true <= found.high)
 
 
 def measure(runs: int) -> dict[str, Any]:
     """All figures."""
-    apart = ((0.05, 0.25), (0.05, 0.5))
-    places: list[dict[str, Any]] = [{"nodes": 1, "spread": 0.0, "share": 0.25, "types": types} for types in (1, 4)]
-    places += [
-        {"nodes": nodes, "spread": spread, "share": share, "types": 1}
-        for nodes in (1, 2, 4)
-        for spread, share in (*(((0.0, 0.25), (0.02, 0.25)) if nodes > 1 else ()), *apart)
+    alike, apart, far = (0.0, 0.0), ((0.02, 0.5), (0.05, 0.0), (0.05, 0.25), (0.05, 0.5)), (0.1, 0.5)
+    places: list[dict[str, Any]] = [
+        {"nodes": nodes, "spread": spread, "share": share, "types": types}
+        for nodes, types, differ in (
+            (1, 1, (alike, *apart)),
+            (1, 4, (alike,)),
+            (2, 1, (alike, *apart, far)),
+            (4, 1, (alike, *apart, far)),
+        )
+        for spread, share in differ
     ]
     asked = [place | {"arms": arms} for place in places for arms in (2, 8)]
     with ProcessPoolExecutor() as pool:
@@ -127,25 +156,25 @@ def _asked(runs: int, place: dict[str, Any]) -> dict[str, Any]:
 def table(results: dict[str, Any]) -> str:
     """The figures as docs/explanation/how-sure.md prints them."""
     place = "| nodes | types | they differ by | arms by | arms |"
+    rights = [f"recommended rightly at {true - 1:.0%}" for true in GAINS]
     equal = [
-        f"{place} any verdict is wrong | recommended, each by itself | recommended, among all | and in a second run |",
-        "|--:" * 9 + "|",
+        f"{place} any verdict is wrong | recommended, each by itself | recommended, among all | … and no other node "
+        "asked for | … and in a second run |",
+        "|--:" * 10 + "|",
     ]
-    faster = [
-        f"{place} recommended, rightly | and in a second run | another recommended | its interval holds the truth |",
-        "|--:" * 9 + "|",
+    better = [
+        f"{place} {' | '.join(rights)} | … at 10%, and no other node asked for | another recommended | its interval "
+        "holds the truth |",
+        "|--:" * 11 + "|",
     ]
     for each in results["rows"]:
         start = (
             f"| {each['nodes']} | {each['types']} | {each['spread']:.0%} | {each['spread'] * each['share']:.1%} "
             f"| {each['arms']} |"
         )
-        for rows, names in (
-            (equal, ("any_verdict", "recommended_by_itself", "recommended", "twice")),
-            (faster, ("right", "right_twice", "another", "held")),
-        ):
+        for rows, names in ((equal, EQUAL), (better, (*BETTER, "held"))):
             rows.append(f"{start} {' | '.join(f'{each[name]:.1%}' for name in names)} |")
-    return "\n".join(["All arms are as fast as the baseline:", "", *equal, "", "One arm is 10% faster:", "", *faster])
+    return "\n".join(["All arms are as fast as the baseline:", "", *equal, "", "One arm is faster:", "", *better])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from specdecode.analysis.results.context import RunContext
 from specdecode.analysis.results.nodes_result import PartResult
 from specdecode.analysis.statistics.drift import measured_on
 from specdecode.analysis.statistics.measured import Arms, AtLevel
-from specdecode.analysis.statistics.node_noise import Logs, of_baseline, told_by
+from specdecode.analysis.statistics.node_noise import DIFFER, Logs, of_baseline, told_by
 from specdecode.analysis.statistics.verdict import estimate, times
 from specdecode.analysis.texts.recommend import chosen
 from specdecode.experiment.model import Experiment
@@ -66,8 +66,9 @@ def about_nodes(parts: Sequence[PartResult], pairs: Sequence[Pair]) -> Iterator[
     shared = sum(baseline in part.variants for part in parts)
     yield (
         f"Measured in {len(parts)} parts, each on a node of its own: every speed-up is against the baseline that the "
-        f"same node measured, and its interval is made wider by a third of the difference between the nodes. Figures "
-        f"of {baseline} alone are over all {shared} nodes that measured it."
+        f"same node measured, and its interval is made wider by half of what nodes differ by ({DIFFER:.0%} is assumed, "
+        f"and gives way to what these nodes show). Figures of {baseline} alone are over all {shared} nodes that "
+        "measured it."
     )
     shown = [(part, found) for part in parts if (found := part.against_others) and _is_shown(found)]
     gain = chosen(pairs).group("all") if pairs else None

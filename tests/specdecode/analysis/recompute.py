@@ -154,7 +154,8 @@ def hall(values: list[float], t: float, share: float = 1.0) -> tuple[float, floa
 
 
 def over_prompts(values: list[float], nodes: list[float], level: float = 0.96) -> tuple[float, float, float]:
-    """`nodes`: the baseline's mean log on each of several. A third of what they vary by is added, of 2.5% at least."""
+    """`nodes`: the baseline's mean log on each of several. Half of what they vary by is added, 5% being ten degrees of
+    freedom more."""
     n, mean = len(values), statistics.fmean(values)
     own = statistics.variance(values) / n
     variance, df = beyond(own, n - 1, nodes)
@@ -165,14 +166,17 @@ def over_prompts(values: list[float], nodes: list[float], level: float = 0.96) -
 
 def beyond(own: float, df: float, nodes: list[float]) -> tuple[float, float]:
     """The variance of a mean with that of the nodes, and Satterthwaite's degrees of freedom."""
-    if len(nodes) < 2:
+    if not nodes:
         return own, df
-    more = apart(nodes)
-    return own + more, (own + more) ** 2 / (own**2 / df + more**2 / 10)
+    more, shown = apart(nodes), len(nodes) - 1
+    return own + more, (own + more) ** 2 / (own**2 / df + more**2 / (10 + shown))
 
 
 def apart(nodes: list[float]) -> float:
-    return max(0.025**2, statistics.variance(nodes)) / 9 if nodes else 0.0
+    if not nodes:
+        return 0.0
+    shown = len(nodes) - 1
+    return (10 * 0.05**2 + (shown * statistics.variance(nodes) if shown else 0)) / (10 + shown) / 4
 
 
 def nodes_of(report: dict[str, Any], records: dict[Any, list[Record]]) -> list[float]:
@@ -274,15 +278,18 @@ def check_among(
     name, among = f"{pair['variant']} among all arms", pair["among"]
     arms = sum(variant["compare_to"] is not None for variant in report["experiment"]["variants"])
     level = max(0.96, 1 - 0.08 / arms)
-    if len(gains) == 1:
-        ratio, low, high = over_prompts(gains[0], nodes, level)
-    else:
-        n = len(gains)
+    n = len(gains)
+
+    def on(nodes: list[float]) -> tuple[float, float, float]:
+        if n == 1:
+            return over_prompts(gains[0], nodes, level)
         parts = [(statistics.variance(own) / len(own) / n**2, len(own) - 1) for own in gains]
         variance = sum(part for part, _ in parts)
         df = variance**2 / sum(part**2 / degrees for part, degrees in parts)
         mean = statistics.fmean(statistics.fmean(own) for own in gains)
-        ratio, low, high = bounds(mean, *beyond(variance, df, nodes), level)
+        return bounds(mean, *beyond(variance, df, nodes), level)
+
+    ratio, low, high = on(nodes)
     check.same(f"{name}, arms", among["arms"], arms)
     for key, value in (("ratio", ratio), ("low", low), ("high", high), ("n", sum(map(len, gains)))):
         check.same(f"{name}, {key}", among["speedup"][key], value)
@@ -292,6 +299,7 @@ def check_among(
         if item["variant"] == pair["baseline"] and item["shown"]
     ]
     check.same(f"{name}, faster", among["faster"], low > max(moved, default=1.0))
+    check.same(f"{name}, elsewhere", among["elsewhere"], on(nodes or [0.0])[1] > max(moved, default=1.0))
 
 
 def check_group(

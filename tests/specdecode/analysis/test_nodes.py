@@ -10,7 +10,7 @@ import random
 from pathlib import Path
 
 import pytest
-from specdecode.analysis import Comparison, compare
+from specdecode.analysis import Comparison, Verdict, compare
 from specdecode.analysis.report import documents, render_terminal
 from specdecode.analysis.results.comparison import Pair
 from specdecode.analysis.results.context import DeviceGroup, RunPart
@@ -58,7 +58,7 @@ def test_a_slow_node_is_in_no_speedup() -> None:
 
 
 def test_nodes_that_differ_make_intervals_longer() -> None:
-    """An arm may take to its node as no other arm does: a third of what the baseline shows of the nodes is added."""
+    """An arm may take to its node as no other arm does: half of what nodes differ by is added."""
 
     def width(slow: tuple[float, float], metric: str) -> float:
         case = pair(compared(two(slow)), "sd-k11").cases[0]
@@ -66,10 +66,31 @@ def test_nodes_that_differ_make_intervals_longer() -> None:
         assert found.low and found.high
         return math.log(found.high / found.low)
 
-    headline = [width((1.0, slow), "request_output_throughput") for slow in (1.0, 1.05, 1.1)]
+    headline = [width((1.0, slow), "request_output_throughput") for slow in (1.0, 1.1, 1.3)]
     assert headline == sorted(headline) and headline[2] > 1.4 * headline[0]
+    assert headline[0] > 2 * 0.045, "nodes that look alike may differ all the same"
     tokens = [width((1.0, slow), "tokens_per_step") for slow in (1.0, 1.05)]
     assert tokens[0] == pytest.approx(tokens[1]), "no node changes what a draft is worth"
+
+
+def test_what_would_settle_a_verdict_on_several_nodes_is_another_node_where_no_request_would() -> None:
+    """Equal arms: what an arm may gain on its node alone is more than ±5%, however many requests are sent."""
+    tested = experiment(ks=(1,), requests=12)
+    records = [
+        record.model_copy(update={"variant": name, "unit": unit})
+        for unit in (1, 2)
+        for name in ("base", "sd")
+        for record in run(tested, seed=unit + 2 * (name == "sd"))
+        if record.variant == "base"
+    ]
+    on_two = compare(experiment=tested, records=records, context=context(parts=NODES)).pairs[0].cases[0]
+    on_one = (
+        compare(experiment=tested, records=[each for each in records if each.unit == 1], context=context())
+        .pairs[0]
+        .cases[0]
+    )
+    assert on_one.verdict is Verdict.NO_DIFFERENCE and on_two.verdict is Verdict.CANNOT_TELL
+    assert on_two.settle.startswith("the same arms on other nodes, then specdecode compare RUN RUN")
 
 
 def test_a_run_on_one_node_is_not_touched() -> None:

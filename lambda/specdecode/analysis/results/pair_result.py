@@ -80,6 +80,9 @@ class AmongArms(Frozen):
     speedup: Estimate
     faster: bool
     """The whole interval lies above 1, and beyond the baseline's own drift. Only such an arm is recommended."""
+    elsewhere: bool | None = None
+    """Still so if the interval has what speed-ups are assumed to differ by between nodes, as that of a run on several
+    nodes always has. None in a report of an older version."""
 
 
 class Pair(Frozen):

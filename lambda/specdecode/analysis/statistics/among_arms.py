@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from specdecode.analysis.results.comparison import HEADLINE
 from specdecode.analysis.results.pair_result import AmongArms
+from specdecode.analysis.statistics.node_noise import between
 from specdecode.analysis.statistics.verdict import estimate
 from specdecode.experiment.model import Experiment
 from specdecode.measures.student import NOMINAL, LogMean, combine, with_shared
@@ -42,6 +43,14 @@ def among_arms(
     if not stats:
         return None
     mean = stats[0] if len(stats) == 1 else combine(stats, [1.0 / len(stats)] * len(stats))
-    whole = with_shared(mean, nodes) if nodes else mean
-    found = estimate(HEADLINE, whole, method=METHOD.format(arms), confidence=confidence(arms))
-    return AmongArms(arms=arms, speedup=found, faster=found.low is not None and found.low > drift)
+    wider = with_shared(mean, nodes or between(()))
+    here, anywhere = (
+        estimate(HEADLINE, each, method=METHOD.format(arms), confidence=confidence(arms))
+        for each in (wider if nodes else mean, wider)
+    )
+    return AmongArms(
+        arms=arms,
+        speedup=here,
+        faster=here.low is not None and here.low > drift,
+        elsewhere=anywhere.low is not None and anywhere.low > drift,
+    )

@@ -42,7 +42,7 @@ def group(
         if all(metric in stats for _, stats in judged)
     )
     headline = next((found for found in speedups if found.metric == HEADLINE), None)
-    verdict, reason, settle = _judge(own, headline, drift, generalises)
+    verdict, reason, settle = _judge(own, headline, drift, generalises, nodes)
     return GroupResult(
         group=name,
         cases=tuple(result.case for result, _ in own),
@@ -66,7 +66,11 @@ def _estimate(metric: str, means: Sequence[float], generalises: bool, nodes: Log
 
 
 def _judge(
-    own: Sequence[tuple[CaseResult, Stats]], headline: Estimate | None, drift: float, generalises: bool
+    own: Sequence[tuple[CaseResult, Stats]],
+    headline: Estimate | None,
+    drift: float,
+    generalises: bool,
+    nodes: LogMean | None,
 ) -> Conclusion:
     cases = [result for result, _ in own]
     verdicts = Counter(result.verdict for result in cases)
@@ -74,7 +78,7 @@ def _judge(
         return Conclusion(cases[0].verdict, "; ".join(f"{case.case}: {case.reason}" for case in cases), cases[0].settle)
     against = {Verdict.PAYS, Verdict.COSTS} <= verdicts.keys()
     if generalises and not against:
-        return judge(headline, drift=drift, unit="prompt types", confidence=MEAN_LEVEL)
+        return judge(headline, drift=drift, unit="prompt types", confidence=MEAN_LEVEL, nodes=nodes)
     said = "; ".join(f"{case.case}: {case.verdict}" for case in cases)
     return Conclusion(Verdict.MIXED, f"the prompt types differ: {said}")
 

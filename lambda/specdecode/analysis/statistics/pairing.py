@@ -18,7 +18,7 @@ ONE_PROMPT = (
     "Student's t on the log-ratio of paired requests of one prompt (rounds averaged; from 12 on, their skewness too)"
 )
 STOPPED_EARLY = "anytime-valid t interval on the log-ratio of paired prompts (rounds averaged)"
-OF_NODES = ", with a third of what nodes differ by"
+OF_NODES = ", with half of what nodes differ by"
 Rounds = Collection[int] | None
 """Rounds whose requests count. None: all rounds."""
 

@@ -117,7 +117,7 @@ def case_result(
     )
     headline = next((found for found in estimates if found.metric == HEADLINE), None)
     one_prompt = distinct_prompts == 1 and headline is not None and headline.n > 1
-    verdict, reason, settle = judge(headline, drift=drift)
+    verdict, reason, settle = judge(headline, drift=drift, nodes=nodes)
     failed = too_many_failed(base, other)
     if failed:
         verdict, reason, settle = Verdict.CANNOT_TELL, failed, "a run in which they do not fail"

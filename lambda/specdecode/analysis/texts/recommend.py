@@ -112,14 +112,19 @@ def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
     if total and whole and whole.headline:
         found += f"; against {total.baseline} {times(whole.headline.ratio)}"
     worse = _listed(pair, Verdict.COSTS)
-    return f"{found}.{f' It costs on {worse}.' if worse else ''}{_on_one_node(comparison, pair)}"
+    return f"{found}.{f' It costs on {worse}.' if worse else ''}{_elsewhere(comparison, pair)}"
 
 
-def _on_one_node(comparison: Comparison, pair: Pair) -> str:
-    """What to do before one relies on an arm of a run on several nodes (ADR 190)."""
-    if not comparison.parts:
+def _elsewhere(comparison: Comparison, pair: Pair) -> str:
+    """That the arm may be faster on the measured node alone, and what would tell (ADR 190). Empty if the run
+    held no node: its servers ran already.
+    """
+    if pair.among is None or pair.among.elsewhere is not False or comparison.context.capacity_type == "none":
         return ""
-    return f" Before you rely on it, measure {pair.baseline} and {pair.variant} once more, on another node."
+    return (
+        f" That is shown for the measured node alone: on another, {pair.variant} may not be faster. Before you rely on "
+        f"it, measure {pair.baseline} and {pair.variant} once more, on another node."
+    )
 
 
 def _keep(comparison: Comparison, pair: Pair) -> str:

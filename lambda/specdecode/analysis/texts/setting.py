@@ -155,7 +155,7 @@ def _sure(pair: Pair | None, comparison: Comparison) -> str:
     short = f" There are fewer than {MIN_TYPES} {' and '.join(few)} prompt types: other types may differ."
     left_out = "it does not cover another day, node or machine load"
     if comparison.parts:
-        over = f"{over} and a third of the difference between the nodes"
+        over = f"{over} and half of what nodes differ by"
         left_out = "it does not cover another day or machine load"
     return (
         f"each 95% interval is over {over}, in this one run: {left_out} "

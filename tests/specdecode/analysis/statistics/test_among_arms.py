@@ -11,7 +11,7 @@ from specdecode.analysis.statistics.among_arms import among_arms, confidence
 from specdecode.analysis.texts.recommend import pays, pays_by_itself, recommendation, recommended
 from specdecode.measures.student import NOMINAL, LogMean
 
-from benchmarks.node_runs import one_run, pairs
+from benchmarks.node_runs import drawn, pairs
 from tests.specdecode.analysis.simulate import context, experiment, run
 
 BARELY = LogMean(0.06, 0.026**2, 19.0, 20)
@@ -56,6 +56,21 @@ def test_a_recommendation_among_arms_has_the_interval_that_holds_for_all() -> No
     assert alone.recommendation and "as one of" not in alone.recommendation
 
 
+def test_a_gain_that_one_node_may_have_by_itself_asks_for_another_node() -> None:
+    """6% on one node may be nothing on the next; 30% is not, and servers of one's own have no other node."""
+    asked = "on another node."
+    barely, plain = report(1), experiment()
+    assert barely.pairs[0].among and barely.pairs[0].among.faster and not barely.pairs[0].among.elsewhere
+    said = recommendation(barely) or ""
+    assert said.startswith("Use sd") and "shown for the measured node alone" in said
+    assert "measure base and sd once more, on another node." in said
+    served = barely.model_copy(update={"context": barely.context.model_copy(update={"capacity_type": "none"})})
+    assert asked not in (recommendation(served) or "")
+    clear = compare(experiment=plain, records=run(plain), context=context())
+    assert clear.pairs[0].among and clear.pairs[0].among.elsewhere
+    assert (recommendation(clear) or "").startswith("Use sd") and asked not in (recommendation(clear) or "")
+
+
 def test_a_mean_over_cases_has_what_nodes_differ_by_once() -> None:
     """All cases of an arm are of the same node: more cases do not make that smaller."""
     exact, nodes = LogMean(0.1, 1e-12, 1e6, 1000), LogMean(0.0, 0.01**2, 10.0, 0)
@@ -79,7 +94,7 @@ def test_what_was_looked_at_early_is_wider_among_many_arms() -> None:
 def test_of_eight_equal_arms_few_runs_recommend_one() -> None:
     rng, counts = random.Random(7), {"by_itself": 0, "recommended": 0}
     for _ in range(120):
-        equal = one_run(rng, [1.0] * 8, nodes=1, spread=0.0, share=0.25, types=4)
+        equal = pairs(*drawn(rng, arms=8, nodes=1, spread=0.0, share=0.0, types=4))
         counts["by_itself"] += any(map(pays_by_itself, equal))
         counts["recommended"] += any(map(pays, equal))
     assert counts["recommended"] <= 0.05 * 120
