@@ -141,6 +141,20 @@ def met(records: list[raw.Record]) -> float:
     )
 
 
+def late(records: list[raw.Record]) -> bool:
+    """Whether the load generator fell behind."""
+    marked = [r for r in records if r["time_doubt_s"] > 0.005]
+    known = [r.get("doubtful_chunks") for r in marked]
+    wrong = [len(r["chunks"]) if count is None else count for r, count in zip(marked, known, strict=True)]
+    first = [
+        count >= len(r["chunks"]) or r["chunks"][0]["at_s"] == r["chunks"][1]["at_s"]
+        for r, count in zip(marked, wrong, strict=True)
+    ]
+    if sum(wrong) > 0.01 * sum(len(r["chunks"]) for r in records) or sum(first) > 0.01 * len(records):
+        return True
+    return any(r["scheduled_s"] is not None and r["sent_s"] - r["scheduled_s"] > 0.1 for r in records)
+
+
 class Run:
     """The raw files of a run at several loads."""
 
@@ -159,17 +173,7 @@ class Run:
         return pooled([raw.differences(first, second, metric) for first, second in both])
 
     def doubtful(self, load: str, base: str, arm: str, cases: list[str]) -> bool:
-        both = [r for name in (base, arm) for records in self.cases(load, name, cases) for r in records]
-        late = [r for r in both if r["time_doubt_s"] > 0.005]
-        known = [r.get("doubtful_chunks") for r in late]
-        wrong = [len(r["chunks"]) if count is None else count for r, count in zip(late, known, strict=True)]
-        first = [
-            count >= len(r["chunks"]) or r["chunks"][0]["at_s"] == r["chunks"][1]["at_s"]
-            for r, count in zip(late, wrong, strict=True)
-        ]
-        if sum(wrong) > 0.01 * sum(len(r["chunks"]) for r in both) or sum(first) > 0.01 * len(both):
-            return True
-        return any(r["scheduled_s"] is not None and r["sent_s"] - r["scheduled_s"] > 0.1 for r in both)
+        return late([r for name in (base, arm) for records in self.cases(load, name, cases) for r in records])
 
     def place(self, load: str, arm: str, cases: list[str]) -> float:
         """Requests under way in the batch, or sent a second."""
@@ -303,6 +307,10 @@ def crossovers(
         if place is not None and drawn:
             ends = statistics.quantiles(drawn, n=1000, method="inclusive")
             low, high = min(place, ends[24]), max(place, ends[974])
+            for (left, right), (below, above) in zip(pairwise(loads[first : last + 1]), pairwise(part), strict=True):
+                lost = any(run.sizes[left] < size < run.sizes[right] for size in run.sizes.values())
+                if lost and low < above[0] and high > below[0]:
+                    low, high = min(low, below[0]), max(high, above[0])
             found.append((place, low, high, "stops" if before > 0.5 else "starts"))
     return found
 
@@ -354,6 +362,7 @@ def check_objective(check: raw.Check, run: Run) -> None:
             rate = float(load[1:]) if load[0] == "r" else None
             queued = rate is not None and any(len(each) / rate * 3 < 2 * raw.load_seconds(each) for each in own)
             check.same(f"{name} enough", shown["enough"], not queued)
+            check.same(f"{name} doubtful", shown["doubtful"], late([record for each in own for record in each]))
             lost = lost or queued or count / every < run.slo["share"]
             kept = kept if lost else load
         check.same(f"objective {found['variant']} keeps", found["keeps"] and _load(found["keeps"]), kept)

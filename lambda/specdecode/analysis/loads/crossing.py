@@ -45,15 +45,18 @@ def sign(gain: LogMean) -> int:
     return 1 if above >= SHOWN else -1 if above <= 1.0 - SHOWN else 0
 
 
-def crossings(levels: Sequence[AtLoad]) -> list[Crossover]:
-    """Every change of sign that is shown and has a place, the smallest load first. `levels` are sorted by load."""
+def crossings(measured: Sequence[AtLoad | None]) -> list[Crossover]:
+    """Every change of sign that is shown and has a place, the smallest load first. `measured` is sorted by load. None:
+    a load without figures that can be trusted.
+    """
+    levels = [level for level in measured if level]
     known = [(number, sign(level.gain)) for number, level in enumerate(levels)]
     changes = pairwise((number, found) for number, found in known if found)
     return [
         found
         for (first, before), (last, after) in changes
         if before != after and _both(levels[first].gain, levels[last].gain) >= SHOWN
-        if (found := _located(levels[first : last + 1], before))
+        if (found := _located(levels[first : last + 1], before, list(_gaps(measured))))
     ]
 
 
@@ -71,8 +74,17 @@ def _above(gain: LogMean) -> float:
     return t_cdf(gain.mean / math.sqrt(gain.variance), gain.df)
 
 
-def _located(levels: Sequence[AtLoad], before: int) -> Crossover | None:
-    """The place of a crossing. None if the times at equal load do not cross: the arms met different loads."""
+def _gaps(measured: Sequence[AtLoad | None]) -> Iterator[tuple[float, float]]:
+    """Loads beside those that are lost."""
+    known = [(number, level.load) for number, level in enumerate(measured) if level]
+    yield from ((left, right) for (before, left), (after, right) in pairwise(known) if after > before + 1)
+
+
+def _located(levels: Sequence[AtLoad], before: int, gaps: Sequence[tuple[float, float]]) -> Crossover | None:
+    """The place of a crossing. None if the times at equal load do not cross: the arms met different loads.
+
+    Over a gap the times are not known to be a line, so an interval that reaches into one has all of it.
+    """
     rng = random.Random(1)
     drawn = sorted(
         found
@@ -82,10 +94,12 @@ def _located(levels: Sequence[AtLoad], before: int) -> Crossover | None:
     load = _zero(levels, [level.gain.mean for level in levels])
     if load is None or not drawn:
         return None
+    low, high = min(load, quantile(drawn, 0.025)), max(load, quantile(drawn, 0.975))
+    reached = [gap for gap in gaps if low < gap[1] and high > gap[0]]
     return Crossover(
         load=load,
-        low=min(load, quantile(drawn, 0.025)),
-        high=max(load, quantile(drawn, 0.975)),
+        low=min([low, *(left for left, _ in reached)]),
+        high=max([high, *(right for _, right in reached)]),
         direction="stops" if before > 0 else "starts",
     )
 

@@ -86,7 +86,7 @@ def _curve(
     compared, noise, kept = _levels(experiment, levels, (pair.baseline, pair.variant), cases)
     if len(compared) < 2:
         return None
-    trusted = [each for each in compared if not each.doubtful]
+    trusted = {each.level: _at_load(experiment, each, _with(noise, each)) for each in compared if not each.doubtful}
     points = [_point(experiment, each, _with(noise, each)) for each in compared]
     there = {each.level for each in compared}
     return Curve(
@@ -98,7 +98,7 @@ def _curve(
         left_out=tuple(case for case in cases if case not in kept),
         points=tuple(points),
         without=tuple(at.level for at in levels if at.level not in there),
-        crossovers=tuple(crossings([_at_load(experiment, each, _with(noise, each)) for each in trusted])),
+        crossovers=tuple(crossings([trusted.get(at.level) for at in levels])),
         shared=math.sqrt(noise.one_round.variance),
         shared_from=noise.source,
         prompts=points[-1].speedup.n,

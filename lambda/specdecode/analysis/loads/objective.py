@@ -11,6 +11,7 @@ from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.slo import SENT_OVER, Slo
 from specdecode.measures.arm import Measured
+from specdecode.measures.client_lateness import doubtful
 from specdecode.measures.metrics.goodput import good_requests
 
 
@@ -37,7 +38,8 @@ def _at(level: Level, cases: Sequence[Measured]) -> GoodAtLoad:
     requests = sum(each.arm.requests for each in cases)
     goodput = good / seconds if seconds > 0 else None
     enough = all(_enough(level, requests=each.arm.requests, seconds=each.arm.load_seconds) for each in cases)
-    return GoodAtLoad(level=level, requests=requests, good=good, goodput=goodput, enough=enough)
+    late = doubtful([record for each in cases for record in each.block.records])
+    return GoodAtLoad(level=level, requests=requests, good=good, goodput=goodput, enough=enough, doubtful=late)
 
 
 def _enough(level: Level, *, requests: int, seconds: float) -> bool:
@@ -73,10 +75,21 @@ def carried(found: Objective) -> str:
         said = (
             f"{found.variant} does not keep it at" if beyond.enough else f"{found.variant} is not shown to keep it at"
         )
-        return f"{said} {beyond.level} ({_figures(beyond)}{'' if beyond.enough else f'; {why}'})"
+        return f"{said} {beyond.level} ({_figures(beyond)}{'' if beyond.enough else f'; {why}'}){_doubt(found)}"
     at = found.loads[kept - 1]
     doubt = f"; not shown at {beyond.level} ({why})" if beyond is not None and not beyond.enough else ""
-    return f"{found.variant} carries {at.level} ({_figures(at)}){doubt}"
+    return f"{found.variant} carries {at.level} ({_figures(at)}){doubt}{_doubt(found)}"
+
+
+def doubted(found: Objective) -> list[Level]:
+    """Doubtful loads among those that tell what the arm carries: up to the first that it does not keep."""
+    kept = [each.level for each in found.loads].index(found.keeps) + 1 if found.keeps else 0
+    return [each.level for each in found.loads[: kept + 1] if each.doubtful]
+
+
+def _doubt(found: Objective) -> str:
+    loads = doubted(found)
+    return f"; doubtful: the load generator fell behind at {' and at '.join(map(str, loads))}" if loads else ""
 
 
 def _figures(at: GoodAtLoad) -> str:

@@ -23,6 +23,8 @@ class GoodAtLoad(Frozen):
     enough: bool = True
     """False if an open loop ended long after the last request was sent (SENT_OVER). Such a load does not count as
     kept."""
+    doubtful: bool = False
+    """The load generator fell behind, so that the times behind `good` are partly its own."""
 
     @property
     def share(self) -> float:

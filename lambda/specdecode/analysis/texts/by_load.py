@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from specdecode.analysis.loads.objective import doubted
 from specdecode.analysis.results.curve_result import Crossover, Curve, LoadPoint
 from specdecode.analysis.results.objective_result import Objective
 from specdecode.experiment.level import Level
@@ -135,11 +136,22 @@ def _objective(curve: Curve, objectives: Sequence[Objective]) -> str:
         return ""
     first, second = keeps[curve.variant], keeps[curve.baseline]
     if first == second:
-        if first is None:
-            return "At your SLO neither arm carries even the smallest load measured."
-        return f"At your SLO both carry {first}, of the loads measured."
+        both = (
+            f"both carry {first}, of the loads measured"
+            if first
+            else "neither arm carries even the smallest load measured"
+        )
+        return f"At your SLO {both}{_doubted(curve, objectives)}."
     arms = f"{curve.variant} carries {first or 'none'} and {curve.baseline} {second or 'none'}"
-    return f"At your SLO {arms}, of the loads measured{_unsure(curve, objectives)}."
+    unsure = _unsure(curve, objectives)
+    return f"At your SLO {arms}, of the loads measured{unsure}{_doubted(curve, objectives)}."
+
+
+def _doubted(curve: Curve, objectives: Sequence[Objective]) -> str:
+    """` (doubtful at 8 at a time)`: where the load generator fell behind, of the loads that tell what is carried."""
+    arms = (each for each in objectives if each.variant in (curve.variant, curve.baseline))
+    found = sorted({level for arm in arms for level in doubted(arm)}, key=lambda level: level.value)
+    return f" (doubtful at {listed(found)})" if found else ""
 
 
 def _unsure(curve: Curve, objectives: Sequence[Objective]) -> str:

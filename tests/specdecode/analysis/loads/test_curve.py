@@ -15,7 +15,7 @@ from specdecode.analysis.report import render_csv, render_html, render_markdown,
 from specdecode.analysis.texts.by_load import advice_by_load
 from specdecode.experiment.slo import Slo
 from specdecode.measures.student import LogMean
-from specdecode.records import RequestRecord
+from specdecode.records import ErrorKind, RequestError, RequestRecord
 
 from tests.specdecode.analysis.simulate import context, experiment
 from tests.specdecode.analysis.simulate import run as run_one_load
@@ -287,6 +287,27 @@ def test_a_doubtful_level_settles_no_side() -> None:
     found = changed((1, 4, 32), at_the_end)
     assert found.curve[0].crossovers == () and found.curve[0].points[-1].speedup.ratio < 0.8
     assert "No crossover is shown up to 32 at a time: speculation is faster at 1, 4 at a time." in found.answer
+
+
+@pytest.mark.parametrize("lost", ["failed", "doubtful"])
+def test_a_crossover_across_a_lost_load_is_known_no_better_than_the_loads_beside_it(lost: str) -> None:
+    def at_16(record: RequestRecord) -> RequestRecord:
+        if record.level != "c16":
+            return record
+        if lost == "doubtful":
+            return record.model_copy(update={"time_doubt_s": 0.02})
+        error = RequestError(kind=ErrorKind.TIMEOUT, message="late")
+        return record.model_copy(update={"error": error, "chunks": (), "completion_tokens": None})
+
+    levels = (1, 4, 8, 16, 32)
+    whole = changed(levels, lambda record: record).curve[0]
+    curve = changed(levels, at_16).curve[0]
+    (narrow,), (wide,) = whole.crossovers, curve.crossovers
+    beside = {point.level.name: point.under_way for point in curve.points}
+    assert beside["c8"] < narrow.low and narrow.high < beside["c32"]
+    assert wide.low < beside["c8"] * 1.1 and wide.high > beside["c32"] * 0.9
+    assert wide.low < narrow.low < narrow.high < wide.high
+    assert narrow.high - narrow.low < 0.5 * (wide.high - wide.low)
 
 
 @pytest.mark.parametrize(("batch", "levels"), [(32, (1, 8, 128)), (24, (1, 2, 4, 8, 256)), (32, (1, 4, 16, 64, 128))])

@@ -73,6 +73,25 @@ def test_a_load_at_which_requests_failed_is_not_kept_whatever_the_larger_ones_do
     assert any("sd" in failure.message and "at 4 at a time" in failure.message for failure in found.context.failures)
 
 
+def test_what_is_carried_at_a_load_where_the_client_fell_behind_is_doubtful(comparison: Comparison) -> None:
+    """Not if only a load beyond the first that is not kept is."""
+    tested = loads(LEVELS, slo=SLO)
+    base, _ = comparison.objective
+    assert base.keeps and base.keeps.concurrency
+    own = f"c{base.keeps.concurrency}"
+
+    def answer(level: str) -> Comparison:
+        records = run(tested, {"base": BASE, "sd": ARM}, seed=3)
+        late = (r.model_copy(update={"time_doubt_s": 0.02 if r.level == level else 0.0}) for r in records)
+        return compare(experiment=tested, records=late, context=context())
+
+    found = answer(own)
+    assert [each.level.name for each in found.objective[0].loads if each.doubtful] == [own]
+    assert f"of the loads measured (doubtful at {base.keeps})." in found.answer
+    assert f"; doubtful: the load generator fell behind at {base.keeps}" in carried(found.objective[0])
+    assert "doubtful" not in carried(answer("c32").objective[0])
+
+
 def test_every_form_says_what_each_arm_carries(comparison: Comparison) -> None:
     base, sd = comparison.objective
     at = next(each for each in base.loads if each.level == base.keeps)
