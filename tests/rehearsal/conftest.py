@@ -26,6 +26,7 @@ from tests.access import sessions, trial
 from tests.access.principals import PODS
 from tests.canaries import HUGGING_FACE
 from tests.conftest import STACKS
+from tests.patience import PATIENCE_S
 from tests.templates import Templates
 
 from .came_out import came_out
@@ -110,7 +111,7 @@ def rehearsed(tmp_path_factory):
         out.keys, out.sessions = killer.keys, killer.sessions
         out.diagnostics = running.download(run.run_id, to=target)
         out.replicas["after failure"] = running.replicas()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while (claims := running.claims()) and time.monotonic() < deadline:
             time.sleep(0.5)
         out.claims = claims

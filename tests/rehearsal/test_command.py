@@ -12,6 +12,7 @@ from specdecode.experiment import load_preset
 
 from rehearsal import imports, tools
 from rehearsal.deployment import Deployment
+from tests.patience import PATIENCE_S
 
 OUTER = {"ENGINE", "EXPERIMENT", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "PYTHON"}
 """Variables that `make test` gives to its children."""
@@ -21,7 +22,12 @@ def make(*arguments, path=None):
     environment = {name: value for name, value in os.environ.items() if name not in OUTER}
     environment |= {"PATH": str(path)} if path else {}
     return subprocess.run(
-        [shutil.which("make"), *arguments], cwd=tools.ROOT, env=environment, capture_output=True, text=True, timeout=30
+        [shutil.which("make"), *arguments],
+        cwd=tools.ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
 
 
@@ -82,7 +88,11 @@ def test_odd_names_are_only_names(name):
 
 def test_the_command_itself_refuses_an_unknown_experiment_too():
     result = subprocess.run(
-        [sys.executable, "-m", "rehearsal", "nonsense"], cwd=tools.ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "rehearsal", "nonsense"],
+        cwd=tools.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert result.returncode == 2
     assert "rehearsal" in result.stderr
@@ -91,7 +101,11 @@ def test_the_command_itself_refuses_an_unknown_experiment_too():
 
 def test_an_experiment_for_other_hardware_is_refused_before_anything_starts():
     result = subprocess.run(
-        [sys.executable, "-m", "rehearsal", "qwen3-32b"], cwd=tools.ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "rehearsal", "qwen3-32b"],
+        cwd=tools.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert result.returncode == 3
     assert "it needs Qwen/Qwen3-32B, Qwen/Qwen3-1.7B" in result.stderr
@@ -197,7 +211,7 @@ def test_ctrl_c_while_it_is_still_loading_is_no_traceback():
         if "pydantic" in line:
             process.send_signal(signal.SIGINT)
             break
-    rest = process.communicate(timeout=20)[1]
+    rest = process.communicate(timeout=PATIENCE_S)[1]
     assert process.returncode == -signal.SIGINT
     assert "Traceback" not in rest
 

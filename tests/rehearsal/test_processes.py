@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from unittest.mock import Mock
 
 import pytest
@@ -12,22 +11,16 @@ import pytest
 from rehearsal import rehearse, tools
 from rehearsal.console import Progress
 from rehearsal.processes import ChildFailed, Processes, clear_abandoned, processes_naming, wait_until_gone
+from tests.patience import PATIENCE_S, until
 
-SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+SLEEP = [sys.executable, "-c", "import time; time.sleep(3600)"]
 DETACHED = f"""
 import subprocess
 subprocess.Popen({SLEEP!r}, start_new_session=True)
 """
 STUBBORN = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(3600)"
 )
-
-
-def until(condition):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -41,9 +34,11 @@ def test_leaving_the_block_ends_children_and_their_detached_children(tmp_path, m
     monkeypatch.setattr("rehearsal.processes.SETTLE_S", 0.2)
     with Processes(folder=folder, root=tmp_path) as running:
         running.start("sleeps", SLEEP, environment=tools.environment())
-        running.start("detaches", [sys.executable, "-c", DETACHED], environment=tools.environment()).wait(timeout_s=20)
+        running.start("detaches", [sys.executable, "-c", DETACHED], environment=tools.environment()).wait(
+            timeout_s=PATIENCE_S
+        )
         assert len(running.left()) == 2
-    assert wait_until_gone(folder, timeout_s=5) == []
+    assert wait_until_gone(folder, timeout_s=PATIENCE_S) == []
 
 
 def test_a_child_that_ignores_sigterm_is_killed(tmp_path, monkeypatch):
@@ -63,14 +58,14 @@ with Processes(folder=pathlib.Path({str(tmp_path / "work")!r}), root=pathlib.Pat
     running.start("detaches", [sys.executable, "-c", {DETACHED!r}], environment=dict(os.environ))
     os.kill(os.getpid(), signal.SIGKILL)
 """
-    subprocess.run([sys.executable, "-c", script], cwd=tools.ROOT, check=False, timeout=20)
-    assert wait_until_gone(tmp_path / "work", timeout_s=5) == []
+    subprocess.run([sys.executable, "-c", script], cwd=tools.ROOT, check=False, timeout=PATIENCE_S)
+    assert wait_until_gone(tmp_path / "work", timeout_s=PATIENCE_S) == []
 
 
 def test_failure_tells_the_last_words_and_the_log(processes):
     child = processes.start("fails", [sys.executable, "-c", "raise SystemExit('no such stack')"], environment={})
     with pytest.raises(ChildFailed, match=r"fails failed with status 1:\nno such stack\nAll of it: .*/logs/fails\.log"):
-        child.wait(timeout_s=20)
+        child.wait(timeout_s=PATIENCE_S)
 
 
 def test_a_child_that_does_not_end_in_time_is_a_failure(processes):
@@ -82,7 +77,7 @@ def test_a_child_that_does_not_end_in_time_is_a_failure(processes):
 def test_stdin_is_closed_and_the_environment_is_what_was_given(processes):
     script = "import os, sys; print(repr(sys.stdin.read()), 'HOME' in os.environ, os.environ['A'])"
     child = processes.start("looks", [sys.executable, "-c", script], environment={"A": "b"})
-    child.wait(timeout_s=20)
+    child.wait(timeout_s=PATIENCE_S)
     assert child.tail() == "'' False b"
 
 
@@ -96,7 +91,7 @@ def test_only_processes_that_name_the_folder_belong_to_it(processes, tmp_path):
 def test_a_killed_child_is_said_to_be_killed(processes):
     child = processes.start("dies", [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], environment={})
     with pytest.raises(ChildFailed, match=r"dies failed by signal SIGKILL \(by a person, or by the kernel"):
-        child.wait(timeout_s=20)
+        child.wait(timeout_s=PATIENCE_S)
 
 
 def test_what_a_killed_rehearsal_left_is_cleared_and_what_runs_is_not(tmp_path):
@@ -109,8 +104,8 @@ with Processes(folder=pathlib.Path({str(tmp_path / "dead")!r}), root=pathlib.Pat
     running._guardian.kill()
     os.kill(os.getpid(), signal.SIGKILL)
 """
-    subprocess.run([sys.executable, "-c", script], cwd=tools.ROOT, check=False, timeout=20)
-    assert len(processes_naming(tmp_path / "dead")) == 1
+    subprocess.run([sys.executable, "-c", script], cwd=tools.ROOT, check=False, timeout=PATIENCE_S)
+    until(lambda: len(processes_naming(tmp_path / "dead")) == 1)
     with Processes(folder=tmp_path / "alive", root=tmp_path) as running:
         child = running.start("sleeps", SLEEP, environment=tools.environment())
         clear_abandoned([tmp_path / "dead", tmp_path / "alive"])

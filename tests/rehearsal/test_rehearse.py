@@ -10,7 +10,7 @@ import pytest
 from specdecode.analysis import Comparison
 from specdecode.records import RequestRecord
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.rehearsal
 
 
 def template(rehearsed, stack):

@@ -7,7 +7,7 @@ from tests.canaries import HUGGING_FACE, traces
 from .came_out import INTERNAL
 from .conftest import MARKER
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.rehearsal
 
 
 def test_all_that_comes_out_is_looked_at(rehearsed):

@@ -22,6 +22,7 @@ from specdecode.names import NAMESPACE
 from constructs_lib.storage.bundle import build_bundle
 from rehearsal import imports, services, tools
 from rehearsal.processes import Processes
+from tests.patience import PATIENCE_S
 from tests.rehearsal.kubernetes.conftest import Double, kubectl_binary, start  # noqa: F401 (fixture)
 
 BUCKET = "one-of-the-users"
@@ -107,7 +108,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory, kubectl_binary: Path) -> Iter
             double.stop()
 
 
-def shell(script: str, bare: Bare, *, stdin: str = "", seconds: float = 60) -> str:
+def shell(script: str, bare: Bare, *, stdin: str = "", seconds: float = PATIENCE_S) -> str:
     """Run it as the user does. Returns its output."""
     done = subprocess.run(
         ["bash", "-e"] if not stdin else ["bash", "-ec", script],
@@ -154,7 +155,7 @@ def test_what_the_comments_say_brings_the_answer(bare: Bare) -> None:
     bare.secret("specdecode-api-key", **{"api-key": "of-the-user"})
     assert "kubectl -n specdecode create secret generic specdecode-api-key --from-literal=api-key=" in printed
 
-    said = shell("sed -n 's/^# [$] //p' run.yaml | bash -e\n", bare, seconds=400)
+    said = shell("sed -n 's/^# [$] //p' run.yaml | bash -e\n", bare, seconds=4 * PATIENCE_S)
     assert "sd against base" in said and "repeat-line" in said
     answer = json.loads(shell("specdecode report results/mine --json\n", bare))
     assert answer["run_id"] == "mine" and answer["answer"] in " ".join(said.split())

@@ -4,7 +4,6 @@ import io
 import json
 import socket
 import threading
-import time
 import zipfile
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +15,7 @@ import pytest
 
 from rehearsal import services, tools
 from rehearsal.processes import Processes
+from tests.patience import until
 
 
 class Recorder(BaseHTTPRequestHandler):
@@ -125,14 +125,6 @@ def policy(statements):
 
 def allow_all():
     return {"Effect": "Allow", "Action": "*", "Resource": "*"}
-
-
-def until(condition, timeout=30):
-    deadline = time.monotonic() + timeout
-    while not (result := condition()):
-        assert time.monotonic() < deadline, "not within 30 s"
-        time.sleep(0.05)
-    return result
 
 
 @pytest.fixture(scope="session")

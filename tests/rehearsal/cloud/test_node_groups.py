@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from .conftest import allow_all, until
+from tests.patience import until
+
+from .conftest import allow_all
 
 CLUSTER = "grouped"
 NAMED = {"clusterName": CLUSTER, "nodegroupName": "trainium"}

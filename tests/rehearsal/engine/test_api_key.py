@@ -15,6 +15,8 @@ from specdecode.pod import smoke
 from specdecode.pod.program import PodError
 from typer.testing import CliRunner
 
+from tests.patience import PATIENCE_S
+
 from .conftest import Served, serve
 
 KEY = "canary-8d1f0c7e5b"
@@ -41,7 +43,7 @@ def test_without_the_key_nothing_of_v1_answers_and_probes_do(guarded: Served) ->
 
 
 def asked(served: Served, authorization: str) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE_S)
     connection.request("GET", "/v1/models", headers={"Authorization": authorization})
     status = connection.getresponse().status
     connection.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -115,21 +114,18 @@ def test_counters_equal_a_recount_of_the_steps() -> None:
 
 
 def test_a_draft_that_learnt_nothing_is_refused_and_costs_time(plain: list[Output], random_draft: Path) -> None:
-    def cpu_seconds(engine: Engine) -> tuple[float, list[Output]]:
-        started = time.process_time()
-        outputs = generate(engine, PROMPTS[1:3], together=False)
-        return time.process_time() - started, outputs
+    def steps(outputs: list[Output]) -> int:
+        return sum(len(output.steps) for output in outputs)
 
     useless, trained = load_engine(speculating(7, draft=random_draft)), load_engine(speculating(7))
-    base_seconds, _ = cpu_seconds(load_engine(SETTINGS))
-    useless_seconds, outputs = cpu_seconds(useless)
-    trained_seconds, _ = cpu_seconds(trained)
+    outputs = generate(useless, PROMPTS[1:3], together=False)
     counted = counters(useless)
     acceptance = counted["spec_decode_num_accepted_tokens_total"] / counted["spec_decode_num_draft_tokens_total"]
     assert [output.text for output in outputs] == [output.text for output in plain[1:3]]
     assert acceptance < 0.05
-    assert sum(len(output.steps) for output in outputs) > 0.9 * sum(len(output.steps) for output in plain[1:3])
-    assert useless_seconds > 1.2 * base_seconds > 1.2 * trained_seconds
+    assert steps(outputs) > 0.9 * steps(plain[1:3])
+    assert counted["spec_decode_num_draft_tokens_total"] > 6 * steps(outputs), "which the draft model made for nothing"
+    assert steps(generate(trained, PROMPTS[1:3], together=False)) < 0.5 * steps(plain[1:3])
 
 
 def test_a_request_joins_and_leaves_a_running_batch(plain: list[Output]) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 from .conftest import DRAFT, Served, serve
 
 LONG = {"prompt": "Count from 1 to 200:\n1\n2\n", "max_tokens": 900, "ignore_eos": True}
@@ -41,13 +43,13 @@ def test_compiles_once_and_serves_from_the_folder_afterwards(tmp_path: Path) -> 
             assert expected in _log(served)
     assert texts[0] == texts[1]
     with serve("--max-num-seqs", "2", environment=environment, wait=False) as served:
-        assert served.process.wait(timeout=20) == 1
+        assert served.process.wait(timeout=PATIENCE_S) == 1
         assert "was compiled for other settings" in _log(served)
 
 
 def test_a_port_that_is_taken_is_named(base_server: Served) -> None:
     with serve("--port", str(base_server.port), wait=False) as served:
-        assert served.process.wait(timeout=20) == 1
+        assert served.process.wait(timeout=PATIENCE_S) == 1
         log = _log(served)
     assert f"cannot listen on 127.0.0.1:{base_server.port}" in log
     assert "Traceback" not in log
@@ -55,7 +57,7 @@ def test_a_port_that_is_taken_is_named(base_server: Served) -> None:
 
 def test_an_unknown_flag_is_refused_by_the_command_itself() -> None:
     with serve("--enable-prefix-caching", wait=False) as served:
-        assert served.process.wait(timeout=20) == 2
+        assert served.process.wait(timeout=PATIENCE_S) == 2
         assert _log(served) == "vllm: unrecognized arguments: --enable-prefix-caching\n"
 
 
@@ -66,7 +68,7 @@ def test_for_a_platform_that_is_not_here_it_compiles_everything_and_ends_where_i
         "NEURON_PLATFORM_TARGET_OVERRIDE": "trn2",
     }
     with serve(*flags, wait=False, environment=environment) as served:
-        assert served.process.wait(timeout=60) == 1
+        assert served.process.wait(timeout=PATIENCE_S) == 1
         assert "for trn2; there is no Neuron device to load it on" in _log(served)
     for name in ("neuron_config.json", "model.pt", "weights/tp1_sharded_checkpoint.safetensors"):
         assert (tmp_path / "compiled" / name).stat().st_size

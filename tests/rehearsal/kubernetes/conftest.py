@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 REPOSITORY = Path(__file__).parents[3]
 OTHER_IMAGE = "registry.example.com/other:1"
 """An image with a folder of its own, in which the program `other-engine` is."""
@@ -48,7 +50,7 @@ class Double:
         *,
         kind: str = "application/json",
         token: str | None = None,
-        timeout: float = 20,
+        timeout: float = PATIENCE_S,
     ) -> tuple[int, Any]:
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {token or self.token}", "Content-Type": kind}
@@ -76,7 +78,7 @@ class Double:
     def control(self, action: str, **body: Any) -> Any:
         return self.ok("POST", f"/_rehearsal/{action}", body)
 
-    def wait(self, path: str, test: Callable[[Any], Any], *, seconds: float = 15.0) -> Any:
+    def wait(self, path: str, test: Callable[[Any], Any], *, seconds: float = PATIENCE_S) -> Any:
         """The object at `path`, once `test` holds for it. `test` gets None if there is no object."""
         deadline = time.monotonic() + seconds
         while True:
@@ -102,7 +104,7 @@ class Double:
 
     def stop(self) -> None:
         self.process.terminate()
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=PATIENCE_S)
 
 
 def start(folder: Path, *options: str) -> Double:
@@ -204,7 +206,12 @@ def kubectl(kubectl_binary: Path, double: Double, tmp_path: Path) -> Callable[..
         command += ["--cache-dir", tmp_path / "cache", *arguments]
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
         done = subprocess.run(
-            [str(part) for part in command], input=stdin, env=environment, capture_output=True, text=True, timeout=30
+            [str(part) for part in command],
+            input=stdin,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
         )
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done

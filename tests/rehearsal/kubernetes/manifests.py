@@ -1,8 +1,19 @@
 """Manifests that the tests share."""
 
+from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
+
+
+def wait_for(flag: Path) -> str:
+    """A script that ends as soon as the test has made a file."""
+    return f"until [ -e {flag} ]; do sleep 0.05; done"
+
+
+def until_ended(flag: Path, *, code: int = 0) -> str:
+    """A script that runs until it is told to end, and then until the test has made a file."""
+    return f"trap '{wait_for(flag)}; exit {code}' TERM; while :; do sleep 0.05; done"
 
 
 def pod_spec(script: str, **extra: Any) -> Json:

@@ -2,10 +2,12 @@
 
 import json
 import urllib.request
+from itertools import islice
 from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.rehearsal.kubernetes.conftest import Double
 from tests.rehearsal.kubernetes.manifests import NODE_CLASS, deployment, job, pod, service, static_pool
 
@@ -193,16 +195,19 @@ def test_watch_from_a_version_and_through_a_selector(double: Double, namespace: 
     double.ok("POST", maps(namespace), config("other"))
     double.ok("PATCH", f"{maps(namespace)}/a", {"data": {"k": "v"}}, kind=MERGE)
     double.ok("PATCH", f"{maps(namespace)}/a", {"metadata": {"labels": {"in": "no"}}}, kind=MERGE)
-    query = f"watch=true&resourceVersion={start}&labelSelector=in%3Dyes&timeoutSeconds=1"
+    body["metadata"]["name"] = "last"
+    double.ok("POST", maps(namespace), body)
+    query = f"watch=true&resourceVersion={start}&labelSelector=in%3Dyes"
     request = urllib.request.Request(
         f"{double.url}{maps(namespace)}?{query}", headers={"Authorization": f"Bearer {double.token}"}
     )
-    with double._opener.open(request, timeout=10) as reply:
-        events = [json.loads(line) for line in reply]
+    with double._opener.open(request, timeout=PATIENCE_S) as reply:
+        events = [json.loads(line) for line in islice(reply, 4)]
     assert [(e["type"], e["object"]["metadata"]["name"]) for e in events] == [
         ("ADDED", "a"),
         ("MODIFIED", "a"),
         ("DELETED", "a"),
+        ("ADDED", "last"),
     ]
 
 

@@ -3,12 +3,13 @@
 import json
 import time
 import urllib.error
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.rehearsal.kubernetes.conftest import Double
-from tests.rehearsal.kubernetes.manifests import deployment, job, neuron_pod, pod
+from tests.rehearsal.kubernetes.manifests import deployment, job, neuron_pod, pod, wait_for
 
 APPLY = "application/apply-patch+yaml"
 
@@ -64,7 +65,7 @@ def test_all_that_is_wrong_comes_in_one_answer(double: Double, namespace: str) -
 
 def test_the_log_of_an_evicted_pod_is_a_bad_request(double: Double, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/pods/p"
-    double.ok("POST", f"/api/v1/namespaces/{namespace}/pods", pod("p", "echo said; exec sleep 60"))
+    double.ok("POST", f"/api/v1/namespaces/{namespace}/pods", pod("p", "echo said; exec sleep 3600"))
     double.wait(path, lambda p: p["status"].get("phase") == "Running")
     double.control("evict", namespace=namespace, pod="p")
     found = double.wait(path, lambda p: p["status"]["phase"] == "Failed")
@@ -77,8 +78,9 @@ def test_the_log_of_an_evicted_pod_is_a_bad_request(double: Double, namespace: s
     double.wait(path, lambda p: p is None)
 
 
-def test_a_job_makes_another_pod_for_one_that_was_evicted(double: Double, namespace: str) -> None:
-    double.ok("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", job("j", "exec sleep 1", backoff_limit=1))
+def test_a_job_makes_another_pod_for_one_that_was_evicted(double: Double, namespace: str, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    double.ok("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", job("j", wait_for(flag), backoff_limit=1))
     pods = f"/api/v1/namespaces/{namespace}/pods"
 
     def running(found: Any) -> list[str]:
@@ -86,6 +88,7 @@ def test_a_job_makes_another_pod_for_one_that_was_evicted(double: Double, namesp
 
     (first,) = running(double.wait(pods, running))
     double.control("evict", namespace=namespace, pod=first)
+    flag.touch()
     done = double.wait(f"/apis/batch/v1/namespaces/{namespace}/jobs/j", lambda j: j["status"].get("succeeded") == 1)
     assert done["status"]["failed"] == 1
 
@@ -93,7 +96,7 @@ def test_a_job_makes_another_pod_for_one_that_was_evicted(double: Double, namesp
 def test_a_node_that_nothing_reaches(fresh: Double) -> None:
     fresh.namespace("apps")
     path = "/api/v1/namespaces/apps/pods/p"
-    fresh.ok("POST", "/api/v1/namespaces/apps/pods", pod("p", "echo said; exec sleep 60"))
+    fresh.ok("POST", "/api/v1/namespaces/apps/pods", pod("p", "echo said; exec sleep 3600"))
     found = fresh.wait(path, lambda p: p["status"].get("phase") == "Running")
     node = f"/api/v1/nodes/{found['spec']['nodeName']}"
     fresh.control("cut", node=found["spec"]["nodeName"])
@@ -101,10 +104,8 @@ def test_a_node_that_nothing_reaches(fresh: Double) -> None:
     assert conditions["Ready"] == "Unknown"
     ready = {c["type"]: c["status"] for c in fresh.get(path)["status"]["conditions"]}
     assert (ready["Ready"], fresh.get(path)["status"]["phase"]) == ("False", "Running")
-    began = time.monotonic()
     with pytest.raises((TimeoutError, urllib.error.URLError)):
         fresh.request("GET", f"{path}/log", timeout=1.0)
-    assert time.monotonic() - began < 5
     fresh.ok("DELETE", path, {"gracePeriodSeconds": 1})
     time.sleep(1.5)
     assert "deletionTimestamp" in fresh.get(path)["metadata"], "nobody says that it has ended"

@@ -2,12 +2,13 @@
 collector.
 """
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.rehearsal.kubernetes.conftest import Double
-from tests.rehearsal.kubernetes.manifests import job
+from tests.rehearsal.kubernetes.manifests import job, until_ended
 
 
 def maps(namespace: str) -> str:
@@ -47,9 +48,11 @@ def test_an_owner_in_another_namespace_is_none(double: Double, namespace: str) -
     gone(double, f"{maps(elsewhere)}/stray")
 
 
-def test_an_owner_deleted_in_the_foreground_stays_until_what_blocks_it_is_gone(double: Double, namespace: str) -> None:
+def test_an_owner_deleted_in_the_foreground_stays_until_what_blocks_it_is_gone(
+    double: Double, namespace: str, tmp_path: Path
+) -> None:
     owner = config(double, namespace, "owner")
-    slow = job("slow", "trap 'sleep 1; exit' TERM; while :; do sleep 0.1; done")
+    slow = job("slow", until_ended(flag := tmp_path / "flag"), terminationGracePeriodSeconds=600)
     slow["metadata"]["ownerReferences"] = [reference(owner)]
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     double.ok("POST", jobs, slow)
@@ -60,6 +63,7 @@ def test_an_owner_deleted_in_the_foreground_stays_until_what_blocks_it_is_gone(d
     for name in ("blocking", "not-blocking"):
         gone(double, f"{maps(namespace)}/{name}")
     assert "deletionTimestamp" in double.get(f"{maps(namespace)}/owner")["metadata"], "the Job's pod is still going"
+    flag.touch()
     gone(double, f"{maps(namespace)}/owner")
     assert double.get(f"/api/v1/namespaces/{namespace}/pods")["items"] == []
 

@@ -3,12 +3,13 @@
 import copy
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.rehearsal.kubernetes.conftest import Double
-from tests.rehearsal.kubernetes.manifests import NODE_CLASS, claim_template, neuron_pod, pod, static_pool
+from tests.rehearsal.kubernetes.manifests import NODE_CLASS, claim_template, neuron_pod, pod, static_pool, wait_for
 
 POOLS = "/apis/karpenter.sh/v1/nodepools"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
@@ -114,12 +115,14 @@ def test_two_pods_on_a_group_each_and_no_room_for_a_third(capacity: Double) -> N
     )
 
 
-def test_claims_live_as_long_as_their_pods(capacity: Double) -> None:
-    capacity.ok("POST", "/api/v1/namespaces/apps/pods", neuron_pod("a", devices=16, script="sleep 1"))
+def test_claims_live_as_long_as_their_pods(capacity: Double, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    capacity.ok("POST", "/api/v1/namespaces/apps/pods", neuron_pod("a", devices=16, script=wait_for(flag)))
     phase(capacity, "a", "Running")
     capacity.ok("POST", "/api/v1/namespaces/apps/pods", neuron_pod("b", devices=16))
     waiting = capacity.wait("/api/v1/namespaces/apps/pods/b", lambda p: "conditions" in p.get("status", {}))
     assert "1 cannot allocate all claims" in waiting["status"]["conditions"][0]["message"]
+    flag.touch()
     phase(capacity, "a", "Succeeded")
     phase(capacity, "b", "Running")
     capacity.ok("DELETE", "/api/v1/namespaces/apps/pods/b")
@@ -266,7 +269,7 @@ def test_a_dynamic_pool_launches_for_a_pending_pod_and_ends_the_empty_node(fresh
     pool["metadata"]["name"] = "staging"
     pool["spec"] = {
         "limits": {"cpu": "64"},
-        "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "1s"},
+        "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"},
         "template": {
             "spec": {"nodeClassRef": pool["spec"]["template"]["spec"]["nodeClassRef"], "requirements": requirements}
         },
@@ -287,5 +290,7 @@ def test_a_dynamic_pool_launches_for_a_pending_pod_and_ends_the_empty_node(fresh
     done = phase(fresh, "stage", "Succeeded")
     assert done["spec"]["nodeName"] not in [None, ""]
     assert [i["instance_type"] for i in running(fresh)] == ["m6id.4xlarge"]
+    merge = "application/merge-patch+json"
+    fresh.ok("PATCH", f"{POOLS}/staging", {"spec": {"disruption": {"consolidateAfter": "1s"}}}, kind=merge)
     fresh.wait(CLAIMS, lambda c: not c["items"])
     assert running(fresh) == []

@@ -1,11 +1,14 @@
 """The real kubectl, version 1.35, against the double."""
 
 import json
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from subprocess import CompletedProcess
 
 from tests.rehearsal.kubernetes.conftest import Double
-from tests.rehearsal.kubernetes.manifests import deployment, job, service
+from tests.rehearsal.kubernetes.manifests import deployment, job, service, wait_for
 
 Kubectl = Callable[..., "CompletedProcess[str]"]
 
@@ -20,22 +23,28 @@ def test_a_job_from_apply_to_logs_to_delete(kubectl: Kubectl, namespace: str) ->
         "job.batch/hello created"
         in kubectl("apply", *n, "-f", "-", stdin=manifest(job("hello", "echo one; echo two"))).stdout
     )
-    kubectl("wait", *n, "--for=condition=complete", "job/hello", "--timeout=15s")
+    kubectl("wait", *n, "--for=condition=complete", "job/hello", "--timeout=300s")
     assert kubectl("logs", *n, "job/hello").stdout == "one\ntwo\n"
     assert kubectl("logs", *n, "job/hello", "--tail=1").stdout == "two\n"
     table = kubectl("get", *n, "jobs,pods").stdout.splitlines()
     assert table[0].split() == ["NAME", "STATUS", "COMPLETIONS", "AGE"] and table[1].split()[1:3] == ["Complete", "1/1"]
     assert any(line.split()[1:3] == ["0/1", "Completed"] for line in table[3:])
     assert "Job completed" in kubectl("describe", *n, "job/hello").stdout
-    kubectl("delete", *n, "job/hello", "--timeout=15s")
+    kubectl("delete", *n, "job/hello", "--timeout=300s")
     assert "No resources found" in kubectl("get", *n, "pods").stderr
 
 
-def test_following_a_log_ends_with_the_container(kubectl: Kubectl, namespace: str) -> None:
+def test_following_a_log_ends_with_the_container(kubectl: Kubectl, namespace: str, tmp_path: Path) -> None:
     n = ("-n", namespace)
-    kubectl("apply", *n, "-f", "-", stdin=manifest(job("talks", "for i in 1 2 3; do echo $i; sleep 0.4; done")))
-    kubectl("wait", *n, "--for=jsonpath={.status.ready}=1", "job/talks", "--timeout=15s")
-    assert kubectl("logs", *n, "-f", "job/talks").stdout == "1\n2\n3\n"
+    script = f"echo 1; {wait_for(flag := tmp_path / 'flag')}; echo 2; echo 3"
+    kubectl("apply", *n, "-f", "-", stdin=manifest(job("talks", script)))
+    kubectl("wait", *n, "--for=jsonpath={.status.ready}=1", "job/talks", "--timeout=300s")
+    with ThreadPoolExecutor() as threads:
+        following = threads.submit(kubectl, "logs", *n, "-f", "job/talks")
+        time.sleep(0.5)
+        assert not following.done()
+        flag.touch()
+        assert following.result().stdout == "1\n2\n3\n"
 
 
 def test_apply_again_says_unchanged_then_configured(kubectl: Kubectl, namespace: str) -> None:
@@ -82,9 +91,9 @@ def test_a_misspelt_field_is_refused(kubectl: Kubectl, namespace: str) -> None:
 def test_rollout_scale_label_and_patch(kubectl: Kubectl, namespace: str) -> None:
     n = ("-n", namespace)
     kubectl("apply", *n, "-f", "-", stdin=manifest(deployment("web"), service("web")))
-    assert "successfully rolled out" in kubectl("rollout", *n, "status", "deploy/web", "--timeout=20s").stdout
+    assert "successfully rolled out" in kubectl("rollout", *n, "status", "deploy/web", "--timeout=300s").stdout
     kubectl("scale", *n, "deploy/web", "--replicas=0")
-    kubectl("wait", *n, "--for=delete", "pod", "-l", "app=web", "--timeout=20s")
+    kubectl("wait", *n, "--for=delete", "pod", "-l", "app=web", "--timeout=300s")
     kubectl("label", *n, "deploy/web", "tier=x")
     kubectl("annotate", *n, "deploy/web", "note=y")
     kubectl("patch", *n, "deploy/web", "-p", '{"spec":{"replicas":0}}')
@@ -103,5 +112,5 @@ def test_namespace_deletion_takes_everything_along(kubectl: Kubectl, double: Dou
     double.wait(
         f"/apis/apps/v1/namespaces/{namespace}/deployments/web", lambda d: d["status"].get("readyReplicas") == 1
     )
-    kubectl("delete", "namespace", namespace, "--timeout=20s")
+    kubectl("delete", "namespace", namespace, "--timeout=300s")
     assert double.request("GET", f"/api/v1/namespaces/{namespace}")[0] == 404

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections import deque
+from collections.abc import Awaitable
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,13 +57,24 @@ class Mirror:
         self.known = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in answer["items"]}
         self.version, self.relists = answer["metadata"]["resourceVersion"], self.relists + 1
 
+    @staticmethod
+    async def at_once(event: Awaitable[tuple[str, Json]]) -> tuple[str, Json]:
+        """The next event if it is there. Else TimeoutError: without new changes no other can come."""
+        coming = asyncio.ensure_future(event)
+        for _ in range(20):
+            await asyncio.sleep(0)
+            if coming.done():
+                return coming.result()
+        coming.cancel()
+        raise TimeoutError
+
     async def watch(self, most: int) -> None:
         """Read up to `most` events. Each must fit the known state."""
         cluster: Any = SimpleNamespace(store=self.store)
         stream = watching.events(cluster, LIST, chosen, {"resourceVersion": self.version})
         try:
             for _ in range(most):
-                kind, obj = await asyncio.wait_for(anext(stream), 0.02)
+                kind, obj = await self.at_once(anext(stream))
                 name, version = obj["metadata"]["name"], obj["metadata"]["resourceVersion"]
                 assert int(version) > int(self.version), "an event came twice, or late"
                 assert (name in self.known) == (kind != "ADDED"), "an event was lost"

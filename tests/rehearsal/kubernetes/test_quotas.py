@@ -52,7 +52,7 @@ def test_server_side_apply_and_dry_run_count_too(double: Double, namespace: str)
 
 def test_a_job_whose_pod_is_refused_says_so_and_goes_on_when_there_is_room(double: Double, namespace: str) -> None:
     quota(double, namespace, pods="1")
-    double.ok("POST", f"/api/v1/namespaces/{namespace}/pods", pod("first", "sleep 60"))
+    double.ok("POST", f"/api/v1/namespaces/{namespace}/pods", pod("first", "sleep 3600"))
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     double.ok("POST", jobs, job("waits", "true"))
     events = f"/api/v1/namespaces/{namespace}/events"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.rehearsal.kubernetes.conftest import REPOSITORY, Double
 from tests.rehearsal.kubernetes.manifests import claim_template
 from tests.rehearsal.kubernetes.test_karpenter import CLAIMS, POOLS, capacity, running
@@ -28,7 +29,7 @@ def kubectl(kubectl_binary: Path, capacity: Double, tmp_path: Path) -> Kubectl:
         access = ["--server", capacity.url, "--certificate-authority", capacity.ca_file, "--token", capacity.token]
         command = [str(kubectl_binary), *access, "--cache-dir", str(tmp_path / "cache"), *shlex.split(line)]
         home = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-        done = subprocess.run(command, env=home, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, env=home, capture_output=True, text=True, timeout=PATIENCE_S)
         assert done.returncode == 0, (line, done.stderr)
         return done.stdout
 

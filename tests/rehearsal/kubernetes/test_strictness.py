@@ -3,11 +3,12 @@ namespace.
 """
 
 import urllib.request
+from pathlib import Path
 
 import pytest
 
 from tests.rehearsal.kubernetes.conftest import Double
-from tests.rehearsal.kubernetes.manifests import job, pod
+from tests.rehearsal.kubernetes.manifests import job, pod, until_ended
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
@@ -53,8 +54,11 @@ def test_a_job_whose_pod_is_refused_says_so_in_upstreams_words(double: Double) -
     assert "violates PodSecurity" in double.events("restricted-words", "FailedCreate")[0]
 
 
-def test_a_job_with_a_failure_policy_replaces_a_pod_only_when_it_has_ended(double: Double, namespace: str) -> None:
-    slow = job("slow", "trap 'sleep 1; exit 1' TERM; while :; do sleep 0.1; done", backoff_limit=3)
+def test_a_job_with_a_failure_policy_replaces_a_pod_only_when_it_has_ended(
+    double: Double, namespace: str, tmp_path: Path
+) -> None:
+    flag = tmp_path / "flag"
+    slow = job("slow", until_ended(flag, code=1), backoff_limit=3, terminationGracePeriodSeconds=600)
     rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     slow["spec"]["podFailurePolicy"] = {"rules": [rule]}
     jobs, pods = f"/apis/batch/v1/namespaces/{namespace}/jobs", f"/api/v1/namespaces/{namespace}/pods"
@@ -63,5 +67,6 @@ def test_a_job_with_a_failure_policy_replaces_a_pod_only_when_it_has_ended(doubl
     (first,) = double.get(pods)["items"]
     double.ok("DELETE", f"{pods}/{first['metadata']['name']}")
     assert len(double.get(pods)["items"]) == 1, "the old one is still going"
+    flag.touch()
     double.wait(pods, lambda p: [i for i in p["items"] if i["metadata"]["uid"] != first["metadata"]["uid"]])
     double.ok("DELETE", f"{jobs}/slow", {"propagationPolicy": "Background"})

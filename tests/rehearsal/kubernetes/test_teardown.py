@@ -1,6 +1,7 @@
 """The pipeline's own client and teardown with the API, its garbage collector, and pods that end slowly."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from specdecode import names
@@ -10,9 +11,8 @@ from specdecode.kubernetes.transport import https_transport
 from specdecode.manifests import owned
 
 from tests.rehearsal.kubernetes.conftest import Double
-from tests.rehearsal.kubernetes.manifests import job
+from tests.rehearsal.kubernetes.manifests import job, until_ended
 
-SLOW = "trap 'sleep 1; exit' TERM; while :; do sleep 0.1; done"
 PODS = f"/api/v1/namespaces/{names.NAMESPACE}/pods"
 
 
@@ -31,23 +31,25 @@ def root(kube: Kubernetes, run: str) -> Any:
     return kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 
 
-def server(double: Double, name: str, run: Any, **labels: str) -> None:
-    body = job(name, SLOW)
+def server(double: Double, name: str, run: Any, flag: Path, **labels: str) -> None:
+    body = job(name, until_ended(flag), terminationGracePeriodSeconds=600)
     body["metadata"] |= {"namespace": names.NAMESPACE, "labels": labels}
     double.ok("POST", f"/apis/batch/v1/namespaces/{names.NAMESPACE}/jobs", owned(body, run))
 
 
-def test_a_job_without_the_label_and_its_pod_are_gone_when_the_teardown_says_so(fresh: Double) -> None:
+def test_a_job_without_the_label_and_its_pod_are_gone_when_the_teardown_says_so(fresh: Double, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
     fresh.namespace(names.NAMESPACE)
     kube = client(fresh)
     first, second = root(kube, "one"), root(kube, "two")
-    server(fresh, "labelled", first, **labels("one", "serving"))
-    server(fresh, "lost", first)
-    server(fresh, "another", second, **labels("two", "serving"))
+    server(fresh, "labelled", first, flag, **labels("one", "serving"))
+    server(fresh, "lost", first, flag)
+    server(fresh, "another", second, flag, **labels("two", "serving"))
     fresh.wait(PODS, lambda found: [pod["status"].get("phase") for pod in found["items"]] == ["Running"] * 3)
     seen = set()
     while left := delete_workloads(kube, selector=run_selector("one")):
         seen |= set(left)
+        flag.touch()
     assert "ConfigMap/one-run" in seen
     jobs = [item["metadata"]["name"] for item in kube.list("Job", namespace=names.NAMESPACE)]
     assert jobs == ["another"], "the lost one was waited for, that of another run is untouched"

@@ -1,0 +1,20 @@
+"""How long tests wait for what always comes. A busy machine may take long; only a hang takes longer than this."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+PATIENCE_S = 300
+"""Seconds. Below `timeout` of pyproject.toml, so that the test that hangs says what it waited for."""
+Found = TypeVar("Found")
+
+
+def until(condition: Callable[[], Found], what: str = "") -> Found:
+    """What `condition` returns, as soon as it is true."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what or f"not within {PATIENCE_S} s"
+        time.sleep(0.02)
+    return found
