@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 from tests.specdecode.benchmark.chaos import Peer, delta, sse, usage
 
+UNDECIDED = (0.002, 0.03), (0.03, 0.002)
+"""Waits of two arms by which now one is much faster and now the other: no verdict at any look."""
+
 
 @dataclass
 class Pace:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 
 import pytest
 from specdecode.records import ErrorKind, RequestRecord
 
 from tests.specdecode.benchmark.chaos import BEHAVIOURS, TOKENS, chaos_server
 from tests.specdecode.benchmark.making import client, keep_in, planned
+from tests.specdecode.benchmark.virtual import World
 
 TIMEOUT_S = 0.4
+ENOUGH_S = 120.0
+"""For what comes at once, however busy the machine is."""
 
 FAILURES = {
     "reset-at-once": ErrorKind.RESET,
@@ -64,7 +66,7 @@ MESSAGES = {
 WHOLE = set(BEHAVIOURS) - set(FAILURES) - set(UNCOUNTED)
 
 
-def ask(model: str, *, timeout_s: float = TIMEOUT_S) -> RequestRecord:
+def ask(model: str, *, timeout_s: float = ENOUGH_S) -> RequestRecord:
     async def run() -> RequestRecord:
         records: list[RequestRecord] = []
         async with chaos_server() as url:
@@ -76,18 +78,20 @@ def ask(model: str, *, timeout_s: float = TIMEOUT_S) -> RequestRecord:
 
 
 @pytest.mark.parametrize(("model", "kind"), FAILURES.items())
-def test_failure_has_its_category(model: str, kind: ErrorKind) -> None:
-    began = time.monotonic()
-    record = ask(model)
+def test_failure_has_its_category(model: str, kind: ErrorKind, request: pytest.FixtureRequest) -> None:
+    if kind is ErrorKind.TIMEOUT:
+        request.getfixturevalue("world")
+    record = ask(model, timeout_s=TIMEOUT_S if kind is ErrorKind.TIMEOUT else ENOUGH_S)
     assert record.error is not None
     assert record.error.kind is kind, record.error.message
     assert MESSAGES.get(model, "") in record.error.message
-    assert time.monotonic() - began < TIMEOUT_S + 1.5
+    if kind is ErrorKind.TIMEOUT:
+        assert record.end_s == pytest.approx(TIMEOUT_S)
 
 
 @pytest.mark.parametrize("model", sorted(WHOLE))
 def test_odd_but_whole_answer_is_valid(model: str) -> None:
-    record = ask(model, timeout_s=5)
+    record = ask(model)
     assert record.error is None
     assert record.usage_problem is None
     assert record.completion_tokens == TOKENS
@@ -108,7 +112,7 @@ def test_impossible_usage_is_not_believed(model: str, problem: str) -> None:
 def test_text_is_what_was_sent() -> None:
     expected = "".join(f"t{number} " for number in range(TOKENS))
     for model in ("good", "empty-deltas", "keep-alive-comments", "byte-by-byte", "carriage-returns", "all-in-one-read"):
-        record = ask(model, timeout_s=5)
+        record = ask(model)
         assert record.output == expected
         assert len(record.chunks) == TOKENS
 
@@ -139,7 +143,7 @@ def test_unknown_host() -> None:
     assert records[0].error.kind is ErrorKind.CONNECT
 
 
-def test_a_cancelled_request_leaves_its_record() -> None:
+def test_a_cancelled_request_leaves_its_record(world: World) -> None:
     async def run() -> list[RequestRecord]:
         records: list[RequestRecord] = []
         async with chaos_server() as url:
@@ -163,12 +167,12 @@ def test_many_at_once_do_not_mix() -> None:
         models = [*FAILURES, *WHOLE, *UNCOUNTED] * 3
         async with chaos_server() as url:
             sender = client(url)
-            await asyncio.gather(
-                *(
-                    sender.request(planned(model, index=index, timeout_s=3), keep_in(records))
-                    for index, model in enumerate(models)
-                )
-            )
+            kinds = [FAILURES.get(model) for model in models]
+            plans = [
+                planned(model, index=index, timeout_s=3 if kind is ErrorKind.TIMEOUT else ENOUGH_S)
+                for index, (model, kind) in enumerate(zip(models, kinds, strict=True))
+            ]
+            await asyncio.gather(*(sender.request(plan, keep_in(records)) for plan in plans))
         for record in records:
             expected = FAILURES.get(models[record.index])
             assert (record.error.kind if record.error else None) == expected, models[record.index]

@@ -16,8 +16,9 @@ from specdecode.prompts import PromptsOf, digest
 from specdecode.records import RequestRecord
 
 from tests.specdecode.benchmark import making
-from tests.specdecode.benchmark.pace import Pace
+from tests.specdecode.benchmark.pace import UNDECIDED, Pace
 from tests.specdecode.benchmark.running import records, run
+from tests.specdecode.benchmark.virtual import World
 
 ROWS = [
     {"id": "a", "category": "chat", "turns": ["a1", "a2", "a3"]},
@@ -93,7 +94,7 @@ def test_the_results_name_the_set_and_say_who_keeps_beginnings(tmp_path: Path) -
     assert again.sets == servers.sets
 
 
-def test_a_turn_is_sent_when_the_one_before_it_has_ended(tmp_path: Path) -> None:
+def test_a_turn_is_sent_when_the_one_before_it_has_ended(tmp_path: Path, world: World) -> None:
     base = Pace(gap_s=0.02)
     run(talks(tmp_path, arms=("base",), concurrency=3), Options(folder=tmp_path), base)
     ours = measured(tmp_path, "base")
@@ -137,12 +138,16 @@ def test_every_load_gets_the_same_turns(tmp_path: Path) -> None:
     assert [r.prompt_sha256 for r in by_level[0]] == [r.prompt_sha256 for r in by_level[1]]
 
 
-def test_where_measuring_may_stop_early_the_first_arm_is_first_at_every_look(tmp_path: Path) -> None:
+def test_where_measuring_may_stop_early_the_first_arm_is_first_at_every_look(tmp_path: Path, world: World) -> None:
     rows = [{"id": str(at), "category": "chat", "turns": [f"{at}a", f"{at}b", f"{at}c"]} for at in range(5)]
     given = talks(tmp_path, rows=rows, requests={"min": 4, "max": 15, "precision": 0.0001})
     base, sd = given.arms
     given = given.model_copy(update={"arms": (base, sd.model_copy(update={"compare_to": "base"}))})
-    run(given, Options(folder=tmp_path), Pace(gap_s=0.004), Pace(letter="v", gap_s=0.004))
+    run(
+        given,
+        Options(folder=tmp_path),
+        *(Pace(letter=name, in_turn_s=waits) for name, waits in zip("wv", UNDECIDED, strict=True)),
+    )
     ours, theirs = measured(tmp_path, "base"), measured(tmp_path, "sd")
     assert [(r.index, r.prompt_sha256) for r in ours] == [(r.index, r.prompt_sha256) for r in theirs]
     assert len(theirs) == 15, "looks at 4, 8, 12 and 15: the last would begin with the other arm"
@@ -158,9 +163,8 @@ def test_in_an_open_loop_conversations_arrive_and_turns_follow(tmp_path: Path) -
     assert all(record.scheduled_s is None for record in ours if record.turn)
 
 
-def test_without_an_end_the_conversations_come_again(tmp_path: Path) -> None:
-    base = Pace()
-    run(talks(tmp_path, arms=("base",)), Options(folder=tmp_path, duration_s=1), base)
+def test_without_an_end_the_conversations_come_again(tmp_path: Path, world: World) -> None:
+    run(talks(tmp_path, arms=("base",)), Options(folder=tmp_path, duration_s=1), Pace(first_s=0.05))
     ours = measured(tmp_path, "base")
     assert len(ours) > 2 * TURNS
     assert [r.turn for r in ours[:12]] == [0, 1, 2, 0, 1, 0] * 2

@@ -15,18 +15,15 @@ from specdecode.experiment.model import Workload
 from specdecode.records import Servers
 
 from tests.specdecode.benchmark.making import case, spec
-from tests.specdecode.benchmark.pace import Pace
+from tests.specdecode.benchmark.pace import UNDECIDED, Pace
 from tests.specdecode.benchmark.running import records, run
+from tests.specdecode.benchmark.virtual import World
 
 UNTIL = {"min": 4, "max": 40, "precision": 0.01}
 COUNTERS = """vllm:spec_decode_num_drafts_total 10
 vllm:spec_decode_num_draft_tokens_total 30
 vllm:spec_decode_num_accepted_tokens_total 20
 """
-
-
-UNDECIDED = (0.0, 0.03), (0.03, 0.0)
-"""Waits by which now one arm is much faster and now the other: no verdict at any look."""
 
 
 def given(round_: int = 0, **workload: object) -> BenchmarkSpec:
@@ -41,20 +38,19 @@ def count(folder: Path, arm: str, round_: int = 0, name: str = "case") -> int:
     return len(found)
 
 
-def test_a_clear_speed_up_ends_a_case_early_on_both_arms(tmp_path: Path) -> None:
+def test_a_clear_speed_up_ends_a_case_early_on_both_arms(tmp_path: Path, world: World) -> None:
     run(given(), Options(folder=tmp_path), Pace(first_s=0.04), Pace(first_s=0.01))
     assert 4 <= count(tmp_path, "base") == count(tmp_path, "sd") <= 16
 
 
-def test_two_arms_that_differ_by_chance_are_measured_to_the_end(tmp_path: Path) -> None:
+def test_two_arms_that_differ_by_chance_are_measured_to_the_end(tmp_path: Path, world: World) -> None:
     """Neither pays, and 0.01 % is never narrow enough."""
     until = {"min": 4, "max": 12, "precision": 0.0001}
-    jumpy = [Pace(first_s=0.002), Pace(first_s=0.002)]
-    run(given(requests=until), Options(folder=tmp_path), *jumpy)
-    assert count(tmp_path, "base") == count(tmp_path, "sd") <= 12
+    run(given(requests=until), Options(folder=tmp_path), *(Pace(in_turn_s=waits) for waits in UNDECIDED))
+    assert count(tmp_path, "base") == count(tmp_path, "sd") == 12
 
 
-def test_the_arms_take_turns_at_each_look_and_are_warmed_once(tmp_path: Path) -> None:
+def test_the_arms_take_turns_at_each_look_and_are_warmed_once(tmp_path: Path, world: World) -> None:
     until = {"min": 4, "max": 12, "precision": 0.000001}
     run(given(requests=until), Options(folder=tmp_path), *(Pace(in_turn_s=waits) for waits in UNDECIDED))
     both = [r for arm in ("base", "sd") for r in records(tmp_path, arm)]
@@ -64,14 +60,16 @@ def test_the_arms_take_turns_at_each_look_and_are_warmed_once(tmp_path: Path) ->
     assert Counter(r.variant for r in both if r.warmup) == {"base": 1, "sd": 1}
 
 
-def test_a_later_round_sends_what_the_first_one_sent(tmp_path: Path) -> None:
+def test_a_later_round_sends_what_the_first_one_sent(tmp_path: Path, world: World) -> None:
     run(given(), Options(folder=tmp_path), Pace(first_s=0.04), Pace(first_s=0.01))
     first = count(tmp_path, "sd")
     run(given(round_=1), Options(folder=tmp_path), Pace(first_s=0.04), Pace(first_s=0.04))
     assert (count(tmp_path, "base", 1), count(tmp_path, "sd", 1)) == (first, first), "equal arms would go on for long"
 
 
-def test_an_arm_that_has_the_node_alone_in_a_later_round_sends_what_it_sent_before(tmp_path: Path) -> None:
+def test_an_arm_that_has_the_node_alone_in_a_later_round_sends_what_it_sent_before(
+    tmp_path: Path, world: World
+) -> None:
     """Its partner did, too, in a wave of its own."""
     run(given(), Options(folder=tmp_path), Pace(first_s=0.04), Pace(first_s=0.01))
     alone = given(round_=1).model_copy(update={"arms": given().arms[:1]})
@@ -85,7 +83,7 @@ def test_an_arm_that_is_compared_with_none_here_is_measured_to_the_end(tmp_path:
     assert count(tmp_path, "sd") == 40
 
 
-def test_counters_are_of_all_looks_together_or_not_kept(tmp_path: Path) -> None:
+def test_counters_are_of_all_looks_together_or_not_kept(tmp_path: Path, world: World) -> None:
     until = {"min": 4, "max": 8, "precision": 0.000001}
     paces = [Pace(metrics=COUNTERS, in_turn_s=waits) for waits in UNDECIDED]
     run(given(requests=until), Options(folder=tmp_path), *paces)

@@ -15,7 +15,8 @@ from specdecode.cli import app
 from typer.testing import CliRunner
 
 from benchmarks.reference.steps import StepTime
-from tests.specdecode.benchmark.virtual import World, world  # noqa: F401 (fixture)
+from tests.specdecode.benchmark.reference import serving
+from tests.specdecode.benchmark.virtual import World
 
 TOKENS, LEVELS = 64, (1, 4, 20)
 BASE = StepTime(base_s=0.006, per_sequence_s=0.00006)
@@ -23,10 +24,10 @@ CROSSES = StepTime(base_s=0.008, per_sequence_s=0.0006, k=5, acceptance=0.55)
 FASTER = StepTime(base_s=0.008, per_sequence_s=0.00006, k=5, acceptance=0.55)
 
 
-def compared(world: World, folder: Path, other: StepTime) -> Comparison:  # noqa: F811
+def compared(world: World, folder: Path, other: StepTime) -> Comparison:
     """What `specdecode bench` says of the two servers at all levels."""
     levels = ",".join(map(str, LEVELS))
-    with world.serving(BASE) as base, world.serving(other) as sd:
+    with serving(world, steps=BASE) as base, serving(world, steps=other) as sd:
         given = ["--concurrency", levels, "--requests", "16", "--output-tokens", str(TOKENS), "--case", "repeat-line"]
         command = ["bench", f"base={base.url}", f"sd={sd.url}", *given, "--warmup", "0", "--out", str(folder / "out")]
         result = CliRunner().invoke(app, command)
@@ -50,7 +51,7 @@ def zero(function: Callable[[float], float], low: float, high: float) -> float:
     return low
 
 
-def test_the_crossover_of_two_servers_is_the_one_that_their_step_times_have(tmp_path: Path, world: World) -> None:  # noqa: F811
+def test_the_crossover_of_two_servers_is_the_one_that_their_step_times_have(tmp_path: Path, world: World) -> None:
     found = compared(world, tmp_path, CROSSES).curve[0]
     true = crossing(CROSSES)
     assert 6 < true < 12
@@ -73,17 +74,17 @@ def mean_yield(steps: StepTime) -> float:
     return statistics.fmean(sum(sizes) / len(sizes) for sizes in answers)
 
 
-def test_where_the_arm_is_faster_at_every_load_no_crossover_is_claimed(tmp_path: Path, world: World) -> None:  # noqa: F811
+def test_where_the_arm_is_faster_at_every_load_no_crossover_is_claimed(tmp_path: Path, world: World) -> None:
     comparison = compared(world, tmp_path, FASTER)
     assert comparison.curve[0].crossovers == ()
     assert re.match("sd is faster than base at every load|No crossover is shown up to 20", comparison.answer)
     assert all(point.speedup.ratio > 1.1 for point in comparison.curve[0].points)
 
 
-def test_a_step_takes_its_time_and_yields_its_tokens(tmp_path: Path, world: World) -> None:  # noqa: F811
+def test_a_step_takes_its_time_and_yields_its_tokens(tmp_path: Path, world: World) -> None:
     """Of the server alone, by its own clock: chunks are a step apart, and steps of three requests take longer."""
     steps = StepTime(base_s=0.06, per_sequence_s=0.03, k=2, acceptance=1.0)
-    with world.serving(steps) as server:
+    with serving(world, steps=steps) as server:
         command = ["bench", f"base={server.url}", "--concurrency", "1,3", "--requests", "3", "--output-tokens", "13"]
         result = CliRunner().invoke(app, [*command, "--case", "repeat-line", "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output

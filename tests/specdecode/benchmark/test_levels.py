@@ -17,6 +17,7 @@ from specdecode.experiment.model import Load, Workload
 from tests.specdecode.benchmark.making import case, spec
 from tests.specdecode.benchmark.pace import Pace
 from tests.specdecode.benchmark.running import records, run
+from tests.specdecode.benchmark.virtual import World
 
 LEVELS = tuple(Level(concurrency=number) for number in (1, 2, 4, 8))
 
@@ -41,7 +42,7 @@ def test_both_arms_meet_a_level_one_after_the_other_and_the_levels_come_in_anoth
     assert order(seed=2) != order(seed=1) == order(seed=1)
 
 
-def test_a_level_is_on_the_server_as_it_says_and_in_every_record(tmp_path: Path) -> None:
+def test_a_level_is_on_the_server_as_it_says_and_in_every_record(tmp_path: Path, world: World) -> None:
     base, sd = Pace(first_s=0.01), Pace(first_s=0.01)
     given = spec(arms=("base", "sd"), cases=(case("one"),), requests=3, concurrency=(4, 1), warmup_requests=1)
     outcome = run(given, Options(folder=tmp_path), base, sd)

@@ -18,6 +18,7 @@ from specdecode.records import RequestRecord
 from tests.specdecode.benchmark.making import case, client, keep_in, planned, spec
 from tests.specdecode.benchmark.pace import Pace
 from tests.specdecode.benchmark.running import records, run
+from tests.specdecode.benchmark.virtual import World
 
 
 def test_interleaved_arms_alternate(tmp_path: Path) -> None:
@@ -33,21 +34,21 @@ def test_interleaved_arms_alternate(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_simultaneous_arms_overlap(tmp_path: Path) -> None:
+def test_simultaneous_arms_overlap(tmp_path: Path, world: World) -> None:
     given = spec(arms=("base", "sd"), load="simultaneous", requests=2, warmup_requests=0)
     run(given, Options(folder=tmp_path), Pace(first_s=0.1), Pace(first_s=0.1))
     base, sd = (records(tmp_path, arm)[0] for arm in ("base", "sd"))
     assert abs(base.sent_s - sd.sent_s) < 0.08
 
 
-def test_concurrency_is_kept(tmp_path: Path) -> None:
+def test_concurrency_is_kept(tmp_path: Path, world: World) -> None:
     pace = Pace(first_s=0.02)
     run(spec(requests=12, concurrency=3), Options(folder=tmp_path), pace)
     assert pace.most_under_way == 3
     assert sorted(r.index for r in records(tmp_path) if not r.warmup) == list(range(12))
 
 
-def test_a_server_with_one_slot_does_not_slow_the_open_loop(tmp_path: Path) -> None:
+def test_a_server_with_one_slot_does_not_slow_the_open_loop(tmp_path: Path, world: World) -> None:
     """20 requests a second against a server that answers 10 a second: a queue grows, and the figures show it."""
     pace = Pace(first_s=0.1, slots=1)
     given = spec(requests=12, rate=20, warmup_requests=0)
@@ -61,7 +62,7 @@ def test_a_server_with_one_slot_does_not_slow_the_open_loop(tmp_path: Path) -> N
 
 
 def test_an_open_loop_has_a_limit_and_the_wait_for_it_is_in_the_times(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
     """50 requests a second of 0.2 s each, 2 at a time: the last of 12 is due after 0.22 s and sent after 1 s."""
     monkeypatch.setattr(loading, "most_open", lambda arms: 2)
@@ -85,7 +86,7 @@ def test_the_limit_is_what_the_process_may_open(monkeypatch: pytest.MonkeyPatch)
     assert most_open(1) == 20_000
 
 
-def test_ramp_and_duration(tmp_path: Path) -> None:
+def test_ramp_and_duration(tmp_path: Path, world: World) -> None:
     pace = Pace(first_s=0.03)
     run(spec(concurrency=4), Options(folder=tmp_path, duration_s=0.5, ramp_s=0.3), pace)
     measured = [r for r in records(tmp_path) if not r.warmup]
@@ -99,7 +100,7 @@ def test_ramp_and_duration(tmp_path: Path) -> None:
     assert pace.most_under_way == 4
 
 
-def test_a_server_that_is_gone_is_not_flooded() -> None:
+def test_a_server_that_is_gone_is_not_flooded(world: World) -> None:
     """Four workers for half a second, each at most every 0.1 s; the pause is in no record."""
     found: list[RequestRecord] = []
     with socket.socket() as unused:

@@ -1,7 +1,7 @@
-"""Time that passes only while everybody waits, and the reference server in the client's own process and in that time.
+"""Time that passes only while everybody waits, and connections within this process.
 
-Client and server run as they are, to the bytes of HTTP; only the kernel between them is left out. So what is measured
-follows from the server's schedule alone, however busy the machine is.
+Client and server run as they are, down to the bytes of HTTP. Only the kernel between them is left out. So what is
+measured follows from what the server does alone, however busy the machine is.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ from __future__ import annotations
 import asyncio
 import selectors
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from specdecode.benchmark import client, fetch
 from specdecode.benchmark.transport import Address, Sink
 
-from benchmarks.reference.connection import Connection
-from benchmarks.reference.server import STEP, Server
-from benchmarks.reference.steps import StepTime
+Serve = Callable[[asyncio.StreamReader, Any], Awaitable[None]]
+"""What `asyncio.start_server` takes."""
 
 
-class VirtualTime:
+@dataclass
+class Clock:
     """Both clocks. `passed`: seconds since the beginning."""
 
-    def __init__(self) -> None:
-        self.passed = 0.0
+    passed: float = 0.0
 
     def monotonic(self) -> float:
         return 1_000.0 + self.passed
@@ -37,29 +37,27 @@ class VirtualTime:
 
 
 class _Selector(selectors.DefaultSelector):
-    """Instead of waiting for a timer, it sets the clock forward. It waits for threads, which know no virtual time."""
+    """Sets the clock forward where others wait for a timer. It waits for threads, which know no virtual time."""
 
-    def __init__(self, clock: VirtualTime) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__()
         self.clock, self.threads = clock, 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout and self.threads:
-            timeout = None
-        if timeout is None or (found := super().select(0)):
-            return super().select(None) if timeout is None else found
+        if timeout is None or (timeout and self.threads):
+            return super().select(None)
+        if found := super().select(0):
+            return found
         self.clock.passed += timeout
         return []
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    def __init__(self, clock: VirtualTime) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.waits = _Selector(clock)
         super().__init__(self.waits)
 
-    def run_in_executor(
-        self, executor: Executor | None, func: Callable[..., Any], *args: object
-    ) -> asyncio.Future[Any]:
+    def run_in_executor(self, executor: Executor | None, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         future = super().run_in_executor(executor, func, *args)
         self.waits.threads += 1
         future.add_done_callback(self._ended)
@@ -69,83 +67,115 @@ class _Loop(asyncio.SelectorEventLoop):
         self.waits.threads -= 1
 
 
-class _Socket:
-    """The server's end of a connection. What it sends is with the client at once."""
+@dataclass
+class ToClient:
+    """A server's end: what it writes is with the client at once, and read as soon as the loop comes to it."""
 
-    def __init__(self, number: int, sink: Sink) -> None:
-        self.number, self.sink = number, sink
+    sink: Sink
+    buffer: bytes = b""
+    at: float = 0.0
+    closed: bool = False
+    """By one of the two."""
+    transport: SimpleNamespace = field(init=False)
 
-    def fileno(self) -> int:
-        return self.number
+    def __post_init__(self) -> None:
+        self.transport = SimpleNamespace(abort=lambda: self._end(ConnectionResetError("reset by the server")))
 
-    def setblocking(self, _: bool) -> None:
-        pass
+    def write(self, data: bytes) -> None:
+        if not self.buffer:
+            asyncio.get_running_loop().call_soon(self._read)
+        self.buffer, self.at = self.buffer + data, time.monotonic()
 
-    def send(self, data: bytes) -> None:
-        asyncio.get_running_loop().call_soon(self.sink.received, data, time.monotonic(), 0.0)
-
-    sendall = send
-
-
-class _Sends:
-    """The client's end."""
-
-    def __init__(self, server: InProcess, connection: Connection) -> None:
-        self.server, self.connection = server, connection
-
-    async def send(self, data: bytes) -> None:
-        self.connection.buffer += data
-        self.connection.arrived = time.monotonic()
-        if request := self.connection.request():
-            self.server.answer(self.connection, *request)
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+        if self.closed:
+            raise ConnectionResetError
 
     def close(self) -> None:
-        self.server.connections.pop(self.connection.sock.fileno(), None)
+        asyncio.get_running_loop().call_soon(self._end, None)
+
+    def get_extra_info(self, name: str) -> Any:
+        return SimpleNamespace(setsockopt=lambda *_: None)
+
+    def _read(self) -> None:
+        data, self.buffer = self.buffer, b""
+        if data and not self.closed:
+            self.sink.received(data, self.at, time.monotonic() - self.at)
+
+    def _end(self, error: OSError | None) -> None:
+        self._read()
+        if not self.closed:
+            self.closed = True
+            self.sink.closed(error, time.monotonic())
 
 
-class InProcess(Server):
-    """The reference server without its loop and its sockets: the event loop calls it."""
+@dataclass
+class ToServer:
+    """A client's end (a `transport.Connection`)."""
 
-    def __init__(self, steps: StepTime) -> None:
-        super().__init__(first_s=0.0, gap_s=0.0, jitter=0.0, seed=1, steps=steps)
-        self.port = self.listener.getsockname()[1]
-        self.epoll.close()
+    receive: Callable[[bytes], None]
+    other: ToClient
 
-    def schedule(self, descriptor: int, at: float) -> None:
-        loop = asyncio.get_running_loop()
-        loop.call_at(at, *((self.step, at) if descriptor == STEP else (self.send_chunk, descriptor)))
+    async def send(self, data: bytes) -> None:
+        self.receive(data)
 
-    def connect(self, sink: Sink) -> _Sends:
-        self.number += 1
-        connection = Connection(_Socket(self.number, sink))
-        self.connections[self.number] = connection
-        return _Sends(self, connection)
+    def close(self) -> None:
+        self.other.closed = True
 
 
+@dataclass
+class Listening:
+    """What `asyncio.start_server` gives."""
+
+    world: World
+    port: int
+
+    @property
+    def sockets(self) -> list[Any]:
+        return [SimpleNamespace(getsockname=lambda: ("127.0.0.1", self.port))]
+
+    def close(self) -> None:
+        self.world.servers.pop(self.port, None)
+
+
+@dataclass
 class World:
-    """Servers that the client reaches, and no others."""
+    """The servers that can be reached."""
 
-    def __init__(self) -> None:
-        self.servers: dict[int, InProcess] = {}
+    clock: Clock = field(default_factory=Clock)
+    servers: dict[int, Callable[[Sink], ToServer]] = field(default_factory=dict)
+    handled: set[asyncio.Task[None]] = field(default_factory=set)
 
-    @contextmanager
-    def serving(self, steps: StepTime) -> Iterator[InProcess]:
-        server = InProcess(steps)
-        with server.listener:  # so that the port is its own
-            self.servers[server.port] = server
-            yield server
+    def listen(self, serve: Serve) -> Listening:
+        def accept(sink: Sink) -> ToServer:
+            reader, writer = asyncio.StreamReader(), ToClient(sink)
+            self.handled.add(asyncio.ensure_future(serve(reader, writer)))
+            return ToServer(reader.feed_data, writer)
 
-    async def connect(self, address: Address, sink: Sink) -> _Sends:
-        return self.servers[address.port].connect(sink)
+        return self.add(accept)
+
+    def add(self, accept: Callable[[Sink], ToServer]) -> Listening:
+        port = 20_000 + len(self.servers)
+        self.servers[port] = accept
+        return Listening(self, port)
+
+    async def start_server(self, serve: Serve, host: str, port: int) -> Listening:
+        return self.listen(serve)
+
+    async def connect(self, address: Address, sink: Sink) -> ToServer:
+        if address.port not in self.servers:
+            raise ConnectionRefusedError(f"nobody listens on {address.port}")
+        return self.servers[address.port](sink)
 
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """All that this test does is in virtual time."""
-    made, clock = World(), VirtualTime()
-    monkeypatch.setattr(time, "monotonic", clock.monotonic)
-    monkeypatch.setattr(time, "time", clock.wall)
-    monkeypatch.setattr(asyncio.events, "new_event_loop", lambda: _Loop(clock))
+    made = World()
+    monkeypatch.setattr(time, "monotonic", made.clock.monotonic)
+    monkeypatch.setattr(time, "time", made.clock.wall)
+    monkeypatch.setattr(asyncio.events, "new_event_loop", lambda: _Loop(made.clock))
+    monkeypatch.setattr(asyncio, "start_server", made.start_server)
     for module in (client, fetch):
         monkeypatch.setattr(module, "connect", made.connect)
     return made
