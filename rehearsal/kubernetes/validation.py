@@ -8,7 +8,6 @@ from rehearsal.kubernetes import (
     formats,
     job_rules,
     karpenter_rules,
-    network_rules,
     pod_rules,
     quantity,
     queries,
@@ -165,7 +164,7 @@ def _pod(obj: Json, old: Json | None) -> Iterator[Json]:
 
 _RULES: dict[Resource, tuple[Rule, ...]] = {
     r.NAMESPACES: (_levels,),
-    r.NETWORK_POLICIES: (network_rules.policy,),
+    r.NETWORK_POLICIES: (service_rules.policy,),
     r.PODS: (_pod,),
     r.DEPLOYMENTS: (_immutable(("spec", "selector")), _template, _selects_its_template, _restart_always, _deployment),
     r.REPLICA_SETS: (_immutable(("spec", "selector")), _template, _selects_its_template, _restart_always),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from specdecode.experiment.descriptions import descriptions
 from specdecode.experiment.model import Serving, Workload
-from specdecode.experiment.schema import experiment_schema
+from specdecode.experiment.schema import descriptions, experiment_schema
 
 from tests.docs.markdown import ROOT
 from tests.templates import Templates

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from typing import Any
 
 from pydantic import BaseModel
 
 from specdecode.experiment import model
-from specdecode.experiment.descriptions import descriptions
 from specdecode.experiment.loading import case_library, engine_names, in_order, preset_names
 from specdecode.experiment.model import EndpointVariant, ServedExperiment
 from specdecode.experiment.prompt_sets import set_names
@@ -96,3 +98,27 @@ def _describe(schema: dict[str, Any], described: type[BaseModel]) -> None:
     """Give the fields of `schema` the docstrings of the model that it is of."""
     for field, text in descriptions(described).items():
         schema["properties"][field]["description"] = text
+
+
+def descriptions(model: type[BaseModel]) -> dict[str, str]:
+    """Field -> its docstring on one line. Fields of base classes count too; fields without a docstring are left out."""
+    found: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, BaseModel) and base is not BaseModel:
+            found |= _own(base)
+    return found
+
+
+def _own(model: type[BaseModel]) -> dict[str, str]:
+    (source,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    assert isinstance(source, ast.ClassDef)  # noqa: S101 - narrows the type
+    found = {}
+    for field, below in zip(source.body, source.body[1:], strict=False):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(below, ast.Expr)
+            and isinstance(below.value, ast.Constant)
+        ):
+            found[field.target.id] = " ".join(str(below.value.value).split())
+    return found

@@ -11,14 +11,13 @@ from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import ExperimentError
 from specdecode.experiment.loading import load_engine
 from specdecode.experiment.model import AnyExperiment, EndpointExperiment, ServedExperiment, Sweep
-from specdecode.planning.artifacts import artifacts_of, missing_artifacts
 from specdecode.planning.assumptions import ENDPOINTS_ASSUMED, assumptions, unpriced
 from specdecode.planning.compiling import ahead, ahead_fingerprints, compile_cost
 from specdecode.planning.cost import Range, levels, node_minutes, parts
 from specdecode.planning.events import choose_looks, late_minutes, longest_node_minutes, worst_case_events
 from specdecode.planning.few import check_bursts, check_requests
 from specdecode.planning.inventory import Inventory, compiled_arms
-from specdecode.planning.plan import Plan, PlannedModel
+from specdecode.planning.plan import Plan, PlannedModel, artifacts_of, missing_artifacts
 from specdecode.planning.room import check_claim, check_precision, check_room
 from specdecode.planning.states import endpoint_steps, make_steps
 from specdecode.planning.sweep import SweepPlan, SweepStep, few_steps, first_steps, longest, most_steps, sweep_waves

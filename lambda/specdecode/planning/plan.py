@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+from specdecode import s3_keys
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import AnyExperiment, Frozen, ModelRef, ServedExperiment
 from specdecode.planning.compiling import CompileCost
 from specdecode.planning.cost import CostPart, LevelCost, Range
+from specdecode.planning.inventory import Inventory
 from specdecode.planning.states import Step
 from specdecode.planning.sweep import SweepPlan
 from specdecode.planning.waves import Arm, Wave
@@ -111,3 +113,29 @@ class Plan(Frozen):
     def compiles_to_do(self) -> tuple[Arm, ...]:
         """One arm for each artifact that is missing in the bucket."""
         return tuple(item.arm for item in self.artifacts if not item.compiled)
+
+
+def artifacts_of(engine: Engine, waves: tuple[Wave, ...], inventory: Inventory) -> tuple[PlannedArtifact, ...]:
+    """The artifacts of `waves`, each once, with its first arm. Empty if the engine compiles nothing."""
+    first: dict[str, Arm] = {}
+    for arm in (arm for wave in waves if engine.artifact for arm in wave.arms):
+        first.setdefault(arm.fingerprint, arm)
+    return tuple(
+        PlannedArtifact(
+            fingerprint=arm.fingerprint,
+            prefix=s3_keys.compiled_prefix(arm.fingerprint),
+            arm=arm,
+            compiled=inventory.has(s3_keys.compiled_prefix(arm.fingerprint)),
+        )
+        for arm in first.values()
+    )
+
+
+def missing_artifacts(engine: Engine, waves: tuple[Wave, ...], inventory: Inventory) -> dict[str, str]:
+    """Fingerprints of the artifacts that are not in the bucket, each with one of its arms."""
+    return {
+        arm.fingerprint: arm.variant
+        for wave in waves
+        for arm in wave.arms
+        if engine.artifact and not inventory.has(s3_keys.compiled_prefix(arm.fingerprint))
+    }

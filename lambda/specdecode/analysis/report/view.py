@@ -10,9 +10,8 @@ import yaml
 from specdecode.analysis.report import case_rows, nodes, turns
 from specdecode.analysis.report.axis import Axis
 from specdecode.analysis.report.costs import cost_formula, cost_sentence, costs
-from specdecode.analysis.report.curve_tables import CurveTable, curve_tables
+from specdecode.analysis.report.curve_tables import CurveTable, Grid, curve_tables, grid
 from specdecode.analysis.report.drawn import Drawn
-from specdecode.analysis.report.grid import Grid, grid
 from specdecode.analysis.report.numbers import NONE, Number, interval, ratio, times
 from specdecode.analysis.report.tiles import CLASSES, MARKS, Tile, tiles
 from specdecode.analysis.results.comparison import (

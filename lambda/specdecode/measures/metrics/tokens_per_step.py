@@ -1,8 +1,10 @@
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterable
 
 from specdecode.experiment.model import MOST_DRAFTED
-from specdecode.measures.ceiling import SLACK, most_tokens_per_step
+from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.metric import (
     Block,
     Direction,
@@ -14,6 +16,19 @@ from specdecode.measures.metric import (
     output_tokens,
 )
 from specdecode.records import RequestRecord
+
+SLACK = 1.02
+"""A mean is accepted up to this factor above the ceiling: a server that falls behind now and then sends two steps in
+one chunk."""
+
+
+def most_tokens_per_step(k: int | None, most: MostTokens) -> float:
+    """Every verified draft accepted, and the target's own token. Of an unknown k, the largest that can be asked for.
+
+    Leviathan, Kalman, Matias 2023 (arXiv 2211.17192, section 2.1): a step that verifies n drafts yields 1 to n + 1
+    tokens; 1 without drafts. `most`: whether the engine verifies k or k - 1 of them.
+    """
+    return (MOST_DRAFTED if k is None else most.verified(k)) + 1.0
 
 
 class TokensPerStep(RequestMetric):

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import boto3
 from specdecode.kubernetes import connect as connecting
-from specdecode.kubernetes.token import eks_token
+from specdecode.kubernetes.connect import eks_token
 from specdecode.kubernetes.transport import Response
 
 
