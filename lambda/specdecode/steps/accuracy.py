@@ -20,7 +20,6 @@ from specdecode.steps.jobs import advance_job, keep_failed_logs
 from specdecode.steps.pace import attentive
 from specdecode.steps.run import load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.steps.sessions import Sessions
 
 
 def accuracy(given: StepInput, rt: Runtime) -> Progress:
@@ -39,9 +38,10 @@ def accuracy(given: StepInput, rt: Runtime) -> Progress:
     try:
         check_alive(rt.kube, given.run_id, wave, failure=AccuracyFailed)
         done, message, age = advance_job(
-            Sessions(rt, ctx, manifests.accuracy_rights(ctx)),
+            run,
+            rt,
             [job],
-            root=manifests.run_root(run.plan, ctx),
+            rights=manifests.accuracy_rights(ctx),
             limit_min=accuracy_minutes(run.plan.experiment, run.plan.waves, wave),
             failure=AccuracyFailed,
         )

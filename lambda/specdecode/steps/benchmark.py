@@ -14,7 +14,6 @@ from specdecode.steps.jobs import advance_job
 from specdecode.steps.pace import attentive
 from specdecode.steps.run import load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.steps.sessions import Sessions
 
 
 def benchmark(given: StepInput, rt: Runtime) -> Progress:
@@ -26,9 +25,10 @@ def benchmark(given: StepInput, rt: Runtime) -> Progress:
     wave = run.wave(given.wave)
     check_alive(rt.kube, given.run_id, wave, failure=BenchmarkFailed)
     done, message, age = advance_job(
-        Sessions(rt, ctx, manifests.benchmark_rights(ctx)),
+        run,
+        rt,
         manifests.benchmark(run.plan, wave, ctx),
-        root=manifests.run_root(run.plan, ctx),
+        rights=manifests.benchmark_rights(ctx),
         limit_min=run.plan.experiment.deadlines.benchmark,
         failure=BenchmarkFailed,
     )

@@ -1,17 +1,23 @@
-"""Compile: make the artifacts that the wave's arms need and that do not exist yet, one at a time."""
+"""Compile: make the artifacts that the wave's arms need and that do not exist yet, one at a time.
+
+With `compile.on: cpu`: on CPU nodes, several at a time, before the run queues for the node.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple
 
 from specdecode import manifests, names, s3_keys
+from specdecode.experiment.shapes import COMPILERS
 from specdecode.kubernetes.client import Kubernetes
 from specdecode.kubernetes.resources import name_of
 from specdecode.kubernetes.teardown import run_selector
 from specdecode.planning import Arm
+from specdecode.planning.compiling import cpu_deadline
 from specdecode.planning.cost import compile_minutes
 from specdecode.steps.acquire import require_node
-from specdecode.steps.compile_ahead import compile_ahead
 from specdecode.steps.errors import CompileFailed
 from specdecode.steps.going_back import is_back
 from specdecode.steps.jobs import advance_job, keep_failed_logs
@@ -20,7 +26,8 @@ from specdecode.steps.made_elsewhere import made_elsewhere
 from specdecode.steps.pace import attentive
 from specdecode.steps.run import Run, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.steps.sessions import Sessions
+
+INSTEAD = "on a CPU node, before the node was taken; --set compile.on=accelerator compiles on the node"
 
 
 def compile_arms(given: StepInput, rt: Runtime) -> Progress:
@@ -29,47 +36,95 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
     Artifacts that another run compiles come last. With `ahead`: the artifacts of all waves, on CPU nodes and without
     the node.
     """
-    if given.ahead:
-        return compile_ahead(given, rt)
     run = load_run(rt.store, given.run_id)
-    ctx = render_context(run, rt)
+    if given.ahead:
+        return _compile_ahead(run, rt)
     if why := run.settled(given.wave):
         return Progress(done=True, message=why)
     require_node(given, rt, run)
     if run.plan.engine.artifact is None:
         return Progress(done=True, message=f"{run.plan.engine.name} compiles nothing")
     arms = {arm.fingerprint: arm for arm in run.wave(given.wave).arms}
-    missing = [arm for arm in arms.values() if not rt.store.is_complete(s3_keys.compiled_prefix(arm.fingerprint))]
+    missing, deadline = _missing(arms, rt), run.plan.experiment.deadlines.compile
     if ending := _ending(rt.kube, given.run_id, still_to_do={arm.variant for arm in missing}):
         text = f"{ending} has stored its artifact and still holds its devices"
         return Progress(done=False, message=text, wait_s=run.plan.attentive_seconds)
     waits: list[str] = []
     for arm in _begun_first(missing, run, rt):
-        job = manifests.compile_job(run.plan, arm, ctx)
-        keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(job))
         try:
-            if other := made_elsewhere(arm, run, rt, limit_min=_limit_min(run, given.wave)):
-                waits.append(f"{arm.variant}: {other} compiles the same artifact; this run waits for it")
-                continue
-            done, message, age = advance_job(
-                Sessions(rt, ctx, manifests.compile_rights(run.plan, arm)),
-                [job],
-                root=manifests.run_root(run.plan, ctx),
-                limit_min=run.plan.experiment.deadlines.compile,
-                failure=CompileFailed,
-            )
+            found = _advance(arm, run, rt, awaited_min=_limit_min(run, given.wave), limit_min=deadline)
         except CompileFailed as error:
             return go_on_without(arm, error, run=run, rt=rt)
-        if not done:
+        if found.is_elsewhere:
+            waits.append(found.message)
+            continue
+        if not found.done:
             expected = compile_minutes(run.plan.served, run.plan.engine, arm.variant).high
-            wait_s = attentive(run.plan, age, expected_min=expected)
-            return Progress(done=False, message=f"{arm.variant}: {message}", wait_s=wait_s)
-        if not rt.store.is_complete(s3_keys.compiled_prefix(arm.fingerprint)):
-            raise CompileFailed(f"the Job for {arm.variant} is complete but its artifact {arm.fingerprint} is not")
+            wait_s = attentive(run.plan, found.age, expected_min=expected)
+            return Progress(done=False, message=found.message, wait_s=wait_s)
+        _require_artifact(arm, rt)
     if waits:
         return Progress(done=False, message="; ".join(waits), wait_s=run.plan.poll_seconds)
     is_back(run, given.wave, rt=rt)
     return Progress(done=True, message=f"{len(arms)} artifacts are ready")
+
+
+def _compile_ahead(run: Run, rt: Runtime) -> Progress:
+    """Done when every artifact that CPU nodes compile is complete in the bucket. COMPILERS Jobs run at a time.
+
+    A failure fails the run: nothing was paid for the node yet.
+    """
+    waves = [run.wave(wave.index) for wave in run.plan.waves if run.settled(wave.index) is None]
+    arms = {arm.fingerprint: arm for wave in waves for arm in wave.arms if arm.fallback}
+    missing = _missing(arms, rt)
+    messages = [f"{len(missing) - COMPILERS} wait for a CPU node"] if len(missing) > COMPILERS else []
+    limit = cpu_deadline(run.plan.served, run.plan.engine)
+    for arm in missing[:COMPILERS]:
+        try:
+            found = _advance(arm, run, rt, awaited_min=limit, limit_min=limit)
+        except CompileFailed as error:
+            raise CompileFailed(f"{arm.variant}: {error} ({INSTEAD})") from None
+        if found.done:
+            _require_artifact(arm, rt)
+        else:
+            messages.append(found.message)
+    if messages:
+        return Progress(done=False, message="; ".join(messages), wait_s=run.plan.poll_seconds)
+    return Progress(done=True, message=f"{len(arms)} artifacts are ready, compiled on CPU nodes")
+
+
+class Compiling(NamedTuple):
+    """The state of an artifact that is compiled."""
+
+    done: bool
+    message: str
+    age: timedelta = timedelta()
+    is_elsewhere: bool = False
+    """Whether another run compiles it."""
+
+
+def _advance(arm: Arm, run: Run, rt: Runtime, *, awaited_min: int, limit_min: int) -> Compiling:
+    """One look at the artifact of `arm`. Raises CompileFailed.
+
+    `awaited_min`: limit for the wait for another run and the compilation together; `limit_min`: for the Job alone.
+    """
+    job = manifests.compile_job(run.plan, arm, render_context(run, rt))
+    keep_failed_logs(rt.kube, rt.store, run_id=run.state.run_id, job=name_of(job))
+    if other := made_elsewhere(arm, run, rt, limit_min=awaited_min):
+        text = f"{arm.variant}: {other} compiles the same artifact; this run waits for it"
+        return Compiling(False, text, is_elsewhere=True)
+    rights = manifests.compile_rights(run.plan, arm)
+    done, message, age = advance_job(run, rt, [job], rights=rights, limit_min=limit_min, failure=CompileFailed)
+    return Compiling(done, f"{arm.variant}: {message}", age)
+
+
+def _missing(arms: Mapping[str, Arm], rt: Runtime) -> list[Arm]:
+    return [arm for made, arm in arms.items() if not rt.store.is_complete(s3_keys.compiled_prefix(made))]
+
+
+def _require_artifact(arm: Arm, rt: Runtime) -> None:
+    if not rt.store.is_complete(s3_keys.compiled_prefix(arm.fingerprint)):
+        raise CompileFailed(f"the Job for {arm.variant} is complete but its artifact {arm.fingerprint} is not")
 
 
 def _limit_min(run: Run, wave: int) -> int:

@@ -12,9 +12,11 @@ from specdecode.kubernetes.errors import KubernetesError
 from specdecode.kubernetes.jobs import Phase, created_at, job_state
 from specdecode.kubernetes.pods import Kind, PodProblem, container_statuses, problems, refusals
 from specdecode.kubernetes.resources import KubeObject, name_of
-from specdecode.manifests import owned
+from specdecode.manifests import Rights, owned, run_root
 from specdecode.runs.store import Store
 from specdecode.steps.errors import StepFailed
+from specdecode.steps.run import Run, render_context
+from specdecode.steps.runtime import Runtime
 from specdecode.steps.sessions import Sessions
 
 
@@ -63,22 +65,24 @@ class Advance(NamedTuple):
 
 
 def advance_job(
-    sessions: Sessions,
+    run: Run,
+    rt: Runtime,
     objects: Sequence[KubeObject],
     *,
-    root: KubeObject,
+    rights: Rights,
     limit_min: int,
     failure: type[StepFailed],
 ) -> Advance:
-    """Make the Job among `objects` exist and return its state. Its pods get `sessions`.
+    """Make the Job among `objects` exist and return its state. Its pods get a session with `rights`.
 
     Raises `failure` if it failed, if its pod cannot start, or if it is older than `limit_min` minutes.
     """
-    kube, now = sessions.rt.kube, sessions.rt.now()
+    kube, now, ctx = rt.kube, rt.now(), render_context(run, rt)
+    sessions = Sessions(rt, ctx, rights)
     (job,) = [obj for obj in objects if obj["kind"] == "Job"]
     live = kube.get("Job", name_of(job), namespace=names.NAMESPACE)
     if live is None:
-        apply_missing(kube, objects, root=root, fresh=[sessions.make(job)])
+        apply_missing(kube, objects, root=run_root(run.plan, ctx), fresh=[sessions.make(job)])
         return Advance(False, f"started {name_of(job)}", timedelta())
     state = job_state(live)
     if state.phase is Phase.COMPLETE:

@@ -15,7 +15,6 @@ from specdecode.steps.pace import soon
 from specdecode.steps.prompts import kept_sets
 from specdecode.steps.run import load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.steps.sessions import Sessions
 
 
 def smoke(given: StepInput, rt: Runtime) -> Progress:
@@ -31,9 +30,10 @@ def smoke(given: StepInput, rt: Runtime) -> Progress:
         longest = longest_prompt(run.plan.experiment, sets)
         objects = manifests.smoke(run.plan, run.wave(given.wave), ctx, longest)
     done, message, age = advance_job(
-        Sessions(rt, ctx, manifests.Rights()),
+        run,
+        rt,
         objects,
-        root=manifests.run_root(run.plan, ctx),
+        rights=manifests.Rights(),
         limit_min=SMOKE_MINUTES,
         failure=SmokeFailed,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -10,14 +11,15 @@ from pydantic import ValidationError
 from specdecode import manifests
 from specdecode.experiment.prompt_lengths import CountSpec, PromptLengths, count_spec, do_not_fit
 from specdecode.experiment.prompt_sets import hub_sets
-from specdecode.manifests import KubeObject, RenderContext, Rights
+from specdecode.manifests import RenderContext
 from specdecode.planning.states import COUNT_MINUTES
 from specdecode.steps.errors import PromptsRefused, StagingFailed
-from specdecode.steps.jobs import Advance, advance_job
+from specdecode.steps.jobs import advance_job
 from specdecode.steps.prompts import keep_sets, said
 from specdecode.steps.run import Run, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.steps.sessions import Sessions
+
+_advance = partial(advance_job, failure=StagingFailed)
 
 
 def stage(given: StepInput, rt: Runtime) -> Progress:
@@ -34,11 +36,12 @@ def stage(given: StepInput, rt: Runtime) -> Progress:
 
 def _models(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
     """A line for each model that is still missing."""
+    limit = run.plan.experiment.deadlines.staging
     for model in run.plan.models_to_stage:
         if rt.store.is_complete(model.prefix):
             continue
         job = manifests.staging_job(run.plan, model, ctx)
-        done, message, _ = _advance(run, ctx, rt, [job], rights=manifests.staging_rights(model))
+        done, message, _ = _advance(run, rt, [job], rights=manifests.staging_rights(model), limit_min=limit)
         if not done:
             yield f"{model.id}: {message}"
         elif not rt.store.is_complete(model.prefix):
@@ -47,11 +50,12 @@ def _models(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
 
 def _sets(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
     """A line for each set of the Hugging Face hub that is still missing."""
+    limit = run.plan.experiment.deadlines.staging
     for given, hub in hub_sets(run.plan.experiment):
         if rt.store.read(given.key, at_most=1) is not None:
             continue
         job = manifests.fetch_prompts_job(run.plan, given, hub, ctx)
-        done, message, _ = _advance(run, ctx, rt, [job], rights=manifests.fetch_prompts_rights(given, hub))
+        done, message, _ = _advance(run, rt, [job], rights=manifests.fetch_prompts_rights(given, hub), limit_min=limit)
         if not done:
             yield f"{hub}: {message}"
         elif rt.store.read(given.key, at_most=1) is None:
@@ -73,7 +77,7 @@ def _prompts(run: Run, ctx: RenderContext, rt: Runtime, *, run_id: str) -> tuple
     if lengths is None or not lengths.exact:  # what kept an earlier run from counting may be gone
         objects = manifests.count_prompts_job(run.plan, spec, ctx)
         rights = manifests.count_prompts_rights(spec)
-        done, message, _ = _advance(run, ctx, rt, objects, rights=rights, minutes=COUNT_MINUTES)
+        done, message, _ = _advance(run, rt, objects, rights=rights, limit_min=COUNT_MINUTES)
         if not done:
             return False, f"counting prompts: {message}"
         lengths = _lengths(spec, rt)
@@ -91,24 +95,6 @@ def _lengths(spec: CountSpec, rt: Runtime) -> PromptLengths | None:
         return None if data is None else PromptLengths.model_validate_json(data)
     except ValidationError:
         return None
-
-
-def _advance(
-    run: Run,
-    ctx: RenderContext,
-    rt: Runtime,
-    objects: list[KubeObject],
-    *,
-    rights: Rights,
-    minutes: int | None = None,
-) -> Advance:
-    return advance_job(
-        Sessions(rt, ctx, rights),
-        objects,
-        root=manifests.run_root(run.plan, ctx),
-        limit_min=minutes or run.plan.experiment.deadlines.staging,
-        failure=StagingFailed,
-    )
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
