@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from advisor_sweeps import KS, Sweep, sweep
+from advisor_sweeps import KS, Sweep, nearness, sweep
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.speculation.advisor import Candidate, Observation, advise
 
@@ -112,9 +112,7 @@ def judge(strategy: Callable[[Sweep], Found], sweeps: list[Sweep]) -> dict[str, 
         losses.append(1.0 - (one.true_speedup(found.draft, found.k) if found else 1.0) / one.best)
         compiles.append(spent)
     return {
-        "within_3_percent": sum(loss <= 0.03 for loss in losses) / len(losses),
-        "mean_loss": statistics.fmean(losses),
-        "p95_loss": statistics.quantiles(losses, n=20)[-1],
+        **nearness(losses),
         "worst_loss": max(losses),
         "mean_compiles": statistics.fmean(compiles),
         "most_compiles": max(compiles),

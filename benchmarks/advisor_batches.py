@@ -30,7 +30,7 @@ from specdecode.speculation.advisor import Advice, Candidate, Observation, advis
 from specdecode.speculation.batch import Seen, next_batch
 from specdecode.speculation.loads import LoadsAdvice
 
-from benchmarks.advisor_sweeps import KS, Sweep, sweep
+from benchmarks.advisor_sweeps import KS, Sweep, nearness, sweep
 from benchmarks.publishing import measure_and_publish
 
 BEGIN, END = "<!-- table of benchmarks/advisor_batches.py -->", "<!-- end of the table of batches -->"
@@ -86,12 +86,9 @@ def _of_one_load(ask: Any, seen: Seen) -> LoadsAdvice:
 def judged(nodes: int, *, first: int, count: int) -> dict[str, float]:
     """So many sweeps, with so many arms at once."""
     found = [follow(sweep(first + number, MostTokens.K_PLUS_1), nodes=nodes) for number in range(count)]
-    losses = [course.loss for course in found]
     return {
         "nodes": nodes,
-        "within_3_percent": sum(loss <= 0.03 for loss in losses) / count,
-        "mean_loss": statistics.fmean(losses),
-        "p95_loss": statistics.quantiles(losses, n=20)[-1],
+        **nearness([course.loss for course in found]),
         "compiles": statistics.fmean(course.compiles for course in found),
         "most_compiles": max(course.compiles for course in found),
         "with_compile": statistics.fmean(course.with_compile for course in found),

@@ -36,7 +36,7 @@ from specdecode.planning.cost import (
 from specdecode.planning.sweep import most_steps
 from specdecode.speculation.advisor import Candidate, Observation, advise
 
-from benchmarks.advisor_sweeps import Sweep, sweep
+from benchmarks.advisor_sweeps import Sweep, nearness, sweep
 from benchmarks.publishing import measure_and_publish
 
 BEGIN, END = "<!-- table of benchmarks/advisor_nodes.py -->", "<!-- end of the table of nodes -->"
@@ -115,12 +115,9 @@ def _hours(minutes: Range, rng: random.Random) -> float:
 def judged(nodes: int, *, count: int) -> dict[str, float]:
     """So many sweeps on so many nodes."""
     found = [follow(sweep(FIRST + number, KIND), nodes=nodes) for number in range(count)]
-    losses = [course.loss for course in found]
     return {
         "nodes": nodes,
-        "within_3_percent": sum(loss <= 0.03 for loss in losses) / count,
-        "mean_loss": statistics.fmean(losses),
-        "p95_loss": statistics.quantiles(losses, n=20)[-1],
+        **nearness([course.loss for course in found]),
         "compiles": statistics.fmean(course.compiles for course in found),
         "hours": statistics.fmean(course.hours for course in found),
         "p95_hours": statistics.quantiles([course.hours for course in found], n=20)[-1],

@@ -14,12 +14,23 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from specdecode.experiment.most_tokens import MostTokens
 
 KS = tuple(range(5, 16))
 PROMPTS = 6
+
+
+def nearness(losses: Sequence[float]) -> dict[str, float]:
+    """How near the best the chosen arms are, from the relative loss of each."""
+    return {
+        "within_3_percent": sum(loss <= 0.03 for loss in losses) / len(losses),
+        "mean_loss": statistics.fmean(losses),
+        "p95_loss": statistics.quantiles(losses, n=20)[-1],
+    }
 
 
 class Truth(NamedTuple):

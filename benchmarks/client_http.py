@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lambda"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.http_layers import layer
+from benchmarks.publishing import save
 
-RESULTS = Path(__file__).parent / "results" / "client_http.json"
 LAYERS = ("aiohttp", "httptools", "protocol", "kernel")
 
 
@@ -111,7 +111,7 @@ def main() -> int:
     for name, figures in summary.items():
         print(f"{name:>10}: " + ", ".join(f"{key} {value:.3f}" for key, value in figures.items()))
     left_out = [name for name in LAYERS if name not in rows]
-    RESULTS.write_text(json.dumps({"streams": args.streams, "layers": summary, "left_out": left_out}, indent=2) + "\n")
+    save("client_http", {"streams": args.streams, "layers": summary, "left_out": left_out})
     return 0
 
 

@@ -10,9 +10,7 @@ marked.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import sys
 import tempfile
 from pathlib import Path
@@ -22,14 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from specdecode.measures.client_lateness import doubtful
 
 from benchmarks.client_truth import AIMS
+from benchmarks.publishing import machine, publish, save
 from benchmarks.reference.ours import benchmark, errors_of, paired
 from benchmarks.reference.processes import reference_server
 
-RESULTS = Path(__file__).parent / "results" / "client_levels.json"
 LEVELS = (1, 4, 16, 64, 256, 512)
-
-
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 START, END = "<!-- table of benchmarks/client_levels.py -->", "<!-- end of the table of levels -->"
 
 
@@ -44,19 +39,22 @@ def lines(document: dict) -> list[str]:
         "|---:|---:|---:|---:|---:|---:|---|---|",
     ]
     for row in document["rows"]:
-        e = row["errors"]
-        within, marked = ("no" if row["broken"] else "yes"), ("yes" if row["doubtful"] else "no")
-        found.append(
-            f"| {row['streams']} | {row['chunks']:,} | {e['ttft_mean_ms']:.3f} | {e['tpot_mean_percent']:.4f} "
-            f"| {e['chunk_mean_ms']:.3f} | {e['chunk_p99_ms']:.3f} | {within} | {marked} |"
-        )
+        found.append(f"| {row['streams']} | {errors_in_cells(row)} | {judged_in_cells(row)} |")
     return found
 
 
-def write(document: dict) -> None:
-    """Into the page."""
-    head, rest = PAGE.read_text().split(START)
-    PAGE.write_text("\n".join([f"{head}{START}", "", *lines(document), "", END]) + rest.split(END)[1])
+def errors_in_cells(row: dict) -> str:
+    """Chunks, and how wrong their times are."""
+    e = row["errors"]
+    return (
+        f"{row['chunks']:,} | {e['ttft_mean_ms']:.3f} | {e['tpot_mean_percent']:.4f} | {e['chunk_mean_ms']:.3f} "
+        f"| {e['chunk_p99_ms']:.3f}"
+    )
+
+
+def judged_in_cells(row: dict) -> str:
+    """Whether they keep their bounds, and are marked."""
+    return f"{'no' if row['broken'] else 'yes'} | {'yes' if row['doubtful'] else 'no'}"
 
 
 def aims(streams: int) -> dict[str, float]:
@@ -103,13 +101,13 @@ def main() -> int:
         )
         wrong += [f"{streams} streams: {', '.join(broken)}, and it is not marked"] if broken and not marked else []
     document = {
-        "machine": {"cores": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()},
+        "machine": machine(),
         "load_average": [before, os.getloadavg()[0]],
         "rows": rows,
         "wrong": wrong,
     }
-    RESULTS.write_text(json.dumps(document, indent=2) + "\n")
-    write(document)
+    save("client_levels", document)
+    publish("benchmarks.md", "\n".join(lines(document)), begin=START, end=END)
     for line in wrong:
         print(line)
     return 1 if wrong else 0

@@ -9,7 +9,6 @@ Writes benchmarks/results/client_peers.json.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -21,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from specdecode.measures.arm import measure_arm
 from specdecode.records import read_record
 
+from benchmarks.publishing import save
 from benchmarks.reference.ours import mean, measure, tpot
 from benchmarks.reference.peers import PEERS, Peer, prepare
 from benchmarks.reference.processes import Cost, reference_server, run, truth
 
-RESULTS = Path(__file__).parent / "results" / "client_peers.json"
 OURS = "specdecode"
 SHORT_TOKENS = 9
 
@@ -109,7 +108,7 @@ def main() -> int:
                 f"{rows[-1]['cpu_s_start_up_and_requests']:5.2f} CPU s besides, {long['max_rss_mb']:5.0f} MB",
                 flush=True,
             )
-            RESULTS.write_text(json.dumps({"not_installed": missing, "rows": rows}, indent=2) + "\n")
+            save("client_peers", {"not_installed": missing, "rows": rows})
     if missing:
         print(f"not installed, left out: {', '.join(missing)} (--install)")
     return 0

@@ -13,7 +13,6 @@ import argparse
 import json
 import math
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -26,11 +25,11 @@ from specdecode.measures.client_lateness import doubtful
 from specdecode.measures.together import apart_share
 from specdecode.records import RequestRecord, raw_file
 
-from benchmarks.client_levels import PAGE, aims
+from benchmarks.client_levels import aims, errors_in_cells, judged_in_cells
+from benchmarks.publishing import machine, publish, save
 from benchmarks.reference.ours import errors_of, paired, specification
 from benchmarks.reference.processes import ROOT, reference_server, truth
 
-RESULTS = Path(__file__).parent / "results" / "client_several.json"
 LEVELS = tuple((streams, clients) for streams in (16, 64, 256, 512) for clients in (1, 2, 4))
 """Streams and clients."""
 START, END = "<!-- table of benchmarks/client_several.py -->", "<!-- end of the table of several clients -->"
@@ -98,12 +97,9 @@ def lines(document: dict) -> list[str]:
         "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|---|",
     ]
     for each in document["rows"]:
-        e = each["errors"]
-        within, marked = ("no" if each["broken"] else "yes"), ("yes" if each["doubtful"] else "no")
         found.append(
-            f"| {each['streams']} | {each['clients']} | {each['chunks']:,} | {e['ttft_mean_ms']:.3f} "
-            f"| {e['tpot_mean_percent']:.4f} | {e['chunk_mean_ms']:.3f} | {e['chunk_p99_ms']:.3f} "
-            f"| {each['throughput_percent']:.3f} | {each['apart_percent']:.2f} | {within} | {marked} |"
+            f"| {each['streams']} | {each['clients']} | {errors_in_cells(each)} | {each['throughput_percent']:.3f} "
+            f"| {each['apart_percent']:.2f} | {judged_in_cells(each)} |"
         )
     return found
 
@@ -121,13 +117,12 @@ def main() -> int:
                 f"{streams} streams, {clients} clients: breaks {', '.join(found['broken'])}, and is not marked"
             )
     document = {
-        "machine": {"cores": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()},
+        "machine": machine(),
         "rows": rows,
         "wrong": wrong,
     }
-    RESULTS.write_text(json.dumps(document, indent=2) + "\n")
-    head, rest = PAGE.read_text().split(START)
-    PAGE.write_text("\n".join([f"{head}{START}", "", *lines(document), "", END]) + rest.split(END)[1])
+    save("client_several", document)
+    publish("benchmarks.md", "\n".join(lines(document)), begin=START, end=END)
     for line in wrong:
         print(line)
     return 1 if wrong else 0

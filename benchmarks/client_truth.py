@@ -8,19 +8,17 @@ exits 1 when an aim is missed that the machine allows.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import sys
 import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.publishing import machine, save
 from benchmarks.reference.ours import Measured, measure
 from benchmarks.reference.processes import reference_server
 
-RESULTS = Path(__file__).parent / "results" / "client_truth.json"
 STREAMS = (1, 4, 64, 256, 512)
 AIMS = {
     4: {"ttft_mean_ms": 0.5, "tpot_mean_percent": 0.1},
@@ -68,13 +66,12 @@ def main() -> int:
             f" {chunk:>32} {measured.largest_time_doubt_ms:>9.2f} {measured.cost.cpu_s:>6.2f}"
         )
     document = {
-        "machine": {"cores": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()},
+        "machine": machine(),
         "aims": AIMS,
         "rows": rows,
         "missed": failures,
     }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(document, indent=2) + "\n")
+    save("client_truth", document)
     for failure in failures:
         print(failure)
     return 1 if failures else 0

@@ -32,11 +32,10 @@ from specdecode.analysis.results.gate_result import Decision
 from specdecode.analysis.several_runs.gate import gate
 from specdecode.analysis.several_runs.gate_questions import Thresholds
 
+from benchmarks.publishing import publish, results_of, save
 from benchmarks.reference.processes import ROOT, reference_server
 from tests.specdecode.analysis.simulate import context, experiment, run
 
-RESULTS = Path(__file__).parent / "results" / "gate.json"
-PAGE = ROOT / "docs" / "explanation" / "how-sure.md"
 BEGIN, END = "<!-- table of benchmarks/gate.py -->", "<!-- end of the gate's table -->"
 LIMIT = Thresholds(max_regression=0.03)
 CHANGES = {"the same": 1.0, "5 % slower": 1 / 0.95}
@@ -129,13 +128,12 @@ def main() -> int:
     parser.add_argument("--served-only", action="store_true")
     parser.add_argument("--write", action="store_true")
     args = parser.parse_args()
-    known = json.loads(RESULTS.read_text()) if args.served_only else None
+    known = json.loads(results_of("gate").read_text()) if args.served_only else None
     document = known or {"gates": args.gates, "rows": simulated_rows(args.gates)}
     document["served"] = served_rows(args.gates)
     if args.write:
-        RESULTS.write_text(json.dumps(document, indent=2) + "\n")
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n{table(document)}{END}{rest.partition(END)[2]}")
+        save("gate", document)
+        publish("explanation/how-sure.md", table(document), begin=BEGIN, end=END)
     return 0
 
 
@@ -155,7 +153,7 @@ def table(document: dict[str, Any]) -> str:
     return (
         f"{head}{rows}\n{served['gates']} gates a row on real servers, the command against reference servers that "
         f"stream to it, {AT_A_TIME} gates at a time: {served['minutes']:.0f} minutes on two cores with a load average "
-        f"of {before:.1f} before and {after:.1f} after.\n"
+        f"of {before:.1f} before and {after:.1f} after."
     )
 
 

@@ -1,9 +1,11 @@
-"""What simulations share: `--runs`, `--write`, and their tables in the documentation."""
+"""What benchmarks share: their results, tables in the documentation, and the command line of simulations."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,27 @@ def measure_and_publish(
     results = measure(given.runs)
     print(table(results))
     if given.write:
-        (ROOT / "benchmarks" / "results" / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
-        document = ROOT / "docs" / page
-        before, rest = document.read_text().split(begin)
-        document.write_text(f"{before}{begin}\n\n{table(results)}\n\n{end}{rest.split(end)[1]}")
+        save(name, results)
+        publish(page, table(results), begin=begin, end=end)
+
+
+def results_of(name: str) -> Path:
+    """The file of a benchmark's figures."""
+    return ROOT / "benchmarks" / "results" / f"{name}.json"
+
+
+def save(name: str, results: Any) -> None:
+    """Put the figures into results/NAME.json."""
+    results_of(name).write_text(json.dumps(results, indent=1) + "\n")
+
+
+def publish(page: str, table: str, *, begin: str, end: str) -> None:
+    """Put the table between `begin` and `end` of docs/PAGE."""
+    document = ROOT / "docs" / page
+    before, rest = document.read_text().split(begin)
+    document.write_text(f"{before}{begin}\n\n{table}\n\n{end}{rest.split(end)[1]}")
+
+
+def machine() -> dict[str, Any]:
+    """The machine that the figures are of."""
+    return {"cores": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()}

@@ -8,7 +8,6 @@ benchmarks/results/rehearsal_load.json and what docs/rehearsal/results.md says o
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import subprocess
@@ -18,14 +17,15 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from specdecode.analysis import Comparison
 from specdecode.analysis.results.objective_result import Objective
 from specdecode.analysis.statistics.verdict import compact, estimate
 from specdecode.measures.student import log_mean
 
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "rehearsal_load.json"
-PAGE = ROOT / "docs" / "rehearsal" / "results.md"
+from benchmarks.publishing import ROOT, publish, save
+
 START, END = "<!-- table of benchmarks/rehearsal_load.py -->", "<!-- end of the table of loads -->"
 
 
@@ -132,10 +132,9 @@ def main() -> int:
         before, after = map(float, loads.split(","))
         given.append(Given(Path(folder), before, after))
     found = document(given or [rehearse() for _ in range(args.runs)])
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    head, rest = PAGE.read_text().split(START)
     lines = "\n".join(table(found))
-    PAGE.write_text(f"{head}{START}\n\n{lines}\n\n{END}{rest.split(END)[1]}")
+    save("rehearsal_load", found)
+    publish("rehearsal/results.md", lines, begin=START, end=END)
     print(lines)
     return 0
 

@@ -19,9 +19,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "benchmarks.md"
-MARK = "<!-- table of benchmarks/synth.py -->"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.publishing import ROOT, publish
+
+START, END = "<!-- table of benchmarks/synth.py -->", "<!-- end of the table of synths -->"
 PHASES = ("import", "bundle", "construct", "synth")
 KINDS = {
     "empty": "empty app (one stack, no resource)",
@@ -53,7 +55,6 @@ def cpu_seconds() -> float:
 
 def measure(kind: str) -> dict[str, float]:
     """CPU seconds of each phase of one synth, and resources; run in a fresh process."""
-    sys.path.insert(0, str(ROOT))
     marks = [cpu_seconds()]
     wall = time.perf_counter()
     import aws_cdk as cdk
@@ -133,12 +134,10 @@ def main() -> int:
             runs.append({"kind": kind, "figures": json.loads(result.stdout.splitlines()[-1])})
     node = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     machine = f"{os.cpu_count()} CPUs, Python {platform.python_version()}, Node {node}; minimum of {options.repeat}."
-    text = f"{table(runs)}\n\n{machine}\n"
+    text = f"{table(runs)}\n\n{machine}"
     print(text)
     if options.write:
-        head, _, rest = PAGE.read_text().partition(MARK)
-        _, _, tail = rest.partition(MARK)
-        PAGE.write_text(f"{head}{MARK}\n{text}{MARK}{tail}")
+        publish("benchmarks.md", text, begin=START, end=END)
     return 0
 
 
