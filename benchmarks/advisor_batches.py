@@ -33,7 +33,6 @@ from specdecode.speculation.loads import LoadsAdvice
 from benchmarks.advisor_sweeps import KS, Sweep, nearness, sweep
 from benchmarks.publishing import measure_and_publish
 
-BEGIN, END = "<!-- table of benchmarks/advisor_batches.py -->", "<!-- end of the table of batches -->"
 LEVEL = Level(concurrency=1)
 NODES = (1, 2, 4)
 FIRST = 20_000
@@ -123,7 +122,5 @@ if __name__ == "__main__":
         runs=2000,
         measure=measure,
         table=table,
-        begin=BEGIN,
-        end=END,
         page="explanation/how-the-advisor-thinks.md",
     )

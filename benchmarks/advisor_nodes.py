@@ -39,7 +39,6 @@ from specdecode.speculation.advisor import Candidate, Observation, advise
 from benchmarks.advisor_sweeps import Sweep, nearness, sweep
 from benchmarks.publishing import measure_and_publish
 
-BEGIN, END = "<!-- table of benchmarks/advisor_nodes.py -->", "<!-- end of the table of nodes -->"
 EXPERIMENT = load_preset("qwen3-32b-tuning")
 PLAN = make_plan(EXPERIMENT, inventory=Inventory())
 LEVEL = EXPERIMENT.workload.levels[0]
@@ -152,7 +151,5 @@ if __name__ == "__main__":
         runs=1000,
         measure=measure,
         table=table,
-        begin=BEGIN,
-        end=END,
         page="explanation/how-the-advisor-thinks.md",
     )

@@ -25,7 +25,6 @@ from benchmarks.reference.ours import benchmark, errors_of, paired
 from benchmarks.reference.processes import reference_server
 
 LEVELS = (1, 4, 16, 64, 256, 512)
-START, END = "<!-- table of benchmarks/client_levels.py -->", "<!-- end of the table of levels -->"
 
 
 def lines(document: dict) -> list[str]:
@@ -107,7 +106,7 @@ def main() -> int:
         "wrong": wrong,
     }
     save("client_levels", document)
-    publish("benchmarks.md", "\n".join(lines(document)), begin=START, end=END)
+    publish("client_levels", "\n".join(lines(document)), page="benchmarks.md")
     for line in wrong:
         print(line)
     return 1 if wrong else 0

@@ -32,7 +32,6 @@ from benchmarks.reference.processes import ROOT, reference_server, truth
 
 LEVELS = tuple((streams, clients) for streams in (16, 64, 256, 512) for clients in (1, 2, 4))
 """Streams and clients."""
-START, END = "<!-- table of benchmarks/client_several.py -->", "<!-- end of the table of several clients -->"
 
 
 def load(url: str, *, streams: int, clients: int, output_tokens: int, folder: Path) -> list[RequestRecord]:
@@ -122,7 +121,7 @@ def main() -> int:
         "wrong": wrong,
     }
     save("client_several", document)
-    publish("benchmarks.md", "\n".join(lines(document)), begin=START, end=END)
+    publish("client_several", "\n".join(lines(document)), page="benchmarks.md")
     for line in wrong:
         print(line)
     return 1 if wrong else 0

@@ -26,8 +26,6 @@ from specdecode.measures.units import Asked
 from benchmarks.publishing import measure_and_publish
 from benchmarks.statistics_shapes import NOISES
 
-BEGIN = "<!-- table of benchmarks/early_stop.py -->"
-END = "<!-- end of table of early stops -->"
 FEWEST, MOST, STEP, PRECISION = 8, 50, 8, 0.03
 """`requests: {min: 8, max: 50, precision: 0.03}`, four requests at a time."""
 TRUTHS = (1.0, 1.02, 1.05, 1.1, 1.3, 1.5, 2.5)
@@ -123,4 +121,4 @@ def table(results: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    measure_and_publish(name="early_stop", about=__doc__, runs=2000, measure=measure, table=table, begin=BEGIN, end=END)
+    measure_and_publish(name="early_stop", about=__doc__, runs=2000, measure=measure, table=table)

@@ -36,7 +36,6 @@ from benchmarks.publishing import publish, results_of, save
 from benchmarks.reference.processes import ROOT, reference_server
 from tests.specdecode.analysis.simulate import context, experiment, run
 
-BEGIN, END = "<!-- table of benchmarks/gate.py -->", "<!-- end of the gate's table -->"
 LIMIT = Thresholds(max_regression=0.03)
 CHANGES = {"the same": 1.0, "5 % slower": 1 / 0.95}
 SPREADS = (0.002, 0.005, 0.01)
@@ -133,7 +132,7 @@ def main() -> int:
     document["served"] = served_rows(args.gates)
     if args.write:
         save("gate", document)
-        publish("explanation/how-sure.md", table(document), begin=BEGIN, end=END)
+        publish("gate", table(document))
     return 0
 
 

@@ -35,8 +35,6 @@ from benchmarks.publishing import measure_and_publish
 from tests.specdecode.analysis.simulate import context
 from tests.specdecode.analysis.simulate_load import Server, loads, run, true_crossover, true_gain
 
-BEGIN = "<!-- table of benchmarks/load_curve.py -->"
-END = "<!-- end of the table of loads -->"
 LEVELS = (1, 2, 4, 8, 16, 32)
 FEW = (1, 8, 32)
 REQUESTS = 64
@@ -197,4 +195,4 @@ def table(results: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    measure_and_publish(name="load_curve", about=__doc__, runs=300, measure=measure, table=table, begin=BEGIN, end=END)
+    measure_and_publish(name="load_curve", about=__doc__, runs=300, measure=measure, table=table)

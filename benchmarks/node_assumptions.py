@@ -41,7 +41,6 @@ from specdecode.measures.student import ASSUMED_DF, LogMean, with_shared
 from benchmarks.node_effects import ARMS, FASTER, Nodes, gain
 from benchmarks.publishing import measure_and_publish
 
-BEGIN, END = "<!-- table of benchmarks/node_assumptions.py -->", "<!-- end of the table of assumptions -->"
 GAINS = (FASTER, 1.2)
 Rule = Callable[[Sequence[float], Sequence[float]], LogMean | None]
 """Noise to add to a speed-up, from the mean log of the baseline and the speed-up of a second arm on each node."""
@@ -131,6 +130,4 @@ def table(results: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    measure_and_publish(
-        name="node_assumptions", about=__doc__, runs=2000, measure=measure, table=table, begin=BEGIN, end=END
-    )
+    measure_and_publish(name="node_assumptions", about=__doc__, runs=2000, measure=measure, table=table)

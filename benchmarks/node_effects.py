@@ -12,7 +12,7 @@ the arm's speed-up on a node like all others.
 - the arm that a sweep would choose: the 22 arms of the advisor's simulated sweeps, by their speed-up over their own
   node's baseline, or by their own tokens per second.
 
-`--write` puts the figures into benchmarks/results/nodes.json and the tables into docs/explanation/how-sure.md.
+`--write` puts the figures into benchmarks/results/node_effects.json and the tables into docs/explanation/how-sure.md.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from specdecode.measures.student import LogMean, over_prompts, with_shared
 from benchmarks.advisor_sweeps import KS, sweep
 from benchmarks.publishing import measure_and_publish
 
-BEGIN, END = "<!-- tables of benchmarks/node_effects.py -->", "<!-- end of the tables of nodes -->"
 ARMS, PROMPTS, NOISE = 8, 20, 0.03
 FASTER = 1.1
 WRONG = {1.0: (Verdict.PAYS, Verdict.COSTS), FASTER: (Verdict.COSTS, Verdict.NO_DIFFERENCE)}
@@ -158,4 +157,4 @@ def tables(results: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    measure_and_publish(name="nodes", about=__doc__, runs=2000, measure=measure, table=tables, begin=BEGIN, end=END)
+    measure_and_publish(name="node_effects", about=__doc__, runs=2000, measure=measure, table=tables)

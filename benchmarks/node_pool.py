@@ -27,8 +27,6 @@ from specdecode.runs.lease import Lease
 
 from benchmarks.publishing import measure_and_publish
 
-BEGIN = "<!-- table of benchmarks/node_pool.py -->"
-END = "<!-- end of table of node pools -->"
 HOURS = {0.5: 40, 2.0: 35, 5.0: 20, 12.0: 5}
 """Hours that a run holds its node -> how many of a hundred do."""
 CHECKS, STOPPED, SILENT = 0.05, 0.03, 0.05
@@ -146,7 +144,5 @@ if __name__ == "__main__":
         runs=1000,
         measure=measure,
         table=table,
-        begin=BEGIN,
-        end=END,
         page="how-to/side-by-side.md",
     )

@@ -26,8 +26,6 @@ from benchmarks.node_pool_runs import AGAIN, AGAIN_H, LOADS, NODES, SIZES, Run, 
 from benchmarks.node_rules import OneByOne, Pool, Together
 from benchmarks.publishing import measure_and_publish
 
-BEGIN = "<!-- table of benchmarks/node_pool_sizes.py -->"
-END = "<!-- end of table of sizes -->"
 RULES = ("each node as it comes", "all together, in order", "all together, whoever fits")
 
 
@@ -195,7 +193,5 @@ if __name__ == "__main__":
         runs=1000,
         measure=measure,
         table=table,
-        begin=BEGIN,
-        end=END,
         page="how-to/side-by-side.md",
     )

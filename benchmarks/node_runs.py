@@ -42,7 +42,6 @@ from benchmarks.publishing import measure_and_publish
 from benchmarks.statistics_coverage import of_type
 from tests.specdecode.analysis.simulate import experiment
 
-BEGIN, END = "<!-- table of benchmarks/node_runs.py -->", "<!-- end of the table of runs -->"
 GAINS = (FASTER, 1.2, 1.4)
 EQUAL = ("any_verdict", "recommended_by_itself", "recommended", "not_asked", "twice")
 BETTER = (*(f"right_{true:g}" for true in GAINS), "right_not_asked", "another")
@@ -178,4 +177,4 @@ def table(results: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    measure_and_publish(name="node_runs", about=__doc__, runs=2000, measure=measure, table=table, begin=BEGIN, end=END)
+    measure_and_publish(name="node_runs", about=__doc__, runs=2000, measure=measure, table=table)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+HOW_SURE = "explanation/how-sure.md"
 
 
 def measure_and_publish(
@@ -20,12 +21,10 @@ def measure_and_publish(
     runs: int,
     measure: Callable[[int], dict[str, Any]],
     table: Callable[[dict[str, Any]], str],
-    begin: str,
-    end: str,
-    page: str = "explanation/how-sure.md",
+    page: str = HOW_SURE,
 ) -> None:
-    """Print the table; with `--write` put the figures into results/NAME.json, the table between `begin` and `end` of
-    docs/PAGE.
+    """Print the table of benchmarks/NAME.py; with `--write` put it into docs/PAGE, and the figures into
+    results/NAME.json.
     """
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--runs", type=int, default=runs)
@@ -35,7 +34,7 @@ def measure_and_publish(
     print(table(results))
     if given.write:
         save(name, results)
-        publish(page, table(results), begin=begin, end=end)
+        publish(name, table(results), page=page)
 
 
 def results_of(name: str) -> Path:
@@ -48,11 +47,16 @@ def save(name: str, results: Any) -> None:
     results_of(name).write_text(json.dumps(results, indent=1) + "\n")
 
 
-def publish(page: str, table: str, *, begin: str, end: str) -> None:
-    """Put the table between `begin` and `end` of docs/PAGE."""
-    document = ROOT / "docs" / page
+def publish(name: str, table: str, *, page: str = HOW_SURE) -> None:
+    """Put the table of benchmarks/NAME.py between its marks in docs/PAGE."""
+    document, begin, end = ROOT / "docs" / page, mark("table of", name), mark("end of", name)
     before, rest = document.read_text().split(begin)
     document.write_text(f"{before}{begin}\n\n{table}\n\n{end}{rest.split(end)[1]}")
+
+
+def mark(what: str, name: str) -> str:
+    """Where the table of benchmarks/NAME.py begins or ends in a page."""
+    return f"<!-- {what} benchmarks/{name}.py -->"
 
 
 def machine() -> dict[str, Any]:

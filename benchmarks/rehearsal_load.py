@@ -26,8 +26,6 @@ from specdecode.measures.student import log_mean
 
 from benchmarks.publishing import ROOT, publish, save
 
-START, END = "<!-- table of benchmarks/rehearsal_load.py -->", "<!-- end of the table of loads -->"
-
 
 class Given(NamedTuple):
     folder: Path
@@ -134,7 +132,7 @@ def main() -> int:
     found = document(given or [rehearse() for _ in range(args.runs)])
     lines = "\n".join(table(found))
     save("rehearsal_load", found)
-    publish("rehearsal/results.md", lines, begin=START, end=END)
+    publish("rehearsal_load", lines, page="rehearsal/results.md")
     print(lines)
     return 0
 

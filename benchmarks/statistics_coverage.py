@@ -10,7 +10,8 @@
 - verdicts at a known true speed-up;
 - several runs a side that differ between themselves: how often a change is said that is none.
 
-`--write` puts the figures into benchmarks/results/statistics.json and the tables into docs/explanation/how-sure.md.
+`--write` puts the figures into benchmarks/results/statistics_coverage.json and the tables into
+docs/explanation/how-sure.md.
 """
 
 from __future__ import annotations
@@ -37,8 +38,6 @@ from benchmarks.publishing import measure_and_publish
 from benchmarks.statistics_shapes import NOISES, PROMPT_SPREAD, PROMPTS, SPREADS, STEP, TYPES
 from tests.specdecode.analysis.simulate import request
 
-BEGIN = "<!-- tables of benchmarks/statistics_coverage.py -->"
-END = "<!-- end of tables -->"
 TRUE = 1.5
 SAME = Equality(compared=0, identical=0, expected=False, first=None, shortest_common=None)
 
@@ -238,6 +237,4 @@ def tables(results: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    measure_and_publish(
-        name="statistics", about=__doc__, runs=2000, measure=measure, table=tables, begin=BEGIN, end=END
-    )
+    measure_and_publish(name="statistics_coverage", about=__doc__, runs=2000, measure=measure, table=tables)

@@ -23,7 +23,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.publishing import ROOT, publish
 
-START, END = "<!-- table of benchmarks/synth.py -->", "<!-- end of the table of synths -->"
 PHASES = ("import", "bundle", "construct", "synth")
 KINDS = {
     "empty": "empty app (one stack, no resource)",
@@ -137,7 +136,7 @@ def main() -> int:
     text = f"{table(runs)}\n\n{machine}"
     print(text)
     if options.write:
-        publish("benchmarks.md", text, begin=START, end=END)
+        publish("synth", text, page="benchmarks.md")
     return 0
 
 

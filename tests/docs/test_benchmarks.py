@@ -178,7 +178,7 @@ def test_a_sweep_on_several_nodes_finds_arms_as_good_in_fewer_hours_for_more_nod
 
 def test_verdicts_hold_where_nodes_differ() -> None:
     """With nodes that differ by up to 5%, and arms by up to half of it; of twice as much the table says what it is."""
-    page, found = (ROOT / "docs" / "explanation" / "how-sure.md").read_text(), results("nodes")
+    page, found = (ROOT / "docs" / "explanation" / "how-sure.md").read_text(), results("node_effects")
     assert node_effects.tables(found) in page and found["runs"] == 2000
     held = [row for row in found["verdicts"] if row["spread"] <= 0.05]
     assert len(held) == 30 and all(row["wrong"] <= 0.05 for row in held)

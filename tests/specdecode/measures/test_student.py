@@ -118,11 +118,11 @@ def test_coverage_of_the_interval(n: int, skewed: bool) -> None:
 
 
 def test_the_documented_coverage_is_the_measured_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """docs/explanation/how-sure.md prints results/statistics.json, and that keeps what the verdicts promise."""
+    """how-sure.md prints results/statistics_coverage.json, and that keeps what the verdicts promise."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import statistics_coverage
 
-    results = json.loads((ROOT / "benchmarks" / "results" / "statistics.json").read_text())
+    results = json.loads((ROOT / "benchmarks" / "results" / "statistics_coverage.json").read_text())
     assert results["runs"] == 2000
     assert all(0.95 <= row["coverage"] <= 0.98 for row in results["coverage"])
     known = [row for row in results["types"] if row["shape"] != "one in five" or row["types"] >= 20]
