@@ -87,7 +87,7 @@ def test_an_interval_over_one_prompt_is_not_called_one_over_prompts(one: Compari
     prompted = prompts(1)
     single = measured(prompted, requests=8)
     found = compare(experiment=single, records=records(single, prompted), context=context())
-    said = "One prompt only of"
+    said = "Measured with one prompt only:"
     for form in (*map(documents(found).get, ("report.html", "report.md")), render_terminal(found)):
         assert f"{said} {', '.join(WORK)}" in " ".join(str(form).replace("\\", "").split())
     assert said not in render_terminal(one)
@@ -101,7 +101,7 @@ def test_texts_are_those_of_the_set_with_that_hash_or_none() -> None:
     assert key is not None
     found = compare(experiment=one, records=records(one, prompted), context=context(), sets={key.key: other})
     assert {each.text for each in categories(found)["chat"].most} == {""}
-    assert "the set was not at hand" in render_html(found)
+    assert "the set of prompts was not available" in render_html(found)
 
 
 def test_hostile_texts_are_text_in_every_form(one: Comparison) -> None:

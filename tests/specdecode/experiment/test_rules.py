@@ -37,7 +37,7 @@ BROKEN = {
         {"compile.on": "cpu"},
         None,
         "compile.on",
-        "0.29.0-sdk2.33.0: no source is known here",
+        "0.29.0-sdk2.33.0 is not known to compile",
     ),
     "nodes": ("qwen3-32b", {"nodes": 2}, None, "nodes", "2 nodes have one arm to share"),
     "node-engine": ("qwen3-32b", {"node": "m7i.4xlarge"}, None, "node", "a m7i.4xlarge has none"),
@@ -323,7 +323,7 @@ NATIVE_24 = {"engine": "0.24.0-sdk2.32.0"}
             {"serving.neuron_config.save_sharded_checkpoint": False},
             "without save_sharded_checkpoint: true",
         ),
-        ("qwen3-32b-tuning", {}, "an adaptive sweep decides on the node which arms it measures"),
+        ("qwen3-32b-tuning", {}, "an adaptive sweep chooses its arms while it holds the node"),
         ("llama-3.1-405b", {}, "compiling needs 1837 GiB of memory, and a r6id.24xlarge has 702 to give"),
     ],
 )
@@ -475,7 +475,9 @@ def test_a_target_without_a_family_is_warned_of_where_families_decide():
 def test_a_native_engine_takes_no_target_without_a_family():
     (found,) = problems("gpt-oss-120b-eagle3", {"target.family": None})
     assert (found.rule, found.field) == ("model-family", "target.family")
-    assert "openai/gpt-oss-120b has no family" in found.message and found.fix.endswith("one of llama3, gpt-oss, qwen3")
+    assert "the family of openai/gpt-oss-120b is not given" in found.message and found.fix.endswith(
+        "one of llama3, gpt-oss, qwen3"
+    )
 
 
 def test_an_ami_whose_kernel_panics_is_refused_for_that_and_not_for_its_driver():

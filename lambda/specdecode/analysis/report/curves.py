@@ -24,7 +24,7 @@ COLUMNS = {
 SEEN: dict[Source, str] = {
     "between rounds": "by how far rounds lie apart",
     "around a smooth curve": "by how far loads lie off a smooth curve",
-    "assumed": "assumed: one round of fewer than five loads shows none",
+    "assumed": "assumed, since one round of fewer than five loads cannot show it",
 }
 
 

@@ -74,7 +74,7 @@ def _basis(found: Gate) -> Iterator[str]:
     against = f" against {', '.join(found.against)}" if found.against else ""
     yield f"{', '.join(found.runs)}{against}."
     yield (
-        f"The intervals of all checks ({len(found.checks)}) hold together: at most {WRONG:.0%} of such gates are red "
-        "although every limit is kept, or green although one is broken."
+        f"The intervals of all checks ({len(found.checks)}) hold together: at most {WRONG:.0%} of such gates fail "
+        "although every limit is kept, or pass although one is broken."
     )
     yield from found.notes

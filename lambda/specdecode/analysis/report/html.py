@@ -136,7 +136,7 @@ def contents(view: ReportView) -> list[Entry]:
         (bool(view.pairs), Entry("verdicts", "verdict-1", "Prompt type by prompt type")),
         (view.is_sweep, Entry("matrix", "matrix-h", "All arms")),
         (len(view.grid.ks) > 1, Entry("sweep", "sweep-h", "Draft and k")),
-        (bool(comparison.chains), Entry("chains", "chain-1", "What each change is worth")),
+        (bool(comparison.chains), Entry("chains", "chain-1", "Speed-up of each change")),
         (bool(comparison.theory), Entry("theory", "theory-h", "How many speculative tokens")),
         (bool(view.pairs), Entry("metrics", "metrics-h", "Every metric")),
         (bool(view.turns), Entry("turns", "turns-h", "Turn by turn")),
@@ -147,7 +147,7 @@ def contents(view: ReportView) -> list[Entry]:
         (bool(view.pairs or comparison.context.accuracy), Entry("equality", "equal-h", "Same text?")),
         (
             bool(comparison.parts or comparison.drift or comparison.context.device_groups),
-            Entry("conditions", "drift-h", "Steady ground?"),
+            Entry("conditions", "drift-h", "Same conditions?"),
         ),
         (True, Entry("configuration", "config-h", "What was run")),
     ]

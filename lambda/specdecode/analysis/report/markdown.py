@@ -105,7 +105,7 @@ def _nodes(comparison: Comparison) -> Iterator[str]:
 def _chains(comparison: Comparison) -> Iterator[str]:
     for chain in comparison.chains:
         total = chain.total.group("all")
-        yield f"## {markdown(chain.variant)}: what each change is worth"
+        yield f"## {markdown(chain.variant)}: speed-up of each change"
         yield ""
         yield row(["change", "from", "to", "speed-up (95% CI)"])
         yield "|---|---|---|--:|"

@@ -92,9 +92,7 @@ def reach(group: GroupResult) -> str:
     if group.next is not None:
         return interval(group.headline)
     count = len(group.judged)
-    return (
-        f"{count} prompt type{'s' if count != 1 else ''} measured, no interval beyond {'them' if count != 1 else 'it'}"
-    )
+    return f"on the {count} measured prompt type{'s' if count != 1 else ''} only"
 
 
 __all__ = [

@@ -39,8 +39,8 @@ def about(comparison: Comparison) -> str:
     caching = comparison.context.prefix_caching
     known = "; ".join(f"{arm} {'on' if on else 'off'}" for arm, on in caching.items())
     return (
-        "Each turn holds the turns before it, with the answers of the arm that was loaded first: every arm was asked "
-        f"the same. Prefix caching, as the servers say: {known or 'they do not say'}."
+        "Each turn contains the turns before it. Their answers are of the arm that was loaded first, so every arm got "
+        f"the same text. Prefix caching, as the servers report it: {known or 'not reported'}."
     )
 
 

@@ -37,7 +37,7 @@ def sentence(found: Work) -> str:
             of = f" of {len(found.categories)} kinds of work" if not parts else ""
             parts.append(f"{words} {', '.join(cases)} ({len(cases)}{of})")
     alone = [each.case for each in found.categories if each.prompts == 1 and each.levels[0].speedup]
-    noise = f" One prompt only of {', '.join(alone)}: the interval covers timing noise, not other prompts."
+    noise = f" Measured with one prompt only: {', '.join(alone)}. That interval covers timing noise, not other prompts."
     return f"{found.variant} {'; '.join(parts)}.{noise if alone else ''}"
 
 

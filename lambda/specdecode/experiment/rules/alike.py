@@ -9,9 +9,9 @@ from specdecode.experiment.rules.case import Finding, ServedCase
 
 
 def arms_alike(case: ServedCase) -> Iterator[Finding]:
-    """A default that is another one under speculation must be said: nobody chose that difference.
+    """A default that changes with speculation must be set in the experiment, since nobody chose that difference.
 
-    What the experiment says for one arm alone is chosen: the plan and the report name it.
+    A setting that the experiment gives one arm alone is a choice: the plan and the report name it.
     """
     variants = {variant.name: variant for variant in case.experiment.variants}
     for variant in case.experiment.variants:
@@ -25,4 +25,8 @@ def arms_alike(case: ServedCase) -> Iterator[Finding]:
                 flag = found.setting.startswith("--")
                 where = f"variants.{baseline.name}.extra_args" if flag else "serving.neuron_config"
                 message = f"{variant.name} and {baseline.name} differ in {found}, by defaults of {case.engine.name}"
-                yield f"variants.{variant.name}", message, f"say it in {where}, so that speculation alone differs"
+                yield (
+                    f"variants.{variant.name}",
+                    message,
+                    f"set it in {where}, so that the arms differ in speculation alone",
+                )

@@ -15,7 +15,7 @@ LEAVE = "leave compile.on at accelerator"
 
 
 def on_cpu(case: ServedCase) -> Iterator[Finding]:
-    """The engine has a source that says that it can, and how; so do all of the arms."""
+    """The engine's file says how to compile all arms without devices, with a source."""
     engine, experiment = case.engine, case.experiment
     if experiment.compile.on is not CompileOn.CPU:
         return
@@ -23,11 +23,11 @@ def on_cpu(case: ServedCase) -> Iterator[Finding]:
         yield ON, f"{engine.name} compiles nothing", LEAVE
         return
     if engine.artifact.on_cpu is None:
-        message = f"{engine.name}: no source is known here for compiling without Neuron devices"
+        message = f"{engine.name} is not known to compile without Neuron devices"
         yield ON, message, f"{LEAVE}; `specdecode engines` shows which engine can"
         return
     if experiment.sweep is Sweep.ADAPTIVE:
-        message = "an adaptive sweep decides on the node which arms it measures: none can be compiled before"
+        message = "an adaptive sweep chooses its arms while it holds the node, so none can be compiled before"
         yield ON, message, f"{LEAVE}, or write sweep: grid"
     yield from _arms(case, engine.artifact.on_cpu)
     yield from _fits(case, engine.artifact.on_cpu)
@@ -46,7 +46,7 @@ def _arms(case: ServedCase, can: CpuCompile) -> Iterator[Finding]:
         ]
         if lacking:
             shown = str(value).lower()
-            message = f"without {key}: {shown} nobody can tell what was compiled on a CPU node: {', '.join(lacking)}"
+            message = f"{', '.join(lacking)}: without {key}: {shown} an artifact of a CPU node cannot be checked"
             yield ON, message, f"set serving.neuron_config.{key}={shown}, or {LEAVE}"
 
 

@@ -97,9 +97,14 @@ def _url_problems(text: str) -> Iterator[tuple[str, str]]:
     if address is None and _NUMBER.fullmatch(host):
         yield f"{host} is an unusual form of an IP address", "write it as four numbers, or give a name"
     elif host in _METADATA_NAMES or (address is not None and _is_refused(address)):
-        yield f"{host} is an address of the machine's own services, not of a model server", "give the server's own"
+        yield (
+            f"{host} is an address of the machine's own services (metadata, credentials), not of a model server",
+            "give the server's own",
+        )
     elif parts.scheme == "http" and not host.endswith(IN_CLUSTER) and (address is None or not _is_inside(address)):
-        message = f"http to {host} would carry prompts and key in clear text out of the cluster, and is not let out"
+        message = (
+            f"http to {host} would carry prompts and key in clear text out of the cluster; the network policy blocks it"
+        )
         yield message, "use https, or http to NAME.NAMESPACE.svc or to a private address"
 
 

@@ -23,8 +23,8 @@ def model_family(case: ServedCase) -> Iterator[Finding]:
     served = case.engine.model_families
     for field, model in case.targets():
         if model.family is None and case.engine.dialect is Dialect.NATIVE_PLUGIN:
-            message = f"{model.id} has no family: what {case.engine.name} needs for its kind of model is not known"
-            yield f"{field}.family", message, f"say which it is, one of {', '.join(served)}"
+            message = f"the family of {model.id} is not given, and {case.engine.name} is configured by family"
+            yield f"{field}.family", message, f"give one of {', '.join(served)}"
         if model.family and model.family not in served:
             yield (
                 field,
@@ -43,7 +43,7 @@ def quantization(case: ServedCase) -> Iterator[Finding]:
             yield f"{field}.quantization", f"{case.engine.name} has no {what}", f"it has {', '.join(has)}"
         elif case.engine.dialect is Dialect.NATIVE_PLUGIN:
             if target.rescale_fp8:
-                message = "the native plugin loads a static FP8 checkpoint (ModelOpt) as it was published"
+                message = "the native plugin loads a static FP8 checkpoint (ModelOpt) as published, without rescaling"
                 yield f"{field}.target.rescale_fp8", message, "leave it out"
         elif variant.quantization == "fp8":
             if not target.rescale_fp8 and not target.import_prefix:
@@ -104,4 +104,4 @@ def ami(case: ServedCase) -> Iterator[Finding]:
         )
         yield "engine", message, fix
     elif ami in runtime.refused_amis:
-        yield "engine", f"AMI {ami} is refused with {case.engine.name}: a kernel that panics, whatever the driver", fix
+        yield "engine", f"AMI {ami} has a kernel that panics with any driver, so {case.engine.name} cannot use it", fix

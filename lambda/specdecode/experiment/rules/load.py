@@ -68,7 +68,7 @@ def thinking(case: Case) -> Iterator[Finding]:
         yield "workload.thinking", message, "leave it out, or set workload.endpoint to chat"
     qwen3 = any(model.family == "qwen3" for _, model in case.targets())
     if qwen3 and load.endpoint == "chat" and load.thinking is None:
-        message = "Qwen3 thinks by default, which changes what a prompt type measures: say which you want"
+        message = "Qwen3 thinks by default, which changes the answers: say whether it shall think"
         yield "workload.thinking", message, "set it to true or false"
 
 
@@ -82,5 +82,5 @@ def published(case: ServedCase) -> Iterator[Finding]:
             ("case", item.case, cases),
         ):
             if name not in known:
-                message = f"the experiment has no {name!r} that a published figure could be laid beside"
+                message = f"the experiment has no {name!r} to compare the published figure with"
                 yield f"published.{at}.{field}", message, f"name one of {', '.join(sorted(known))}, or leave it out"

@@ -23,9 +23,9 @@ MOVED = {
     "token_generation_buckets": "write decode_context_length_buckets",
     "sequence_parallel_enabled": "leave it out: it is always on",
     "enable_bucketing": "leave it out: it is always on",
-    "max_context_length": "leave it out: --max-num-batched-tokens says it",
+    "max_context_length": "leave it out: use --max-num-batched-tokens",
     "logical_nc_config": "leave it out: it is always 2",
-    "quantization_type": "leave it out: the checkpoint says it",
+    "quantization_type": "leave it out: it is read from the checkpoint",
 }
 """Keys of NxD Inference that the plugin does not read, and what to do (its migration guide)."""
 

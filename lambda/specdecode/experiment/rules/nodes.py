@@ -9,7 +9,7 @@ from specdecode.experiment.shares import shares
 
 
 def several(case: ServedCase) -> Iterator[Finding]:
-    """There are as many nodes, and something to measure for each."""
+    """The deployment has that many nodes, and each node has an arm to measure."""
     experiment, capacity = case.experiment, case.capacity
     if experiment.nodes == 1:
         return
@@ -18,7 +18,7 @@ def several(case: ServedCase) -> Iterator[Finding]:
         has = "one node" if capacity.nodes == 1 else f"{capacity.nodes} nodes"
         yield "nodes", f"this deployment has {has}, not {experiment.nodes}", f"set it to {capacity.nodes} or less"
     if not experiment.shape.has_devices:
-        yield "nodes", f"there is one {experiment.node} for checks of the account", "leave nodes out"
+        yield "nodes", f"a check of the account runs on one {experiment.node}", "leave nodes out"
     if len(parts := shares(experiment, experiment.nodes)) < experiment.nodes:
         has = "one arm" if len(parts) == 1 else f"{len(parts)} arms"
         message = f"{experiment.nodes} nodes have {has} to share; arms that are compared with each other stay together"

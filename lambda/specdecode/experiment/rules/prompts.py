@@ -38,7 +38,7 @@ def sets(case: Case) -> Iterator[Finding]:
         if given is None or (found := shipped(given.set)) is None:
             continue
         if given.hub is not None:
-            yield field, f"{given.set} is a set that ships", "leave `hub` out, or call your file otherwise"
+            yield field, f"{given.set} is a set that ships", "leave `hub` out, or give your file another name"
         if found.sha256 != given.sha256:
             message = f"{given.set} ships with the SHA-256 {found.sha256[:12]}…, not {given.sha256[:12]}…"
             yield field, message, "name it without a hash, or deploy the version that you want"
