@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from typer.testing import CliRunner
 
 from benchmarks.reference.processes import reference_server
 from tests.specdecode.benchmark.chaos import BEHAVIOURS, Peer
+from tests.specdecode.benchmark.virtual import World
 
 MIX = {
     "good": None,
@@ -33,15 +32,14 @@ MIX = {
 """What every eighth request meets, and the category that it ends in."""
 
 
-@contextmanager
-def failing_server() -> Iterator[str]:
-    """Answers the probe well, then each behaviour of MIX in turn."""
+@pytest.fixture
+def failing_server(world: World) -> str:
+    """The URL of a server that answers the probe well, then each behaviour of MIX in turn."""
     turn = itertools.chain(["good"], itertools.cycle(MIX))
-    loop = asyncio.new_event_loop()
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: Any) -> None:
         peer = Peer(reader, writer)
-        try:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
             path, _ = await peer.body()
             if path == "/v1/models":
                 await peer.reply("200 OK", b'{"data": [{"id": "m"}]}')
@@ -49,39 +47,22 @@ def failing_server() -> Iterator[str]:
                 await peer.reply("404 Not Found", b"")
             else:
                 await BEHAVIOURS[next(turn)](peer)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass
-        finally:
-            writer.close()
+        writer.close()
 
-    server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0))
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        server.close()
-        loop.run_until_complete(asyncio.sleep(0))
-        loop.close()
+    return f"http://127.0.0.1:{world.listen(serve).port}"
 
 
-def bench(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
-    with failing_server() as url:
-        arguments = ["bench", url, "--prompt", "hi", "--requests", "16", "--concurrency", "4", "--warmup", "0"]
-        arguments += ["--output-tokens", "8", "--timeout", "1", "--out", str(folder), "--json", *options]
-        result = CliRunner().invoke(app, arguments)
+def bench(url: str, folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
+    arguments = ["bench", url, "--prompt", "hi", "--requests", "16", "--concurrency", "4", "--warmup", "0"]
+    arguments += ["--output-tokens", "8", "--timeout", "1", "--out", str(folder), "--json", *options]
+    result = CliRunner().invoke(app, arguments)
     return result.exit_code, json.loads(result.stdout), result.stderr
 
 
-def test_at_several_loads_each_failure_is_a_record_of_its_load(tmp_path: Path) -> None:
-    with failing_server() as url:
-        arguments = ["bench", url, "--prompt", "hi", "--requests", "8", "--concurrency", "1,4", "--warmup", "0"]
-        arguments += ["--output-tokens", "8", "--timeout", "1", "--out", str(tmp_path / "out"), "--json"]
-        result = CliRunner().invoke(app, [*arguments, "--max-error-rate", "1"])
+def test_at_several_loads_each_failure_is_a_record_of_its_load(failing_server: str, tmp_path: Path) -> None:
+    arguments = ["bench", failing_server, "--prompt", "hi", "--requests", "8", "--concurrency", "1,4", "--warmup", "0"]
+    arguments += ["--output-tokens", "8", "--timeout", "1", "--out", str(tmp_path / "out"), "--json"]
+    result = CliRunner().invoke(app, [*arguments, "--max-error-rate", "1"])
     assert result.exit_code == 0, result.output
     (raw,) = (tmp_path / "out" / "raw" / "base").iterdir()
     found = [json.loads(line) for line in raw.read_text().splitlines()]
@@ -93,10 +74,10 @@ def test_at_several_loads_each_failure_is_a_record_of_its_load(tmp_path: Path) -
         assert kinds == Counter(MIX.values()), f"{level}: eight requests, each behaviour once"
 
 
-def test_each_failure_is_counted_in_its_category_and_the_exit_code_tells(tmp_path: Path) -> None:
+def test_each_failure_is_counted_in_its_category_and_the_exit_code_tells(failing_server: str, tmp_path: Path) -> None:
     began = time.monotonic()
-    code, summary, said = bench(tmp_path / "out")
-    assert time.monotonic() - began < 8, "two stalls of a second each"
+    code, summary, said = bench(failing_server, tmp_path / "out")
+    assert time.monotonic() - began < 3, "two stalls of a second each, in virtual time"
     assert code == 1
     assert "88% of the requests failed" in said
     (arm,) = summary["arms"]
@@ -110,8 +91,8 @@ def test_each_failure_is_counted_in_its_category_and_the_exit_code_tells(tmp_pat
 
 
 @pytest.mark.parametrize(("allowed", "code"), [("0.8", 1), ("0.9", 0)])
-def test_how_many_may_fail_is_the_users_choice(tmp_path: Path, allowed: str, code: int) -> None:
-    assert bench(tmp_path / "out", "--max-error-rate", allowed)[0] == code
+def test_how_many_may_fail_is_the_users_choice(failing_server: str, tmp_path: Path, allowed: str, code: int) -> None:
+    assert bench(failing_server, tmp_path / "out", "--max-error-rate", allowed)[0] == code
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
