@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import constructs_lib  # noqa: F401 - before any `aws_cdk`, as it says
 from tests.templates import Templates
@@ -18,6 +19,8 @@ from tests.templates import Templates
 ROOT = Path(__file__).resolve().parents[1]
 STACKS = ("TrainiumClusterStack", "SpecDecodeStack")
 Template = dict[str, Any]
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # hypothesis fails a property by the clock, unless it is told not to
 DEAR = ("rehearsal", "synth")
 """Marks of tests that share something that costs much, the dearest first."""
 

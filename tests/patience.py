@@ -11,10 +11,10 @@ PATIENCE_S = 300
 Found = TypeVar("Found")
 
 
-def until(condition: Callable[[], Found], what: str = "") -> Found:
+def until(condition: Callable[[], Found], what: str = "", *, every_s: float = 0.02) -> Found:
     """What `condition` returns, as soon as it is true."""
     deadline = time.monotonic() + PATIENCE_S
     while not (found := condition()):
         assert time.monotonic() < deadline, what or f"not within {PATIENCE_S} s"
-        time.sleep(0.02)
+        time.sleep(every_s)
     return found

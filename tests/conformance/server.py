@@ -7,7 +7,6 @@ import os
 import ssl
 import subprocess
 import tempfile
-import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import Any
 
 import urllib3
 import yaml
+
+from tests.patience import PATIENCE_S, until
 
 Json = dict[str, Any]
 MARK = "specdecode.example.com/conformance"
@@ -27,7 +28,7 @@ class Server:
 
     def __init__(self, url: str, context: ssl.SSLContext, token: str = "", *, is_double: bool) -> None:
         self.url, self._token, self.is_double = url.rstrip("/"), token, is_double
-        self._pool = urllib3.PoolManager(ssl_context=context, retries=False, timeout=30)
+        self._pool = urllib3.PoolManager(ssl_context=context, retries=False, timeout=PATIENCE_S)
         self._marks = {MARK: uuid.uuid4().hex[:8]}
         self._made: list[str] = []
 
@@ -64,20 +65,16 @@ class Server:
         return found
 
     @staticmethod
-    def wait(found: Callable[[], Any], seconds: float = 30) -> Any:
-        """Wait until `found` returns something, and return it. Raises AssertionError after that time."""
-        deadline = time.monotonic() + seconds
-        while not (value := found()):
-            assert time.monotonic() < deadline, f"nothing after {seconds} s"
-            time.sleep(0.2)
-        return value
+    def wait(found: Callable[[], Any]) -> Any:
+        """Wait until `found` returns something, and return it."""
+        return until(found, every_s=0.2)
 
     def clean(self) -> None:
         """Delete all created objects, the newest first, and wait until they are gone."""
         for path in reversed(self._made):
             self.request("DELETE", path)
         for path in self._made:
-            self.wait(lambda path=path: self.request("GET", path)[0] == 404, seconds=90)  # type: ignore[misc]
+            self.wait(lambda path=path: self.request("GET", path)[0] == 404)  # type: ignore[misc]
 
     def minor(self) -> str:
         """`35` of Kubernetes 1.35; a provider's `35+` is 35."""

@@ -76,7 +76,7 @@ def test_a_pod_without_its_claim_template_has_an_event_and_no_condition(server: 
 
 def test_a_job_at_its_deadline_fails_and_loses_its_pod(server: Server, namespace: str) -> None:
     server.ok("POST", jobs(namespace), job(pod_spec(), activeDeadlineSeconds=2))
-    server.wait(lambda: server.ok("GET", pods(namespace))["items"])
+    server.wait(lambda: [*events(server, namespace, "SuccessfulCreate")])
     failed = server.wait(
         lambda: [
             (c["reason"], c["message"])
@@ -147,7 +147,7 @@ def test_the_root_takes_a_whole_run_with_it(server: Server, granted: str) -> Non
     server.ok(
         "DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground"}, **PIPELINE
     )
-    server.wait(lambda: server.request("GET", path)[0] == 404, seconds=60)
+    server.wait(lambda: server.request("GET", path)[0] == 404)
     label = f"{names.RUN_LABEL}={names.run_label(CONTEXT.run_id)}"
     for kind in (f"{jobs(granted)}", f"/api/v1/namespaces/{granted}/services", f"/api/v1/namespaces/{granted}/secrets"):
         assert not server.ok("GET", f"{kind}?labelSelector={label}")["items"]

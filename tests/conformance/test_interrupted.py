@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from tests.conformance.server import Json
+from tests.patience import PATIENCE_S
 from tests.rehearsal.kubernetes.conftest import REPOSITORY, Double, start
 
 KINDS = ("namespaces", "nodes")
@@ -37,12 +38,12 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
             # A shell's background jobs ignore Ctrl-C, and their children inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as suite:
-            double.wait("/api/v1/nodes", lambda found: len(found["items"]) > len(before["nodes"]), seconds=60)
+            double.wait("/api/v1/nodes", lambda found: len(found["items"]) > len(before["nodes"]))
             double.wait(
                 "/api/v1/pods", lambda found: any("conformance-" in p["metadata"]["namespace"] for p in found["items"])
             )
             suite.send_signal(signal.SIGINT)
-            told, _ = suite.communicate(timeout=120)
+            told, _ = suite.communicate(timeout=PATIENCE_S)
         assert suite.returncode == 2, told
         assert _names(double) == before
     finally:

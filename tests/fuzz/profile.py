@@ -31,9 +31,9 @@ def fuzz(examples: int) -> Callable[[Property], Property]:
         name = f"{property_.__module__.rpartition('.')[2]}.{property_.__name__}"
         quiet = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
         if not MINUTES:
-            fixed = settings(max_examples=examples, derandomize=True, deadline=None, database=None)
+            fixed = settings(max_examples=examples, derandomize=True, database=None)
             return settings(fixed, suppress_health_check=quiet)(property_)
-        batch = settings(max_examples=BATCH, deadline=None, database=None, suppress_health_check=quiet)(property_)
+        batch = settings(max_examples=BATCH, database=None, suppress_health_check=quiet)(property_)
 
         @functools.wraps(property_)
         def long() -> None:
@@ -49,7 +49,7 @@ def fuzz(examples: int) -> Callable[[Property], Property]:
 
 
 @contextmanager
-def soon(seconds: float = 5.0) -> Iterator[None]:
+def soon(seconds: float = 60.0) -> Iterator[None]:
     """Fails where the block takes more CPU than any honest or dishonest input may cost."""
     began = time.process_time()
     yield

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import aiohttp
 
+from tests.patience import PATIENCE_S
+
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -49,7 +51,7 @@ class Page:
         self._number += 1
         await self._socket.send_json({"id": self._number, "method": method, "params": parameters})
         while True:
-            message = json.loads((await self._socket.receive(timeout=60)).data)
+            message = json.loads((await self._socket.receive(timeout=PATIENCE_S)).data)
             if message.get("id") == self._number:
                 if "error" in message:
                     raise RuntimeError(f"{method}: {message['error']}")
@@ -129,11 +131,11 @@ async def _visit(folder: Path, steps: Callable[[Page], Awaitable[Result]]) -> Re
                 return await steps(Page(socket))
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=PATIENCE_S)
 
 
 async def _port(path: Path, process: subprocess.Popen[bytes]) -> int:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline and process.poll() is None:
         if path.exists() and (text := path.read_text()):
             return int(text.splitlines()[0])

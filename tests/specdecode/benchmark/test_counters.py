@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from specdecode.benchmark.counters import SpeculationCounters, parse_counters
 
@@ -30,7 +30,6 @@ def test_vllms_counters() -> None:
 
 
 @given(st.text(max_size=200) | st.lists(st.sampled_from(VLLM.splitlines()), max_size=8).map("\n".join))
-@settings(deadline=None)
 def test_any_text_is_counters_or_none(text: str) -> None:
     parse_counters(text)
     parse_counters(text.replace("0", "NaN").replace("1", "1e999"))

@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from specdecode.benchmark import loading
 from specdecode.benchmark.load import LoadPlan, arrival_times, most_open, run_load
@@ -121,7 +121,6 @@ def test_a_server_that_is_gone_is_not_flooded(world: World) -> None:
     arrivals=st.sampled_from(["poisson", "constant"]),
     seed=st.integers(0, 5),
 )
-@settings(deadline=None)
 def test_arrivals_follow_the_rate(rate: float, ramp: float, arrivals: str, seed: int) -> None:
     plan = LoadPlan(requests=None, rate=rate, ramp_s=ramp, arrivals=arrivals, seed=seed)
     count = 2000

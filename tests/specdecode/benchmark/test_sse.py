@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from specdecode.benchmark import sse
 from specdecode.benchmark.http1 import HttpError, ResponseParser
@@ -18,7 +18,6 @@ STREAMS = st.lists(st.tuples(st.one_of(LINES, DATA.map(lambda data: b"data: " + 
 """Event streams with every line ending and every kind of line."""
 
 
-@settings(deadline=None)
 @given(body=st.one_of(STREAMS, st.binary(max_size=60)), data=st.data())
 def test_borders_of_reads_mean_nothing(body: bytes, data: st.DataObject) -> None:
     whole = SseParser().feed(body)
@@ -30,7 +29,6 @@ def test_borders_of_reads_mean_nothing(body: bytes, data: st.DataObject) -> None
     assert [event for byte in body for event in parser.feed(bytes([byte]))] == whole
 
 
-@settings(deadline=None)
 @given(
     events=st.lists(st.lists(DATA, min_size=1, max_size=3), max_size=5),
     end=ENDS,
@@ -70,7 +68,6 @@ def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 
 
-@settings(deadline=None)
 @given(body=st.binary(max_size=300), data=st.data(), framing=st.sampled_from(["chunked", "length", "close"]))
 def test_http_body_under_any_borders(body: bytes, data: st.DataObject, framing: str) -> None:
     if framing == "chunked":

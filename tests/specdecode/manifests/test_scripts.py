@@ -186,7 +186,7 @@ def test_what_one_process_reads_file_after_file_is_copied_first_many_at_once(she
 MEETING_CP = """\
 #!/bin/sh
 touch "$MEETING/$$"
-for wait in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+for wait in $(seq 1000); do
   [ "$(ls "$MEETING" | wc -l)" -ge 16 ] && exec /bin/cp "$@"
   sleep 0.2
 done

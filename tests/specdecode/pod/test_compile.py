@@ -15,6 +15,8 @@ from specdecode.pod import store, weight_files
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
 
+from tests.patience import PATIENCE_S
+
 from .fake_s3 import FakeS3
 
 SERVER = """
@@ -52,7 +54,7 @@ def _quick(tmp_path, monkeypatch):
     monkeypatch.setenv("NEURON_COMPILED_ARTIFACTS", str(tmp_path / "artifact"))
 
 
-def start(mode: str, *, limit_s: float = 20, leaves: tuple[str, ...] = ()) -> float:
+def start(mode: str, *, limit_s: float = PATIENCE_S, leaves: tuple[str, ...] = ()) -> float:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -84,7 +86,7 @@ def test_server_is_stopped_once_it_is_healthy_and_its_files_are_uploaded(mode):
 )
 def test_each_way_to_fail_has_its_code(mode, code, says):
     with pytest.raises(PodError, match=says) as caught:
-        start(mode, limit_s=1)
+        start(mode, limit_s=1 if mode == "never" else PATIENCE_S)
     assert caught.value.code == code
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, ValidationError
 from specdecode import names, s3_keys
@@ -45,7 +45,6 @@ def apply(lease: Lease, action: Action, step: int = 0, slots: Sequence[str] = TW
     return leases.release(lease, run_id=run, now=now, slots=slots)
 
 
-@settings(deadline=None)
 @given(many, sizes)
 def test_one_holder_a_slot_in_order_and_never_idle_while_somebody_waits(history, nodes):
     slots, lease, waiting = names.held_pools(nodes), Lease(), {"trn2": [], "cpu": []}
@@ -113,7 +112,6 @@ class OldLease(BaseModel):
     queue: tuple[Claim, ...] = ()
 
 
-@settings(deadline=None)
 @given(actions, sizes)
 def test_a_version_with_one_holder_takes_no_document_with_holders_for_nobody_s(history, nodes):
     lease = Lease()
@@ -132,7 +130,6 @@ def test_what_a_version_with_one_holder_stored_is_read_as_what_it_says():
     assert Lease.model_validate_json(OldLease().model_dump_json()) == Lease()
 
 
-@settings(deadline=None)
 @given(many, st.sampled_from(["request", "release"]), st.sampled_from(ALL), sizes)
 def test_doing_it_twice_is_doing_it_once(history, kind, run, nodes):
     lease, slots = Lease(), names.held_pools(nodes)
@@ -142,7 +139,6 @@ def test_doing_it_twice_is_doing_it_once(history, kind, run, nodes):
     assert apply(once, (kind, run), 99, slots) == once
 
 
-@settings(deadline=None)
 @given(many, st.sets(st.sampled_from(ALL)), sizes)
 def test_the_watchdog_takes_a_whole_run_out_at_once_and_moves_nobody(history, gone, nodes):
     """Those that hold and those that wait, in one write: who is left holds in order, each on its own node."""
@@ -160,7 +156,6 @@ def test_the_watchdog_takes_a_whole_run_out_at_once_and_moves_nobody(history, go
     assert leases.impossible(after, slots=slots, now=NOW + leases.SKEW) is None
 
 
-@settings(deadline=None)
 @given(actions)
 def test_the_document_survives_the_bucket(history):
     lease = Lease()
@@ -169,7 +164,6 @@ def test_the_document_survives_the_bucket(history):
     assert Lease.model_validate_json(lease.model_dump_json()) == lease
 
 
-@settings(deadline=None)
 @given(many, many, st.lists(st.booleans(), max_size=60), sizes)
 def test_two_writers_lose_no_update(mine, theirs, interleaving, nodes):
     """The other writer strikes between a read and its write, wherever `interleaving` says so."""
