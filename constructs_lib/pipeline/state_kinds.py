@@ -23,6 +23,7 @@ NEVER_AGAIN = (
     "AccuracyFailed",
     "TeardownStuck",
     "UnitFailed",
+    "StoppedWithItsRun",
     "ReportFailed",
     "InvalidManifest",
     "QuotaExceeded",

@@ -99,7 +99,13 @@ def _before_the_node(functions: Mapping[str, str]) -> dict[str, State]:
             {"$units": "MeasureUnits"},
             default="Compile before?",
         ),
-        **waiting("MeasureUnits", functions["MeasureUnits"], comment=STEPS["MeasureUnits"], following="StopArms"),
+        **waiting(
+            "MeasureUnits",
+            functions["MeasureUnits"],
+            comment=STEPS["MeasureUnits"],
+            following="StopArms",
+            payload={"redrives": "{% $states.context.Execution.RedriveCount %}"},
+        ),
         "Compile before?": choice(
             "With `compile.on: cpu`, CPU nodes compile before the node is taken.",
             {"$ahead": "CompileOnCpu"},

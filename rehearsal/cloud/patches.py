@@ -103,6 +103,12 @@ def _state_machine_patches() -> tuple[Patch, ...]:
         ),
         Patch(
             module="ministack.services.stepfunctions",
+            attribute="_describe_execution",
+            why="it does not say how often an execution was redriven",
+            replace=redriving.counting,
+        ),
+        Patch(
+            module="ministack.services.stepfunctions",
             attribute="handle_request",
             why="it has no RedriveExecution",
             replace=redriving.answering,

@@ -60,6 +60,7 @@ class Redriving:
 
     def __init__(self) -> None:
         self._contexts: dict[str, dict[str, Any]] = {}
+        self._counts: dict[str, int] = {}
 
     def remembering(self, execute: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the emulator's runner of tasks: an execution's variables are kept with its ARN."""
@@ -69,9 +70,22 @@ class Redriving:
         ) -> Any:
             if execution:
                 self._contexts[execution["executionArn"]] = ctx
+                ctx["Execution"].setdefault("RedriveCount", 0)
             return execute(state, given, execution, ctx)
 
         return execute_task
+
+    def counting(self, describe: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:
+        """Wrap the emulator's DescribeExecution: it says how often an execution was redriven."""
+
+        def describe_execution(given: dict[str, Any]) -> Any:
+            status, headers, body = describe(given)
+            if status != 200:
+                return status, headers, body
+            count = self._counts.get(given["executionArn"], 0)
+            return stepfunctions.json_response({**json.loads(body), "redriveCount": count})
+
+        return describe_execution
 
     def answering(self, handle: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         """Wrap the emulator's dispatcher."""
@@ -95,11 +109,12 @@ class Redriving:
         events = list(ended["events"])
         execution = kept | {"status": "RUNNING", "stopDate": None, "output": None, "events": events}
         stepfunctions._executions[arn] = execution
-        count = sum(event["type"] == "ExecutionRedriven" for event in events) + 1
+        count = self._counts[arn] = self._counts.get(arn, 0) + 1
         details = {"executionRedrivenEventDetails": {"redriveCount": count}}
         redriven = stepfunctions._add_event(execution, "ExecutionRedriven", details)
         stepfunctions._emit_execution_status_event(execution)
-        given = (_go_on, execution, ctx | {"variables": dict(ctx["variables"])})
+        again = {"variables": dict(ctx["variables"]), "Execution": ctx["Execution"] | {"RedriveCount": count}}
+        given = (_go_on, execution, ctx | again)
         run = contextvars.copy_context().run  # account and region of the request
         threading.Thread(target=run, args=given, daemon=True).start()
         return stepfunctions.json_response({"redriveDate": redriven["timestamp"]})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -215,9 +215,11 @@ class Deployment:
         labels = {names.run_label(run_id) for run_id in run_ids}
         return tuple(pod for pod in seen.pods if pod.run in labels)
 
-    def reconcile(self) -> dict[str, Any]:
-        """Run the watchdog once and wait for it. Returns what it found and did. Raises FunctionFailed."""
-        return self._invoke(self.outputs["WatchdogFunction"])
+    def reconcile(self, *, stopped: str = "") -> dict[str, Any]:
+        """Run the watchdog once and wait for it. `stopped`: a run whose units it ends. Returns what it found and did.
+        Raises FunctionFailed.
+        """
+        return self._invoke(self.outputs["WatchdogFunction"], {"stopped": stopped})
 
     def _must_invoke(self, function: str) -> dict[str, Any]:
         """The function's answer. Ends the command with 3 if it fails."""
@@ -226,10 +228,11 @@ class Deployment:
         except FunctionFailed as error:
             raise stop_with(str(error), EXIT_ENVIRONMENT) from None
 
-    def _invoke(self, function: str) -> dict[str, Any]:
+    def _invoke(self, function: str, payload: Mapping[str, str] | None = None) -> dict[str, Any]:
         waits = Config(read_timeout=LONGEST_FUNCTION_S, retries={"total_max_attempts": 1})
         try:
-            answer = self.session.client("lambda", config=waits).invoke(FunctionName=function, Payload=b"{}")
+            client, given = self.session.client("lambda", config=waits), json.dumps(payload or {}).encode()
+            answer = client.invoke(FunctionName=function, Payload=given)
             body: dict[str, Any] = json.loads(answer["Payload"].read() or b"{}")
         except (ClientError, BotoCoreError) as error:
             raise FunctionFailed(f"{function} cannot be asked: {error}") from None

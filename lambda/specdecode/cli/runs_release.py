@@ -110,7 +110,7 @@ def give_back(deployment: Deployment, run_id: str, *units: str) -> None:
     """Run the watchdog until nothing of the run, or of its `units`, is left."""
     done: dict[str, Any] = {}
     for _ in range(ATTEMPTS):
-        done = _reconcile(deployment)
+        done = _reconcile(deployment, stopped=run_id)
         seen = deployment.cluster()
         if done["replicas"] is not None and not _stands(run_id, units, seen):
             _tell(done)
@@ -130,10 +130,10 @@ def _stands(run_id: str, units: Sequence[str], seen: ClusterView) -> bool:
     )
 
 
-def _reconcile(deployment: Deployment) -> dict[str, Any]:
+def _reconcile(deployment: Deployment, *, stopped: str = "") -> dict[str, Any]:
     """What the watchdog found and did. If it fails, ends the command with 3 and says what to do."""
     try:
-        return deployment.reconcile()
+        return deployment.reconcile(stopped=stopped)
     except FunctionFailed as failure:
         raise stop_with(
             f"{failure}\nThe watchdog could not run: a node may still be there, and is billed. The backstop, which "

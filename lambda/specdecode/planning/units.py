@@ -24,6 +24,8 @@ from specdecode.planning.sweep import SweepPlan, SweepStep, first_steps, most_st
 
 COUNTS = (1, 2, 4, 8)
 """Numbers of nodes that a plan compares."""
+QUEUE_HOURS = QUEUE_LIMIT.total_seconds() / 3600
+"""How long a unit waits at most, also for a place in a full queue."""
 MOST_WAITS = 3
 """How often a unit that never got a node is tried again: it costs nothing, but the run waits a day for each."""
 
@@ -124,7 +126,8 @@ def _whole(experiment: AnyExperiment, division: Division, inventory: Inventory) 
             "levels": _levels(plans),
             "assumptions": (
                 *first.assumptions,
-                f"{len(units)} nodes at once; where fewer are free, parts of the run wait in the queue",
+                f"{len(units)} nodes at once; where fewer are free, parts of the run wait in the queue: "
+                f"{QUEUE_HOURS:.0f} h at most, and {MOST_WAITS} more times if no node came",
             ),
             "warnings": tuple(dict.fromkeys(text for plan in plans for text in plan.warnings)),
         }
@@ -134,7 +137,7 @@ def _whole(experiment: AnyExperiment, division: Division, inventory: Inventory) 
 def _steps(first: Plan, units: Sequence[PlannedUnit]) -> tuple[Step, ...]:
     """The steps of the run that starts `units`. It waits for the longest unit with all its tries."""
     longest = max((unit.longest_node_hours for unit in units), default=0)
-    waiting = TRIES * longest + (TRIES + MOST_WAITS) * QUEUE_LIMIT.total_seconds() / 3600
+    waiting = TRIES * longest + (TRIES + MOST_WAITS) * QUEUE_HOURS
     return (
         Step(name="Plan"),
         next(step for step in first.steps if step.name == "StageModels"),

@@ -16,7 +16,9 @@ LARGEST = 8 << 20
 would cost a function its memory.
 """
 WITH_ITS_RUN = "StoppedWithItsRun"
-"""Error of a unit that was stopped because its run ended. If the run is redriven, the unit is measured again."""
+"""Error of a unit that was stopped, or ended by itself, because its run ended. If the run is redriven, the unit is
+measured again.
+"""
 Document = TypeVar("Document", bound=BaseModel)
 
 
@@ -38,6 +40,8 @@ class RunUnit(BaseModel):
     """US dollars that the unit may cost at most: its part of what the whole run may cost."""
     after: int | None = None
     """The unit whose arms it measures again, because that unit lost its node."""
+    redrives: int = 0
+    """How often its run had been redriven when it was to start this unit."""
     held: bool = True
     """Whether it had a node; known at its end."""
     status: str | None = None
@@ -65,6 +69,8 @@ class RunState(BaseModel):
     """Who started it, as the request says. It is not checked."""
     units: tuple[RunUnit, ...] = ()
     """The units of a run on several nodes."""
+    asked_since: AwareDatetime | None = None
+    """Since when a unit has wanted to join a queue that was full. None if it could join at once."""
     held_since: AwareDatetime | None = None
     """When the run got the node. Its cost counts from here."""
     pool: str | None = None

@@ -30,9 +30,9 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     if run.is_all_settled:
         return Progress(done=True, message="nothing is left to measure: no node is needed")
     shape = run.plan.experiment.shape
-    claim, waiting = stand_in_line(given, rt, rt.lease, kind=shape.pool)
-    if waiting is not None:
-        return waiting
+    claim = stand_in_line(given, rt, rt.lease, run.state, kind=shape.pool)
+    if isinstance(claim, Progress):
+        return claim
     if not rt.brings_node(claim.pool):
         change_state(rt.store, given.run_id, held_since=claim.held_since or now, pool=claim.pool)
         label = f"{names.ACCELERATOR_LABEL}={claim.pool}"

@@ -15,7 +15,7 @@ from specdecode import s3_keys
 from specdecode.planning.bill import TRIES
 from specdecode.planning.units import MOST_WAITS
 from specdecode.runs.ledger import Ledger, readable_ledger
-from specdecode.runs.state import LARGEST, WITH_ITS_RUN, RunState, RunUnit, StateDamaged, change_state, load_state
+from specdecode.runs.state import LARGEST, WITH_ITS_RUN, RunUnit, StateDamaged, change_state, load_state
 from specdecode.steps import executions
 from specdecode.steps.errors import CapacityUnavailable, NodeLost
 from specdecode.steps.run import Run, load_run
@@ -33,7 +33,8 @@ def measure_units(given: StepInput, rt: Runtime) -> Progress:
     """Done when every unit has ended, well or badly.
 
     The list of units to start is stored first. A repeated look starts the same executions, and Step Functions takes
-    both starts for one as long as it runs (StartExecution is idempotent by name and input).
+    both starts for one as long as it runs (StartExecution is idempotent by name and input). If the run is stopped
+    meanwhile, a unit that starts late ends by itself (left_alone).
     """
     run, machine = load_run(rt.store, given.run_id), executions.machine_of(given.execution_arn)
     going = [unit.run_id for unit in run.state.units if unit.status is None]
@@ -49,9 +50,12 @@ def measure_units(given: StepInput, rt: Runtime) -> Progress:
     for lost in [unit for unit in units if _is_tried_again(unit, units, rt)]:
         if arms := _arms_again(run, units, lost, rt):
             units.append(next_unit(given.run_id, units, lost, arms=arms))
+    starting = {unit.run_id for unit in units if unit.status is None and asked.get(unit.run_id) is None}
+    now = {"redrives": given.redrives}
+    units = [unit.model_copy(update=now) if unit.run_id in starting else unit for unit in units]
     change_state(rt.store, given.run_id, units=tuple(units))
     for unit in units:
-        if unit.status is None and asked.get(unit.run_id) is None:
+        if unit.run_id in starting:
             _start(unit, run, rt, machine=machine)
     done = all(unit.status is not None for unit in units)
     return Progress(done=done, message="; ".join(_said(units)), wait_s=run.plan.poll_seconds)
@@ -63,7 +67,7 @@ def _looked_at(unit: RunUnit, found: dict[str, Any] | None, ledger: Ledger | Non
     """
     if found is None or found["status"] in executions.GOES_ON:
         return unit
-    finished, own = finished_arms(rt.store, unit), _record(rt, unit)
+    finished = finished_arms(rt.store, unit)
     if ledger is not None:
         left = ledger.unfinished_of({unit.run_id})
         unit = unit.model_copy(update={"arms": tuple(dict.fromkeys((*finished, *left)))})
@@ -73,7 +77,7 @@ def _looked_at(unit: RunUnit, found: dict[str, Any] | None, ledger: Ledger | Non
             "error": str(found.get("error") or ""),
             "cause": str(found.get("cause") or ""),
             "finished": finished,
-            "held": own is None or own.held_since is not None,
+            "held": _held(rt, unit),
         }
     )
 
@@ -98,12 +102,13 @@ def _tries(unit: RunUnit | None, units: list[RunUnit]) -> Iterator[RunUnit]:
         unit = next((each for each in units if each.number == unit.after), None)
 
 
-def _record(rt: Runtime, unit: RunUnit) -> RunState | None:
-    """The unit's own record; None if it has none that can be read."""
+def _held(rt: Runtime, unit: RunUnit) -> bool:
+    """Whether the unit had a node, or its record cannot be read. It has none if it ended before it was planned."""
     try:
-        return load_state(rt.store, unit.run_id)
+        own = load_state(rt.store, unit.run_id)
     except StateDamaged:
-        return None
+        return True
+    return own is not None and own.held_since is not None
 
 
 def _another_node_helps(unit: RunUnit, rt: Runtime) -> bool:

@@ -10,6 +10,7 @@ from specdecode.planning.events import QUEUE_LIMIT, QUEUE_POLL_S
 from specdecode.runs import lease as leases
 from specdecode.runs.lease import Claim
 from specdecode.runs.lease_store import LeaseStore
+from specdecode.runs.state import RunState, change_state
 from specdecode.steps.errors import CapacityUnavailable
 from specdecode.steps.run import load_run
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
@@ -20,32 +21,41 @@ FEW = 3
 
 def turn(given: StepInput, rt: Runtime) -> Progress:
     """Done when no other run loads servers that already run. Two runs that load one server would measure each other."""
-    if load_run(rt.store, given.run_id).is_all_settled:
+    run = load_run(rt.store, given.run_id)
+    if run.is_all_settled:
         return Progress(done=True, message="nothing is left to measure")
-    _, waiting = stand_in_line(given, rt, rt.turns)
-    return waiting or Progress(done=True, message="no other run loads servers that already run")
+    found = stand_in_line(given, rt, rt.turns, run.state)
+    return found if isinstance(found, Progress) else Progress(done=True, message="no other run loads such servers")
 
 
 def stand_in_line(
-    given: StepInput, rt: Runtime, queue: LeaseStore, *, kind: str = names.NODEPOOL
-) -> tuple[Claim, Progress | None]:
-    """The run's claim in `queue` and how it waits. None once it holds. Raises CapacityUnavailable after QUEUE_LIMIT."""
+    given: StepInput, rt: Runtime, queue: LeaseStore, state: RunState, *, kind: str = names.NODEPOOL
+) -> Claim | Progress:
+    """What the run with the record `state` holds by `queue`, or how it waits. Raises CapacityUnavailable after
+    QUEUE_LIMIT.
+
+    If the queue is full, a unit waits until it can join it: its run has begun, and cannot be started later. Any other
+    run ends.
+    """
     now = rt.now()
+    since = state.asked_since or now
     asks = partial(leases.request, run_id=given.run_id, execution_arn=given.execution_arn, now=now, kind=kind)
     try:
         lease = queue.update(partial(asks, slots=queue.slots))
     except leases.QueueFull as full:
-        raise CapacityUnavailable(str(full)) from None
+        if names.parent_of(given.run_id) is None or now - since > QUEUE_LIMIT:
+            raise CapacityUnavailable(str(full)) from None
+        change_state(rt.store, given.run_id, asked_since=since)
+        return Progress(done=False, message="the queue is full: it waits for a place in it", wait_s=QUEUE_POLL_S)
     position = lease.position(given.run_id)
     claim = next(claim for claim in lease.claims if claim.run_id == given.run_id)
     if not position:
-        return claim, None
-    if now - claim.queued_at > QUEUE_LIMIT:
+        return claim
+    if now - min(since, claim.queued_at) > QUEUE_LIMIT:
         raise CapacityUnavailable(f"still number {position} in the queue after {QUEUE_LIMIT}")
     holders = [held.run_id for held in lease.holders_of(kind)]
     who = ", ".join(holders) if len(holders) <= FEW else f"{len(holders)} runs"
-    message = f"number {position} in the queue; held by {who}"
-    return claim, Progress(done=False, message=message, wait_s=QUEUE_POLL_S)
+    return Progress(done=False, message=f"number {position} in the queue; held by {who}", wait_s=QUEUE_POLL_S)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from specdecode import names
 from specdecode.experiment.model import AnyExperiment, Sweep
 from specdecode.experiment.shares import baselines_of, share_of
 from specdecode.planning import Plan
-from specdecode.runs.state import WITH_ITS_RUN, RunState, RunUnit, StateDamaged, load_state
+from specdecode.runs.ended import has_ended
+from specdecode.runs.state import RunState, RunUnit, StateDamaged, load_state
 from specdecode.runs.store import Store
-from specdecode.steps import executions
-from specdecode.steps.errors import InvalidExperiment
+from specdecode.steps.errors import InvalidExperiment, StoppedWithItsRun
 from specdecode.steps.request import RunRequest
 from specdecode.steps.run import Run, load_run
-from specdecode.steps.runtime import Runtime
 
 NO_ERROR = {"error": "", "cause": ""}
 
@@ -37,11 +36,16 @@ def check_length(run_id: str) -> None:
 
 
 def unit_experiment(store: Store, parent: str, run_id: str) -> tuple[AnyExperiment, int]:
-    """What the unit `run_id` of the run `parent` measures, and how many nodes share that run's sweep."""
+    """What the unit `run_id` of the run `parent` measures, and how many nodes share that run's sweep.
+
+    Raises StoppedWithItsRun if that run has ended: it was started while its run was stopped.
+    """
     run = load_run(store, parent)
     experiment = run.plan.experiment
     for unit in run.state.units:
         if unit.run_id == run_id:
+            if has_ended(store, parent, unit.redrives):
+                raise StoppedWithItsRun(f"run {parent} had ended when it started this unit")
             any_arm = experiment.sweep is Sweep.ADAPTIVE
             return share_of(experiment, None if any_arm else unit.arms), experiment.nodes
     raise InvalidExperiment(f"run {parent} has no unit {run_id}: only that run starts its units")
@@ -109,24 +113,6 @@ def measured_blocks(run: Run) -> Iterator[tuple[str, int]]:
     for wave in run.plan.waves:
         if run.is_measured(wave.index) if whole is None else run.step_of(wave) in whole:
             yield from ((arm.variant, wave.round) for arm in wave.arms)
-
-
-def left_alone(rt: Runtime, running: Collection[str], *, machine: str) -> tuple[str, ...]:
-    """The `running` units whose run has ended: nothing would read what they measure."""
-    parents = {unit: parent for unit in sorted(running) if (parent := names.parent_of(unit)) is not None}
-    # The list may lag: a run that it lacks is looked up by name.
-    asked = sorted(set(parents.values()).difference(running))
-    gone = {parent for parent in asked if not executions.goes_on(rt, parent, machine=machine)}
-    return tuple(unit for unit, parent in parents.items() if parent in gone)
-
-
-def stop(rt: Runtime, unit: str, *, machine: str) -> None:
-    """End a unit whose run has ended."""
-    rt.clients("stepfunctions").stop_execution(
-        executionArn=executions.arn_of(unit, machine=machine),
-        error=WITH_ITS_RUN,
-        cause="the run that it is a unit of has ended",
-    )
 
 
 def run_of(store: Store, unit: RunUnit) -> Run | None:

@@ -19,13 +19,13 @@ from specdecode.kubernetes.teardown import delete_workloads
 from specdecode.runs import lease as leases
 from specdecode.runs.lease import Claim, Lease
 from specdecode.runs.lease_store import LeaseDamaged, LeaseStore
-from specdecode.steps import executions, logs, nodes, units
+from specdecode.steps import executions, logs, nodes
 from specdecode.steps.guarded import Guarded
+from specdecode.steps.left_alone import stop_left_alone
 from specdecode.steps.reconciled import Reconciled, publish
 from specdecode.steps.replicas import follow_lease, set_replicas
 from specdecode.steps.runtime import Runtime, StepInput, run_step
 
-UNITS = "the units of runs that have ended"
 EXECUTIONS, NODE, QUEUE = "the running executions", "the node", "the queue of the servers that already run"
 COUNT, WORKLOADS, METRICS = "the nodes", "workloads that no run stands for", "the metrics"
 
@@ -39,7 +39,8 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
     running: set[str] | None = None
     with parts.part(EXECUTIONS):
         running = executions.running(rt, machine=_machine(rt))
-    stopped = _stop_units(rt, running or set(), parts)
+    told = {run_id for run_id in (given.ended, given.stopped) if run_id}
+    stopped = tuple(stop_left_alone(rt, running or set(), parts, machine=_machine(rt), told=told))
     if running is not None:  # so that no node is handed to a unit that has just been stopped
         running -= set(stopped)
     lease, ended, wanted = _nodes(rt, running, parts)
@@ -56,7 +57,7 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
         cleaned = _clean_orphans(rt)
     found = Reconciled(
         ended=tuple(claim.run_id for claim in ended),
-        stopped=tuple(stopped),
+        stopped=stopped,
         cleaned=cleaned,
         replicas=None if wanted is None else wanted.replicas,
         nodes=None if count is None else count.total(),
@@ -103,18 +104,6 @@ def _nodes(rt: Runtime, running: set[str] | None, parts: Guarded) -> tuple[Lease
         else:
             followed = follow_lease(rt.pools, rt.lease, known=lease)
     return lease, ended, followed
-
-
-def _stop_units(rt: Runtime, running: set[str], parts: Guarded) -> list[str]:
-    """Stop units whose run has ended. One that cannot be stopped does not stop the others."""
-    stopped, left = list[str](), tuple[str, ...]()
-    with parts.part(UNITS):
-        left = units.left_alone(rt, running, machine=_machine(rt))
-    for unit in left:
-        with parts.part(UNITS):
-            units.stop(rt, unit, machine=_machine(rt))
-            stopped.append(unit)
-    return stopped
 
 
 def _turns(rt: Runtime, running: set[str] | None, parts: Guarded) -> list[Claim]:
@@ -206,6 +195,5 @@ def _ages_s(slots: Sequence[str], lease: Lease, now: datetime) -> dict[str, floa
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Takes any event (of a schedule, an execution's end, a user): it looks at everything in any case."""
-    ended = event.get("ended")
-    given = {"ended": ended} if isinstance(ended, str) else {}
+    given = {key: event[key] for key in ("ended", "stopped") if isinstance(event.get(key), str)}
     return run_step(watch, {"run_id": "watchdog", **given}, context)

@@ -134,7 +134,8 @@ def test_a_stopped_execution_is_redriven_from_where_it_was(cloud):
     code = "seen.append(1); time.sleep(0.5); return {'calls': len(seen), 'got': e}"
     cloud.function("counts", f"import time\nseen = []\ndef handler(e, c): {code}\n")
     invoke = {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke"}
-    call = {"FunctionName": "counts", "Payload": {"n": "{% $n %}"}}
+    redrives = {"redrives": "{% $states.context.Execution.RedriveCount %}"}
+    call = {"FunctionName": "counts", "Payload": {"n": "{% $n %}", **redrives}}
     machine = cloud.machine(
         "redriven",
         {
@@ -142,7 +143,7 @@ def test_a_stopped_execution_is_redriven_from_where_it_was(cloud):
             "States": {
                 "First": invoke
                 | {
-                    "Arguments": {"FunctionName": "counts", "Payload": {}},
+                    "Arguments": {"FunctionName": "counts", "Payload": redrives},
                     "Assign": {"n": "{% $states.input.n %}"},
                     "Next": "Hold",
                 },
@@ -185,8 +186,9 @@ def test_a_stopped_execution_is_redriven_from_where_it_was(cloud):
         return [e["stateEnteredEventDetails"]["name"] for e in events if e["type"].endswith("StateEntered")]
 
     result = ended(2)
-    assert (result["status"], (found := json.loads(result["output"]))["got"]) == ("SUCCEEDED", {"n": 2})
+    assert (result["status"], (found := json.loads(result["output"]))["got"]) == ("SUCCEEDED", {"n": 2, "redrives": 1})
     assert found["calls"] == 2 or len(tries) > 1
+    assert result["redriveCount"] == 1
     assert entered(result["executionArn"]) == ["First", "Hold", "Hold", "Last", "Enough?", "Enough"]
     result = ended(1)
     assert (result["status"], result["error"]) == ("FAILED", "TooFew")

@@ -54,6 +54,7 @@ class FakeDeployment:
 
     looks = 0
     reconciled = 0
+    told = ""
     broken = False
     found: dict[str, Any]
     remembered = True
@@ -113,8 +114,9 @@ class FakeDeployment:
     def stop(self, arn: str, *, error: str = "StoppedByUser") -> None:
         type(self).stopped = [*self.stopped, arn]
 
-    def reconcile(self) -> dict[str, Any]:
+    def reconcile(self, *, stopped: str = "") -> dict[str, Any]:
         """As the watchdog does it: a run that goes on keeps the node."""
+        FakeDeployment.told = stopped
         found = self.find("r")
         FakeDeployment.held &= not (self.stopped or found is None or found.status != "RUNNING")
         FakeDeployment.reconciled += 1

@@ -91,9 +91,12 @@ class FakeStates:
         self.executions: dict[str, str] = {}
         self.ends: dict[str, dict[str, str]] = {}
         self.started: list[dict[str, str]] = []
+        self.redrives: dict[str, int] = {}
+        self.before: Callable[[str, str], None] = lambda operation, name: None
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, str]:
         """Idempotent while one of that name and input runs, as Step Functions is."""
+        self.before("StartExecution", name)
         given = {"stateMachineArn": stateMachineArn, "name": name, "input": input}
         arn = f"{stateMachineArn.replace('stateMachine', 'execution')}:{name}"
         if arn in self.executions and (self.executions[arn] != "RUNNING" or given not in self.started):
@@ -104,13 +107,23 @@ class FakeStates:
         return {"executionArn": arn}
 
     def stop_execution(self, *, executionArn: str, error: str, cause: str) -> None:
+        self.before("StopExecution", executionArn.rpartition(":")[2])
+        if executionArn not in self.executions:
+            raise client_error("ExecutionDoesNotExist")
         self.executions[executionArn] = "ABORTED"
         self.ends[executionArn] = {"error": error, "cause": cause}
 
-    def describe_execution(self, *, executionArn: str) -> dict[str, str]:
+    def redrive(self, executionArn: str) -> None:
+        """An execution that has ended goes on."""
+        self.executions[executionArn] = "RUNNING"
+        self.redrives[executionArn] = self.redrives.get(executionArn, 0) + 1
+
+    def describe_execution(self, *, executionArn: str) -> dict[str, Any]:
         if executionArn not in self.executions:
             raise client_error("ExecutionDoesNotExist")
-        return {"status": self.executions[executionArn], **self.ends.get(executionArn, {})}
+        ended = self.ends.get(executionArn, {})
+        count = self.redrives.get(executionArn, 0)
+        return {"status": self.executions[executionArn], "redriveCount": count, **ended}
 
     def get_paginator(self, operation: str) -> Any:
         class Pages:

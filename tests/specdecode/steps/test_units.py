@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 import yaml
 from specdecode import names, s3_keys
 from specdecode.experiment import Capacity, assets_dir
+from specdecode.planning.events import QUEUE_LIMIT, QUEUE_POLL_S
+from specdecode.runs import lease as leases
+from specdecode.runs.lease import LONGEST_QUEUE, Claim, Lease
 from specdecode.runs.state import WITH_ITS_RUN, RunState, RunUnit, StateDamaged, change_state, load_state
 from specdecode.steps import acquire, measure_units, plan, release, report, watchdog
-from specdecode.steps.errors import InvalidExperiment, ReportFailed, UnitFailed
+from specdecode.steps.errors import CapacityUnavailable, InvalidExperiment, ReportFailed, UnitFailed
 from specdecode.steps.runtime import Progress
 from specdecode.steps.units import finished_arms
 
@@ -204,6 +208,7 @@ def test_a_unit_that_loses_two_nodes_is_not_tried_a_third_time(world):
     world.look()
     world.measure("run-n2")
     world.end("run-n2", "FAILED", error="NodeLost", cause="when all was measured")
+    world.measure("run-n1", waves=0)
     world.end("run-n1", "FAILED", error="NodeLost", cause="at once")
     world.look()
     assert world.started[2:] == ["run-n3"], "what n2 measured is not measured again"
@@ -241,6 +246,61 @@ def test_a_unit_that_never_gets_a_node_is_given_up_after_a_few_days(world):
     for unit in ("run-n1", "run-n3", "run-n4", "run-n5"):
         never_gets_a_node(world, unit)
     assert world.started[2:] == ["run-n3", "run-n4", "run-n5"]
+
+
+def full_queue(world):
+    """A unit that asks for a node when LONGEST_QUEUE runs wait already."""
+    world.begin_units()
+    world.look()
+    plan.plan(world.given("run-n1", input={"unit_of": "run", "accept_cost": 900}), world.rt)
+    world.finish("StageModels", "run-n1")
+    holders = [world.rt.lease.slots[0], world.rt.lease.slots[1]]
+    claims = [
+        Claim(run_id=f"other-{number}", execution_arn=arn(f"other-{number}"), queued_at=world.time)
+        for number in range(len(holders) + LONGEST_QUEUE)
+    ]
+    lease = Lease(
+        holder=[
+            claim.model_copy(update={"pool": pool, "held_since": world.time})
+            for pool, claim in zip(holders, claims, strict=False)
+        ],
+        queue=claims[len(holders) :],
+    )
+    world.rt.lease.update(lambda _: lease)
+    return world
+
+
+def leaves(world, run_id):
+    world.rt.lease.update(
+        lambda lease: leases.release(lease, run_id=run_id, now=world.time, slots=world.rt.lease.slots)
+    )
+
+
+def test_a_full_queue_is_no_try_of_a_unit_which_joins_it_when_there_is_room(world):
+    full_queue(world)
+    for _ in range(3):
+        answer = acquire.acquire(world.given("run-n1"), world.rt)
+        assert not answer.done and "the queue is full" in answer.message
+        world.time += timedelta(seconds=answer.wait_s)
+    leaves(world, "other-7")
+    answer = acquire.acquire(world.given("run-n1"), world.rt)
+    assert f"number {LONGEST_QUEUE} in the queue" in answer.message
+    begun = world.time - timedelta(minutes=15)
+    assert world.state("run-n1").asked_since == begun
+    world.time = begun + QUEUE_LIMIT + timedelta(seconds=1)
+    with pytest.raises(CapacityUnavailable, match="still number 300"):
+        acquire.acquire(world.given("run-n1"), world.rt)
+
+
+def test_a_unit_waits_a_day_at_most_for_a_place_in_the_queue(world):
+    full_queue(world)
+    begun, looks = world.time, 0
+    with pytest.raises(CapacityUnavailable, match="300 runs wait already"):
+        while True:
+            world.time += timedelta(seconds=acquire.acquire(world.given("run-n1"), world.rt).wait_s)
+            looks += 1
+    assert QUEUE_LIMIT < world.time - begun <= QUEUE_LIMIT + timedelta(seconds=QUEUE_POLL_S)
+    assert looks == QUEUE_LIMIT // timedelta(seconds=QUEUE_POLL_S) + 1, "as many as its history has room for"
 
 
 def test_an_arm_counts_only_with_all_its_rounds_and_its_baseline(world):
