@@ -3,7 +3,8 @@
 The same requests through aiohttp, through httptools and our own parser on asyncio's protocols, and through what the
 client uses (our parser on sockets read with the kernel's time stamps); the same event parsing on top of each. A process
 for each, taking turns. CPU per 100,000 chunks, CPU of the imports, and how much later than the promptest chunk of its
-stream each chunk was timed. Layers that are not installed are left out. Writes benchmarks/results/client_http.json.
+stream each chunk was timed. Layers that are not installed are left out. Writes benchmarks/results/client_http.json and
+the table in docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -15,15 +16,22 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lambda"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.http_layers import layer
-from benchmarks.publishing import save
+from benchmarks.publishing import publish, save
 
-LAYERS = ("aiohttp", "httptools", "protocol", "kernel")
+LAYERS = {
+    "aiohttp": "aiohttp {}",
+    "httptools": "httptools {} on an asyncio protocol",
+    "protocol": "own parser on an asyncio protocol",
+    "kernel": "**own parser, `recvmsg` with kernel time stamps**",
+}
+"""How the page calls them; `{}` is the version."""
 
 
 def run_layer(name: str, url: str, streams: int, tokens: int) -> dict:
@@ -83,7 +91,7 @@ def errors(answers: dict, true: list[dict]) -> dict:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--streams", type=int, default=128)
+    parser.add_argument("--streams", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=900)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--layer", choices=LAYERS, help=argparse.SUPPRESS)
@@ -111,8 +119,26 @@ def main() -> int:
     for name, figures in summary.items():
         print(f"{name:>10}: " + ", ".join(f"{key} {value:.3f}" for key, value in figures.items()))
     left_out = [name for name in LAYERS if name not in rows]
-    save("client_http", {"streams": args.streams, "layers": summary, "left_out": left_out})
+    versions = {name: version(name) for name in summary if "{}" in LAYERS[name]}
+    document = {"streams": args.streams, "layers": summary, "left_out": left_out, "versions": versions}
+    save("client_http", document)
+    publish("client_http", table(document), page="benchmarks.md")
     return 0
+
+
+def table(document: dict) -> str:
+    """As the page prints it."""
+    rows = [
+        "| layer | CPU s / 100,000 chunks | import, CPU s | lateness ms: mean | p99 |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name, found in document["layers"].items():
+        title = LAYERS[name].format(document["versions"].get(name))
+        rows.append(
+            f"| {title} | {found['cpu_s_per_100000_chunks']:.1f} | {found['import_cpu_s']:.2f} "
+            f"| {found['chunk_error_mean_ms']:.3f} | {found['chunk_error_p99_ms']:.3f} |"
+        )
+    return "\n".join(rows)
 
 
 def summed(found: list[dict]) -> dict:

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.measures.client_lateness import doubtful
 
-from benchmarks.client_truth import AIMS
+from benchmarks.client_truth import AIMS, errors_in_cells
 from benchmarks.publishing import machine, publish, save
 from benchmarks.reference.ours import benchmark, errors_of, paired
 from benchmarks.reference.processes import reference_server
@@ -40,15 +40,6 @@ def lines(document: dict) -> list[str]:
     for row in document["rows"]:
         found.append(f"| {row['streams']} | {errors_in_cells(row)} | {judged_in_cells(row)} |")
     return found
-
-
-def errors_in_cells(row: dict) -> str:
-    """Chunks, and how wrong their times are."""
-    e = row["errors"]
-    return (
-        f"{row['chunks']:,} | {e['ttft_mean_ms']:.3f} | {e['tpot_mean_percent']:.4f} | {e['chunk_mean_ms']:.3f} "
-        f"| {e['chunk_p99_ms']:.3f}"
-    )
 
 
 def judged_in_cells(row: dict) -> str:

@@ -3,7 +3,7 @@
 Every client takes turns at the same number of streams and requests against a fresh reference server; means of TTFT and
 TPOT against that server's own record of the same requests. CPU seconds per 100,000 chunks are the slope between a short
 and a long run, the rest is start-up. Clients that are not installed are left out (--install: gigabytes, minutes).
-Writes benchmarks/results/client_peers.json.
+Writes benchmarks/results/client_peers.json and the table in docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -20,13 +20,36 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from specdecode.measures.arm import measure_arm
 from specdecode.records import read_record
 
-from benchmarks.publishing import save
+from benchmarks.publishing import publish, save
 from benchmarks.reference.ours import mean, measure, tpot
 from benchmarks.reference.peers import PEERS, Peer, prepare
 from benchmarks.reference.processes import Cost, reference_server, run, truth
 
 OURS = "specdecode"
 SHORT_TOKENS = 9
+TITLES = {"vllm": "vllm bench serve", "guidellm": "GuideLLM", "aiperf": "AIPerf"}
+CHUNKS_FOR_A_SLOPE = 10_000
+"""With fewer chunks a run's CPU says nothing of what a chunk costs: start-up varies by a second or more."""
+
+
+def table(rows: list[dict]) -> str:
+    """As the page prints it."""
+    versions = {peer.name: peer.packages[-1].partition("==")[2] for peer in PEERS}
+    titles = {OURS: f"**{OURS}**"} | {name: f"{title} {versions[name]}" for name, title in TITLES.items()}
+    found = [
+        "| streams | client | TTFT, reported ms | true | error | TPOT error % | CPU s of the run "
+        "| CPU s / 100,000 chunks | CPU s besides | memory MB |",
+        "|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in sorted(rows, key=lambda row: row["streams"]):
+        costs = [row["cpu_s_per_100000_chunks"], row["cpu_s_start_up_and_requests"]]
+        shown = [f"{cost:.1f}" if row["chunks"] >= CHUNKS_FOR_A_SLOPE else "-" for cost in costs]
+        found.append(
+            f"| {row['streams']} | {titles[row['client']]} | {row['ttft_ms']:.2f} | {row['true_ttft_ms']:.2f} "
+            f"| {row['ttft_error_ms']:.2f} | {row['tpot_error_percent']:+.3f} | {row['cpu_s']:.1f} "
+            f"| {' | '.join(shown)} | {row['max_rss_mb']:.0f} |"
+        )
+    return "\n".join(found)
 
 
 def run_peer(peer: Peer, *, streams: int, requests: int, tokens: int) -> dict:
@@ -109,6 +132,7 @@ def main() -> int:
                 flush=True,
             )
             save("client_peers", {"not_installed": missing, "rows": rows})
+    publish("client_peers", table(rows), page="benchmarks.md")
     if missing:
         print(f"not installed, left out: {', '.join(missing)} (--install)")
     return 0

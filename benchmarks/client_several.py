@@ -25,7 +25,8 @@ from specdecode.measures.client_lateness import doubtful
 from specdecode.measures.together import apart_share
 from specdecode.records import RequestRecord, raw_file
 
-from benchmarks.client_levels import aims, errors_in_cells, judged_in_cells
+from benchmarks.client_levels import aims, judged_in_cells
+from benchmarks.client_truth import errors_in_cells
 from benchmarks.publishing import machine, publish, save
 from benchmarks.reference.ours import errors_of, paired, specification
 from benchmarks.reference.processes import ROOT, reference_server, truth

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from typing import Any
 
@@ -13,6 +14,7 @@ from benchmarks import (
     advisor_batches,
     advisor_nodes,
     client_levels,
+    client_peers,
     node_assumptions,
     node_effects,
     node_pool,
@@ -45,15 +47,15 @@ def test_make_bench_runs_what_the_index_says() -> None:
     ]
 
 
-def test_the_table_of_truth_is_the_measured_one() -> None:
-    page = (ROOT / "docs" / "benchmarks.md").read_text()
-    for row in results("client_truth")["rows"]:
-        e = row["errors"]
-        line = (
-            f"| {row['streams']} | {row['chunks']:,} | {e['ttft_mean_ms']:.3f} | {e['tpot_mean_percent']:.4f} "
-            f"| {e['chunk_mean_ms']:.3f} | {e['chunk_p99_ms']:.3f} | {e['chunk_worst_ms']:.1f} |"
-        )
-        assert line in page, line
+@pytest.mark.parametrize("name", ["client_truth", "client_http"])
+def test_the_table_of_the_client_is_the_measured_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    program = importlib.import_module(f"benchmarks.{name}")
+    assert program.table(results(name)) in (ROOT / "docs" / "benchmarks.md").read_text()
+
+
+def test_the_table_of_other_clients_is_the_measured_one() -> None:
+    assert client_peers.table(results("client_peers")["rows"]) in (ROOT / "docs" / "benchmarks.md").read_text()
 
 
 def test_the_table_of_several_loads_is_the_measured_one_and_no_load_breaks_its_bounds_unmarked() -> None:
