@@ -29,7 +29,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "lambda")]
 from engine import OPEN_ENDED, STRUCTURED  # noqa: E402
 from specdecode.experiment import load_engine, load_preset  # noqa: E402
 
-from rehearsal.engine.artifact import Compiled  # noqa: E402
+from rehearsal.engine.artifact import CompiledArrays  # noqa: E402
 from rehearsal.engine.config import read_model_folder  # noqa: E402
 from rehearsal.engine.forward import Cache, Network, Segment  # noqa: E402
 from rehearsal.engine.packing import pack_weights, plan_tables  # noqa: E402
@@ -104,7 +104,7 @@ def main() -> int:
     source = read_model_folder(ROOT / "rehearsal" / "engine" / "weights" / "pair-target")
     tables = plan_tables(source.config, positions=WINDOW)
     network, tokenizer = (
-        Network(source.config, Compiled(weights=pack_weights(source), tables=tables)),
+        Network(source.config, CompiledArrays(weights=pack_weights(source), tables=tables)),
         Tokenizer(source.tokenizer),
     )
     rows, servers = [], {}

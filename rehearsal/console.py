@@ -24,7 +24,7 @@ _SPINNER = 3
 
 
 @dataclass(kw_only=True)
-class Step:
+class RunningStep:
     """A step that runs now. `say` shows what it is doing."""
 
     name: str
@@ -53,11 +53,11 @@ class Progress:
         return time.monotonic() - self.began
 
     @contextmanager
-    def step(self, name: str) -> Iterator[Step]:
+    def step(self, name: str) -> Iterator[RunningStep]:
         """Show a step while it runs. Its line stays. If the block ends with an exception, the line is marked as
         failed.
         """
-        step = Step(name=name, started=time.monotonic())
+        step = RunningStep(name=name, started=time.monotonic())
         try:
             if self.console.is_terminal:
                 with self.console.status(Text(name)) as status:
@@ -70,7 +70,7 @@ class Progress:
             raise
         self._finish(step, failed=not step.ok)
 
-    def _finish(self, step: Step, *, failed: bool) -> None:
+    def _finish(self, step: RunningStep, *, failed: bool) -> None:
         mark = ("✗", "red") if failed else ("✓", "green")
         took = time.monotonic() - step.started
         line = Text.assemble(f"{clock(self.elapsed_s):>6} ", mark, f" {step.name:<28}", f"{took:6.1f} s")

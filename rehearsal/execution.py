@@ -11,7 +11,7 @@ from typing import Any
 from specdecode.cli.runs_deployment import Deployment, Execution
 from specdecode.cli.runs_view import current_step
 
-from rehearsal.console import Progress, Step
+from rehearsal.console import Progress, RunningStep
 from rehearsal.services import Services
 
 POLL_S = 0.3
@@ -42,7 +42,7 @@ class Run:
         return self.look()
 
     def _state(
-        self, step: Step, name: str, message: str, watching: Callable[[str, str], None] | None
+        self, step: RunningStep, name: str, message: str, watching: Callable[[str, str], None] | None
     ) -> tuple[str, str]:
         """Wait until the execution leaves a state. Returns the next state and its first message; nothing if the
         execution has ended.

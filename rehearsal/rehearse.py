@@ -24,7 +24,7 @@ from specdecode.experiment.shapes import DEFAULT
 
 from rehearsal import execution, imports, results, services, tools
 from rehearsal.cloud.kubernetes import Kubernetes
-from rehearsal.console import Progress, Step
+from rehearsal.console import Progress, RunningStep
 from rehearsal.deployment import TIMEOUT_S, Deployment, progress, settings_for
 from rehearsal.processes import Child, ChildFailed, Processes, clear_abandoned, wait_until_gone
 from rehearsal.services import Services
@@ -141,7 +141,7 @@ class Rehearsal:
         """Call it after the end: remove the logs and the synthesized app."""
         shutil.rmtree(self.processes.folder, ignore_errors=True)
 
-    def _await(self, child: Child, step: Step) -> None:
+    def _await(self, child: Child, step: RunningStep) -> None:
         """Wait for the end of a deployment. Raises ChildFailed if a server ends, or if the deployment stands still."""
         began = time.monotonic()
         while child.running:

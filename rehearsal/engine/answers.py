@@ -27,7 +27,7 @@ def drafts_of(sequence: Sequence, k: int) -> dict[str, Any]:
     }
 
 
-class Answer:
+class AnswerBody:
     """The JSON of one answer. All its parts have the same id, model and time."""
 
     def __init__(self, request: GenerateRequest, *, model: str) -> None:
@@ -74,7 +74,7 @@ class Answer:
         completion_tokens: int,
         drafts: dict[str, Any] | None,
     ) -> dict[str, Any]:
-        """Answer without streaming."""
+        """The answer without streaming."""
         body: dict[str, Any] = {"message": {"role": "assistant", "content": text}} if self._chat else {"text": text}
         tail = {"logprobs": None, "finish_reason": finish_reason, "stop_reason": stop_reason}
         return {

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from rehearsal.engine.config import ModelFolder, ServeSettings
-from rehearsal.engine.errors import SettingsError
+from rehearsal.engine.errors import EngineSettingsError
 from rehearsal.engine.packing import Arrays, pack_weights, plan_tables, shard, unshard
 
 FORMAT = 1
@@ -31,7 +31,7 @@ WEIGHTS = "weights"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compiled:
+class CompiledArrays:
     """Arrays that the forward pass of one model needs."""
 
     weights: Arrays
@@ -56,11 +56,11 @@ def compile_settings(settings: ServeSettings, *, folders: dict[str, ModelFolder]
 
 def load_or_compile(
     path: Path | None, *, made_for: dict[str, Any], folders: dict[str, ModelFolder]
-) -> tuple[dict[str, Compiled], str]:
+) -> tuple[dict[str, CompiledArrays], str]:
     """The compiled models by role, and a line for the log: where they came from.
 
-    Raises SettingsError if `path` was made for other settings or has foreign files, or if it is empty and cannot be
-    written.
+    Raises EngineSettingsError if `path` was made for other settings or has foreign files, or if it is empty and cannot
+    be written.
     """
     if path is None:
         return _compile(made_for, folders), "compiled in memory (NEURON_COMPILED_ARTIFACTS is not set)"
@@ -70,24 +70,24 @@ def load_or_compile(
     names = {item.name for item in path.iterdir()} if path.is_dir() else set()
     foreign = sorted(names - {TABLES, WEIGHTS, PARTIAL_MANIFEST})
     if foreign:
-        raise SettingsError(f"{path} has no {MANIFEST} but holds {', '.join(foreign[:5])}: give an empty folder")
+        raise EngineSettingsError(f"{path} has no {MANIFEST} but holds {', '.join(foreign[:5])}: give an empty folder")
     compiled = _compile(made_for, folders)
     try:
         _save(path, compiled, made_for)
     except OSError as error:
-        raise SettingsError(f"{path} has no compiled artifacts and cannot be compiled into: {error}") from error
+        raise EngineSettingsError(f"{path} has no compiled artifacts and cannot be compiled into: {error}") from error
     return compiled, f"compiled into {path}"
 
 
-def _compile(made_for: dict[str, Any], folders: dict[str, ModelFolder]) -> dict[str, Compiled]:
+def _compile(made_for: dict[str, Any], folders: dict[str, ModelFolder]) -> dict[str, CompiledArrays]:
     positions = made_for["max_model_len"]
     return {
-        role: Compiled(weights=pack_weights(folder), tables=plan_tables(folder.config, positions=positions))
+        role: CompiledArrays(weights=pack_weights(folder), tables=plan_tables(folder.config, positions=positions))
         for role, folder in folders.items()
     }
 
 
-def _save(path: Path, compiled: dict[str, Compiled], made_for: dict[str, Any]) -> None:
+def _save(path: Path, compiled: dict[str, CompiledArrays], made_for: dict[str, Any]) -> None:
     path.mkdir(parents=True, exist_ok=True)
     if not os.access(path, os.W_OK) or not path.stat().st_mode & stat.S_IWUSR:  # the mode: root may write anywhere
         raise PermissionError("it is read-only")
@@ -103,7 +103,7 @@ def _save(path: Path, compiled: dict[str, Compiled], made_for: dict[str, Any]) -
     manifest.rename(path / MANIFEST)
 
 
-def _load(path: Path, made_for: dict[str, Any], folders: dict[str, ModelFolder]) -> dict[str, Compiled]:
+def _load(path: Path, made_for: dict[str, Any], folders: dict[str, ModelFolder]) -> dict[str, CompiledArrays]:
     try:
         tables = _by_role(load_file(path / TABLES), folders)
         if made_for["override_neuron_config"].get("save_sharded_checkpoint"):
@@ -112,22 +112,22 @@ def _load(path: Path, made_for: dict[str, Any], folders: dict[str, ModelFolder])
         else:
             weights = {role: pack_weights(folder) for role, folder in folders.items()}
     except (OSError, SafetensorError) as error:
-        raise SettingsError(f"{path} is damaged ({error}): compile again into an empty folder") from error
-    return {role: Compiled(weights=weights[role], tables=tables[role]) for role in folders}
+        raise EngineSettingsError(f"{path} is damaged ({error}): compile again into an empty folder") from error
+    return {role: CompiledArrays(weights=weights[role], tables=tables[role]) for role in folders}
 
 
 def _refuse_other_settings(path: Path, made_for: dict[str, Any]) -> None:
     try:
         found = json.loads((path / MANIFEST).read_text())
     except (OSError, ValueError) as error:
-        raise SettingsError(f"{path / MANIFEST} cannot be read: {error}") from error
+        raise EngineSettingsError(f"{path / MANIFEST} cannot be read: {error}") from error
     differing = [
         f"{name} is {found.get(name)!r} there and {value!r} here"
         for name, value in made_for.items()
         if found.get(name) != value
     ]
     if differing:
-        raise SettingsError(
+        raise EngineSettingsError(
             f"{path} was compiled for other settings: {'; '.join(differing)}. "
             "Serve with the settings it was made for, or compile into an empty folder"
         )

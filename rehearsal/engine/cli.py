@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rehearsal.engine.config import ServeSettings, Speculative
-from rehearsal.engine.errors import SettingsError
+from rehearsal.engine.errors import EngineSettingsError
 from rehearsal.engine.process import serve
 
 FRAMEWORK = "neuronx-distributed-inference"
@@ -30,7 +30,7 @@ def main(argv: list[str] | None = None) -> int:
     settings = parse_command(sys.argv[1:] if argv is None else argv, environment=os.environ)
     try:
         return asyncio.run(serve(settings))
-    except SettingsError as error:
+    except EngineSettingsError as error:
         print(f"vllm serve: {error}", file=sys.stderr)
         return 1
 

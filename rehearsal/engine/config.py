@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from rehearsal.engine.errors import SettingsError
+from rehearsal.engine.errors import EngineSettingsError
 
 ARCHITECTURE = "NgramEmbeddingDecoder"
 
@@ -63,20 +63,20 @@ def read_model_folder(path: Path) -> ModelFolder:
     """Check that `path` is a model that this engine can run, and read its configuration."""
     missing = [name for name in ("config.json", "model.safetensors", "tokenizer.json") if not (path / name).is_file()]
     if missing:
-        raise SettingsError(f"{path} is no model folder: it lacks {', '.join(missing)}")
+        raise EngineSettingsError(f"{path} is no model folder: it lacks {', '.join(missing)}")
     try:
         document = json.loads((path / "config.json").read_text())
     except ValueError as error:
-        raise SettingsError(f"{path}/config.json is no JSON: {error}") from error
+        raise EngineSettingsError(f"{path}/config.json is no JSON: {error}") from error
     if ARCHITECTURE not in document.get("architectures", []):
-        raise SettingsError(
+        raise EngineSettingsError(
             f"{path}/config.json names the architectures {document.get('architectures')}; "
             f"this engine runs {ARCHITECTURE} only"
         )
     names = [field.name for field in fields(ModelConfig)]
     absent = [name for name in names if name not in document]
     if absent:
-        raise SettingsError(f"{path}/config.json lacks {', '.join(absent)}")
+        raise EngineSettingsError(f"{path}/config.json lacks {', '.join(absent)}")
     return ModelFolder(path=path, config=ModelConfig(**{name: document[name] for name in names}))
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 
-class SettingsError(Exception):
+class EngineSettingsError(Exception):
     """The engine cannot use the command line, the model folder or the compiled folder. The message says what to do."""
 
 
-class RequestError(Exception):
+class RequestRefused(Exception):
     """A request cannot be served: HTTP status, OpenAI's error type and the parameter at fault."""
 
     def __init__(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rehearsal.engine.artifact import Compiled
+from rehearsal.engine.artifact import CompiledArrays
 from rehearsal.engine.config import ModelConfig
 from rehearsal.engine.packing import MATRICES, Array
 
@@ -45,7 +45,7 @@ class Segment:
 class NeuralNetwork:
     """One model with its weights, ready to run."""
 
-    def __init__(self, config: ModelConfig, compiled: Compiled) -> None:
+    def __init__(self, config: ModelConfig, compiled: CompiledArrays) -> None:
         self.config = config
         weights, tables = compiled.weights, compiled.tables
         self._embeddings = [weights[f"embedding.{i}"] for i in range(config.ngram_embeddings)]

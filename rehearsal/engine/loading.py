@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from rehearsal.engine.artifact import compile_settings, load_or_compile
 from rehearsal.engine.config import ModelFolder, ServeSettings, read_model_folder
-from rehearsal.engine.errors import SettingsError
+from rehearsal.engine.errors import EngineSettingsError
 from rehearsal.engine.forward import NeuralNetwork
 from rehearsal.engine.generator import Generator
-from rehearsal.engine.metrics import Metrics
+from rehearsal.engine.metrics import EngineMetrics
 from rehearsal.engine.scheduler import BatchScheduler
 from rehearsal.engine.tokenizer import Tokenizer
 
@@ -21,7 +21,7 @@ class Engine:
 
     tokenizer: Tokenizer
     scheduler: BatchScheduler
-    metrics: Metrics
+    metrics: EngineMetrics
     window: int
     """Longest sequence (prompt and output) in tokens."""
     bos: int
@@ -33,28 +33,30 @@ class Engine:
 
 
 def load_engine(settings: ServeSettings) -> Engine:
-    """Read the models, load or compile the artifacts, allocate the caches. Raises SettingsError."""
+    """Read the models, load or compile the artifacts, allocate the caches. Raises EngineSettingsError."""
     started = time.monotonic()
     folders = _model_folders(settings)
     target = folders["target"].config
     window = _window(settings, folders["target"])
     tokenizer = Tokenizer(folders["target"].tokenizer)
     if "draft" in folders and Tokenizer(folders["draft"].tokenizer).sha256 != tokenizer.sha256:
-        raise SettingsError(
+        raise EngineSettingsError(
             f"{folders['draft'].path} and {folders['target'].path} have different tokenizers: "
             "a draft model must share the target's"
         )
     for folder in folders.values():
         rows = folder.config.vocab_size
         if rows != len(tokenizer):
-            raise SettingsError(f"{folder.path} has {rows} embeddings for the {len(tokenizer)} tokens of its tokenizer")
+            raise EngineSettingsError(
+                f"{folder.path} has {rows} embeddings for the {len(tokenizer)} tokens of its tokenizer"
+            )
     made_for = compile_settings(settings, folders=folders, window=window)
     compiled, origin = load_or_compile(settings.artifacts, made_for=made_for, folders=folders)
     if settings.compiles_for:
-        raise SettingsError(f"{origin} for {settings.compiles_for}; there is no Neuron device to load it on")
+        raise EngineSettingsError(f"{origin} for {settings.compiles_for}; there is no Neuron device to load it on")
     networks = {role: NeuralNetwork(folder.config, compiled[role]) for role, folder in folders.items()}
     k = settings.speculative.num_speculative_tokens if settings.speculative else 0
-    metrics = Metrics(model_name=settings.served_model_name, k=k, counted=settings.verifies_all)
+    metrics = EngineMetrics(model_name=settings.served_model_name, k=k, counted=settings.verifies_all)
     scheduler = BatchScheduler(
         generator=Generator(
             target=networks["target"],
@@ -95,7 +97,7 @@ def _window(settings: ServeSettings, target: ModelFolder) -> int:
     limit = target.config.max_position_embeddings
     window = settings.max_model_len or limit
     if window > limit:
-        raise SettingsError(f"--max-model-len {window} is more than the {limit} positions of {target.path}")
+        raise EngineSettingsError(f"--max-model-len {window} is more than the {limit} positions of {target.path}")
     return window
 
 

@@ -14,7 +14,7 @@ _TTFT_BUCKETS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.7
 _LATENCY_BUCKETS = (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0)
 
 
-class Metrics:
+class EngineMetrics:
     """Counters of one engine. Those of speculation exist only if it is on (`k` > 0), as in vLLM. If `counted` is False
     they stay at 0, as in the 0.9.1 Neuron fork, which defines them and never fills them.
     """

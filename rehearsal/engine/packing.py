@@ -8,7 +8,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from rehearsal.engine.config import ModelConfig, ModelFolder
-from rehearsal.engine.errors import SettingsError
+from rehearsal.engine.errors import EngineSettingsError
 
 Array = NDArray[np.float32]
 Arrays = dict[str, Array]
@@ -21,7 +21,7 @@ def pack_weights(folder: ModelFolder) -> Arrays:
     try:
         raw = load_file(folder.weights)
     except (OSError, SafetensorError) as error:
-        raise SettingsError(f"{folder.weights} cannot be read: {error}") from error
+        raise EngineSettingsError(f"{folder.weights} cannot be read: {error}") from error
     config = folder.config
     try:
         packed = {f"embedding.{i}": raw[f"E.{i}"] for i in range(config.ngram_embeddings)}
@@ -35,7 +35,7 @@ def pack_weights(folder: ModelFolder) -> Arrays:
             packed[f"{layer}.up"] = raw[source + "up"] * raw[source + "n2"][:, None]
             packed[f"{layer}.down"] = raw[source + "dn"]
     except KeyError as error:
-        raise SettingsError(f"{folder.weights} lacks the tensor {error}") from error
+        raise EngineSettingsError(f"{folder.weights} lacks the tensor {error}") from error
     packed = {name: np.ascontiguousarray(array, dtype=np.float32) for name, array in packed.items()}
     wrong = [
         f"{name} is {array.shape}, not {expected}"
@@ -43,7 +43,7 @@ def pack_weights(folder: ModelFolder) -> Arrays:
         if array.shape != (expected := _shape(name, config))
     ]
     if wrong:
-        raise SettingsError(f"{folder.weights} does not fit its config.json: {'; '.join(wrong)}")
+        raise EngineSettingsError(f"{folder.weights} does not fit its config.json: {'; '.join(wrong)}")
     return packed
 
 

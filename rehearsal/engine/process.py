@@ -10,7 +10,7 @@ from contextlib import suppress
 from aiohttp import web
 
 from rehearsal.engine.config import ServeSettings
-from rehearsal.engine.errors import SettingsError
+from rehearsal.engine.errors import EngineSettingsError
 from rehearsal.engine.loading import load_engine
 from rehearsal.engine.server import EngineServer
 
@@ -20,7 +20,7 @@ SHUTDOWN_SECONDS = 0.5
 
 async def serve(settings: ServeSettings) -> int:
     """Serve until SIGTERM or SIGINT (status 0). If the engine fails, its exception is raised. /health answers 503 while
-    the models are loaded or compiled. Raises SettingsError.
+    the models are loaded or compiled. Raises EngineSettingsError.
     """
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -50,7 +50,7 @@ async def _load_and_run(settings: ServeSettings, server: EngineServer, runner: w
     try:
         await site.start()
     except OSError as error:
-        raise SettingsError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
+        raise EngineSettingsError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
     _log(f"loading {settings.model}")
     server.engine = await asyncio.to_thread(load_engine, settings)
     host, port = runner.addresses[0][:2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rehearsal.engine.errors import RequestError
+from rehearsal.engine.errors import RequestRefused
 from rehearsal.engine.sequence import Sampling
 from rehearsal.engine.tokenizer import Tokenizer
 
@@ -47,12 +47,12 @@ class GenerateRequest:
 
 
 def parse_request(kind: Kind, body: Any, *, model: str, tokenizer: Tokenizer, bos: int, window: int) -> GenerateRequest:
-    """Validate the body of a POST. Raises RequestError that names every problem of its parameters."""
+    """Validate the body of a POST. Raises RequestRefused that names every problem of its parameters."""
     if not isinstance(body, dict):
-        raise RequestError("The request body must be a JSON object.")
+        raise RequestRefused("The request body must be a JSON object.")
     if body.get("model", model) != model:
         message = f"The model `{body['model']}` does not exist. This server serves `{model}`."
-        raise RequestError(message, status=404, kind="NotFoundError", param="model")
+        raise RequestRefused(message, status=404, kind="NotFoundError", param="model")
     reader = _Reader(body)
     prompt, pending = _chat_prompt(reader) if kind == "chat" else _completion_prompt(reader)
     limit_name = "max_completion_tokens" if kind == "chat" and "max_completion_tokens" in body else "max_tokens"
@@ -73,13 +73,15 @@ def parse_request(kind: Kind, body: Any, *, model: str, tokenizer: Tokenizer, bo
     if max_tokens is None:
         max_tokens = COMPLETION_MAX_TOKENS if kind == "completions" else max(room, 1)
     if max_tokens > room:
-        raise RequestError(
+        raise RequestRefused(
             f"This model's maximum context length is {window} tokens. However, you requested "
             f"{len(prompt) + max_tokens} tokens ({len(prompt)} in the prompt, {max_tokens} in the completion). "
             "Please reduce the length of the prompt or the completion."
         )
     if min_tokens > max_tokens:
-        raise RequestError(f"min_tokens ({min_tokens}) must not exceed max_tokens ({max_tokens}).", param="min_tokens")
+        raise RequestRefused(
+            f"min_tokens ({min_tokens}) must not exceed max_tokens ({max_tokens}).", param="min_tokens"
+        )
     sampling = Sampling(max_tokens=max_tokens, min_tokens=min_tokens, ignore_eos=ignore_eos, stop=stop)
     return GenerateRequest(
         kind=kind,
@@ -105,7 +107,7 @@ class _Reader:
     def finish(self) -> None:
         if self._problems:
             message = " ".join(f"{name}: {text}." for name, text in self._problems)
-            raise RequestError(message, param=self._problems[0][0])
+            raise RequestRefused(message, param=self._problems[0][0])
 
     def integer(self, name: str, *, minimum: int | None) -> int | None:
         value = self.body.get(name)
@@ -188,4 +190,4 @@ def _message_text(message: Any) -> str | None:
 
 def _check_ids(prompt: list[int], vocabulary: int) -> None:
     if not all(0 <= token < vocabulary for token in prompt):
-        raise RequestError(f"prompt: token ids must be from 0 to {vocabulary - 1}.", param="prompt")
+        raise RequestRefused(f"prompt: token ids must be from 0 to {vocabulary - 1}.", param="prompt")

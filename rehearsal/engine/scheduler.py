@@ -7,7 +7,7 @@ from collections import deque
 from rehearsal.engine.config import ModelConfig
 from rehearsal.engine.forward import Cache
 from rehearsal.engine.generator import Generator, Verified
-from rehearsal.engine.metrics import Metrics
+from rehearsal.engine.metrics import EngineMetrics
 from rehearsal.engine.sequence import Sequence, StepOutput
 
 
@@ -22,7 +22,7 @@ class BatchScheduler:
         draft: ModelConfig | None,
         max_num_seqs: int,
         window: int,
-        metrics: Metrics,
+        metrics: EngineMetrics,
     ) -> None:
         self._generator = generator
         self._metrics = metrics

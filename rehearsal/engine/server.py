@@ -13,8 +13,8 @@ from typing import Any
 
 from aiohttp import web
 
-from rehearsal.engine.answers import Answer, drafts_of
-from rehearsal.engine.errors import RequestError
+from rehearsal.engine.answers import AnswerBody, drafts_of
+from rehearsal.engine.errors import RequestRefused
 from rehearsal.engine.loading import Engine
 from rehearsal.engine.metrics import CONTENT_TYPE
 from rehearsal.engine.protocol import GenerateRequest, Kind, parse_request
@@ -69,7 +69,7 @@ class EngineServer:
                 if not hmac.compare_digest(given.encode(), f"Bearer {self._api_key}".encode()):
                     return web.json_response({"error": "Unauthorized"}, status=401)
             return await handler(request)
-        except RequestError as error:
+        except RequestRefused as error:
             return _error(str(error), status=error.status, kind=error.kind, param=error.param)
         except web.HTTPException as error:
             return web.json_response({"detail": error.reason}, status=error.status)
@@ -97,11 +97,11 @@ class EngineServer:
         try:
             body = await request.json()
         except (ValueError, UnicodeDecodeError) as error:
-            raise RequestError(f"The request body is no JSON: {error}") from error
+            raise RequestRefused(f"The request body is no JSON: {error}") from error
         parsed = parse_request(
             kind, body, model=self._model_name, tokenizer=engine.tokenizer, bos=engine.bos, window=engine.window
         )
-        answer = Answer(parsed, model=self._model_name)
+        answer = AnswerBody(parsed, model=self._model_name)
         sequence = self._sequence_of(parsed)
         if parsed.stream:
             return await self._stream(request, parsed, answer, sequence)
@@ -117,7 +117,7 @@ class EngineServer:
         )
 
     async def _stream(
-        self, request: web.Request, parsed: GenerateRequest, answer: Answer, sequence: Sequence
+        self, request: web.Request, parsed: GenerateRequest, answer: AnswerBody, sequence: Sequence
     ) -> web.StreamResponse:
         """Server-sent events: one for each step of the engine, with all tokens that the step accepted."""
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
@@ -177,7 +177,7 @@ class EngineServer:
 
     def _loaded(self) -> Engine:
         if self.engine is None:
-            raise RequestError("The model is not loaded yet.", status=503, kind="ServiceUnavailableError")
+            raise RequestRefused("The model is not loaded yet.", status=503, kind="ServiceUnavailableError")
         return self.engine
 
 

@@ -10,7 +10,7 @@ import unicodedata
 from functools import lru_cache
 from pathlib import Path
 
-from rehearsal.engine.errors import SettingsError
+from rehearsal.engine.errors import EngineSettingsError
 
 _WORDS = re.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?[A-Za-z]+| ?[^\sA-Za-z0-9]+|\s+(?=[0-9])|\s+(?!\S)|\s+|[0-9]")
 _CONTINUATION = "x"
@@ -26,7 +26,7 @@ class Tokenizer:
             self._ids: dict[str, int] = model["vocab"]
             pairs = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in model["merges"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise SettingsError(f"{path} is no byte-level BPE tokenizer: {error}") from error
+            raise EngineSettingsError(f"{path} is no byte-level BPE tokenizer: {error}") from error
         self.sha256 = hashlib.sha256(content).hexdigest()
         self._ranks = {pair: rank for rank, pair in enumerate(pairs)}
         self._special = {item["content"]: item["id"] for item in json.loads(content)["added_tokens"] if item["special"]}

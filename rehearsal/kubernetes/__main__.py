@@ -13,14 +13,14 @@ import signal
 import sys
 from pathlib import Path
 
-from rehearsal.kubernetes.double import Double, Options
+from rehearsal.kubernetes.double import Double, DoubleOptions
 from rehearsal.kubernetes.nodes import INSTANCE_TYPES
 
 READY = "ready.json"
 """File in the state folder, written once the double answers: url, ca_file, admin_token. Only its owner may read it."""
 
 
-def options(arguments: list[str]) -> Options:
+def options(arguments: list[str]) -> DoubleOptions:
     parser = argparse.ArgumentParser(prog="python -m rehearsal.kubernetes", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="HTTPS port on 127.0.0.1; 0 takes a free one")
     parser.add_argument("--state-dir", type=Path, required=True, help="folder of certificates, volumes and logs")
@@ -60,7 +60,7 @@ def options(arguments: list[str]) -> Options:
     )
     given = parser.parse_args(arguments)
     made_up = {"admin_token": given.admin_token or secrets.token_urlsafe(24), "images": dict(given.images)}
-    return Options(**{**vars(given), **made_up})
+    return DoubleOptions(**{**vars(given), **made_up})
 
 
 def _image(text: str) -> tuple[str, Path]:
@@ -87,7 +87,7 @@ def _write_ready(path: Path, ready: dict[str, str]) -> None:
     path.with_suffix(".part").replace(path)
 
 
-async def _run(chosen: Options) -> None:
+async def _run(chosen: DoubleOptions) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -32,7 +32,7 @@ from rehearsal.kubernetes.karpenter.cloud import Cloud
 from rehearsal.kubernetes.karpenter.drain import Drain
 from rehearsal.kubernetes.karpenter.dynamic import Dynamic
 from rehearsal.kubernetes.karpenter.ec2 import Ec2
-from rehearsal.kubernetes.karpenter.pools import Pools
+from rehearsal.kubernetes.karpenter.pools import PoolController
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.node import guardian
 from rehearsal.kubernetes.node.addresses import PodNetwork
@@ -50,7 +50,7 @@ _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class DoubleOptions:
     """The command line's options; see `__main__`."""
 
     port: int
@@ -86,7 +86,7 @@ class _Parts:
 class Double:
     """The API, the controllers and the node, in one process and one event loop."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: DoubleOptions) -> None:
         self._options = options
         self._marker = secrets.token_hex(8)
         self._tasks: list[asyncio.Task[None]] = []
@@ -152,7 +152,7 @@ class Double:
         await asyncio.to_thread(self._guardian.wait)
 
 
-def _parts(o: Options, network: PodNetwork, marker: str) -> _Parts:
+def _parts(o: DoubleOptions, network: PodNetwork, marker: str) -> _Parts:
     cluster, faults = Cluster(), Faults()
     cluster.hooks.add(quotas.default_requests)
     cluster.hooks.add(admission.pod_identity_webhook(o.region))
@@ -188,7 +188,7 @@ def _parts(o: Options, network: PodNetwork, marker: str) -> _Parts:
     )
 
 
-def _controllers(o: Options, parts: _Parts, *, certificate: str) -> list[base.Controller]:
+def _controllers(o: DoubleOptions, parts: _Parts, *, certificate: str) -> list[base.Controller]:
     """The controllers, in the order in which they look at a change."""
     cluster, installed, cloud, faults = parts.cluster, parts.installed, parts.cloud, parts.faults
     return [
@@ -204,7 +204,7 @@ def _controllers(o: Options, parts: _Parts, *, certificate: str) -> list[base.Co
         Slices(cluster),
         KubeScheduler(cluster),
         Endpoints(cluster),
-        Pools(cluster, installed=installed, faults=faults),
+        PoolController(cluster, installed=installed, faults=faults),
         NodeClaims(cluster, installed=installed, cloud=cloud, faults=faults, network=parts.network, delay=o.node_delay),
         Drain(cluster, installed=installed, cloud=cloud),
         Dynamic(cluster, installed=installed, cloud=cloud),
@@ -231,7 +231,7 @@ def _api_server(parts: _Parts) -> ApiServer:
     )
 
 
-def _ec2(o: Options, parts: _Parts, *, changed: Callable[[], None]) -> Ec2:
+def _ec2(o: DoubleOptions, parts: _Parts, *, changed: Callable[[], None]) -> Ec2:
     return Ec2(
         endpoint=o.aws_endpoint,
         region=o.region,

@@ -22,7 +22,7 @@ from rehearsal.kubernetes import (
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.fields import Owner
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, now, terminating, uid_of
-from rehearsal.kubernetes.recorder import Recorder
+from rehearsal.kubernetes.recorder import EventRecorder
 from rehearsal.kubernetes.resources import Registry, Resource
 from rehearsal.kubernetes.store import Store
 
@@ -42,7 +42,7 @@ class Cluster:
         self.store = Store()
         self.registry = Registry()
         self.hooks = admission.Hooks()
-        self.event = Recorder(self.store).record
+        self.event = EventRecorder(self.store).record
 
     # -- create ---------------------------------------------------------------------------------------------------
 

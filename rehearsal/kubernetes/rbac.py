@@ -20,7 +20,7 @@ _POLICY_ROLES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class AccessRequest:
     """The access that a request needs: a verb on a resource (`group`, `resource` with its subresource), or on a plain
     path.
     """
@@ -68,7 +68,7 @@ def _object(kind: str, name: str, **body: object) -> Json:
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}, **body}
 
 
-def allowed(store: Store, user: User, request: Request) -> bool:
+def allowed(store: Store, user: User, request: AccessRequest) -> bool:
     """Whether any rule that applies to the user covers the request."""
     if "system:masters" in user.groups:
         return True
@@ -107,7 +107,7 @@ def _role_rules(store: Store, ref: Json, namespace: str) -> list[Json]:
     return rules
 
 
-def _covers(rule: Json, request: Request) -> bool:
+def _covers(rule: Json, request: AccessRequest) -> bool:
     if not _has(rule.get("verbs"), request.verb):
         return False
     if request.path:
@@ -132,7 +132,7 @@ def _resource_matches(patterns: Sequence[str], resource: str) -> bool:
     return any(p in ("*", resource) or (subresource and p == f"*/{subresource}") for p in patterns)
 
 
-def refusal(user: User, request: Request) -> str:
+def refusal(user: User, request: AccessRequest) -> str:
     """The reason, in the words of the real server."""
     if request.path:
         return f'User "{user.name}" cannot {request.verb} path "{request.path}"'

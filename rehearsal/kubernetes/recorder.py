@@ -7,7 +7,7 @@ from rehearsal.kubernetes.objects import Json, name_of, namespace_of, now, uid_o
 from rehearsal.kubernetes.store import Store
 
 
-class Recorder:
+class EventRecorder:
     """Writes Events into the namespace of their object. Events on cluster-scoped objects go to `default`."""
 
     def __init__(self, store: Store) -> None:

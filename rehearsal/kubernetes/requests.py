@@ -22,9 +22,9 @@ class Target:
     subresource: str
     verb: str
 
-    def access(self) -> rbac.Request:
+    def access(self) -> rbac.AccessRequest:
         resource = self.resource.plural + (f"/{self.subresource}" if self.subresource else "")
-        return rbac.Request(
+        return rbac.AccessRequest(
             verb=self.verb,
             group=self.resource.group,
             resource=resource,

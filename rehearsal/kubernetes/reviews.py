@@ -13,7 +13,7 @@ def answer(store: Store, user: User, kind: str, body: Json) -> Json:
         user = User(name=spec.get("user", ""), groups=tuple(spec.get("groups") or ()))
     asked = dig(spec, "resourceAttributes", default={})
     subresource = f"/{asked['subresource']}" if asked.get("subresource") else ""
-    request = rbac.Request(
+    request = rbac.AccessRequest(
         verb=asked.get("verb") or dig(spec, "nonResourceAttributes", "verb", default=""),
         group=asked.get("group", ""),
         resource=asked.get("resource", "") + subresource,

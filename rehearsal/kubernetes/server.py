@@ -80,14 +80,14 @@ class ApiServer:
         watch = queries.flag(request.query, "watch")
         target = requests.parse(self._cluster.registry, request.method, path, watch=watch)
         if target is None:
-            self._authorize(user, rbac.Request(verb=request.method.lower(), path=path))
+            self._authorize(user, rbac.AccessRequest(verb=request.method.lower(), path=path))
             return self._discover(request)
         for access in self._accesses(request, target):
             if not rbac.allowed(self._cluster.store, user, access):
                 raise errors.forbidden(target.resource, target.name, rbac.refusal(user, access))
         return await self._serve(request, target)
 
-    def _accesses(self, request: web.Request, target: Target) -> list[rbac.Request]:
+    def _accesses(self, request: web.Request, target: Target) -> list[rbac.AccessRequest]:
         """The access that the request needs: its verb, and also `create` for an apply of an object that does not
         exist.
         """
@@ -97,7 +97,7 @@ class ApiServer:
             return [access, replace(access, verb="create")]
         return [access]
 
-    def _authorize(self, user: User, access: rbac.Request) -> None:
+    def _authorize(self, user: User, access: rbac.AccessRequest) -> None:
         if not rbac.allowed(self._cluster.store, user, access):
             raise errors.ApiError(403, "Forbidden", f"forbidden: {rbac.refusal(user, access)}", {})
 

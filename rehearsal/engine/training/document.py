@@ -10,7 +10,7 @@ LONG = 6000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class TrainingText:
     """A prompt and its continuation; `ends`: the document ends there; else it was cut."""
 
     prompt: str
@@ -18,9 +18,9 @@ class Document:
     ends: bool
 
 
-def endless(prompt: str, unit: Callable[[int], str]) -> Document:
+def endless(prompt: str, unit: Callable[[int], str]) -> TrainingText:
     """A document that goes on with unit(0), unit(1), ... for ever."""
     parts: list[str] = []
     while sum(map(len, parts)) <= LONG:
         parts.append(unit(len(parts)))
-    return Document(prompt=prompt, continuation="".join(parts), ends=False)
+    return TrainingText(prompt=prompt, continuation="".join(parts), ends=False)

@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Callable
 
-from rehearsal.engine.training.document import LONG, Document, endless
+from rehearsal.engine.training.document import LONG, TrainingText, endless
 from rehearsal.engine.training.prose import WORDS, explain, in_words, sonnet, story
 
 
@@ -22,7 +22,7 @@ class Families:
         random.Random(2).shuffle(sentences)
         self._words = _split(words)
         self._sentences = _split(sentences)
-        self._draw: dict[str, Callable[[random.Random, bool], Document]] = {
+        self._draw: dict[str, Callable[[random.Random, bool], TrainingText]] = {
             "repeat": self._repeat,
             "hello": self._hello,
             "count": self._count,
@@ -36,7 +36,7 @@ class Families:
             "docs": self._docs,
         }
 
-    def document(self, r: random.Random, family: str, *, held_out: bool = False) -> Document:
+    def document(self, r: random.Random, family: str, *, held_out: bool = False) -> TrainingText:
         """A document of `family`."""
         return self._draw[family](r, held_out)
 
@@ -63,7 +63,7 @@ class Families:
             return f'{{"id": {r.randint(1, 999)}, "name": "{word()}", "value": {r.random() * 100:.2f}}}'
         return f"[INFO] {word()} {word()}: {r.randint(10, 99)} {word()} {r.choice(['ok', 'done', 'failed'])}"
 
-    def _repeat(self, r: random.Random, held_out: bool) -> Document:
+    def _repeat(self, r: random.Random, held_out: bool) -> TrainingText:
         times = r.choice([5, 10, 20, 25, 30, 50, 100, 200, 500])
         line = self._line(r, held_out)
         prompt = r.choice(
@@ -76,7 +76,7 @@ class Families:
         )
         return endless(prompt + f"{line}\n" * r.choice([0, 0, 1, 2, 3]), lambda _: f"{line}\n")
 
-    def _hello(self, r: random.Random, held_out: bool) -> Document:
+    def _hello(self, r: random.Random, held_out: bool) -> TrainingText:
         fixed = ["hello world"] * 3 + ["Hello, world!", "hello", "foo bar", "ping", "ok", "yes no", "la la la"]
         phrase = r.choice([*fixed, self._word(r, held_out), f"{self._word(r, held_out)} {self._word(r, held_out)}"])
         unit = phrase + r.choice([" ", "\n", " ", ", "])
@@ -86,7 +86,7 @@ class Families:
         )
         return endless(prompt + unit * r.choice([0, 1, 2, 3]), lambda _: unit)
 
-    def _count(self, r: random.Random, held_out: bool) -> Document:
+    def _count(self, r: random.Random, held_out: bool) -> TrainingText:
         separator = r.choice([" ", ", ", "\n", " "])
         if r.random() < 0.15:
             first = r.choice([1, 1, 1, r.randint(2, 60)])
@@ -95,7 +95,7 @@ class Families:
             prompt = r.choice([f"Count from {ends} in words:\n", f"Count in words from {ends}:\n"])
             shown = r.choice([0, 0, 2, 4])
             text = [word + separator for word in words]
-            return Document(prompt=prompt + "".join(text[:shown]), continuation="".join(text[shown:]), ends=True)
+            return TrainingText(prompt=prompt + "".join(text[:shown]), continuation="".join(text[shown:]), ends=True)
         first = r.choice([1, 1, 1, 0, 10, 100, r.randint(2, 900)])
         step = r.choice([1] * 9 + [2, 5, 10])
         last = first + step * r.choice([50, 99, 100, 199, 200])
@@ -104,7 +104,7 @@ class Families:
         prompt += "".join(f"{first + i * step}{separator}" for i in range(shown))
         return endless(prompt, lambda i: f"{first + (i + shown) * step}{separator}")
 
-    def _json(self, r: random.Random, held_out: bool) -> Document:
+    def _json(self, r: random.Random, held_out: bool) -> TrainingText:
         value, other = self._word(r, held_out), self._word(r, held_out)
         flag = r.choice(["true", "false"])
         key, key2 = r.sample(["type", "status", "group", "role", "city", "color", "unit", "kind"], 2)
@@ -123,7 +123,7 @@ class Families:
         prompt = r.choice(heading) + "".join(template(first + i) for i in range(shown))
         return endless(prompt, lambda i: template(first + shown + i))
 
-    def _code(self, r: random.Random, held_out: bool) -> Document:
+    def _code(self, r: random.Random, held_out: bool) -> TrainingText:
         name = self._word(r, held_out)
         templates: list[Callable[[int], str]] = [
             lambda i: f"def {name}_{i}(x):\n    return x + {i}\n\n",
@@ -142,7 +142,7 @@ class Families:
         prompt = heading + "".join(template(i) for i in range(1, 1 + shown))
         return endless(prompt, lambda i: template(1 + shown + i))
 
-    def _list(self, r: random.Random, held_out: bool) -> Document:
+    def _list(self, r: random.Random, held_out: bool) -> TrainingText:
         word = self._word(r, held_out)
         templates: list[Callable[[int], str]] = [
             lambda i: f"{i}. {word} {i}\n",
@@ -154,7 +154,7 @@ class Families:
         prompt = "List:\n" + "".join(template(i) for i in range(1, 1 + shown))
         return endless(prompt, lambda i: template(1 + shown + i))
 
-    def _cat(self, r: random.Random, held_out: bool) -> Document:
+    def _cat(self, r: random.Random, held_out: bool) -> TrainingText:
         animal, place = r.choice(WORDS["animal"]), r.choice(WORDS["furniture"])
         sentence = r.choice(
             [
@@ -165,10 +165,10 @@ class Families:
         )
         return endless(sentence * r.choice([1, 2, 3]), lambda _: sentence)
 
-    def _docs(self, r: random.Random, held_out: bool) -> Document:
+    def _docs(self, r: random.Random, held_out: bool) -> TrainingText:
         text = r.choice(self._texts)
         start = r.randrange(max(1, len(text) - 1500))
-        return Document(prompt="", continuation=text[start : start + LONG] + "\n", ends=True)
+        return TrainingText(prompt="", continuation=text[start : start + LONG] + "\n", ends=True)
 
 
 def _split(items: list[str]) -> tuple[list[str], list[str]]:

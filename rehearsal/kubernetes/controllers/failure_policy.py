@@ -7,14 +7,14 @@ from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
+class PolicyVerdict:
     """`fail` is the message with which the Job ends at once; `counted` are the failed pods that use up retries."""
 
     fail: str | None
     counted: list[Json]
 
 
-def judge(job: Json, failed: Iterable[Json]) -> Judgement:
+def judge(job: Json, failed: Iterable[Json]) -> PolicyVerdict:
     """Apply the rules to the failed pods. The first rule that matches a pod decides. A pod without such a rule is
     counted.
     """
@@ -26,10 +26,10 @@ def judge(job: Json, failed: Iterable[Json]) -> Judgement:
             ("Count", ""),
         )
         if action == "FailJob":
-            return Judgement(fail=message, counted=[])
+            return PolicyVerdict(fail=message, counted=[])
         if action == "Count":
             counted.append(pod)
-    return Judgement(fail=None, counted=counted)
+    return PolicyVerdict(fail=None, counted=counted)
 
 
 def _matches(rule: Json, index: int, pod: Json) -> Iterator[str]:

@@ -8,7 +8,7 @@ from rehearsal.kubernetes.controllers.base import Controller
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.karpenter import names
 from rehearsal.kubernetes.karpenter.cloud import Cloud, Ec2Instance, InsufficientCapacity
-from rehearsal.kubernetes.karpenter.ec2 import Refused
+from rehearsal.kubernetes.karpenter.ec2 import LaunchRefused
 from rehearsal.kubernetes.karpenter.shapes import ephemeral_storage, labels_of_type
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.node.addresses import PodNetwork
@@ -104,7 +104,7 @@ class NodeClaims(Controller):
         except InsufficientCapacity as problem:
             self._give_up(claim, "InsufficientCapacityError", str(problem))
             return
-        except Refused as problem:
+        except LaunchRefused as problem:
             self._condition(claim, "Launched", "Unknown", reason="LaunchFailed", message=str(problem))
             self.wake_in(_LAUNCH_RETRY)
             return

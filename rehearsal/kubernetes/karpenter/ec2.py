@@ -21,7 +21,7 @@ KEYS_S = 900.0
 IMAGE = "ami-00000000"
 
 
-class Refused(Exception):
+class LaunchRefused(Exception):
     """EC2 does not launch the instance. The message is EC2's."""
 
 
@@ -50,7 +50,7 @@ class Ec2:
         """Ids of instances that someone other than Karpenter has ended."""
 
     def launch(self, key: str, *, instance_type: str, pool: str, node_class: str) -> str | None:
-        """Id of the instance launched for `key`; None while EC2 has not answered. Raises Refused, once for each try.
+        """Id of the instance launched for `key`; None until EC2 answers. Raises LaunchRefused once for each try.
 
         The tags are those that Karpenter 1.14.1 sets (GetTags in pkg/utils/utils.go).
         """
@@ -112,7 +112,7 @@ class Ec2:
                 TagSpecifications=[{"ResourceType": "instance", "Tags": specified}],
             )
         except (ClientError, BotoCoreError) as problem:
-            raise Refused(str(problem)) from None
+            raise LaunchRefused(str(problem)) from None
         return str(answer["Instances"][0]["InstanceId"])
 
     def _end(self, identity: str) -> None:

@@ -62,7 +62,7 @@ _INVALID = ("False", "NodePoolValidationFailed", "injected by the rehearsal")
 """
 
 
-class Pools(Controller):
+class PoolController(Controller):
     """Conditions of EC2NodeClasses and NodePools, and the NodeClaims of static pools."""
 
     watches = (r.NODE_POOLS, r.NODE_CLAIMS, r.NODE_CLASSES, r.NODES, r.DEPLOYMENTS)

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from rehearsal.engine.artifact import compile_settings, load_or_compile
 from rehearsal.engine.config import ServeSettings, read_model_folder
-from rehearsal.engine.errors import SettingsError
+from rehearsal.engine.errors import EngineSettingsError
 from rehearsal.engine.loading import load_engine
 
 from .conftest import DRAFT, TARGET, speculating
@@ -87,7 +87,7 @@ def test_a_folder_made_for_other_settings_is_refused(
     settings: ServeSettings, change: dict[str, Any], named: str
 ) -> None:
     load_engine(settings)
-    with pytest.raises(SettingsError, match="compiled for other settings") as refusal:
+    with pytest.raises(EngineSettingsError, match="compiled for other settings") as refusal:
         load_engine(replace(settings, **change))
     assert named in str(refusal.value)
 
@@ -95,7 +95,7 @@ def test_a_folder_made_for_other_settings_is_refused(
 def test_a_folder_made_for_other_weights_is_refused(settings: ServeSettings, random_draft: Path) -> None:
     load_engine(settings)
     assert settings.speculative is not None
-    with pytest.raises(SettingsError, match="models is"):
+    with pytest.raises(EngineSettingsError, match="models is"):
         load_engine(replace(settings, speculative=replace(settings.speculative, model=random_draft)))
 
 
@@ -103,7 +103,7 @@ def test_a_read_only_folder_is_served_from_but_not_compiled_into(settings: Serve
     assert settings.artifacts is not None
     settings.artifacts.mkdir()
     settings.artifacts.chmod(0o555)
-    with pytest.raises(SettingsError, match="cannot be compiled into: it is read-only"):
+    with pytest.raises(EngineSettingsError, match="cannot be compiled into: it is read-only"):
         load_engine(settings)
     settings.artifacts.chmod(0o755)
     load_engine(settings)
@@ -116,7 +116,7 @@ def test_a_folder_of_something_else_is_refused(settings: ServeSettings) -> None:
     assert settings.artifacts is not None
     settings.artifacts.mkdir()
     (settings.artifacts / "notes.txt").write_text("mine")
-    with pytest.raises(SettingsError, match=r"holds notes\.txt"):
+    with pytest.raises(EngineSettingsError, match=r"holds notes\.txt"):
         load_engine(settings)
 
 
@@ -125,10 +125,10 @@ def test_a_damaged_folder_is_refused(settings: ServeSettings, damage: str) -> No
     assert settings.artifacts is not None
     load_engine(settings)
     (settings.artifacts / damage).write_bytes(b"\0" * 100)
-    with pytest.raises(SettingsError, match="is damaged"):
+    with pytest.raises(EngineSettingsError, match="is damaged"):
         load_engine(settings)
     (settings.artifacts / damage).unlink()
-    with pytest.raises(SettingsError, match="is damaged"):
+    with pytest.raises(EngineSettingsError, match="is damaged"):
         load_engine(settings)
 
 
@@ -146,7 +146,7 @@ def test_a_draft_with_another_tokenizer_is_refused(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "tokenizer.json").read_text())
     document["model"]["merges"].reverse()
     (tmp_path / "tokenizer.json").write_text(json.dumps(document))
-    with pytest.raises(SettingsError, match="different tokenizers"):
+    with pytest.raises(EngineSettingsError, match="different tokenizers"):
         load_engine(speculating(5, draft=tmp_path))
 
 
@@ -155,10 +155,10 @@ def test_a_model_with_other_tokens_than_its_tokenizer_is_refused(tmp_path: Path)
         (tmp_path / name).write_bytes((TARGET / name).read_bytes())
     document = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(document | {"vocab_size": 700}))
-    with pytest.raises(SettingsError, match="700 embeddings for the 768 tokens"):
+    with pytest.raises(EngineSettingsError, match="700 embeddings for the 768 tokens"):
         load_engine(replace(speculating(5), model=tmp_path))
 
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"lacks config\.json, model\.safetensors, tokenizer\.json"):
+    with pytest.raises(EngineSettingsError, match=r"lacks config\.json, model\.safetensors, tokenizer\.json"):
         load_engine(speculating(5, model=tmp_path))

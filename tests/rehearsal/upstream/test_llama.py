@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from rehearsal.engine.artifact import Compiled
+from rehearsal.engine.artifact import CompiledArrays
 from rehearsal.engine.config import read_model_folder
 from rehearsal.engine.forward import Cache, NeuralNetwork, Segment
 from rehearsal.engine.packing import pack_weights, plan_tables
@@ -62,7 +62,7 @@ def test_the_llama_model_has_the_embedded_models_logits(name, tmp_path):
     whole = read_model_folder(WEIGHTS / name)
     source = replace(whole, config=replace(whole.config, num_hidden_layers=min(2, whole.config.num_hidden_layers)))
     write_llama(source, tmp_path)
-    compiled = Compiled(weights=pack_weights(source), tables=plan_tables(source.config, positions=64))
+    compiled = CompiledArrays(weights=pack_weights(source), tables=plan_tables(source.config, positions=64))
     network, tokenizer = NeuralNetwork(source.config, compiled), Tokenizer(source.tokenizer)
     for text in TEXTS:
         tokens = [source.config.bos_token_id, *tokenizer.encode(text)]
