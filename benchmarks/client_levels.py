@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.measures.client_lateness import doubtful
 
-from benchmarks.client_truth import AIMS, errors_in_cells
-from benchmarks.publishing import machine, publish, save
+from benchmarks.client_truth import AIMS, conclude, errors_in_cells
+from benchmarks.publishing import machine
 from benchmarks.reference.ours import benchmark, errors_of, paired
 from benchmarks.reference.processes import reference_server
 
@@ -96,11 +96,7 @@ def main() -> int:
         "rows": rows,
         "wrong": wrong,
     }
-    save("client_levels", document)
-    publish("client_levels", "\n".join(lines(document)), page="benchmarks.md")
-    for line in wrong:
-        print(line)
-    return 1 if wrong else 0
+    return conclude("client_levels", document, "\n".join(lines(document)), wrong=wrong)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ from specdecode.measures.together import apart_share
 from specdecode.records import RequestRecord, raw_file
 
 from benchmarks.client_levels import aims, judged_in_cells
-from benchmarks.client_truth import errors_in_cells
-from benchmarks.publishing import machine, publish, save
+from benchmarks.client_truth import conclude, errors_in_cells
+from benchmarks.publishing import machine
 from benchmarks.reference.ours import errors_of, paired, specification
 from benchmarks.reference.processes import ROOT, reference_server, truth
 
@@ -121,11 +121,7 @@ def main() -> int:
         "rows": rows,
         "wrong": wrong,
     }
-    save("client_several", document)
-    publish("client_several", "\n".join(lines(document)), page="benchmarks.md")
-    for line in wrong:
-        print(line)
-    return 1 if wrong else 0
+    return conclude("client_several", document, "\n".join(lines(document)), wrong=wrong)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,15 @@ def errors_in_cells(row: dict) -> str:
     )
 
 
+def conclude(name: str, document: dict, table: str, *, wrong: list[str]) -> int:
+    """Write figures and table, print what is wrong, and return the exit status."""
+    save(name, document)
+    publish(name, table, page="benchmarks.md")
+    for line in wrong:
+        print(line)
+    return 1 if wrong else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", type=int, nargs="*", default=STREAMS)
@@ -87,17 +96,8 @@ def main() -> int:
             f"{streams:>7} {measured.chunks:>7} {errors.ttft_mean_ms:>14.3f} {errors.tpot_mean_percent:>13.4f}"
             f" {chunk:>32} {measured.largest_time_doubt_ms:>9.2f} {measured.cost.cpu_s:>6.2f}"
         )
-    document = {
-        "machine": machine(),
-        "aims": AIMS,
-        "rows": rows,
-        "missed": failures,
-    }
-    save("client_truth", document)
-    publish("client_truth", table(document), page="benchmarks.md")
-    for failure in failures:
-        print(failure)
-    return 1 if failures else 0
+    document = {"machine": machine(), "aims": AIMS, "rows": rows, "missed": failures}
+    return conclude("client_truth", document, table(document), wrong=failures)
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def _needed(found: Estimate, unit: str, confidence: float, nodes: LogMean | None
     centre = abs(math.log(found.ratio))
     reach = max(centre, math.log(RELEVANT) - centre)
     if nodes and t_quantile(level, nodes.df) * math.sqrt(nodes.variance) >= reach:
-        return f"the same arms on other nodes, then specdecode compare RUN RUN: more {unit} on these nodes would not do"
+        return f"a run on other nodes, and specdecode compare RUN RUN (more {unit} on these nodes would not settle it)"
     shared = nodes.variance if nodes else 0.0
     deviation = math.sqrt(max(0.0, log_stat(found, confidence).variance - shared) * found.n)
     n = found.n
