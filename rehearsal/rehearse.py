@@ -19,6 +19,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 from specdecode import names
 from specdecode.cli.runs_view import new_run_id
+from specdecode.custom_resources.waiting import SOON_S
 from specdecode.experiment import Experiment
 from specdecode.experiment.shapes import DEFAULT
 
@@ -31,9 +32,9 @@ from rehearsal.services import Services
 
 SETTLE_S = 0.5
 """Seconds after which a server that refuses connections must have ended."""
-SILENCE_S = 180.0
-"""Longest time in seconds without a new line of a deployment. The slowest resource takes seconds here, a minute on a
-busy machine.
+SILENCE_S = SOON_S + 120
+"""Longest time in seconds without a new line of a deployment. The slowest resource is the guard that waits SOON_S for
+Karpenter and then refuses. The others take seconds here, a minute on a busy machine.
 """
 START_TIMEOUT_S = 120.0
 NODE_DELAY_S = 2.0

@@ -73,7 +73,7 @@ DESTROYING = "Report: results"
         ("the embedded AWS is killed", "Compile", HELD, signalled(EMULATOR, KILL), 1, 60, f"aws {KILLED}"),
         ("the Kubernetes double is killed", "Compile", HELD, signalled(DOUBLE, KILL), 1, 60, f"kubernetes {KILLED}"),
         ("the embedded AWS stands still", "Compile", HELD, signalled(EMULATOR, STOP), 1, 150, "did not answer as it"),
-        ("the embedded AWS stands still", "Deploy", DEPLOYING, signalled(EMULATOR, STOP), 1, 300, "nothing for 180 s"),
+        ("the embedded AWS stands still", "Deploy", DEPLOYING, signalled(EMULATOR, STOP), 1, 600, "nothing for 300 s"),
         ("Ctrl-C", "first second", FIRST, interrupted(), -signal.SIGINT, 10, ""),
         ("Ctrl-C", "Start", "Rehearsing", interrupted(), 130, 30, "Interrupted"),
         ("Ctrl-C", "Synthesize", "✓ Start the", interrupted(), 130, 30, "Interrupted"),
