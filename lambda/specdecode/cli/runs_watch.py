@@ -18,6 +18,7 @@ from specdecode.cli.output import complain
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_view import TERMINAL, RunView, clock, lines, pod_line, view, with_units
 from specdecode.escape import line
+from specdecode.runs.ledger import read_ledger
 from specdecode.runs.state import StateDamaged
 
 Stored = TypeVar("Stored")
@@ -39,7 +40,10 @@ def look(deployment: Deployment, run_id: str | None) -> RunView:
     if state is None or not state.units:
         return shown
     own = [unit.run_id for unit in state.units if names.parent_of(unit.run_id) == found.run_id]
-    return with_units(shown, state, [look(deployment, unit) for unit in own if deployment.find(unit)])
+    units = [look(deployment, unit) for unit in own if deployment.find(unit)]
+    shared = plan is not None and plan.is_shared_sweep
+    ledger = _readable(lambda: read_ledger(deployment.store, found.run_id)) if shared else None
+    return with_units(shown, state, units, plan=plan, ledger=ledger)
 
 
 def _readable(read: Callable[[], Stored | None]) -> Stored | None:
