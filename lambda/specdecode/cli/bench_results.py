@@ -13,7 +13,7 @@ from specdecode.analysis.texts.setting import objective
 from specdecode.benchmark.s3 import S3Error, S3Folder
 from specdecode.benchmark.tokens import token_counter
 from specdecode.cli.bench_options import ResultOptions
-from specdecode.cli.output import complain, say, say_document
+from specdecode.cli.output import complain, say, say_document, text_table
 from specdecode.cli.report_recorded import recorded, sets_of
 from specdecode.cli.report_view import terminal_width
 from specdecode.escape import line
@@ -48,7 +48,7 @@ def deliver(spec: BenchmarkSpec, folder: Path, wanted: ResultOptions) -> None:
     if wanted.as_json:
         say_document(comparison.json_document())
     else:
-        say(figures_table(comparison))
+        say(figures_table(comparison), end="")
         if len(spec.arms) > 1:
             say(f"\n{comparison.answer}")
         if comparison.curve and comparison.recommendation:
@@ -109,17 +109,7 @@ def figures_table(comparison: Comparison) -> str:
     header = [title for title, _ in _COLUMNS]
     cases = [case.name for case in comparison.experiment.workload.cases]
     arms = sorted(comparison.arms, key=lambda arm: cases.index(arm.case))
-    rows = [[cell(arm) for _, cell in _COLUMNS] for arm in arms]
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    lines = [
-        "  ".join(_aligned(text, width, at) for at, (text, width) in enumerate(zip(row, widths, strict=True)))
-        for row in [header, *rows]
-    ]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
-
-
-def _aligned(text: str, width: int, column: int) -> str:
-    return text.ljust(width) if column < 2 else text.rjust(width)
+    return text_table([header, *([cell(arm) for _, cell in _COLUMNS] for arm in arms)], left=2)
 
 
 def _median(tag: str, *, scale: float, digits: int) -> _Cell:

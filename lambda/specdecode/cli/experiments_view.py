@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -31,6 +31,11 @@ def _text(dumper: BlockDumper, text: str) -> yaml.ScalarNode:
 
 
 BlockDumper.add_representer(str, _text)
+
+
+def objects_text(objects: Iterable[Mapping[str, Any]]) -> str:
+    """Objects of Kubernetes as YAML for `kubectl apply`. No line is folded."""
+    return yaml.dump_all(objects, Dumper=BlockDumper, sort_keys=False, width=10_000)
 
 
 def summary(experiment: Experiment) -> dict[str, Any]:

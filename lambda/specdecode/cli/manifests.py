@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-import yaml
 
 from specdecode.cli import standalone_view
 from specdecode.cli.experiments import AsJson, Overrides, Reference, refusing
-from specdecode.cli.experiments_view import BlockDumper
+from specdecode.cli.experiments_view import objects_text
 from specdecode.cli.output import say, say_json
 from specdecode.experiment import Capacity, load, parse_overrides
 from specdecode.experiment.compiling import CompileOn
@@ -87,4 +86,4 @@ def manifests(
     elif found:
         say(standalone_view.text(found, plan, context), end="")
     else:
-        say(yaml.dump_all(objects, Dumper=BlockDumper, sort_keys=False, width=10_000), end="")
+        say(objects_text(objects), end="")

@@ -5,6 +5,7 @@ the terminal.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -24,6 +25,17 @@ def say(text: str, *, end: str = "\n") -> None:
 def complain(text: str) -> None:
     """A line or more for people on standard error."""
     typer.echo(plain(text), err=True)
+
+
+def text_table(rows: Sequence[Sequence[str]], *, left: int | None = None) -> str:
+    """A table in plain text, with a rule below the first row. Columns from `left` on stand at the right of their room;
+    without it none does.
+    """
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    sides = [str.ljust if left is None or n < left else str.rjust for n in range(len(widths))]
+    cells = ([side(cell, size) for side, cell, size in zip(sides, row, widths, strict=True)] for row in rows)
+    head, *rest = ("  ".join(row).rstrip() for row in cells)
+    return "\n".join((head, "-" * len(head), *rest)) + "\n"
 
 
 def say_json(value: Any) -> None:

@@ -16,6 +16,7 @@ from specdecode.analysis.results.difference_result import (
     RunDifference,
     TrendPoint,
 )
+from specdecode.cli.output import text_table
 from specdecode.escape import line
 from specdecode.experiment import Experiment
 from specdecode.experiment.level import Level
@@ -36,7 +37,7 @@ def difference_text(found: RunDifference | Repeated) -> str:
     if isinstance(found, Repeated):
         rows = [("arm/prompts", f"over {len(found.runs)} runs (95% CI)", "verdicts of the runs")]
         rows += [(line(name), compact(item.speedup), _verdicts(item)) for name, item in found.cases.items()]
-        table = _table(rows) if found.cases else "No arm and case is in all of the runs.\n"
+        table = text_table(rows) if found.cases else "No arm and case is in all of the runs.\n"
         return "\n".join([table, *_carried(found.carried)])
     return _change_text(found)
 
@@ -55,7 +56,7 @@ def _change_text(found: RunDifference) -> str:
         )
         for item in found.cases
     ]
-    parts = [_table(rows)] if found.cases else ["No arm and case is in both.\n"]
+    parts = [text_table(rows)] if found.cases else ["No arm and case is in both.\n"]
     if found.incomparable:
         listed = "".join(f"  {line(item)}\n" for item in found.incomparable)
         parts.append(f"These speed-ups measure different things and are not compared:\n{listed}")
@@ -109,7 +110,7 @@ def trend_text(points: Sequence[TrendPoint]) -> str:
         (f"{p.started_at:%Y-%m-%d %H:%M}", line(p.run_id), line(p.experiment), str(p.failed), line(p.answer))
         for p in points
     ]
-    return f"{_table(rows)}\n{_over_runs(points)}"
+    return f"{text_table(rows)}\n{_over_runs(points)}"
 
 
 def _over_runs(points: Sequence[TrendPoint]) -> str:
@@ -117,7 +118,7 @@ def _over_runs(points: Sequence[TrendPoint]) -> str:
     last = points[-1]
     rows = [("arm/prompts", "runs", f"over runs like {line(last.run_id)} (95% CI)")]
     rows += [(line(name), str(found.n), compact(found)) for name, found in last.over_runs.items()]
-    return _table(rows)
+    return text_table(rows)
 
 
 def advice_document(found: LoadsAdvice, experiment: Experiment, batch: Sequence[Belief] = ()) -> dict[str, Any]:
@@ -171,7 +172,7 @@ def advice_text(document: dict[str, Any]) -> str:
             )
             for item in document["candidates"][:SHOWN]
         ]
-        parts.append(_table(rows))
+        parts.append(text_table(rows))
     return "\n".join(parts)
 
 
@@ -186,7 +187,7 @@ def _by_load(loads: Sequence[dict[str, Any]]) -> str:
         )
         for item in loads
     ]
-    return _table(rows)
+    return text_table(rows)
 
 
 def _believed(belief: Belief, experiment: Experiment) -> dict[str, Any]:
@@ -208,9 +209,3 @@ def _candidate(candidate: Candidate | None, experiment: Experiment) -> dict[str,
 
 def _arm(item: dict[str, Any]) -> str:
     return item["variant"] or f"{item['draft']} k={item['k']}"
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join((lines[0], "-" * len(lines[0]), *lines[1:])) + "\n"

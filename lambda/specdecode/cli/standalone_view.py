@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import yaml
-
 from specdecode import s3_keys
-from specdecode.cli.experiments_view import BlockDumper
+from specdecode.cli.experiments_view import objects_text
 from specdecode.escape import line
 from specdecode.manifests import KubeObject, RenderContext
 from specdecode.manifests.api_keys import ENTRY
@@ -49,8 +47,8 @@ def text(found: Standalone, plan: Plan, ctx: RenderContext) -> str:
         if number == 1:
             told += _sets(found, ctx)
     told += _answer(found, ctx, number=len(found.turns) + 1)
-    parts = ["".join(map(_comment, told)), _yaml(found.setup)]
-    parts += [f"---\n# {line(turn.title)}\n{_yaml(turn.objects)}" for turn in found.turns]
+    parts = ["".join(map(_comment, told)), objects_text(found.setup)]
+    parts += [f"---\n# {line(turn.title)}\n{objects_text(turn.objects)}" for turn in found.turns]
     return "".join(parts)
 
 
@@ -136,7 +134,3 @@ def _name(obj: KubeObject) -> str:
 def _comment(said: str) -> str:
     """The text on one line. A second line would be applied as YAML, or run as a command."""
     return f"# {line(said)}".rstrip() + "\n"
-
-
-def _yaml(objects: tuple[KubeObject, ...]) -> str:
-    return yaml.dump_all(objects, Dumper=BlockDumper, sort_keys=False, width=10_000)

@@ -7,13 +7,12 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
-import yaml
 
 from specdecode.analysis import Comparison
 from specdecode.analysis.loads.k_by_load import in_words
 from specdecode.analysis.texts.recommend import recommended
 from specdecode.cli import completion
-from specdecode.cli.experiments_view import BlockDumper
+from specdecode.cli.experiments_view import objects_text
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, say, say_json, stop_with
 from specdecode.cli.report_sources import find
@@ -82,7 +81,7 @@ def winner(
         say_json({"apiVersion": "v1", "kind": "List", "items": objects})
         return
     say("".join(f"# {line(text)}\n" for text in _head(comparison, chosen, called)), end="")
-    say(yaml.dump_all(objects, Dumper=BlockDumper, sort_keys=False, width=10_000), end="")
+    say(objects_text(objects), end="")
 
 
 def objects_of(

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
 from specdecode import s3_keys
 from specdecode.runs.lease import ONE_SLOT, Lease, impossible
-from specdecode.runs.swap import ABSENT, swap
+from specdecode.runs.store import Store
+from specdecode.runs.swap import swap
 
 LARGEST = 1 << 20
 """Most bytes of a document that are read. A hundred claims are 26 KiB (docs/reliability.md)."""
@@ -39,9 +39,8 @@ class LeaseStore:
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._s3 = s3
-        self._bucket = bucket
-        self._key = key
+        self._store = Store(s3=s3, bucket=bucket)
+        self._key, self._url = key, self._store.url(key)
         self.slots = slots
         self._sleep = sleep
         self._now = now
@@ -51,13 +50,12 @@ class LeaseStore:
         return self._load()[0]
 
     def set_aside(self) -> str:
-        """Copy the document as it is below layout.DAMAGED, for a person; returns the copy's key, which depends on the
+        """Copy the document as it is below s3_keys.DAMAGED, for a person; returns the copy's key, which depends on the
         content alone: doing it again changes nothing.
         """
-        etag = str(self._s3.head_object(Bucket=self._bucket, Key=self._key)["ETag"])
+        etag = self._etag()
         target = s3_keys.damaged_key(self._key, etag.strip('"'))
-        source = {"Bucket": self._bucket, "Key": self._key}
-        self._s3.copy_object(Bucket=self._bucket, Key=target, CopySource=source, CopySourceIfMatch=etag)
+        self._store.copy(self._key, target, condition={"CopySourceIfMatch": etag})
         return target
 
     def begin_anew(self) -> None:
@@ -66,7 +64,7 @@ class LeaseStore:
 
         A document that can be read again is left alone.
         """
-        etag = str(self._s3.head_object(Bucket=self._bucket, Key=self._key)["ETag"])
+        etag = self._etag()
         try:
             self._load()
         except LeaseDamaged:
@@ -77,33 +75,26 @@ class LeaseStore:
 
         Raises LeaseDamaged, swap.Contended, or boto3's errors.
         """
-        return swap(self._load, self._write, change, what=f"s3://{self._bucket}/{self._key}", sleep=self._sleep)
+        return swap(self._load, self._write, change, what=self._url, sleep=self._sleep)
+
+    def _etag(self) -> str:
+        return str(self._store.s3.head_object(Bucket=self._store.bucket, Key=self._key)["ETag"])
 
     def _load(self) -> tuple[Lease, str | None]:
-        try:
-            answer = self._s3.get_object(Bucket=self._bucket, Key=self._key)
-        except ClientError as error:
-            if error.response["Error"]["Code"] in ABSENT:
-                return Lease(), None
-            raise
-        data = answer["Body"].read(LARGEST + 1)
+        data, etag = self._store.read_tagged(self._key, at_most=LARGEST + 1)
+        if data is None:
+            return Lease(), None
         if len(data) > LARGEST:
-            raise LeaseDamaged(f"s3://{self._bucket}/{self._key} is larger than {LARGEST} bytes")
+            raise LeaseDamaged(f"{self._url} is larger than {LARGEST} bytes")
         try:
             lease = Lease.model_validate_json(data)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"])) or "the document"
-            raise LeaseDamaged(f"s3://{self._bucket}/{self._key} is no lease: {where}: {first['msg']}") from None
+            raise LeaseDamaged(f"{self._url} is no lease: {where}: {first['msg']}") from None
         if wrong := impossible(lease, slots=self.slots, now=self._now()):
-            raise LeaseDamaged(f"s3://{self._bucket}/{self._key} cannot be true: {wrong}")
-        return lease, answer["ETag"]
+            raise LeaseDamaged(f"{self._url} cannot be true: {wrong}")
+        return lease, etag
 
     def _write(self, lease: Lease, condition: Mapping[str, str]) -> None:
-        self._s3.put_object(
-            Bucket=self._bucket,
-            Key=self._key,
-            Body=lease.model_dump_json(indent=1).encode(),
-            ContentType="application/json",
-            **condition,
-        )
+        self._store.write(self._key, lease.model_dump_json(indent=1), condition=condition)

@@ -69,8 +69,9 @@ class Store:
         body = data.encode() if isinstance(data, str) else data
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=body, ContentType=content_type, **(condition or {}))
 
-    def copy(self, source: str, target: str) -> None:
-        self.s3.copy_object(Bucket=self.bucket, Key=target, CopySource={"Bucket": self.bucket, "Key": source})
+    def copy(self, source: str, target: str, *, condition: Mapping[str, str] | None = None) -> None:
+        origin = {"Bucket": self.bucket, "Key": source}
+        self.s3.copy_object(Bucket=self.bucket, Key=target, CopySource=origin, **(condition or {}))
 
     def keys(self, prefix: str) -> list[str]:
         """All keys below `prefix`, sorted."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from specdecode.analysis.report.numbers import NONE, compact, digits, dollars, percent
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.curve_result import Curve, LoadPoint, Source
@@ -73,29 +75,21 @@ def _row(point: LoadPoint) -> tuple[str, ...]:
     return (
         str(point.level),
         compact(point.speedup),
-        both(_digits(base.output_throughput), _digits(other.output_throughput)),
-        both(_digits(base.user_speed), _digits(other.user_speed)),
+        both(_known(base.output_throughput, digits), _known(other.output_throughput, digits)),
+        both(_known(base.user_speed, digits), _known(other.user_speed, digits)),
         _times(base.ttft_p50, base.ttft_p95, other.ttft_p50, other.ttft_p95),
         _times(base.tpot_p50, base.tpot_p95, other.tpot_p50, other.tpot_p95),
         NONE
         if point.acceptance_length is None or point.break_even is None
         else f"{point.acceptance_length:.2f} ({point.break_even:.2f})",
-        both(_dollars(base.cost_per_million), _dollars(other.cost_per_million)),
-        both(_percent(base.good_share), _percent(other.good_share)),
+        both(_known(base.cost_per_million, dollars), _known(other.cost_per_million, dollars)),
+        both(_known(base.good_share, percent), _known(other.good_share, percent)),
         ", ".join(text for text, there in remarks if there),
     )
 
 
-def _digits(value: float | None) -> str:
-    return NONE if value is None else digits(value)
-
-
-def _dollars(value: float | None) -> str:
-    return NONE if value is None else dollars(value)
-
-
-def _percent(value: float | None) -> str:
-    return NONE if value is None else percent(value)
+def _known(value: float | None, text: Callable[[float], str]) -> str:
+    return NONE if value is None else text(value)
 
 
 def _times(*found: float | None) -> str:
