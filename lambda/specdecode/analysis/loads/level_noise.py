@@ -1,7 +1,7 @@
 """Noise that all requests of a load share, since they were measured in the same minutes.
 
-The spread between prompts does not contain it. With 2% of this noise, two equal arms were given a crossover in 15 of 40
-simulated runs, before the intervals of a curve included it (docs/explanation/how-sure.md, ADR 163).
+The spread between prompts does not contain it. With 2% of this noise, two equal arms would be given a crossover in a
+quarter of the simulated runs if the intervals of a curve did not include it (docs/explanation/how-sure.md, ADR 163).
 """
 
 from __future__ import annotations
