@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from specdecode.analysis import RunContext
+from specdecode.analysis import RunContext, compare
+from specdecode.analysis.results.comparison import CaseResult, Comparison
 from specdecode.experiment.model import (
     Experiment,
     ModelRef,
@@ -188,3 +189,13 @@ def on_nodes(
         everywhere = {(name, turn): factor for name in share for turn in range(tested.rounds)}
         for record in run(own, seed=1000 * seed + number, slow=everywhere, **arguments):
             yield record.model_copy(update={"unit": number})
+
+
+def case(comparison: Comparison, name: str, variant: str = "sd") -> CaseResult:
+    pair = next(pair for pair in comparison.pairs if pair.variant == variant)
+    return next(result for result in pair.cases if result.case == name)
+
+
+def simulated(records: Iterable[RequestRecord] | None = None, **arguments: object) -> Comparison:
+    tested = experiment()
+    return compare(experiment=tested, records=list(records or run(tested, **arguments)), context=context())

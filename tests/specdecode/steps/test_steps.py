@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from specdecode import names, s3_keys
+from specdecode import names
 from specdecode.benchmark.results import Results, measured_indices
-from specdecode.experiment import Capacity
 from specdecode.records import ErrorKind, RequestRecord
 from specdecode.runs.state import load_state
-from specdecode.steps import acquire, diagnose, plan, release
+from specdecode.steps import acquire, release
 from specdecode.steps import compile as compiling
-from specdecode.steps.errors import InvalidExperiment, LeaseLost, NobodyTold
+from specdecode.steps.errors import LeaseLost
 
 from tests.specdecode.benchmark.making import record
-from tests.specdecode.steps.world import DEFAULT, WAITING, World, arn
+from tests.specdecode.steps.world import WAITING, World
 
 JOBS = ("Job", "Deployment")
 
@@ -182,24 +179,6 @@ def test_a_resumed_run_measures_a_wave_that_had_not_been_finished():
     assert state.measured == (0,)
 
 
-@pytest.mark.parametrize(
-    ("request_", "words"),
-    [
-        ({"experiment": "nonsense"}, "no preset is called 'nonsense'"),
-        ({"experimnt": "rehearsal"}, "experimnt"),
-        ({"experiment": "rehearsal", "set": {"workload.requests": 0, "workload.concurrency": -1}}, "requests"),
-        ({"resume": "never-was"}, "no run never-was"),
-        ({"resume": "x", "experiment": "rehearsal"}, "neither experiment nor set"),
-        ([1], "The input is not one"),
-    ],
-)
-def test_a_bad_input_is_refused_with_the_reason(request_, words):
-    world = World()
-    with pytest.raises(InvalidExperiment, match=words):
-        world.plan(request=request_)
-    assert world.workloads() == []
-
-
 def test_accuracy_is_measured_only_where_it_is_asked_for():
     world = World()
     world.run_through(request={"experiment": "rehearsal"})
@@ -226,11 +205,6 @@ def test_a_resumed_run_takes_the_scores_over_and_serves_no_arm_for_missing_ones(
     assert world.s3.objects["runs/run-2/accuracy/base.json"] == b"{}"
     assert "runs/run-2/accuracy/sd.json" not in world.s3.objects
     assert world.replicas == 0
-
-
-def test_a_bad_execution_name_is_refused():
-    with pytest.raises(InvalidExperiment, match="becomes the run's id"):
-        World().plan("späti")
 
 
 def test_planning_again_keeps_the_first_state():
@@ -271,12 +245,6 @@ def test_the_queue_moves_in_order_and_the_node_is_handed_over():
     assert world.rt.lease.read().held_by("run-3")
 
 
-def test_a_plan_that_no_history_holds_is_refused_as_the_experiment_s_fault():
-    changes = {"sweep": "grid", "workload.rounds": 20, "serving.devices": 16, "serving.tensor_parallel_size": 64}
-    with pytest.raises(InvalidExperiment, match="460 waves"):
-        World().plan(request={"experiment": "qwen3-32b-tuning", "set": changes})
-
-
 def test_nothing_starts_beside_a_compile_pod_that_still_holds_its_devices():
     """Its artifact is complete before the pod is gone: what is served meanwhile would get the other device group."""
     world = World()
@@ -291,132 +259,3 @@ def test_nothing_starts_beside_a_compile_pod_that_still_holds_its_devices():
     assert pod["metadata"]["name"] in answer.message
     pod["status"] = {"phase": "Succeeded"}
     assert compiling.compile_arms(world.given("run-1"), world.rt).done
-
-
-@pytest.mark.parametrize(
-    ("accepted", "says"), [({}, "\\$500 needs no consent"), ({"accept_cost": 600}, "\\$600 was accepted")]
-)
-def test_a_run_that_could_cost_more_than_anybody_accepted_is_refused_wherever_it_is_started(accepted, says):
-    """As the console does it: no command line has asked anybody."""
-    world = World()
-    with pytest.raises(InvalidExperiment, match=f'could cost \\$2,755.*{says}.*"accept_cost": 2756'):
-        world.plan(request={"experiment": "llama-3.1-405b", **accepted})
-    assert not world.s3.objects
-    world.plan(request={"experiment": "llama-3.1-405b", "accept_cost": 2756})
-
-
-def test_the_bound_is_the_deployment_s_and_a_resumed_run_must_be_accepted_too():
-    world = World()
-    world.plan()
-    world.rt.environ["CAPACITY"] = Capacity(accept_cost_above=1).model_dump_json()
-    with pytest.raises(InvalidExperiment, match="needs no consent"):
-        world.plan("run-2", {"resume": "run-1"})
-    world.plan("run-2", {"resume": "run-1", "accept_cost": 500})
-    world.rt.environ["CAPACITY"] = Capacity(accept_cost_above=1, reservation="cr-0123456789abcdef0").model_dump_json()
-    world.plan("run-3")
-
-
-def test_who_started_a_run_is_kept_with_it():
-    world = World()
-    world.plan(request={"started_by": "arn:aws:sts::111122223333:assumed-role/Admin/anna", "experiment": "rehearsal"})
-    assert load_state(world.rt.store, "run-1").started_by.endswith("Admin/anna")
-
-
-def test_a_name_that_an_earlier_run_had_is_refused_and_its_results_stay():
-    """Step Functions frees a name after 90 days, and the ARN is the same."""
-    world = World()
-    first = world.given("run-1", input=DEFAULT, execution_started=world.time)
-    for _ in range(2):  # a step may be asked again
-        plan.plan(first, world.rt)
-    kept = dict(world.s3.objects)
-    again = first.model_copy(update={"execution_started": world.time + timedelta(days=91)})
-    with pytest.raises(
-        InvalidExperiment, match=r"run-1 was used by a run that started at 2026-08-01 12:00 UTC.*another"
-    ):
-        plan.plan(again, world.rt)
-    caught = {"Error": "InvalidExperiment", "Cause": "the name run-1 was used"}
-    failed = again.model_copy(update={"error": caught, "input": None})
-    assert "refused before anything was created" in diagnose.diagnose(failed, world.rt).Cause
-    assert world.s3.objects == kept, "neither the plan nor the diagnosis adds to the earlier run's results"
-
-
-def test_a_record_of_a_version_that_kept_no_start_is_an_earlier_run_s_too():
-    world = World()
-    first = world.given("run-1", input=DEFAULT)
-    plan.plan(first, world.rt)
-    with pytest.raises(InvalidExperiment, match="was used by a run"):
-        plan.plan(first.model_copy(update={"execution_started": world.time}), world.rt)
-
-
-def test_measurements_without_a_record_are_never_taken_for_a_new_run_s():
-    world = World()
-    world.s3.objects[s3_keys.run_key("run-1", "raw/base/count.jsonl")] = b"{}\n"
-    with pytest.raises(InvalidExperiment, match=r"1 files of measurements lie below .*start it with another name"):
-        world.plan()
-
-
-def test_a_failed_run_of_a_fresh_name_keeps_its_diagnosis():
-    world = World()
-    given = world.given("run-1", input=DEFAULT, execution_started=world.time)
-    plan.plan(given, world.rt)
-    failed = given.model_copy(update={"error": {"Error": "ServeNotReady", "Cause": "x"}, "input": None})
-    diagnose.diagnose(failed, world.rt)
-    assert [failure.stage for failure in load_state(world.rt.store, "run-1").failures] == ["ServeNotReady"]
-    assert s3_keys.run_key("run-1", "diagnostics/diagnosis.json") in world.s3.objects
-
-
-class FakeSns:
-    """The alerts topic's subscriptions, in pages of one."""
-
-    def __init__(self, *subscriptions: dict[str, str]) -> None:
-        self.subscriptions = subscriptions
-
-    def get_paginator(self, operation: str) -> FakeSns:
-        assert operation == "list_subscriptions_by_topic"
-        return self
-
-    def paginate(self, *, TopicArn: str) -> list[dict[str, list[dict[str, str]]]]:
-        assert TopicArn == TOPIC
-        return [{"Subscriptions": [item]} for item in self.subscriptions] or [{"Subscriptions": []}]
-
-
-TOPIC = "arn:aws:sns:us-east-2:1:alerts"
-PENDING = {"SubscriptionArn": "PendingConfirmation", "Endpoint": "you@example.com"}
-CONFIRMED = {"SubscriptionArn": f"{TOPIC}:7", "Endpoint": "you@example.com"}
-
-
-def told(*subscriptions: dict[str, str]) -> World:
-    world = World()
-    world.rt.environ["ALERTS_TOPIC"] = TOPIC
-    others = world.rt.clients
-    world.rt.clients = lambda service: FakeSns(*subscriptions) if service == "sns" else others(service)
-    return world
-
-
-@pytest.mark.parametrize(
-    ("subscriptions", "says"),
-    [
-        ((), "accept_no_alerts=true"),
-        ((PENDING,), "you@example.com is not confirmed: nobody is told yet: open the link"),
-    ],
-)
-def test_a_run_of_which_nobody_would_hear_is_refused_from_wherever_it_is_started(subscriptions, says):
-    world = told(*subscriptions)
-    with pytest.raises(NobodyTold, match=re.escape(says)) as caught:
-        world.plan(request={})
-    assert not [key for key in world.s3.objects if key.startswith("runs/")], "refused before anything was stored"
-    cause = world.clean_up(caught.value).Cause
-    assert cause.startswith("The run was refused before anything was created, since nobody would be told")
-
-
-def test_one_confirmed_subscription_is_enough_wherever_it_stands():
-    assert told(PENDING, CONFIRMED).plan() == 1
-
-
-def test_a_plan_says_what_it_warns_of_to_whoever_starts_from_the_console():
-    world = World()
-    world.rt.environ["CAPACITY"] = Capacity(longest_run_hours=1).model_dump_json()
-    world.states.executions[arn("run-1")] = "RUNNING"
-    request = {**DEFAULT, "set": {"deadlines.benchmark": 1000}, "accept_cost": 5000}
-    planned = plan.plan(world.given("run-1", input=request), world.rt)
-    assert any("deploy with -c longest_run_hours=" in text for text in planned.warnings), planned.warnings

@@ -9,6 +9,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 from botocore.validate import validate_parameters
+from specdecode.cli.preflight import quotas
 from specdecode.cli.preflight.check import Ask
 from specdecode.experiment.deployment_facts import DeploymentFacts
 
@@ -78,3 +79,55 @@ def hours(number: float) -> datetime:
 
 def verdicts(checks: Any) -> dict[str, str]:
     return {check.name: check.verdict for check in checks}
+
+
+IDENTITY = {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me", "UserId": "U"}
+TRN2 = "trn2.48xlarge"
+
+
+def zones(*, offered=("use2-az1", "use2-az2"), ids=("use2-az1", "use2-az2", "use2-az3")):
+    named = [
+        {"ZoneName": f"us-east-2{letter}", "ZoneId": number, "State": "available"}
+        for letter, number in zip("abc", ids, strict=True)
+    ]
+    return Aws(
+        DescribeAvailabilityZones={"AvailabilityZones": named},
+        DescribeInstanceTypeOfferings={"InstanceTypeOfferings": [{"Location": zone} for zone in offered]},
+    )
+
+
+def reservation(**given):
+    item = {
+        "CapacityReservationId": "cr-1",
+        "InstanceType": TRN2,
+        "State": "active",
+        "AvailableInstanceCount": 1,
+        "TotalInstanceCount": 1,
+        "AvailabilityZoneId": "use2-az1",
+    }
+    return Aws(DescribeCapacityReservations={"CapacityReservations": [item | given]})
+
+
+def instance(kind, *, cores=96, threads=2, tags=(), **more):
+    options = {"CoreCount": cores, "ThreadsPerCore": threads}
+    return {"InstanceType": kind, "CpuOptions": options, "Tags": [{"Key": k, "Value": v} for k, v in tags], **more}
+
+
+def vcpus(*instances, trn=192.0, standard=32.0):
+    values = {quotas.TRN.code: trn, quotas.STANDARD.code: standard}
+    system = {"VCpuInfo": {"DefaultVCpus": 4}}
+    return Aws(
+        DescribeInstances={"Reservations": [{"Instances": list(instances)}]},
+        DescribeInstanceTypes={"InstanceTypes": [system]},
+        GetServiceQuota=lambda given: {"Quota": {"Value": values[given["QuotaCode"]]}},
+    )
+
+
+def network(*, vpcs=1, addresses=0, gateways=0):
+    return Aws(
+        GetServiceQuota={"Quota": {"Value": 5.0}},
+        DescribeVpcs={"Vpcs": [{}] * vpcs},
+        DescribeAddresses={"Addresses": [{}] * addresses},
+        DescribeNatGateways={"NatGateways": [{"SubnetId": "subnet-1"}] * gateways},
+        DescribeSubnets={"Subnets": [{"SubnetId": "subnet-1", "AvailabilityZoneId": "use2-az1"}]},
+    )

@@ -9,16 +9,25 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from specdecode.cli.preflight import account, alerts, builds, capacity, models, quotas
 from specdecode.cli.preflight.check import looked
-from specdecode.experiment.deployment_facts import ExistingCluster
 from specdecode.experiment.shapes import CPU, SHAPES, TRN2_SMALL
 from specdecode.names import held_pools
 from specdecode.runs.lease import Claim, Lease
 
-from tests.specdecode.cli.preflight.aws import ACCOUNT, FACTS, NOW, Aws, error, hours, verdicts
+from tests.specdecode.cli.preflight.aws import (
+    ACCOUNT,
+    FACTS,
+    IDENTITY,
+    NOW,
+    TRN2,
+    Aws,
+    error,
+    hours,
+    reservation,
+    verdicts,
+    zones,
+)
 
-IDENTITY = {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me", "UserId": "U"}
 ROOT = Path(__file__).resolve().parents[4]
-TRN2 = "trn2.48xlarge"
 
 
 @pytest.mark.parametrize(
@@ -70,147 +79,9 @@ def test_credentials_of_the_account_and_the_region():
     assert "export AWS_REGION=us-east-2" in found["region"].fix
 
 
-def instance(kind, *, cores=96, threads=2, tags=(), **more):
-    options = {"CoreCount": cores, "ThreadsPerCore": threads}
-    return {"InstanceType": kind, "CpuOptions": options, "Tags": [{"Key": k, "Value": v} for k, v in tags], **more}
-
-
-def vcpus(*instances, trn=192.0, standard=32.0):
-    values = {quotas.TRN.code: trn, quotas.STANDARD.code: standard}
-    system = {"VCpuInfo": {"DefaultVCpus": 4}}
-    return Aws(
-        DescribeInstances={"Reservations": [{"Instances": list(instances)}]},
-        DescribeInstanceTypes={"InstanceTypes": [system]},
-        GetServiceQuota=lambda given: {"Quota": {"Value": values[given["QuotaCode"]]}},
-    )
-
-
-@pytest.mark.parametrize(
-    ("aws", "trn", "standard"),
-    [
-        (vcpus(), "ok", "ok"),
-        (vcpus(trn=128.0), "fail", "ok"),
-        (vcpus(standard=5.0), "ok", "fail"),
-        (vcpus(instance(TRN2)), "fail", "ok"),
-        (vcpus(instance(TRN2, tags=[("eks:eks-cluster-name", "specdecode")])), "ok", "ok"),
-        (vcpus(instance(TRN2, InstanceLifecycle="capacity-block")), "ok", "ok"),
-        (vcpus(instance("m5.8xlarge", cores=16), standard=40.0), "ok", "fail"),
-        (vcpus(instance("p5.48xlarge"), instance("dl1.24xlarge"), instance("inf2.xlarge")), "ok", "ok"),
-    ],
-    ids=["free", "trn quota", "standard quota", "another trn2", "our own trn2", "a block", "others", "other kinds"],
-)
-def test_vcpus_under_the_quotas_beside_what_others_run(aws, trn, standard):
-    found = verdicts(quotas.vcpus(aws.ask(), SHAPES[TRN2]))
-    assert found == {f"vCPUs for {TRN2}": trn, "vCPUs for system and staging": standard}
-
-
-@pytest.mark.parametrize(("trn", "verdict"), [(384.0, "ok"), (383.0, "fail")])
-def test_the_quota_is_for_all_nodes_that_runs_may_hold_at_once(trn, verdict):
-    found = verdicts(quotas.vcpus(vcpus(trn=trn).ask(nodes=2), SHAPES[TRN2]))
-    assert found[f"vCPUs for 2 x {TRN2}"] == verdict
-
-
-def test_what_all_nodes_cost_together_is_said():
-    (check,) = capacity.nodes(FACTS.model_copy(update={"nodes": 2, "node_price": 35.76}))
-    assert (check.verdict, "2 x trn2.48xlarge" in check.detail, "71.52 USD" in check.detail) == ("ok", True, True)
-    assert list(capacity.nodes(FACTS)) == []
-
-
-def test_in_a_cluster_of_yours_the_quota_is_for_the_nodes_that_runs_hold_beside_its_own():
-    existing = ExistingCluster(endpoint="https://e", security_group="sg-1", issuer="https://i", node_role="r")
-    asked = {"existing": existing, "cluster": "theirs"}
-    assert verdicts(quotas.vcpus(vcpus(trn=192.0).ask(**asked), SHAPES[TRN2])) == {f"vCPUs for {TRN2}": "ok"}
-    assert verdicts(quotas.vcpus(vcpus(standard=15.0).ask(**asked), CPU)) == {"vCPUs for m7i.4xlarge": "fail"}
-    tags = [{"Key": "eks:eks-cluster-name", "Value": "theirs"}]
-    cpus = {"CoreCount": 96, "ThreadsPerCore": 2}
-    node = {"InstanceType": TRN2, "CpuOptions": cpus, "Tags": tags}
-    ours = node | {"Tags": [*tags, {"Key": "karpenter.sh/nodepool", "Value": "specdecode-trn2"}]}
-    used = quotas.vcpus_in_use([node, ours], cluster="theirs", foreign=True)
-    assert used["trn"] == 192, "their node counts, ours does not"
-
-
-def test_a_reservation_needs_no_quota_of_trn():
-    found = quotas.vcpus(vcpus(trn=0.0).ask(reservation="cr-1"), SHAPES[TRN2])
-    assert list(verdicts(found)) == ["vCPUs for system and staging"]
-
-
-def test_a_small_node_needs_a_small_quota():
-    aws = vcpus(trn=12.0)
-    assert verdicts(quotas.vcpus(aws.ask(), TRN2_SMALL))["vCPUs for trn2.3xlarge"] == "ok"
-    assert verdicts(quotas.vcpus(aws.ask(), SHAPES[TRN2]))[f"vCPUs for {TRN2}"] == "fail"
-
-
-@pytest.mark.parametrize(("standard", "verdict"), [(28.0, "ok"), (27.0, "fail")])
-def test_the_check_of_an_account_needs_no_quota_of_trn_and_its_node_beside_the_others(standard, verdict):
-    """Two system nodes of 4 vCPUs, a staging node of 4, and 16."""
-    found = verdicts(quotas.vcpus(vcpus(trn=0.0, standard=standard).ask(), CPU))
-    assert found == {"vCPUs for system and staging and m7i.4xlarge": verdict}
-
-
-@pytest.mark.parametrize(
-    ("compiles", "standard", "verdict"), [(2, 200.0, "ok"), (2, 199.0, "fail"), (9, 392.0, "ok"), (9, 391.0, "fail")]
-)
-def test_nodes_that_compile_need_their_quota_four_at_most(compiles, standard, verdict):
-    """Two system nodes of 4 vCPUs; 96 each once staging's 4 are free again."""
-    found = verdicts(quotas.vcpus(vcpus(standard=standard).ask(), SHAPES[TRN2], compiles=compiles))
-    assert found["vCPUs for system and staging and compiling"] == verdict
-
-
-def test_a_quota_without_a_value_of_the_account_has_the_default():
-    aws = Aws(GetServiceQuota=error("NoSuchResourceException"), GetAWSDefaultServiceQuota={"Quota": {"Value": 5.0}})
-    assert quotas.limit(aws.client, quotas.VPCS) == 5
-    (check,) = looked("q", lambda: [quotas.limit(Aws(GetServiceQuota=error("Throttled")).client, quotas.VPCS)])
-    assert check.verdict == "fail"
-
-
-def network(*, vpcs=1, addresses=0, gateways=0):
-    return Aws(
-        GetServiceQuota={"Quota": {"Value": 5.0}},
-        DescribeVpcs={"Vpcs": [{}] * vpcs},
-        DescribeAddresses={"Addresses": [{}] * addresses},
-        DescribeNatGateways={"NatGateways": [{"SubnetId": "subnet-1"}] * gateways},
-        DescribeSubnets={"Subnets": [{"SubnetId": "subnet-1", "AvailabilityZoneId": "use2-az1"}]},
-    )
-
-
-@pytest.mark.parametrize(
-    ("given", "failing"),
-    [({}, []), ({"vpcs": 5}, ["VPCs"]), ({"addresses": 5}, ["Elastic IPs"]), ({"gateways": 5}, ["NAT gateways"])],
-)
-def test_quotas_of_the_network(given, failing):
-    found = {check.name: check for check in quotas.network(network(**given).ask())}
-    assert [name for name, check in found.items() if check.verdict == "fail"] == failing
-    assert all("Service Quotas" in found[name].fix for name in failing)
-
-
-def test_a_regional_nat_gateway_is_in_no_subnet_and_counts_in_no_zone():
-    aws = network(gateways=1)
-    aws.answers["DescribeNatGateways"]["NatGateways"].append({"NatGatewayId": "nat-1", "AvailabilityMode": "regional"})
-    found = {check.name: check for check in quotas.network(aws.ask())}
-    assert "1 in use by others" in found["NAT gateways"].detail
-
-
 def test_an_answer_that_nobody_foresaw_is_a_failure_of_its_check_only():
     (check,) = looked("quota", lambda: [{}["SubnetId"]])
     assert (check.verdict, check.detail) == ("fail", "could not look at quota: KeyError: 'SubnetId'")
-
-
-@pytest.mark.parametrize(("unreserved", "verdict"), [(1000, "ok"), (10, "warn"), (9, "fail")])
-def test_concurrent_functions(unreserved, verdict):
-    limits = {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": unreserved}
-    (check,) = quotas.functions(Aws(GetAccountSettings={"AccountLimit": limits}).ask())
-    assert (check.verdict, "L-B99A9384" in check.fix) == (verdict, verdict != "ok")
-
-
-def zones(*, offered=("use2-az1", "use2-az2"), ids=("use2-az1", "use2-az2", "use2-az3")):
-    named = [
-        {"ZoneName": f"us-east-2{letter}", "ZoneId": number, "State": "available"}
-        for letter, number in zip("abc", ids, strict=True)
-    ]
-    return Aws(
-        DescribeAvailabilityZones={"AvailabilityZones": named},
-        DescribeInstanceTypeOfferings={"InstanceTypeOfferings": [{"Location": zone} for zone in offered]},
-    )
 
 
 @pytest.mark.parametrize(
@@ -252,18 +123,6 @@ def test_a_deployment_of_another_node_type_is_a_failure_but_for_the_check_of_the
     (check,) = capacity.shape(FACTS, TRN2_SMALL)
     assert check.verdict == "fail" and check.fix == "deploy with -c node_type=trn2.3xlarge"
     assert list(capacity.shape(FACTS, CPU)) == list(capacity.shape(FACTS, SHAPES[TRN2])) == []
-
-
-def reservation(**given):
-    item = {
-        "CapacityReservationId": "cr-1",
-        "InstanceType": TRN2,
-        "State": "active",
-        "AvailableInstanceCount": 1,
-        "TotalInstanceCount": 1,
-        "AvailabilityZoneId": "use2-az1",
-    }
-    return Aws(DescribeCapacityReservations={"CapacityReservations": [item | given]})
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,20 @@ from specdecode.runs.store import Store
 from specdecode.s3_keys import CAPACITY_KEY
 from typer.testing import CliRunner
 
-from tests.specdecode.cli.preflight.aws import ACCOUNT, FACTS, NOW, Aws, error, hours, verdicts
-from tests.specdecode.cli.preflight.test_checks_of_aws import IDENTITY, network, reservation, vcpus, zones
+from tests.specdecode.cli.preflight.aws import (
+    ACCOUNT,
+    FACTS,
+    IDENTITY,
+    NOW,
+    Aws,
+    error,
+    hours,
+    network,
+    reservation,
+    vcpus,
+    verdicts,
+    zones,
+)
 from tests.specdecode.cli.preflight.test_leftovers import NOTHING, only
 from tests.specdecode.steps.aws_fake import FakeS3
 
