@@ -177,7 +177,8 @@ def corrected_metrics(arm: ImportedArm) -> dict[str, Summary]:
     scale = arm.tokens / arm.counted if arm.counted else 1.0
     if throughput := arm.metrics.get("request_output_throughput"):
         found["request_output_throughput"] = _scaled(throughput, scale)
-    if (itl := arm.metrics.get("inter_token_latency")) and arm.itl_formula == "neuron" and arm.counted:
+    itl = arm.metrics.get("inter_token_latency")
+    if itl and arm.itl_formula == "neuron" and arm.counted and arm.tokens > 1:
         found["time_per_output_token"] = _scaled(itl, (arm.counted - 1.0) / (arm.tokens - 1.0))
     if "time_per_output_token" not in found:
         middle = arm.value("end_to_end_latency", "p50"), arm.value("ttft", "p50")

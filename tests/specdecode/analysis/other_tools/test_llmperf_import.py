@@ -140,6 +140,12 @@ def test_a_first_token_after_the_end_is_reported(seeds: Path) -> None:
     assert found.pairs[0].cases[0].verdict is Verdict.CANNOT_TELL
 
 
+def test_one_token_a_request_has_no_time_between_tokens(seeds: Path) -> None:
+    for arm in ("base", "sd"):
+        changed(seeds, arm, "*_summary.json", {"mean_output_tokens": 1})
+    assert not any("time_per_output_token" in arm.metrics for arm in compared(seeds).arms)
+
+
 def test_rows_that_the_summary_contradicts_are_reported(individual: Path) -> None:
     changed(individual / "stock", "sd", "*_summary.json", {"results_num_completed_requests": 11})
     changed(individual / "stock", "base", "*_summary.json", {"results_ttft_s_mean": 0.9})
