@@ -13,32 +13,17 @@ import math
 import statistics
 import sys
 from collections import Counter, defaultdict
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from recompute_intervals import apart, beyond, bounds, over_prompts
+
 TOLERANCE = 1e-6
 QUANTILES = {"p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 Record = dict[str, Any]
-
-
-@cache
-def t_quantile(df: float, level: float) -> float:
-    """Half-width in standard errors of an interval of Student's t: Simpson integration of the density, bisection."""
-    norm = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
-
-    def central(t: float) -> float:
-        n = 4000
-        h = t / n
-        inner = sum((4 if i % 2 else 2) * (1 + (i * h) ** 2 / df) ** (-(df + 1) / 2) for i in range(1, n))
-        return norm * h / 3 * (1 + inner + (1 + t * t / df) ** (-(df + 1) / 2))
-
-    low, high = 1.0, 100.0
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        low, high = (middle, high) if central(middle) < level / 2 else (low, middle)
-    return low
 
 
 def first_tokens(r: Record) -> int:
@@ -127,56 +112,6 @@ def differences(base: list[Record], other: list[Record], metric: str) -> list[fl
     for i in sorted(set(a) & set(b)):
         talks[began[i[0]]].append(sign * (b[i] - a[i]))
     return [statistics.fmean(each) for each in talks.values()]
-
-
-def bounds(mean: float, variance: float, df: float, level: float = 0.96) -> tuple[float, float, float]:
-    half = t_quantile(df, level) * math.sqrt(variance)
-    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
-
-
-def hall(values: list[float], t: float, share: float = 1.0) -> tuple[float, float]:
-    """How many standard errors the interval reaches below and above, from 12 prompts on: Hall (1992), by bisection."""
-    n, mean, deviation = len(values), statistics.fmean(values), statistics.stdev(values)
-    skew = n / ((n - 1) * (n - 2)) * sum(((v - mean) / deviation) ** 3 for v in values) if n > 2 and deviation else 0.0
-    skew *= share
-
-    def g(x: float) -> float:
-        return x + skew / math.sqrt(n) * (x * x / 3 + 1 / 6) + skew**2 * x**3 / 27 / n
-
-    def solve(y: float) -> float:
-        low, high = -1e6, 1e6
-        for _ in range(200):
-            middle = (low + high) / 2
-            low, high = (middle, high) if g(middle) < y else (low, middle)
-        return low
-
-    return (max(t, solve(t)), max(t, -solve(-t))) if n >= 12 else (t, t)
-
-
-def over_prompts(values: list[float], nodes: list[float], level: float = 0.96) -> tuple[float, float, float]:
-    """`nodes`: the baseline's mean log on each of several. Half of what they vary by is added, 5% being ten degrees of
-    freedom more."""
-    n, mean = len(values), statistics.fmean(values)
-    own = statistics.variance(values) / n
-    variance, df = beyond(own, n - 1, nodes)
-    below, above = hall(values, t_quantile(df, level), (own / variance) ** 1.5)
-    error = math.sqrt(variance)
-    return math.exp(mean), math.exp(mean - below * error), math.exp(mean + above * error)
-
-
-def beyond(own: float, df: float, nodes: list[float]) -> tuple[float, float]:
-    """The variance of a mean with that of the nodes, and Satterthwaite's degrees of freedom."""
-    if not nodes:
-        return own, df
-    more, shown = apart(nodes), len(nodes) - 1
-    return own + more, (own + more) ** 2 / (own**2 / df + more**2 / (10 + shown))
-
-
-def apart(nodes: list[float]) -> float:
-    if not nodes:
-        return 0.0
-    shown = len(nodes) - 1
-    return (10 * 0.05**2 + (shown * statistics.variance(nodes) if shown else 0)) / (10 + shown) / 4
 
 
 def nodes_of(report: dict[str, Any], records: dict[Any, list[Record]]) -> list[float]:
