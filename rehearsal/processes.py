@@ -43,8 +43,9 @@ class Child:
     def running(self) -> bool:
         return self.process.poll() is None
 
-    def tail(self, lines: int = 15) -> str:
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+    def tail(self) -> str:
+        """The last 15 lines of the log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
 
     def check(self) -> None:
         """Raise ChildFailed if the child has ended."""

@@ -90,12 +90,12 @@ class Kubernetes:
         query = urllib.parse.urlencode({"fieldManager": manager, "force": "true"})
         self.request("PATCH", f"{self.path(obj)}?{query}", obj, content_type="application/apply-patch+yaml")
 
-    def delete(self, obj: JSON, *, timeout_s: float = 120) -> None:
+    def delete(self, obj: JSON) -> None:
         """Delete and wait until it is gone (finalizers), as `kubectl delete --ignore-not-found` does.
 
-        Raises KubernetesError if it still exists after `timeout_s` seconds.
+        Raises KubernetesError if it still exists after two minutes.
         """
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + 120
         try:
             path = self.path(obj)
             self.request("DELETE", path)

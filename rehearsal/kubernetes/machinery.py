@@ -30,9 +30,9 @@ _SERVER_SET = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "d
 _CONTROLLER = "kube-controller-manager"
 
 
-def random_suffix(length: int = 5) -> str:
+def random_suffix() -> str:
     """A suffix of generated names, from the alphabet that Kubernetes uses."""
-    return "".join(random.choices("bcdfghjklmnpqrstvwxz2456789", k=length))
+    return "".join(random.choices("bcdfghjklmnpqrstvwxz2456789", k=5))
 
 
 class Cluster:

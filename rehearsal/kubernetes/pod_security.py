@@ -46,10 +46,10 @@ def _containers(spec: Json) -> list[Json]:
     return [*spec.get("initContainers", ()), *spec.get("containers", ()), *spec.get("ephemeralContainers", ())]
 
 
-def _which(spec: Json, bad: Callable[[Json], object], word: str = "container") -> str:
+def _which(spec: Json, bad: Callable[[Json], object]) -> str:
     """`container "a"`, `containers "a", "b"`, or "": the containers whose security context is `bad`."""
     names = [c["name"] for c in _containers(spec) if bad(c.get("securityContext") or {})]
-    return _quoted(word, names)
+    return _quoted("container", names)
 
 
 def _quoted(word: str, names: list[str]) -> str:

@@ -149,8 +149,8 @@ KARPENTER: tuple[Resource, ...] = (NODE_POOLS, NODE_CLAIMS, NODE_OVERLAYS, NODE_
 class Registry:
     """The resources that are served now. Those of Karpenter are added when its CRD chart is installed."""
 
-    def __init__(self, resources: Iterable[Resource] = BUILT_IN) -> None:
-        self._by_path = {(r.group, r.version, r.plural): r for r in resources}
+    def __init__(self) -> None:
+        self._by_path = {(r.group, r.version, r.plural): r for r in BUILT_IN}
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(tuple(self._by_path.values()))

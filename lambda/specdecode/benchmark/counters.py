@@ -56,7 +56,7 @@ class SpeculationCounters:
 async def read_counters(endpoint: Endpoint) -> SpeculationCounters | None:
     """Counters of the server. None if it has none (no `/metrics`, or no speculation)."""
     try:
-        reply = await fetch(endpoint, "GET", "/metrics")
+        reply = await fetch(endpoint, "/metrics")
     except OSError:
         return None
     return parse_counters(reply.body.decode("utf-8", "replace")) if reply.status == 200 else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
 
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.http1 import HttpError, ResponseParser
@@ -19,15 +18,17 @@ class Reply:
     body: bytes
 
 
-async def fetch(
-    endpoint: Endpoint, method: str, path: str, body: dict[str, Any] | None = None, *, timeout_s: float = 10
-) -> Reply:
-    """The whole answer. Raises OSError (TimeoutError is one) if no whole HTTP answer comes in time."""
+TIMEOUT_S = 10.0
+"""For a whole answer."""
+
+
+async def fetch(endpoint: Endpoint, path: str) -> Reply:
+    """The whole answer to a GET. Raises OSError (TimeoutError is one) if no whole HTTP answer comes in time."""
     sink = _WholeBody()
-    async with asyncio.timeout(timeout_s):
+    async with asyncio.timeout(TIMEOUT_S):
         connection = await connect(endpoint.address, sink)
         try:
-            await connection.send(endpoint.request_bytes(method, path, body))
+            await connection.send(endpoint.request_bytes("GET", path, None))
             await sink.ended.wait()
         finally:
             connection.close()

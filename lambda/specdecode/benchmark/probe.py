@@ -97,7 +97,7 @@ async def _model(client: Client, wanted: str | None) -> str:
     """Name of the served model. Without `wanted`, the only model of the server."""
     where = f"arm {client.variant} ({client.endpoint.url})"
     try:
-        reply = await fetch(client.endpoint, "GET", "/v1/models")
+        reply = await fetch(client.endpoint, "/v1/models")
     except OSError as error:
         kind = ErrorKind.TIMEOUT if isinstance(error, TimeoutError) else ErrorKind.CONNECT
         message = str(error) or type(error).__name__
@@ -170,7 +170,7 @@ def _refused(record: RequestRecord) -> bool:
 
 async def _metrics(client: Client) -> str | None:
     try:
-        reply = await fetch(client.endpoint, "GET", "/metrics")
+        reply = await fetch(client.endpoint, "/metrics")
     except OSError:
         return None
     return reply.body.decode("utf-8", "replace") if reply.status == 200 else None

@@ -48,16 +48,14 @@ def wait_until_gone(
     lambda_client: Any,
     limit_s: float = LIMIT_S,
     key: str = DEADLINE,
-    sleep: Callable[[float], None] = time.sleep,
-    now: Callable[[], float] = time.time,
 ) -> None:
     """Call `look` until it names nothing any more. `key` is the place of this wait's deadline in the event.
 
     Raises HandedOver when this invocation's time is up, and StillThere when the deadline has passed.
     """
-    deadline = float(event.get(key) or now() + limit_s)
+    deadline = float(event.get(key) or time.time() + limit_s)
     while left := look():
-        if now() >= deadline:
+        if time.time() >= deadline:
             raise StillThere(", ".join(left))
         if context.get_remaining_time_in_millis() < RESERVE_MS:
             lambda_client.invoke(
@@ -66,4 +64,4 @@ def wait_until_gone(
                 Payload=json.dumps({**event, key: deadline}).encode(),
             )
             raise HandedOver
-        sleep(POLL_S)
+        time.sleep(POLL_S)

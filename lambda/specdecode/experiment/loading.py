@@ -25,19 +25,19 @@ _FIRST = ("schema_version", "name", "title", "description", "engine", "node", "t
 FILE_SUFFIXES = (".yaml", ".yml", ".json")
 
 
-def preset_names(*, root: Path | None = None) -> list[str]:
+def preset_names() -> list[str]:
     """Names of the presets that ship with the package."""
-    return _names("experiments", root)
+    return _names("experiments")
 
 
-def engine_names(*, root: Path | None = None) -> list[str]:
+def engine_names() -> list[str]:
     """Names of the engines that ship with the package."""
-    return _names("engines", root)
+    return _names("engines")
 
 
-def load_engine(name: str, *, root: Path | None = None) -> Engine:
+def load_engine(name: str) -> Engine:
     """The engine called `name`; ExperimentError if there is none or its file is wrong."""
-    known = engine_names(root=root)
+    known = engine_names()
     if name not in known:
         raise ExperimentError(
             [
@@ -50,7 +50,7 @@ def load_engine(name: str, *, root: Path | None = None) -> Engine:
                 )
             ]
         )
-    return _engine((root or assets_dir()) / "engines" / f"{name}.yaml")
+    return _engine(assets_dir() / "engines" / f"{name}.yaml")
 
 
 @cache
@@ -88,10 +88,10 @@ def load(
 
 
 def load_preset(
-    name: str, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None, root: Path | None = None
+    name: str, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None
 ) -> AnyExperiment:
     """The preset called `name` with `overrides` (dotted path -> value) applied."""
-    return from_document(_preset(name, root), overrides=overrides, capacity=capacity, root=root)
+    return from_document(_preset(name), overrides=overrides, capacity=capacity)
 
 
 def load_file(
@@ -99,7 +99,6 @@ def load_file(
     *,
     overrides: Mapping[str, Any] | None = None,
     capacity: Capacity | None = None,
-    root: Path | None = None,
 ) -> AnyExperiment:
     """The experiment that a YAML (or JSON) file describes."""
     try:
@@ -107,7 +106,7 @@ def load_file(
     except Unreadable as error:
         raise documents.refused(str(path), str(error), "give a preset's name or a YAML file") from None
     document = documents.parse_yaml(text, origin=str(path))
-    return from_document(document, overrides=overrides, capacity=capacity, root=root)
+    return from_document(document, overrides=overrides, capacity=capacity)
 
 
 def from_document(
@@ -115,7 +114,6 @@ def from_document(
     *,
     overrides: Mapping[str, Any] | None = None,
     capacity: Capacity | None = None,
-    root: Path | None = None,
 ) -> AnyExperiment:
     """The experiment that a plain mapping describes (an execution's input, a parsed file).
 
@@ -126,8 +124,8 @@ def from_document(
     documents.check_credentials(document, overrides=overrides or {})
     if not isinstance(document, dict):
         raise documents.refused("", "an experiment is a mapping of keys to values", "start with `name:` or `extends:`")
-    plain = expand.inherit(document, preset=lambda name: _preset(name, root))
-    plain = expand.expand(plain, overrides=overrides or {}, library=case_library(root=root), sets=expand_sets)
+    plain = expand.inherit(document, preset=_preset)
+    plain = expand.expand(plain, overrides=overrides or {}, library=case_library(), sets=expand_sets)
     problems = rules.check_document(plain)
     of_one_kind = endpoints.of_one_kind(plain)
     try:
@@ -136,7 +134,7 @@ def from_document(
             experiment = validate(EndpointExperiment, of_one_kind)
         else:
             experiment = validate(ServedExperiment, of_one_kind)
-        problems += rules.check(experiment, load_engine(experiment.images_of, root=root), capacity or Capacity())
+        problems += rules.check(experiment, load_engine(experiment.images_of), capacity or Capacity())
     except ExperimentError as error:
         problems += error.problems
     if problems:
@@ -169,13 +167,13 @@ def in_order(keys: Iterable[str]) -> list[str]:
     return sorted(keys, key=lambda key: _FIRST.index(key) if key in _FIRST else len(_FIRST))
 
 
-def case_library(*, root: Path | None = None) -> dict[str, Any]:
+def case_library() -> dict[str, Any]:
     """The test cases that presets name: name -> fields."""
-    return _document((root or assets_dir()) / "prompts" / "cases.yaml")
+    return _document(assets_dir() / "prompts" / "cases.yaml")
 
 
-def _preset(name: str, root: Path | None) -> dict[str, Any]:
-    known = preset_names(root=root)
+def _preset(name: str) -> dict[str, Any]:
+    known = preset_names()
     if name not in known:
         raise ExperimentError(
             [
@@ -188,7 +186,7 @@ def _preset(name: str, root: Path | None) -> dict[str, Any]:
                 )
             ]
         )
-    return _document((root or assets_dir()) / "experiments" / f"{name}.yaml")
+    return _document(assets_dir() / "experiments" / f"{name}.yaml")
 
 
 @cache
@@ -197,5 +195,5 @@ def _document(path: Path) -> dict[str, Any]:
     return dict(documents.parse_yaml(path.read_text("utf-8"), origin=path.name))
 
 
-def _names(folder: str, root: Path | None) -> list[str]:
-    return sorted(path.stem for path in ((root or assets_dir()) / folder).glob("*.yaml"))
+def _names(folder: str) -> list[str]:
+    return sorted(path.stem for path in (assets_dir() / folder).glob("*.yaml"))

@@ -35,6 +35,8 @@ BACKOFF_S = 0.5
 BACKOFF_MAX_S = 8.0
 PAGE = 250
 """Most objects in a page of a list."""
+LOG_LINES, LOG_BYTES = 2000, 16 * 1024 * 1024
+"""Most of a log that is read."""
 
 
 def retry_delay(attempt: int, retry_after: str | None, *, rand: Callable[[], float] = random.random) -> float:
@@ -162,17 +164,15 @@ class Kubernetes:
         namespace: str,
         container: str,
         previous: bool = False,
-        tail: int = 2000,
-        limit: int = 16 * 1024 * 1024,
     ) -> str:
-        """The last `tail` lines that a container wrote, `limit` bytes of them at most. `previous`: of its run before
+        """The last LOG_LINES lines that a container wrote, LOG_BYTES of them at most. `previous`: of its run before
         the last restart.
 
         It is tried once: the API server reads the log from the kubelet, and a kubelet that does not answer costs the
         whole timeout. Raises NoLog if the kubelet has none (for a container that it lost, ContainerStatusUnknown, it
         answers 400).
         """
-        query = {"container": container, "tailLines": str(tail), "limitBytes": str(limit)} | (
+        query = {"container": container, "tailLines": str(LOG_LINES), "limitBytes": str(LOG_BYTES)} | (
             {"previous": "true"} if previous else {}
         )
         target = f"{path('Pod', namespace=namespace, name=pod, sub='log')}?{urlencode(query)}"

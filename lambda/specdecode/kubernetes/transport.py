@@ -22,7 +22,7 @@ Transport = Callable[[str, str, Mapping[str, str], bytes | None], Response]
 """method, path with query, headers, body -> answer. Raises urllib3.exceptions.HTTPError if there is no answer."""
 
 
-def https_transport(*, endpoint: str, ca_pem: str, timeout_s: float = 20.0) -> Transport:
+def https_transport(*, endpoint: str, ca_pem: str) -> Transport:
     """A transport that verifies the API server by the cluster's own CA and never retries by itself.
 
     It works with urllib3 1.26 and 2: Lambda's runtime has the one that its boto3 needs. 1.26 knows no `ca_cert_data`;
@@ -31,7 +31,7 @@ def https_transport(*, endpoint: str, ca_pem: str, timeout_s: float = 20.0) -> T
     pool = urllib3.PoolManager(
         ssl_context=ssl.create_default_context(cadata=ca_pem),
         retries=False,
-        timeout=urllib3.Timeout(connect=5.0, read=timeout_s),
+        timeout=urllib3.Timeout(connect=5.0, read=20.0),
     )
 
     def send(method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> Response:

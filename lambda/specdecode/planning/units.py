@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
@@ -158,17 +158,15 @@ class ByNodes(Frozen):
     """US dollars for all of them."""
 
 
-def by_nodes(
-    experiment: AnyExperiment, *, inventory: Inventory, capacity: Capacity, counts: Iterable[int] = COUNTS
-) -> tuple[ByNodes, ...]:
-    """For each of `counts` that arms and deployment are enough for, the experiment's own number, and all reserved nodes
+def by_nodes(experiment: AnyExperiment, *, inventory: Inventory, capacity: Capacity) -> tuple[ByNodes, ...]:
+    """For each of COUNTS that arms and deployment are enough for, the experiment's own number, and all reserved nodes
     that the arms are enough for. Arms that run already are of one.
     """
     one = not experiment.holds_node or not experiment.shape.has_devices
     most = 1 if one else len(shares(experiment, len(experiment.variants)))
     reserved = 1 if capacity.type == "on-demand" else min(capacity.nodes, most)
     there = min(most, capacity.known_nodes or most)
-    asked = sorted({*(count for count in counts if count <= there), experiment.nodes, reserved})
+    asked = sorted({*(count for count in COUNTS if count <= there), experiment.nodes, reserved})
     found = []
     for count in asked:
         plan = plan_run(experiment.model_copy(update={"nodes": count}), inventory=inventory, capacity=capacity)

@@ -96,7 +96,6 @@ def advise(
     observations: Sequence[Observation],
     *,
     most: MostTokens,
-    worth: float = WORTH,
     prior_a: float = PRIOR_A,
 ) -> Advice:
     """Order the rest of a sweep. `candidates`: all its arms, measured ones included, with a draft to verify each.
@@ -124,7 +123,7 @@ def advise(
         reason = "Every candidate is measured" + ("." if best else ", and none is faster than plain decoding.")
         return Advice(None, best, gain, 0.0, reason, (), again)
     first = beliefs[0]
-    if first.improvement < worth:
+    if first.improvement < WORTH:
         if best is None:
             reason = "Do not speculate here: no k is faster than plain decoding, measured or believed."
             return Advice(None, None, gain, max(0.0, remaining), reason, tuple(beliefs), again)

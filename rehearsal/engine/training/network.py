@@ -127,12 +127,12 @@ def _rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return torch.cat([a * cosine - b * sine, b * cosine + a * sine], dim=-1)
 
 
-def _orthogonalize(gradient: Tensor, steps: int = 4) -> Tensor:
+def _orthogonalize(gradient: Tensor) -> Tensor:
     """Newton-Schulz iteration towards the nearest (semi-)orthogonal matrices."""
     x = gradient / (gradient.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     tall = x.shape[-2] > x.shape[-1]
     x = x.mT if tall else x
-    for _ in range(steps):
+    for _ in range(4):
         a = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(a, a, a, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
     return x.mT if tall else x

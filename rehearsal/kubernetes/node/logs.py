@@ -42,10 +42,10 @@ class ContainerLog:
         self._file.flush()
         self._size = len(kept)
 
-    def tail(self, *, lines: int = 80, size: int = 2048) -> str:
-        """The end of the output, without the kubelet's prefixes."""
-        texts = [line.split(b" ", 3)[3] for line in self.path.read_bytes().splitlines()[-lines:]]
-        return b"\n".join(texts)[-size:].decode(errors="replace")
+    def tail(self) -> str:
+        """The end of the output, 80 lines and 2 KiB at most, without the kubelet's prefixes."""
+        texts = [line.split(b" ", 3)[3] for line in self.path.read_bytes().splitlines()[-80:]]
+        return b"\n".join(texts)[-2048:].decode(errors="replace")
 
     def close(self) -> None:
         self._file.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -75,7 +76,7 @@ class World:
         monkeypatch.setattr(guards, "connect", lambda environ: self.cluster.client())
         monkeypatch.setattr(guards.aws, "client", self.aws.client)
         monkeypatch.setattr(urllib3.PoolManager, "request", self.put)
-        monkeypatch.setattr(waiting.wait_until_gone, "__kwdefaults__", {"sleep": self.sleep, "now": lambda: self.slept})
+        monkeypatch.setattr(waiting, "time", SimpleNamespace(sleep=self.sleep, time=lambda: self.slept))
 
     def put(self, method: str, url: str, *, body: bytes, headers: dict[str, str]) -> None:
         assert (method, url, headers) == ("PUT", "https://answer", {"Content-Type": ""})

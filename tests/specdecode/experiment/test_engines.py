@@ -7,7 +7,7 @@ import shutil
 import kubernetes_validate
 import pytest
 import yaml
-from specdecode.experiment import Engine, ExperimentError, assets_dir, engine_names, load_engine, load_preset
+from specdecode.experiment import Engine, ExperimentError, assets_dir, engine_names, load_engine, load_preset, loading
 from specdecode.experiment.capacity import RESERVED_CPU
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.model import Method
@@ -37,12 +37,19 @@ def test_an_engine_that_extends_another_has_all_that_it_does_not_change():
     assert older.image != newest.image and older.runtime.version == "2.34.10"
 
 
-def test_an_engine_that_extends_none_that_is_there_says_so(tmp_path):
-    root = tmp_path / "assets"
-    shutil.copytree(assets_dir(), root)
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """The assets, for a test to change."""
+    copied = tmp_path / "assets"
+    shutil.copytree(assets_dir(), copied)
+    monkeypatch.setattr(loading, "assets_dir", lambda: copied)
+    return copied
+
+
+def test_an_engine_that_extends_none_that_is_there_says_so(root):
     (root / "engines" / "mine.yaml").write_text("extends: yours\nname: mine\n")
     with pytest.raises(ExperimentError, match="no engine is called 'yours'"):
-        load_engine("mine", root=root)
+        load_engine("mine")
 
 
 @pytest.mark.parametrize("name", engine_names())
@@ -140,9 +147,7 @@ workload: {cases: [letter-a], input_tokens: 64, output_tokens: 64, requests: 2, 
 """
 
 
-def test_new_engine_and_model_pair_by_data_alone(tmp_path):
-    root = tmp_path / "assets"
-    shutil.copytree(assets_dir(), root)
+def test_new_engine_and_model_pair_by_data_alone(root):
     text = (root / "engines" / "0.29.0-sdk2.33.0.yaml").read_text()
     text = text.replace("name: 0.29.0-sdk2.33.0", "name: 0.42.0-sdk2.40.0").replace(
         "0.29.0.1.2.0-neuronx", "0.42.0-neuronx"
@@ -154,8 +159,8 @@ def test_new_engine_and_model_pair_by_data_alone(tmp_path):
     (root / "engines" / "0.42.0-sdk2.40.0.yaml").write_text(text)
     (root / "experiments" / "acme.yaml").write_text(NEW_EXPERIMENT)
 
-    experiment = load_preset("acme", root=root)
-    plan = make_plan(experiment, inventory=Inventory(), engine=load_engine("0.42.0-sdk2.40.0", root=root))
+    experiment = load_preset("acme")
+    plan = make_plan(experiment, inventory=Inventory(), engine=load_engine("0.42.0-sdk2.40.0"))
     ctx = RenderContext(run_id="r", bucket="b", bundle_uri="s3://b/k", bundle_sha256="0" * 64, region="us-east-2")
     objects = all_objects(plan, ctx)
     for obj in objects:
@@ -164,30 +169,27 @@ def test_new_engine_and_model_pair_by_data_alone(tmp_path):
     assert "0.42.0-neuronx" in text and "models/acme--Heads@v1" in text and '"method": "medusa"' in text
 
 
-def test_a_wrong_engine_file_says_what_is_wrong(tmp_path):
-    root = tmp_path / "assets"
-    shutil.copytree(assets_dir(), root)
+def test_a_wrong_engine_file_says_what_is_wrong(root):
     text = (root / "engines" / "rehearsal-cpu.yaml").read_text()
     (root / "engines" / "broken.yaml").write_text(
         text.replace("  medusa:", "  meduza:").replace("greedy_only", "greedy")
     )
     with pytest.raises(ExperimentError, match="did you mean 'greedy_only'"):
-        load_engine("broken", root=root)
+        load_engine("broken")
 
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
 
-def pinned(tmp_path, **fields):
+def pinned(root, **fields):
     """The 0.16 engine, which has a tools_image, with fields of its file set."""
-    root = tmp_path / "assets"
-    shutil.copytree(assets_dir(), root)
     document = yaml.safe_load((root / "engines" / "0.16.0-sdk2.31.1.yaml").read_text())
-    (root / "engines" / "pinned.yaml").write_text(yaml.safe_dump({**document, "name": "pinned", **fields}))
-    return load_engine("pinned", root=root)
+    name = f"pinned-{len(fields)}"
+    (root / "engines" / f"{name}.yaml").write_text(yaml.safe_dump({**document, "name": name, **fields}))
+    return load_engine(name)
 
 
-def test_pods_name_images_by_digest_where_it_is_known(tmp_path):
+def test_pods_name_images_by_digest_where_it_is_known(root):
     preset = load_preset("qwen3-32b", overrides={"serving.neuron_metrics": True, "accuracy": True})
     experiment = preset.model_copy(update={"variants": preset.variants[:1]})
     tag, tools = (getattr(load_engine("0.16.0-sdk2.31.1"), name) for name in ("image", "tools_image"))
@@ -197,7 +199,7 @@ def test_pods_name_images_by_digest_where_it_is_known(tmp_path):
         ({"digest": DIGEST}, f"{tag}@{DIGEST}", tools),
         ({"digest": DIGEST, "tools_digest": DIGEST}, f"{tag}@{DIGEST}", f"{tools}@{DIGEST}"),
     ):
-        engine = pinned(tmp_path / str(len(fields)), **fields)
+        engine = pinned(root, **fields)
         images = {}
         for obj in all_objects(make_plan(experiment, inventory=Inventory(), engine=engine), ctx):
             if "template" not in obj.get("spec", {}):
@@ -228,21 +230,19 @@ def test_pods_name_images_by_digest_where_it_is_known(tmp_path):
         ("image", f"example.com/a/b:1@{DIGEST}", "into the field of its own beside it"),
     ],
 )
-def test_a_digest_that_is_none_is_refused(tmp_path, field, value, says):
+def test_a_digest_that_is_none_is_refused(root, field, value, says):
     with pytest.raises(ExperimentError, match=says):
-        pinned(tmp_path, **{field: value})
+        pinned(root, **{field: value})
 
 
-def test_a_digest_stays_with_its_image_where_an_engine_extends_another(tmp_path):
+def test_a_digest_stays_with_its_image_where_an_engine_extends_another(root):
     """Else a pod would pull the other engine's bytes under this one's tag."""
-    root = tmp_path / "assets"
-    shutil.copytree(assets_dir(), root)
     newest = root / "engines" / "0.29.0-sdk2.33.0.yaml"
     newest.write_text(newest.read_text() + f"digest: {DIGEST}\ntools_digest: {DIGEST}\n")
     (root / "engines" / "ours.yaml").write_text("extends: 0.24.0-sdk2.32.0\nname: ours\n")
-    assert load_engine("0.29.0-sdk2.33.0", root=root).reference.endswith(f"@{DIGEST}")
+    assert load_engine("0.29.0-sdk2.33.0").reference.endswith(f"@{DIGEST}")
     for name in ("0.24.0-sdk2.32.0", "0.21.0-sdk2.31.1", "ours"):
-        engine = load_engine(name, root=root)
+        engine = load_engine(name)
         assert engine.reference == engine.image, name
         assert engine.tools_reference.endswith(f"@{DIGEST}"), "they share this image"
 

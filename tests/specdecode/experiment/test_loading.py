@@ -15,6 +15,7 @@ from specdecode.experiment import (
     load_engine,
     load_file,
     load_preset,
+    loading,
     parse_overrides,
     preset_names,
     to_yaml,
@@ -141,13 +142,14 @@ def test_extends_of_nothing(parent):
         from_document({"extends": parent})
 
 
-def test_a_preset_that_extends_itself_is_told_so(tmp_path):
+def test_a_preset_that_extends_itself_is_told_so(tmp_path, monkeypatch):
     root = tmp_path / "assets"
     (root / "experiments").mkdir(parents=True)
     (root / "experiments" / "a.yaml").write_text("extends: b")
     (root / "experiments" / "b.yaml").write_text("extends: a")
+    monkeypatch.setattr(loading, "assets_dir", lambda: root)
     with pytest.raises(ExperimentError, match="circle"):
-        load_preset("a", root=root)
+        load_preset("a")
 
 
 def test_unknown_names_are_errors_with_a_suggestion():
