@@ -8,8 +8,11 @@ from specdecode.cli import output, runs, runs_capacity, runs_release
 from specdecode.experiment import Capacity, load_preset, to_yaml
 from typer.testing import CliRunner
 
+from tests.specdecode.benchmark.virtual import world
 from tests.specdecode.cli.runs_fake import POD, FakeDeployment
 from tests.specdecode.steps.aws_fake import FakeS3
+
+__all__ = ["world"]
 
 
 @pytest.fixture

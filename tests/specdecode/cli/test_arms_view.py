@@ -13,8 +13,8 @@ from specdecode.planning import Plan
 from specdecode.runs.state import change_state, load_state
 
 from tests.specdecode.cli.runs_fake import NOW, STARTED, entered, exited
-from tests.specdecode.steps.test_shared_sweep import ONE, TWO, Swept
-from tests.specdecode.steps.test_units import GRID, REQUEST, Units
+from tests.specdecode.steps.swept import ONE, TWO, Swept
+from tests.specdecode.steps.units import GRID, REQUEST, Units
 from tests.specdecode.steps.world import arn
 
 

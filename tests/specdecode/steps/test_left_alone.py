@@ -12,7 +12,7 @@ from specdecode.steps import measure_units, plan, watchdog
 from specdecode.steps.errors import FINAL, StoppedWithItsRun
 
 from tests.specdecode.steps.aws_fake import client_error
-from tests.specdecode.steps.test_units import Units
+from tests.specdecode.steps.units import Units
 from tests.specdecode.steps.world import arn
 
 MATTERS = {("look", "PutObject", "state.json"), ("watch", "GetObject", "state.json")}

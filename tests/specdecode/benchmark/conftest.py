@@ -1,4 +1,4 @@
-"""Fixtures that several packages' tests share."""
+"""Virtual time."""
 
 from tests.specdecode.benchmark.virtual import world
 
