@@ -140,3 +140,23 @@ def refusal(user: User, request: AccessRequest) -> str:
     return (
         f'User "{user.name}" cannot {request.verb} resource "{request.resource}" in API group "{request.group}"{scope}'
     )
+
+
+def review(store: Store, user: User, kind: str, body: Json) -> Json:
+    """An access review with its status. `kind` is the plural of the review's resource."""
+    spec = body.get("spec") or {}
+    if kind == "subjectaccessreviews":
+        user = User(name=spec.get("user", ""), groups=tuple(spec.get("groups") or ()))
+    asked = dig(spec, "resourceAttributes", default={})
+    subresource = f"/{asked['subresource']}" if asked.get("subresource") else ""
+    request = AccessRequest(
+        verb=asked.get("verb") or dig(spec, "nonResourceAttributes", "verb", default=""),
+        group=asked.get("group", ""),
+        resource=asked.get("resource", "") + subresource,
+        namespace=asked.get("namespace", ""),
+        name=asked.get("name", ""),
+        path=dig(spec, "nonResourceAttributes", "path", default=""),
+    )
+    may = allowed(store, user, request)
+    status = {"allowed": True} if may else {"allowed": False, "reason": refusal(user, request)}
+    return {**body, "status": status}

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from rehearsal.kubernetes import discovery, errors, queries, rbac, requests, reviews, tables, watching
+from rehearsal.kubernetes import discovery, errors, queries, rbac, requests, tables, watching
 from rehearsal.kubernetes.bodies import decode, delete_options
 from rehearsal.kubernetes.faults import CutOff, Faults
 from rehearsal.kubernetes.identity import Authenticator, User, impersonated
@@ -75,7 +75,7 @@ class ApiServer:
         review = requests.review_of(path)
         if review and request.method == "POST":
             return web.json_response(
-                reviews.answer(self._cluster.store, user, review, decode(await request.read())), status=201
+                rbac.review(self._cluster.store, user, review, decode(await request.read())), status=201
             )
         watch = queries.flag(request.query, "watch")
         target = requests.parse(self._cluster.registry, request.method, path, watch=watch)

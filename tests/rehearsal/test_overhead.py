@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from specdecode import names
 
-from rehearsal import overhead_table, tools
+from rehearsal import tools
 from rehearsal.cloud.kubernetes import Kubernetes
-from rehearsal.observer import Observer
-from rehearsal.overhead import Span, events_on_aws, shares
+from tests.end_to_end.overhead import table
+from tests.end_to_end.overhead.observer import Observer
+from tests.end_to_end.overhead.shares import Span, events_on_aws, shares
 from tests.end_to_end.page import PAGE, part
 
 START = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -145,20 +146,16 @@ def test_the_observer_knows_when_things_began_and_ended() -> None:
 
 def test_the_page_has_the_table_of_the_result() -> None:
     kept = json.loads((tools.ROOT / "benchmarks" / "results" / "overhead.json").read_text())
-    assert [line for line in part(PAGE.read_text(), "overhead") if line] == [
-        line for line in overhead_table.lines(kept) if line
-    ]
+    assert [line for line in part(PAGE.read_text(), "overhead") if line] == [line for line in table.lines(kept) if line]
 
 
 def test_a_person_by_hand_must_notice_every_end() -> None:
     spans = [span("Compile", 0, 1), span("Compile", 1, 2), span("Serve", 2, 3), span("StopArms", 4, 5)]
     history = compiled().look("Serve", function=1.0).look("StopArms", function=1.0)
-    found = overhead_table.document(
-        shares(history.events, wait_scale=SCALE), spans, wait_scale=SCALE, events=9, worst=99
-    )
+    found = table.document(shares(history.events, wait_scale=SCALE), spans, wait_scale=SCALE, events=9, worst=99)
     assert {share["state"]: share["by_hand_moments"] for share in found["shares"]} == {
         "Compile": 2,
         "Serve": 1,
         "StopArms": 1,
     }
-    assert "| **8.0 min, $4.77** | **30.0 min, $17.88** |" in "\n".join(overhead_table.lines(found))
+    assert "| **8.0 min, $4.77** | **30.0 min, $17.88** |" in "\n".join(table.lines(found))

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from rehearsal import overhead, overhead_table, tools
-from rehearsal.observer import Observer
+from rehearsal import tools
 from tests.end_to_end.faults.cases import succeeds
+from tests.end_to_end.overhead import shares, table
+from tests.end_to_end.overhead.observer import Observer
 from tests.end_to_end.page import write_part
 
 pytestmark = pytest.mark.timeout(900)
@@ -33,14 +34,14 @@ def test_nothing_goes_wrong(cloud):
         succeeds(cloud, run, fault="none", where="-", remark=", waits a quarter")
     state, plan = run.deployment.state(run.run_id), run.deployment.plan(run.run_id)
     history, spans = run.deployment.events(run.arn, newest=1000), seen.spans()
-    found = overhead_table.document(
-        overhead.shares(history, wait_scale=LONGER_WAITS, node=seen.node(state.node), spans=spans),
+    found = table.document(
+        shares.shares(history, wait_scale=LONGER_WAITS, node=seen.node(state.node), spans=spans),
         spans,
         wait_scale=LONGER_WAITS,
-        events=overhead.events_on_aws(history),
+        events=shares.events_on_aws(history),
         worst=plan.worst_case_events,
     )
     assert sum(share["work_s"] for share in found["shares"]) > 0
     assert found["events"]["run"] < found["events"]["worst_case"] < 20_000
     OVERHEAD.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    write_part("overhead", overhead_table.lines(found))
+    write_part("overhead", table.lines(found))

@@ -20,7 +20,7 @@ from specdecode.kubernetes.jobs import Phase, job_state
 from specdecode.kubernetes.pods import is_ready, is_true
 
 from rehearsal.cloud.kubernetes import Kubernetes
-from rehearsal.overhead import Span
+from tests.end_to_end.overhead.shares import Span
 
 STEP_OF = {"compile": "Compile", "serving": "Serve", "smoke": "Smoke", "benchmark": "Benchmark"}
 """Component -> the state of the state machine that waits for its objects."""
@@ -50,13 +50,13 @@ class Observer:
             threading.Thread(target=self._follow, args=(kind, path), daemon=True).start()
 
     def _follow(self, kind: str, path: str) -> None:
-        request = urllib.request.Request(  # noqa: S310 - https URL of our own double
+        request = urllib.request.Request(
             f"{self.kubernetes.url}{path}?watch=true", headers={"Authorization": f"Bearer {self.kubernetes.token}"}
         )
         context = ssl.create_default_context(cafile=str(self.kubernetes.ca_file))
         with (
             contextlib.suppress(OSError, http.client.HTTPException),  # the rehearsal is over
-            urllib.request.urlopen(request, context=context) as stream,  # noqa: S310
+            urllib.request.urlopen(request, context=context) as stream,
         ):
             for line in stream:
                 event = json.loads(line)

@@ -9,7 +9,7 @@ from typing import Any
 from specdecode.experiment import Capacity
 from specdecode.experiment.shapes import DEFAULT
 
-from rehearsal.overhead import Share, Span
+from tests.end_to_end.overhead.shares import Share, Span
 
 ATTENTIVE_S, NOW_AND_THEN_S = 120.0, 450.0
 """Minutes by hand from the end of a step to the beginning of the next: an attentive person takes 2; one who looks every
