@@ -4,7 +4,8 @@
 
 The simulated sweeps are those of `advisor_sweeps.py`, as many as asked from number FIRST on. Each node asks the advisor
 when its arm is measured, by what all nodes have measured and are at (`step_after`, with which the pipeline asks), and
-does not wait for the others. It ends when nothing is worth it, or after its share of the steps.
+does not wait for the others. It ends when nothing is worth it, or after its share of the steps. The last rows are for
+comparison: there a node for which nothing is worth it waits until another's arm is measured, and asks again.
 
 Hours are drawn evenly from the ranges by which `specdecode plan` estimates qwen3-32b-tuning: a node's start, a compile,
 loading with measuring, a node's end. Each node begins when the baseline is compiled. Nodes are alike, and none is lost.
@@ -65,15 +66,22 @@ class Course(NamedTuple):
     hours: float
     """Until the last node is given back."""
     node_hours: float
+    early: bool = False
+    """Whether a node ended because nothing was worth it while others were at an arm."""
 
 
-def follow(one: Sweep, *, nodes: int) -> Course:
-    """The whole sweep, event by event: the node that is done first asks next."""
+def follow(one: Sweep, *, nodes: int, waits: bool = False) -> Course:
+    """The whole sweep, event by event: the node that is done first asks next.
+
+    `waits`: a node for which nothing is worth it while others are at an arm does not end, as it does in the pipeline,
+    but asks again when one of them is done.
+    """
     rng = random.Random(f"hours of {one.seed}")
     base = _hours(COMPILE, rng)
     seen: list[Observation] = []
     compiled, ends, took = set[str](), list[float](), [0] * nodes
     at: dict[int, tuple[float, str]] = {}
+    idle, early = set[int](), False
     for node, step in enumerate(first_steps(EXPERIMENT, {}, count=nodes)):
         start = _hours(NODE_START_MINUTES, rng) + base
         at[node] = (start + _step(step.arm, compiled, rng), str(step.arm))
@@ -82,15 +90,20 @@ def follow(one: Sweep, *, nodes: int) -> Course:
         now, arm = at.pop(node)
         took[node] += 1
         seen.append(_measured(one, arm, seen))
-        step = step_after(EXPERIMENT, {LEVEL: seen}, in_flight=[other for _, other in at.values()])
-        bound = took[node] < most_steps(EXPERIMENT, nodes) and len(seen) + len(at) < most_steps(EXPERIMENT)
-        if step.arm is not None and bound:
-            at[node] = (now + _step(step.arm, compiled, rng), step.arm)
-        else:
-            ends.append(now + _hours(NODE_STOP_MINUTES, rng))
+        for free in sorted({node, *idle}):
+            step = step_after(EXPERIMENT, {LEVEL: seen}, in_flight=[other for _, other in at.values()])
+            bound = took[free] < most_steps(EXPERIMENT, nodes) and len(seen) + len(at) < most_steps(EXPERIMENT)
+            idle.discard(free)
+            early |= bool(step.arm is None and bound and at)
+            if step.arm is not None and bound:
+                at[free] = (now + _step(step.arm, compiled, rng), step.arm)
+            elif waits and bound and at:
+                idle.add(free)
+            else:
+                ends.append(now + _hours(NODE_STOP_MINUTES, rng))
     best = advise(list(ARMS.values()), seen, most=KIND).best
     reached = one.true_speedup(best.draft.rpartition("/")[2], best.k) if best else 1.0
-    return Course(1.0 - reached / one.best, len(compiled), max(ends), sum(ends))
+    return Course(1.0 - reached / one.best, len(compiled), max(ends), sum(ends), early)
 
 
 def _measured(one: Sweep, arm: str, seen: list[Observation]) -> Observation:
@@ -111,9 +124,9 @@ def _hours(minutes: Range, rng: random.Random) -> float:
     return rng.uniform(minutes.low, minutes.high) / 60
 
 
-def judged(nodes: int, *, count: int) -> dict[str, float]:
+def judged(nodes: int, *, count: int, waits: bool = False) -> dict[str, float]:
     """So many sweeps on so many nodes."""
-    found = [follow(sweep(FIRST + number, KIND), nodes=nodes) for number in range(count)]
+    found = [follow(sweep(FIRST + number, KIND), nodes=nodes, waits=waits) for number in range(count)]
     return {
         "nodes": nodes,
         **nearness([course.loss for course in found]),
@@ -121,12 +134,18 @@ def judged(nodes: int, *, count: int) -> dict[str, float]:
         "hours": statistics.fmean(course.hours for course in found),
         "p95_hours": statistics.quantiles([course.hours for course in found], n=20)[-1],
         "node_hours": statistics.fmean(course.node_hours for course in found),
+        "early": sum(course.early for course in found) / count,
     }
 
 
 def measure(runs: int) -> dict[str, Any]:
     """All rows, of the same sweeps."""
-    return {"sweeps": runs, "first": FIRST, "rows": [judged(nodes, count=runs) for nodes in NODES]}
+    return {
+        "sweeps": runs,
+        "first": FIRST,
+        "rows": [judged(nodes, count=runs) for nodes in NODES],
+        "waiting": [judged(nodes, count=runs, waits=True) for nodes in NODES[1:]],
+    }
 
 
 def table(results: dict[str, Any]) -> str:
@@ -137,9 +156,10 @@ def table(results: dict[str, Any]) -> str:
         "|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     rows += [
-        f"| {row['nodes']} | {row['within_3_percent']:.1%} | {row['mean_loss']:.2%} | {row['p95_loss']:.1%} | "
+        f"| {row['nodes']}{which} | {row['within_3_percent']:.1%} | {row['mean_loss']:.2%} | {row['p95_loss']:.1%} | "
         f"{row['compiles']:.1f} | {row['hours']:.1f} | {row['p95_hours']:.1f} | {row['node_hours']:.1f} |"
-        for row in results["rows"]
+        for which, kind_of in (("", "rows"), (", none ends before the others", "waiting"))
+        for row in results[kind_of]
     ]
     return "\n".join(rows)
 

@@ -174,6 +174,8 @@ def test_a_sweep_on_several_nodes_finds_arms_as_good_in_fewer_hours_for_more_nod
         assert row["within_3_percent"] > one["within_3_percent"] - 0.01
         assert row["hours"] < hours * one["hours"] and one["node_hours"] < row["node_hours"]
         assert row["node_hours"] < node_hours * one["node_hours"]
+    for row, waiting in zip((two, four), found["waiting"], strict=True):
+        assert abs(row["mean_loss"] - waiting["mean_loss"]) < 0.001 and row["node_hours"] < waiting["node_hours"]
     again = advisor_nodes.judged(4, count=20)
     assert abs(again["hours"] - four["hours"]) < 1 and again["within_3_percent"] >= 0.75
 
