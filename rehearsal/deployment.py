@@ -16,7 +16,7 @@ from rehearsal.processes import Child, Processes
 from rehearsal.services import Services
 
 STACK = "SpecDecodeStack"
-TIMEOUT_S = 600.0
+TIMEOUT_S = 1800.0
 
 _QUIET = {
     "CDK_VALIDATION": "false",

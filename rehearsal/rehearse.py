@@ -32,11 +32,11 @@ from rehearsal.services import Services
 
 SETTLE_S = 0.5
 """Seconds after which a server that refuses connections must have ended."""
-SILENCE_S = SOON_S + 120
+SILENCE_S = SOON_S + 300
 """Longest time in seconds without a new line of a deployment. The slowest resource is the guard that waits SOON_S for
-Karpenter and then refuses. The others take seconds here, a minute on a busy machine.
+Karpenter and then refuses. The others take seconds here, minutes on a busy machine.
 """
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 600.0
 NODE_DELAY_S = 2.0
 """Seconds from scaling up the NodePool until the node appears (minutes in AWS)."""
 
@@ -136,7 +136,7 @@ class Rehearsal:
 
     def left(self) -> list[int]:
         """Call it after the end: ids of the processes that are still there a moment later. There should be none."""
-        return wait_until_gone(self.processes.folder, timeout_s=5)
+        return wait_until_gone(self.processes.folder, timeout_s=60)
 
     def forget(self) -> None:
         """Call it after the end: remove the logs and the synthesized app."""

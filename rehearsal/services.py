@@ -18,10 +18,10 @@ from botocore.config import Config
 from rehearsal import tools
 from rehearsal.processes import Child, Processes
 
-START_S = 60.0
+START_S = 300.0
 """Longest time in seconds that a server may take to start, on a busy machine."""
 
-ANSWER_S = 30.0
+ANSWER_S = 120.0
 """Longest time in seconds that the embedded AWS may take to answer a call."""
 
 CLUSTER = "specdecode"

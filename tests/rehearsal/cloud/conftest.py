@@ -73,7 +73,7 @@ class Cloud:
         with zipfile.ZipFile(code, "w") as archive:
             archive.writestr(zipfile.ZipInfo("app.py", (1980, 1, 1, 0, 0, 0)), source)
         created = self.client("lambda").create_function(
-            FunctionName=name, Runtime="python3.11", Role=role, Handler="app.handler", Timeout=20,
+            FunctionName=name, Runtime="python3.11", Role=role, Handler="app.handler", Timeout=300,
             Code={"ZipFile": code.getvalue()},
         )  # fmt: skip
         return created["FunctionArn"]
