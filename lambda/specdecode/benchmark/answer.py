@@ -145,17 +145,21 @@ class Answer:
         return completion
 
     def check_usage(self, requested_tokens: int) -> None:
-        """Drop counts that contradict the stream itself: fewer tokens than chunks with text, or more than asked for."""
+        """Drop counts that contradict the stream or each other, also those of the chunks.
+
+        The whole count may not be smaller than the number of chunks with text, nor larger than what was asked for.
+        The chunks together may not count more than that.
+        """
         count = self.completion_tokens
-        if count is None:
-            return
-        if count < len(self.chunks):
+        if count is not None and count < len(self.chunks):
             self.usage_problem = f"usage counts {count} tokens, but {len(self.chunks)} chunks with text came"
-        elif count > requested_tokens:
+            self.prompt_tokens = self.completion_tokens = None
+        elif count is not None and count > requested_tokens:
             self.usage_problem = f"usage counts {count} tokens, but at most {requested_tokens} were asked for"
-        else:
-            return
-        self.prompt_tokens = self.completion_tokens = None
+            self.prompt_tokens = self.completion_tokens = None
+        believed = self.completion_tokens or 0
+        if sum(tokens or 0 for _, _, tokens, _ in self.chunks) > believed:
+            self.chunks = [(at_s, chars, None, reasoning) for at_s, chars, _, reasoning in self.chunks]
 
 
 def _cached(details: Any, prompt: int) -> int | None:

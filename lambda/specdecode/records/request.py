@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -20,6 +20,9 @@ MOST_CLIENTS = 1000
 """Most clients of a level. An experiment has fewer (specdecode.experiment.clients)."""
 MOST_POSITIONS = 64
 """Most drafted tokens of a step with a count of their own."""
+MOST_COUNTED = 2**20
+"""Most tokens that the chunks of one answer may count together: an experiment cannot ask for more. The inter-token
+latency has one value for each of them."""
 
 
 def raw_file(variant: str, case: str, client: int = 0) -> str:
@@ -165,3 +168,9 @@ class RequestRecord(BaseModel):
     doubtful_chunks: Count | None = None
     """How many chunks that may be: all that are timed when they are read, else of each read all but the last, which
     have the last one's time. None: an earlier version wrote the record, and it may be all."""
+
+    @model_validator(mode="after")
+    def _chunks_count_no_more_than_an_answer_has(self) -> Self:
+        if (counted := sum(chunk.tokens or 0 for chunk in self.chunks)) > MOST_COUNTED:
+            raise ValueError(f"the chunks count {counted} tokens; an answer has at most {MOST_COUNTED}")
+        return self

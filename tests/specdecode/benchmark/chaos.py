@@ -353,6 +353,21 @@ async def running_usage(peer: Peer) -> None:
     await peer.stream([*events, delta(finish="length", usage=usage(8)), b"data: [DONE]\n\n"])
 
 
+async def _lies_while_it_runs(peer: Peer, *counts: int) -> None:
+    events = [delta("x", usage=usage(count)) for count in counts]
+    await peer.stream([*events, delta(finish="length", usage=usage(counts[-1])), b"data: [DONE]\n\n"])
+
+
+@behaviour
+async def running_usage_huge_in_the_middle(peer: Peer) -> None:
+    await _lies_while_it_runs(peer, 1, 2**53, TOKENS)
+
+
+@behaviour
+async def running_usage_huge_to_the_end(peer: Peer) -> None:
+    await _lies_while_it_runs(peer, 1, 2**31, 2**31 + 1)
+
+
 @behaviour
 async def lone_surrogate_escape(peer: Peer) -> None:
     await peer.stream([b'data: {"choices": [{"delta": {"content": "\\ud83d"}}]}\n\n', *answer()[2:]])

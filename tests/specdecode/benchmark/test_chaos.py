@@ -53,6 +53,7 @@ UNCOUNTED = {
     "usage-negative": "makes no sense",
     "usage-as-text": "makes no sense",
     "usage-as-number": "makes no sense",
+    "running-usage-huge-to-the-end": "at most 8",
 }
 MESSAGES = {
     "status-400": "status 400: too long",
@@ -126,6 +127,11 @@ def test_reasoning_counts_as_text_and_is_told_apart() -> None:
 
 def test_running_usage_gives_the_tokens_of_each_chunk() -> None:
     assert [chunk.tokens for chunk in ask("running-usage").chunks] == [1, 3, 0, 4]
+
+
+@pytest.mark.parametrize("model", ["running-usage-huge-in-the-middle", "running-usage-huge-to-the-end"])
+def test_running_usage_that_contradicts_the_answer_is_not_believed(model: str) -> None:
+    assert [chunk.tokens for chunk in ask(model).chunks] == [None, None, None]
 
 
 def test_refused_connection() -> None:

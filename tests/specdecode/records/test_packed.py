@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import tracemalloc
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from specdecode.records import Chunk, RequestRecord
 from specdecode.records.packed import PackedChunks, read_record
+from specdecode.records.request import MOST_COUNTED
 
 from tests.specdecode.benchmark.making import record
 
@@ -32,6 +35,13 @@ def test_packed_chunks_are_what_they_were(made, part):
     assert list(packed[part]) == made[part]
     assert not made or (packed[0], packed[-1]) == (made[0], made[-1])
     assert packed == tuple(made) and tuple(made) == packed
+
+
+def test_a_record_whose_chunks_count_more_tokens_than_an_answer_has_is_refused():
+    most = record([0.1, 0.2], tokens=3, chunk_tokens=[1, MOST_COUNTED - 1])
+    assert read_record(most.model_dump_json().encode()) == most
+    with pytest.raises(ValidationError, match=f"count {MOST_COUNTED + 1} tokens"):
+        read_record(most.model_dump_json().replace(f'"tokens":{MOST_COUNTED - 1}', f'"tokens":{MOST_COUNTED}').encode())
 
 
 def test_a_record_read_back_equals_the_one_that_was_written():
