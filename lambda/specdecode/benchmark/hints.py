@@ -39,7 +39,7 @@ def _of_connection(kind: ErrorKind, message: str, endpoint: Endpoint) -> str:
         return "it may speak TLS: try https://"
     if "name or service not known" in message or "nodename nor servname" in message or "resolution" in message:
         return "no such host: check the name in the URL"
-    if "refused" in message:
+    if "refused" in message or "connect call failed" in message:  # the second is asyncio's text
         return "nothing listens there: check host and port, and that the server is up"
     if kind is ErrorKind.PROTOCOL and "not an event stream" in message:
         return "it does not stream its answers, which cannot be timed token by token: look for a proxy that buffers"

@@ -102,7 +102,7 @@ def test_an_arm_that_is_down_stops_the_run_before_any_load(tmp_path: Path) -> No
                 spec(arms=("base", "sd")), endpoints, Options(folder=tmp_path), PlainProgress(io.StringIO())
             ).run()
 
-    with pytest.raises(ArmNotReady, match=r"arm sd \(http://127.0.0.1:9\)"):
+    with pytest.raises(ArmNotReady, match=r"arm sd \(http://127.0.0.1:9\).*Nothing listens there: check host and port"):
         asyncio.run(measure())
     assert not (tmp_path / "raw").exists()
 
