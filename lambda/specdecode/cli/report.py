@@ -172,7 +172,7 @@ def advise(
         comparison = find(reference, deployment=deployment)
         experiment, measured = comparison.experiment, [comparison, *measured]
     _check_advisable(experiment, measured, in_flight or [])
-    advice = advise_sweep(experiment, measured, group=group.value)
+    advice = advise_sweep(experiment, measured, group=group.value, in_flight=in_flight or ())
     asked = at_once > 1 or bool(in_flight)
     batch = (
         advise_batch(experiment, measured, count=at_once, group=group.value, in_flight=in_flight or ()) if asked else ()

@@ -153,7 +153,7 @@ def advice_text(document: dict[str, Any]) -> str:
     parts = [document["reason"] + "\n"]
     if document["compile_at_once"]:
         listed = ", ".join(f"{_arm(item)} ({times(item['expected'])})" for item in document["compile_at_once"])
-        parts.append(f"At the same time, each worth it with those before it on their way: {listed}.\n")
+        parts.append(f"To compile at the same time, each worth it with those before it on their way: {listed}.\n")
     if document["by_load"]:
         parts += [document["k_by_load"] + "\n", _by_load(document["by_load"])]
     elif document["best"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from specdecode.analysis.advice.observing import observation, observation_at
 from specdecode.analysis.results.comparison import Comparison, Pair
@@ -98,13 +98,49 @@ def _of_pair(comparison: Comparison, pair: Pair, variant: Variant, group: str) -
                     yield point.level, seen
 
 
-def advise_sweep(experiment: Experiment, comparisons: Sequence[Comparison] = (), *, group: str = "all") -> LoadsAdvice:
+def advise_sweep(
+    experiment: Experiment,
+    comparisons: Sequence[Comparison] = (),
+    *,
+    group: str = "all",
+    in_flight: Sequence[str] = (),
+) -> LoadsAdvice:
     """What to compile next in `experiment`, given `comparisons` of it. `group`: structured, open-ended or all.
 
-    If there are several loads, the advice is for all of them together, with the belief at each.
+    If there are several loads, the advice is for all of them together, with the belief at each. `in_flight` as in
+    `advise_batch`; what is best so far is of measured arms alone.
     """
-    seen = observations(comparisons, group=group)
-    return _advise(experiment, candidates(experiment), seen, prior_a=PRIORS[group])
+    seen, ask, going = observations(comparisons, group=group), _asks(experiment, group), _going(experiment, in_flight)
+    found = ask(seen)
+    if not going:
+        return found
+    start = seen or {experiment.workload.levels[0]: []}
+    away = ask(on_their_way(ask, start, going, most=kind(experiment), prior_a=PRIORS[group])).together
+    together = away._replace(
+        best=found.together.best,
+        best_speedup=found.together.best_speedup,
+        measure_again=() if away.compile_next else tuple(at for at in found.together.measure_again if at not in going),
+        reason=f"{away.reason} {_elsewhere(in_flight)}",
+    )
+    levels = ((at, own._replace(compile_next=None) if own.compile_next in going else own) for at, own in found.levels)
+    return LoadsAdvice(together, tuple(levels))
+
+
+def _asks(experiment: Experiment, group: str) -> Callable[[Mapping[Level, Sequence[Observation]]], LoadsAdvice]:
+    """The advice given what was observed, or is imagined, at each load."""
+    arms = candidates(experiment)
+    return lambda seen: _advise(
+        experiment, arms, {level: found for level, found in seen.items() if found}, prior_a=PRIORS[group]
+    )
+
+
+def _going(experiment: Experiment, in_flight: Sequence[str]) -> list[Candidate]:
+    arms = candidates(experiment)
+    return [at for name in in_flight for at in arms if (own := variant_of(experiment, at)) and own.name == name]
+
+
+def _elsewhere(in_flight: Sequence[str]) -> str:
+    return f"Other nodes are at {', '.join(in_flight)}: the advisor counts the results that it expects there."
 
 
 def _advise(
@@ -153,15 +189,15 @@ def advise_batch(
 
     `in_flight`: arms of the experiment that are being compiled or measured on other nodes.
     """
-    arms, prior = candidates(experiment), PRIORS[group]
-    going = [at for name in in_flight for at in arms if (own := variant_of(experiment, at)) and own.name == name]
-
-    def again(imagined: Mapping[Level, Sequence[Observation]]) -> LoadsAdvice:
-        known = {level: found for level, found in imagined.items() if found}
-        return _advise(experiment, arms, known, prior_a=prior)
-
     seen = observations(comparisons, group=group) or {experiment.workload.levels[0]: []}
-    return next_batch(again, seen, count=count, in_flight=going, most=kind(experiment), prior_a=prior)
+    return next_batch(
+        _asks(experiment, group),
+        seen,
+        count=count,
+        in_flight=_going(experiment, in_flight),
+        most=kind(experiment),
+        prior_a=PRIORS[group],
+    )
 
 
 NOT_COMPARED = "Stop: what was measured last cannot be compared with its baseline."
@@ -229,6 +265,6 @@ def step_after(
             f"Measure {chosen.draft} with k={chosen.k} again, without a compile: it cannot be told from the best yet."
         )
     if in_flight:
-        reason += f" Other nodes are at {', '.join(in_flight)}: the advisor counts the results that it expects there."
+        reason += f" {_elsewhere(in_flight)}"
     variant = variant_of(experiment, chosen) if chosen else None
     return SweepStep(arm=variant.name if variant else None, reason=reason)
