@@ -24,6 +24,10 @@ from specdecode.measures.units import Asked, differences
 
 NOT_SMALL = 0.5
 """Nodes get a note if they differ by more than this part of the effect, on the log scale. A choice of ours."""
+BEYOND = 2.0
+"""Nodes get a note if they differ by more than so many times what is assumed: two that differ as assumed do so in 5% of
+the runs. Where nodes differ by 10% and arms by half of it, a fifth of the verdicts is wrong (how-sure.md in the docs).
+"""
 METHOD = (
     "Student's t on the log-ratio of paired prompts, this node over the mean of the others; of the measured prompts"
 )
@@ -70,6 +74,12 @@ def about_nodes(parts: Sequence[PartResult], pairs: Sequence[Pair]) -> Iterator[
         f"and gives way to what these nodes show). Figures of {baseline} alone are over all {shared} nodes that "
         "measured it."
     )
+    if (apart := _apart(parts)) > BEYOND * DIFFER:
+        yield (
+            f"These nodes differ by {apart:.0%}, far more than the {DIFFER:.0%} that intervals begin with: if an arm "
+            "gains or loses half of that on its node alone, more than 5% of the verdicts are wrong. Measure what you "
+            "decide by once more on other nodes, then specdecode compare RUN RUN, and look at the slow node."
+        )
     shown = [(part, found) for part in parts if (found := part.against_others) and _is_shown(found)]
     gain = chosen(pairs).group("all") if pairs else None
     if not shown or gain is None or gain.headline is None:
@@ -82,6 +92,13 @@ def about_nodes(parts: Sequence[PartResult], pairs: Sequence[Pair]) -> Iterator[
             f"{times(gain.headline.ratio)}. No speed-up contains this difference. But an arm may gain more or less on "
             "another node: before you trust a small difference between arms of two nodes, measure both on one."
         )
+
+
+def _apart(parts: Sequence[PartResult]) -> float:
+    """Standard deviation of the nodes' ln(tokens/s), from what each has over the mean of the n - 1 others."""
+    found = [math.log(part.against_others.ratio) for part in parts if part.against_others]
+    n = len(found)
+    return math.sqrt(math.fsum((each * (n - 1) / n) ** 2 for each in found) / (n - 1)) if n > 1 else 0.0
 
 
 def _is_shown(found: Estimate) -> bool:

@@ -142,6 +142,17 @@ def test_what_nodes_differ_by_has_an_interval_and_a_sentence_where_it_is_not_sma
     assert any("against the baseline that the same node measured" in note for note in small.notes)
 
 
+def test_nodes_that_differ_far_more_than_is_assumed_get_a_note_whatever_the_gain() -> None:
+    """The intervals still have the assumption of 5%, with ten degrees of freedom against the nodes' one."""
+
+    def said(slow: float) -> list[str]:
+        return [note for note in compared(two((1.0, slow))).notes if note.startswith("These nodes differ by")]
+
+    assert said(1.0) == said(1.1) == []
+    (note,) = said(1.25)
+    assert note.startswith("These nodes differ by 16%, far more than the 5%") and "compare RUN RUN" in note
+
+
 def test_every_form_of_the_report_has_the_nodes() -> None:
     found = compared(two((1.0, 1.6)))
     forms = documents(found) | {"terminal": render_terminal(found)}
