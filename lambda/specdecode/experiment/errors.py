@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specdecode.escape import clip, line
+from specdecode.escape import clip, line, plain
 from specdecode.experiment.base import Frozen
 
 MOST_SHOWN = 25
@@ -27,7 +27,12 @@ class Problem(Frozen):
     def __str__(self) -> str:
         source = f" [{self.source}]" if self.source else ""
         where = clip(line(self.field), _LONGEST) or "(document)"
-        return f"{where}: {clip(self.message, _LONGEST)} ({self.rule}){source}\n    fix: {clip(self.fix, _LONGEST)}"
+        return f"{where}: {_shown(self.message)} ({self.rule}){source}\n    fix: {_shown(self.fix)}"
+
+
+def _shown(text: str) -> str:
+    """Names of the document stand in it."""
+    return clip(plain(text), _LONGEST)
 
 
 class ExperimentError(ValueError):

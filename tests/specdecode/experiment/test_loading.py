@@ -256,3 +256,11 @@ def test_sweeps_and_variants_that_extend():
                   {"name": "b", "sweep": {"num_speculative_tokens": list(range(1000))}}):  # fmt: skip
         with pytest.raises(ExperimentError):
             variants(wrong)
+
+
+def test_a_path_that_no_encoding_takes_is_shown_escaped() -> None:
+    """As Python gets it from a terminal that is not UTF-8."""
+    with pytest.raises(ExperimentError) as refused:
+        load_preset("rehearsal", overrides=parse_overrides(["name.\udcff.=1"]))
+    assert "which has no `\\udcff`" in str(refused.value)
+    str(refused.value).encode()
