@@ -148,7 +148,7 @@ def test_quantization_of_the_native_plugin_is_the_checkpoints():
     assert load_preset("rehearsal", overrides=overrides)
     for change, says in (
         ({"target.family": "qwen3"}, "has no fp8 for qwen3"),
-        ({"target.rescale_fp8": True}, "as it was published"),
+        ({"target.rescale_fp8": True}, "as published, without rescaling"),
     ):
         with pytest.raises(ExperimentError, match=says):
             load_preset("rehearsal", overrides=overrides | change)
