@@ -52,14 +52,14 @@ def test_no_token_of_a_long_run_is_older_than_eks_takes_it(monkeypatch):
 
 
 class Sts(BaseHTTPRequestHandler):
-    """Gives credentials for a minute, so that they are always due; keeps the tokens that it was shown."""
+    """Gives credentials for less than ten minutes, so that they are always due; keeps the tokens that it was shown."""
 
     shown: ClassVar[list[str]] = []
 
     def do_POST(self):
         form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
         self.shown.append(form["WebIdentityToken"][0])
-        ends = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
+        ends = (datetime.now(UTC) + timedelta(minutes=9)).isoformat()
         keys = f"<AccessKeyId>key-{len(self.shown)}</AccessKeyId><SecretAccessKey>s</SecretAccessKey>"
         keys += f"<SessionToken>t</SessionToken><Expiration>{ends}</Expiration>"
         name = "AssumeRoleWithWebIdentity"
