@@ -109,9 +109,10 @@ def test_a_server_that_is_gone_is_not_flooded(world: World) -> None:
 
         async def send(index: int, due: float | None) -> None:
             await sender.request(planned("good", index=index), keep_in(found))
+            assert len(found) <= 24, "no time passes between them"
 
         asyncio.run(run_load(LoadPlan(requests=None, concurrency=4, duration_s=0.5), send, indices=itertools.count()))
-    assert 4 <= len(found) <= 24
+    assert len(found) >= 4
     assert max(record.end_s for record in found) < 0.1
 
 
