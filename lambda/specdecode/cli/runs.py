@@ -98,6 +98,8 @@ def status(
 ) -> None:
     """Show a run: step, pods, elapsed time, what the node has cost so far, result or cause.
 
+    Of a run on several nodes: how many arms are measured, where each unit is, and the best arm of a sweep so far.
+
     With --watch it follows the run as `run --watch` does, and the exit code is the run's. With --json, `pods` are the
     pods of a run that goes on, each with its problem. `pods` is null if they cannot be read now, and empty after the
     end.
