@@ -28,7 +28,7 @@ def keep_in(records: list[RequestRecord]) -> Deliver:
     return lambda make: records.append(make())
 
 
-def planned(model: str, *, index: int = 0, timeout_s: float = 5, output_tokens: int = 8) -> PlannedRequest:
+def planned(model: str, *, index: int = 0, timeout_s: float = 120, output_tokens: int = 8) -> PlannedRequest:
     body = {"model": model, "stream": True, "messages": [{"role": "user", "content": "hi"}]}
     return PlannedRequest(
         case="case",
@@ -81,7 +81,7 @@ def case(name: str = "case", *, text: str = "hello", kind: PromptKind = PromptKi
 
 
 def spec(*, arms: Sequence[str] = ("base",), model: str = "good", **workload: object) -> BenchmarkSpec:
-    given = {"cases": (case(),), "input_tokens": 64, "output_tokens": 8, "requests": 4, "timeout_s": 5}
+    given = {"cases": (case(),), "input_tokens": 64, "output_tokens": 8, "requests": 4, "timeout_s": 120}
     return BenchmarkSpec(
         run_id="run",
         experiment="experiment",

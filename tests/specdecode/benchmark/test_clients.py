@@ -28,7 +28,9 @@ from specdecode.records import RequestRecord, raw_file
 
 from tests.specdecode.benchmark.making import spec
 from tests.specdecode.benchmark.pace import Pace, paced_server
-from tests.specdecode.benchmark.virtual import World
+
+pytestmark = pytest.mark.usefixtures("world")
+"""Virtual time: clients in one process come together however busy the machine is."""
 
 COUNTERS = "vllm:spec_decode_num_draft_tokens_total 6\nvllm:spec_decode_num_accepted_tokens_total 5"
 
@@ -62,7 +64,7 @@ def records_of(folder: Path, *clients: int, variant: str = "base") -> list[Reque
     return [record for record in found if not record.warmup]
 
 
-def test_two_clients_send_each_request_once_and_together(tmp_path: Path, world: World) -> None:
+def test_two_clients_send_each_request_once_and_together(tmp_path: Path) -> None:
     given = spec(requests=24, concurrency=6, streams_per_client=3, warmup_requests=2)
     assert given.most_clients == 2
     pace = Pace(first_s=0.05, gap_s=0.05, metrics=COUNTERS)
@@ -118,9 +120,7 @@ def test_precision_ends_no_level_of_several_clients(tmp_path: Path) -> None:
     assert len(records_of(tmp_path, 0, 1)) == 24
 
 
-def test_a_client_that_was_started_again_measures_what_is_left_and_the_level_is_doubtful(
-    tmp_path: Path, world: World
-) -> None:
+def test_a_client_that_was_started_again_measures_what_is_left_and_the_level_is_doubtful(tmp_path: Path) -> None:
     given = spec(requests=16, concurrency=4, streams_per_client=2, warmup_requests=0)
     pace = Pace(first_s=0.05)
     together(given, tmp_path, pace, 0, 1)
