@@ -182,6 +182,8 @@ def settings(before: Comparison, after: Comparison) -> list[str]:
 
 
 def _question(experiment: Experiment) -> dict[str, object]:
-    """The question of an experiment, with its number of rounds. Title, description and deadlines are left out."""
-    plain = experiment.model_dump(mode="json", exclude={"title", "description", "deadlines"})
+    """The question of an experiment, with its number of rounds. Title, description, deadlines and the number of nodes
+    are left out: each arm is compared on its own node.
+    """
+    plain = experiment.model_dump(mode="json", exclude={"title", "description", "deadlines", "nodes"})
     return {**plain, "workload": {**plain["workload"], "rounds": experiment.rounds}}
