@@ -94,6 +94,9 @@ class NodeGroup:
     def billed(self) -> Counter[str]:
         return Counter({names.NODEPOOL: len(self.instances())})
 
+    def launched(self, slot: str) -> bool:
+        return self.billed()[slot] > 0
+
     def instances(self) -> list[str]:
         values = dict(zip(names.GROUP_TAGS, self._named.values(), strict=True))
         filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in values.items()]

@@ -45,6 +45,9 @@ class Pools(Protocol):
     def billed(self) -> Counter[str]:
         """Slot -> instances that exist, start or end. Each is billed."""
 
+    def launched(self, slot: str) -> bool:
+        """Whether EC2 has an instance of the slot. Without one nothing is billed."""
+
     def instances(self) -> list[str]:
         """Names of the instances, each with its kind. Empty if the source cannot have any."""
 
@@ -109,6 +112,10 @@ class NodePools:
     def billed(self) -> Counter[str]:
         """Slot -> its instances."""
         return Counter(slot for claim in self.claims() if (slot := self.slot_of(claim)))
+
+    def launched(self, slot: str) -> bool:
+        """Whether a NodeClaim of the slot has its instance: EC2 may have none to give."""
+        return any(claim.get("status", {}).get("providerID") for claim in self.claims(slot))
 
     def instances(self) -> list[str]:
         """Names of the NodeClaims, each with its kind."""

@@ -58,6 +58,8 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     reason = missing.reason
     limit = run.plan.experiment.deadlines.capacity
     if now - since > timedelta(minutes=limit):
+        if nodes or rt.pools.launched(claim.pool):  # it was billed: a unit has had its node, and the run its cost
+            change_state(rt.store, given.run_id, held_since=since, pool=claim.pool)
         raise CapacityUnavailable(f"no usable node within {limit} min: {reason}")
     wait_s = attentive(run.plan, now - since, expected_min=NODE_START_MINUTES.high)
     return Progress(done=False, message=reason, wait_s=wait_s)

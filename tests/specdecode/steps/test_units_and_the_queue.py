@@ -54,6 +54,26 @@ def test_a_unit_that_never_gets_a_node_is_given_up_after_a_few_days(world):
     assert world.started[2:] == ["run-n3", "run-n4", "run-n5"]
 
 
+@pytest.mark.parametrize("launched", [True, False])
+def test_a_node_that_never_becomes_usable_is_billed_and_counts_as_a_try(world, launched):
+    """EC2 may have no instance to give: that costs nothing. One that starts and never joins costs until it ends."""
+    world.node_comes = False
+    world.begin_units()
+    world.look()
+    plan.plan(world.given("run-n1", input={"unit_of": "run", "accept_cost": 900}), world.rt)
+    world.finish("StageModels", "run-n1")
+    status = {"providerID": "aws:///use2-az1/i-1"} if launched else {}
+    labels = {"karpenter.sh/nodepool": world.rt.lease.slots[0]}
+    world.cluster.put({"kind": "NodeClaim", "metadata": {"name": "c", "labels": labels}, "status": status})
+    assert not acquire.acquire(world.given("run-n1"), world.rt).done
+    world.time += timedelta(hours=2)
+    with pytest.raises(CapacityUnavailable, match="no usable node within"):
+        acquire.acquire(world.given("run-n1"), world.rt)
+    world.end("run-n1", "FAILED", error="CapacityUnavailable", cause="no usable node")
+    world.look()
+    assert world.state().units[0].held == launched
+
+
 def full_queue(world):
     """A unit that asks for a node when LONGEST_QUEUE runs wait already."""
     world.begin_units()
