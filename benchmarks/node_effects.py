@@ -133,6 +133,11 @@ def _choices(runs: int, place: dict[str, Any]) -> dict[str, Any]:
     return place | choices(**place, runs=runs)
 
 
+def _shown(row: dict[str, Any]) -> bool:
+    """Whether the page has a row: not of four nodes. The file of results has all rows."""
+    return bool(row["nodes"] != 4)
+
+
 def tables(results: dict[str, Any]) -> str:
     """The figures as docs/explanation/how-sure.md prints them."""
 
@@ -145,14 +150,17 @@ def tables(results: dict[str, Any]) -> str:
     ]
     rows += [
         f"{place(row)} {row['true']:g}× | {row['wrong']:.1%} | {row['pays']:.1%} | {row['wrong_by_one_baseline']:.1%} |"
-        for row in results["verdicts"]
+        for row in filter(_shown, results["verdicts"])
     ]
     rows += [
         "",
         "| nodes | they differ by | arms by | chosen by speed-up | by tokens per second |",
         "|--:|--:|--:|--:|--:|",
     ]
-    rows += [f"{place(row)} {row['by_speedup']:.1%} | {row['by_throughput']:.1%} |" for row in results["choices"]]
+    rows += [
+        f"{place(row)} {row['by_speedup']:.1%} | {row['by_throughput']:.1%} |"
+        for row in filter(_shown, results["choices"])
+    ]
     return "\n".join(rows)
 
 

@@ -152,25 +152,27 @@ def _asked(runs: int, place: dict[str, Any]) -> dict[str, Any]:
     return place | row(runs=runs, **place)
 
 
+def _shown(each: dict[str, Any]) -> bool:
+    """Whether the page has a row: eight arms, on one node and on two. The file of results has all rows."""
+    return bool(each["arms"] == 8 and each["nodes"] <= 2)
+
+
 def table(results: dict[str, Any]) -> str:
     """The figures as docs/explanation/how-sure.md prints them."""
-    place = "| nodes | types | they differ by | arms by | arms |"
+    place = "| nodes | types | they differ by | arms by |"
     rights = [f"recommended rightly at {true - 1:.0%}" for true in GAINS]
     equal = [
         f"{place} any verdict is wrong | recommended, each by itself | recommended, among all | … and no other node "
         "asked for | … and in a second run |",
-        "|--:" * 10 + "|",
+        "|--:" * 9 + "|",
     ]
     better = [
         f"{place} {' | '.join(rights)} | … at 10%, and no other node asked for | another recommended | its interval "
         "holds the truth |",
-        "|--:" * 11 + "|",
+        "|--:" * 10 + "|",
     ]
-    for each in results["rows"]:
-        start = (
-            f"| {each['nodes']} | {each['types']} | {each['spread']:.0%} | {each['spread'] * each['share']:.1%} "
-            f"| {each['arms']} |"
-        )
+    for each in filter(_shown, results["rows"]):
+        start = f"| {each['nodes']} | {each['types']} | {each['spread']:.0%} | {each['spread'] * each['share']:.1%} |"
         for rows, names in ((equal, EQUAL), (better, (*BETTER, "held"))):
             rows.append(f"{start} {' | '.join(f'{each[name]:.1%}' for name in names)} |")
     return "\n".join(["All arms are as fast as the baseline:", "", *equal, "", "One arm is faster:", "", *better])

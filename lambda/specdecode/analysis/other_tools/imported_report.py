@@ -26,10 +26,12 @@ from specdecode.experiment.model import (
     TestCase,
     Workload,
 )
+from specdecode.experiment.workload import MOST_REQUESTS
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.distribution import Summary
 from specdecode.measures.metrics import OutputThroughput
 from specdecode.names import LONGEST_RUN_ID
+from specdecode.records.request import MOST_COUNTED
 
 CASE = TestCase(
     name="llmperf", label="llmperf", kind=PromptKind.SONNET, structured=False, source="LLMPerf's own sonnets"
@@ -129,13 +131,13 @@ def _experiment(variants: Sequence[ServedVariant], base: ImportedArm, title: str
         description="Imported results: what is not in them (engine, devices, sizes) is a placeholder.",
         engine="unknown",
         target=ModelRef(id=_model_id(base.model), size_gib=1.0),
-        serving=Serving(tensor_parallel_size=1, devices=0, max_num_seqs=base.concurrency, max_model_len=1),
+        serving=Serving(tensor_parallel_size=1, devices=0, max_num_seqs=1, max_model_len=1),
         variants=tuple(variants),
         workload=Workload(
             cases=(case,),
-            input_tokens=max(1, round(asked[1])) if asked else 1,
+            input_tokens=min(max(1, round(asked[1])), MOST_COUNTED) if asked else 1,
             output_tokens=base.max_tokens,
-            requests=max(1, base.completed),
+            requests=min(max(1, base.completed), MOST_REQUESTS),
             concurrency=(base.concurrency,),
         ),
     )

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from specdecode.analysis.other_tools.llmperf_results import ImportedArm, ImportProblem
+from specdecode.experiment.level import MOST_AT_A_TIME
 from specdecode.measures.distribution import Summary, summarize
+from specdecode.records.request import MOST_COUNTED
 
 VLLM, AIPERF, GUIDELLM = "vllm bench serve", "AIPerf", "GuideLLM"
 
@@ -48,14 +50,13 @@ def tool_arm(
         "request_output_throughput": [row.output_tokens / row.latency_s for row in rows if row.latency_s > 0],
         "time_per_output_token": per_token,
     }
+    longest = max(row.output_tokens for row in rows) if rows else round(tokens / max(1, completed))
     return ImportedArm(
         name=name,
         tool=tool,
         model=model,
-        max_tokens=max([1, *(row.output_tokens for row in rows)])
-        if rows
-        else max(1, round(tokens / max(1, completed))),
-        concurrency=min(concurrency, 4096),
+        max_tokens=min(max(1, longest), MOST_COUNTED),
+        concurrency=min(concurrency, MOST_AT_A_TIME),
         completed=completed,
         errors=failed,
         metrics=metrics

@@ -151,6 +151,19 @@ def test_a_damaged_file_is_named_with_what_is_wrong(
     assert "base" in result.stderr
 
 
+def test_loads_and_lengths_beyond_what_we_would_run_are_imported(tmp_path: Path) -> None:
+    words = []
+    for name in ("base", "sd"):
+        document = json.loads((FILES / "vllm" / name / "vllm.json").read_text())
+        document["max_concurrency"] = 50_000
+        document["input_lens"] = [2**30] * len(document["input_lens"])
+        document["output_lens"] = [2**30] * len(document["output_lens"])
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+        words.append(f"{name}={tmp_path / name}.json")
+    comparison = json.loads(imported(*words, "--json").stdout)
+    assert [arm["completed"] for arm in comparison["arms"]] == [len(document["output_lens"])] * 2
+
+
 def test_aiperf_without_its_records_says_which_file_is_missing(tmp_path: Path) -> None:
     shutil.copy(FILES / "aiperf/base/profile_export_aiperf.json", tmp_path)
     with pytest.raises(ImportProblem, match=r"profile_export\.jsonl does not lie beside it"):
