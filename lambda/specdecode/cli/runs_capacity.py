@@ -20,20 +20,23 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 def capacity(
     release: Annotated[
         bool,
-        typer.Option("--release", help="Stop the run that holds the node; bring nodes that nobody holds to zero."),
+        typer.Option("--release", help="Give back nodes that nobody holds, and stop the run that holds one."),
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --release: stop the run without asking.")] = False,
     stack: Stack = STACK,
     region: Region = None,
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show which run holds which node since when, which runs wait, and which nodes run. With --release, free one.
+    """Show which run holds which node and since when, which runs wait, and which nodes run.
 
-    If several runs hold a node each, --release names them and stops none: use `specdecode stop RUN`.
+    --release runs the watchdog, which gives back nodes that nobody holds. If a run holds a node, it then asks whether
+    to stop that run; without a terminal it needs --yes. If several runs hold a node each, it names them and stops none:
+    use `specdecode stop RUN`.
     """
     deployment = Deployment(stack=stack, region=region, profile=profile)
     if release:
-        runs_release.free(deployment)
+        runs_release.free(deployment, yes=yes)
     seen = deployment.cluster()
     if as_json:
         say_json(seen.model_dump(mode="json"))

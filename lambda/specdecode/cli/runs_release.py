@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from specdecode import names
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, complain, say, stop_with
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, agree, complain, say, stop_with
 from specdecode.cli.runs_deployment import Deployment, Execution, FunctionFailed
 from specdecode.cli.runs_view import TERMINAL
 from specdecode.giving_back import BACKSTOP_PERIOD_MINUTES, BACKSTOP_WINDOW_MINUTES
@@ -37,15 +37,19 @@ def whose_turn(deployment: Deployment) -> str | None:
     return newest
 
 
-def free(deployment: Deployment) -> None:
+def free(deployment: Deployment, *, yes: bool) -> None:
     """Take the node from the run that holds one. First, replicas and workloads are brought to what the lease says.
 
-    Ends the command with 2 if several runs hold one.
+    A run that goes on is stopped only if the user agrees, or with `yes`: alarms name this command, and the run may be
+    in order. Ends the command with 2 if several runs hold a node.
     """
     done = _reconcile(deployment)
     holder = _only_holder(deployment.cluster())
     if holder is not None:
         found = deployment.find(holder)
+        if found is not None and found.status not in TERMINAL:
+            _tell(done)
+            agree(f"{holder} holds the node. Stop it?", yes=yes, ask=True, refused=f"{holder} goes on")
         give_back(deployment, holder, *stop_run(deployment, holder, found))
         return
     _say_done(deployment, done)

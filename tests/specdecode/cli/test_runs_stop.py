@@ -85,9 +85,23 @@ def test_stop_of_a_run_that_has_ended_only_makes_sure(command):
 
 def test_capacity_shows_the_holder_and_releases(command):
     assert "holder    r for" in command("capacity").output
-    result = command("capacity", "--release")
+    result = command("capacity", "--release", "--yes")
     assert "holder    nobody" in result.output
     assert FakeDeployment.stopped == ["arn:r"]
+
+
+@pytest.mark.parametrize(("says", "code", "stopped"), [("y\n", 0, ["arn:r"]), ("n\n", 1, [])])
+def test_a_release_asks_before_it_stops_a_run_that_goes_on(answering, says, code, stopped):
+    result = answering("capacity", "--release", says=says)
+    assert (result.exit_code, FakeDeployment.stopped) == (code, stopped)
+    assert "r holds the node. Stop it? [y/N]" in result.output
+
+
+def test_a_release_without_a_terminal_stops_no_run_but_has_run_the_watchdog(command):
+    FakeDeployment.found = {"replicas": 1, "problems": ["a queue is damaged"]}
+    result = command("capacity", "--release")
+    assert (result.exit_code, FakeDeployment.stopped, FakeDeployment.reconciled) == (2, [], 1)
+    assert "problem: a queue is damaged" in result.stderr and "give --yes (r goes on)" in result.stderr
 
 
 @pytest.fixture
@@ -195,7 +209,7 @@ def shared(monkeypatch):
     monkeypatch.setattr(FakeDeployment, "cluster", cluster)
 
 
-@pytest.mark.parametrize("arguments", [("stop", "r"), ("stop", "--yes"), ("capacity", "--release")])
+@pytest.mark.parametrize("arguments", [("stop", "r"), ("stop", "--yes"), ("capacity", "--release", "--yes")])
 def test_a_run_on_several_nodes_is_stopped_before_its_units_and_with_them(command, shared, arguments):
     result = command(*arguments)
     assert (result.exit_code, FakeDeployment.stopped) == (0, ["arn:r", "arn:r-n1", "arn:r-n2"])
