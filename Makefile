@@ -52,7 +52,7 @@ fuzz: install
 	FUZZ_MINUTES=$(MINUTES) .venv/bin/pytest tests/fuzz -o timeout=0
 
 mutate: install
-	@.venv/bin/python -m tools.mutate $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY))
+	@.venv/bin/python -m tools.mutate $(if $(filter command% environment,$(origin MINUTES)),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY))
 
 upstream: install
 	@.venv/bin/python -m tools.upstream $(if $(UPSTREAM),--folder "$$UPSTREAM")

@@ -108,7 +108,9 @@ def plan(
     nodes: Annotated[
         int | None,
         typer.Option(
-            min=1, max=names.MOST_NODES, help="Nodes that the deployment can have. If unset, it is not checked."
+            min=1,
+            max=names.MOST_NODES,
+            help="Nodes that the deployment can have. Without it their number is not checked.",
         ),
     ] = None,
     bucket: Annotated[

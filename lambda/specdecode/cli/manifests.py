@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from specdecode import names
 from specdecode.cli import standalone_view
 from specdecode.cli.experiments import AsJson, Overrides, Reference, refusing
 from specdecode.cli.experiments_view import objects_text
-from specdecode.cli.output import say, say_json
+from specdecode.cli.output import EXIT_USAGE, say, say_json, stop_with
 from specdecode.experiment import Capacity, load, parse_overrides
 from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.errors import ExperimentError, Problem
@@ -66,6 +67,9 @@ def manifests(
     needed, and nothing runs until you start it. Comments say what you must fill in, and list the commands in order. An
     adaptive sweep then measures all its arms.
     """
+    if not names.is_run_id(run_id):
+        what = f"letters, digits, dots, underscores and hyphens, at most {names.LONGEST_RUN_ID} together"
+        raise stop_with(f"--run-id {run_id!r}: use {what}, and begin with a letter or a digit", EXIT_USAGE)
     with refusing(as_json=False):
         experiment = load(reference, overrides=parse_overrides(overrides or []))
         if complete and experiment.compile.on is CompileOn.CPU:

@@ -52,7 +52,10 @@ def show_set(
     as_json: AsJson = False,
 ) -> None:
     """Print the prompts of a set, whole, for reading."""
-    found = shipped(name) or _read(Path(name), None)
+    own = shipped(name)
+    if own is None and not Path(name).exists():
+        raise stop_with(f"{name}: neither a file nor a set that ships ({', '.join(set_names())})", EXIT_USAGE)
+    found = own or _read(Path(name), None)
     rows = [r for r in found.rows if category in (None, r.category) and prompt in (None, r.id)]
     if not rows:
         raise stop_with(f"{found.name} has no such prompt; its categories: {', '.join(found.categories)}", EXIT_USAGE)

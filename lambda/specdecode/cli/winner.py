@@ -39,13 +39,15 @@ def winner(
         str | None,
         typer.Argument(
             metavar="RUN",
-            help="A run id, a run's folder or a report.json; the newest run.",
+            help="A run id, a run's folder or a report.json. Default: the newest run.",
             autocompletion=completion.runs,
         ),
     ] = None,
     arm: Annotated[str | None, typer.Option(metavar="NAME", help="This arm instead of the recommended one.")] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the Deployment and its Service; the arm's.")] = None,
-    replicas: Annotated[int, typer.Option(min=0, max=1000, help="Servers; each takes the arm's devices.")] = 1,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the Deployment and its Service. Default: the arm's name.")
+    ] = None,
+    replicas: Annotated[int, typer.Option(min=0, max=1000, help="How many servers. Each takes the arm's devices.")] = 1,
     serve_line: Annotated[
         bool, typer.Option("--serve-line", help="Print only how to serve it by hand: the `vllm serve` line.")
     ] = False,
@@ -54,7 +56,7 @@ def winner(
     profile: Profile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a List for scripts.")] = False,
 ) -> None:
-    """Print what puts a run's winner into production: a Deployment and a Service for `kubectl apply -f -`.
+    """Print the Deployment and the Service that serve a run's winner in production, for `kubectl apply -f -`.
 
     They serve the compiled artifact with the run's container, claim, mounts, probes and checks, without anything that
     belongs to the run. You choose how many run, and when. With --serve-line only the `vllm serve` line is printed.

@@ -111,7 +111,7 @@ def test_problems_are_all_told_with_exit_code_2(run):
         (["plan", "rehearsal", "--ami", "latest"], "--ami"),
         (["plan", "qwen3-32b", "--ami", "v20260714"], "ami-driver"),
         (["manifests", "rehearsal", "--bundle-uri", "http://x"], "--bundle-uri"),
-        (["manifests", "rehearsal", "--run-id", "a b"], "--run-id"),
+        (["manifests", "rehearsal", "--run-id", "a b"], "--run-id 'a b': use letters, digits, dots"),
         (["manifests", "rehearsal", "--complete", "--bucket", "b\n# $ reboot"], "--bucket"),
         (["manifests", "rehearsal", "--complete", "--region", "us-east-2\n# $ reboot"], "--region"),
         (["engines", "0.9.1"], "no engine is called"),

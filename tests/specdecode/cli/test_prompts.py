@@ -50,6 +50,7 @@ def test_what_ships_is_listed_and_shown() -> None:
     assert pair["categories"]["lists"]["tokens_about"] == [10, 13]
     assert "at least 15" in shown.stdout
     assert run("show", "work", "--category", "cooking").exit_code == 2
+    assert "wrok: neither a file nor a set that ships (" in run("show", "wrok").stderr
 
 
 def test_a_file_is_checked_as_a_run_reads_it(file: Path) -> None:

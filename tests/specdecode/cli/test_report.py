@@ -294,7 +294,7 @@ def test_import_makes_a_report_of_llmperf_results(tmp_path: Path) -> None:
             ["base=/nowhere", "sd=/nowhere", "--about", "sd:speed=9"],
             "KEY one of draft, k, most_tokens",
         ),
-        (["Base!=/nowhere", "sd=/nowhere"], "expected one *_summary.json"),
+        (["Base!=/nowhere", "sd=/nowhere"], "/nowhere: no such file or folder"),
     ],
 )
 def test_import_refuses_with_every_problem_at_once(arguments: list[str], message: str) -> None:

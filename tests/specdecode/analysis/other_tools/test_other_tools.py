@@ -168,3 +168,8 @@ def test_aiperf_without_its_records_says_which_file_is_missing(tmp_path: Path) -
     shutil.copy(FILES / "aiperf/base/profile_export_aiperf.json", tmp_path)
     with pytest.raises(ImportProblem, match=r"profile_export\.jsonl does not lie beside it"):
         read_other(tmp_path, name="base")
+
+
+def test_a_path_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(ImportProblem, match="nowhere: no such file or folder"):
+        read_other(tmp_path / "nowhere", name="base")
