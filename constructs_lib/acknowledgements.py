@@ -8,14 +8,14 @@ from constructs import IConstruct
 
 
 def acknowledge(construct: IConstruct, *rules: str, reason: str) -> None:
-    """Acknowledge `rules` (full ids, cdk-nag matches no prefix) on `construct` and all below it."""
+    """Acknowledge `rules` on `construct` and all below it. Each is a whole id: cdk-nag does not match prefixes."""
     findings = [Acknowledgment(id=f"AwsSolutions-{rule}", reason=reason) for rule in rules]
     if findings:
         Validations.of(construct).acknowledge(*findings)
 
 
 def acknowledge_wildcards(construct: IConstruct, *arns: str, reason: str) -> None:
-    """Acknowledge policies of `construct` whose resource is one of `arns`, which may hold tokens."""
+    """Acknowledge policies of `construct` whose resource is one of `arns`. They may hold the CDK's tokens."""
     resolved = Stack.of(construct).resolve(list(arns))
     acknowledge(construct, *(f"IAM5[Resource::{_as_nag_writes(arn)}]" for arn in resolved), reason=reason)
 

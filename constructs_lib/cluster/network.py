@@ -28,10 +28,10 @@ class Network(Construct):
     """With `vpc_id` in the settings: that VPC and its subnets, and no resource at all. Its owner decides about routes,
     endpoints and flow logs. Nothing is looked up: the settings hold all that a template needs (ADR 181).
 
-    Without: a public and a private subnet in every zone. The zones are ids from the settings: the stack's
-    `availability_zones` returns them, so that no lookup is needed. CloudFormation's subnets have a property of their
-    own for ids. Private subnets take a quarter of the address range each at most, because the VPC CNI gives every pod
-    an address.
+    Without: a public and a private subnet in every zone. The settings name zones by their ids, and the stack's
+    `availability_zones` returns these ids, so that no lookup is needed. CloudFormation takes an id in another property
+    of a subnet than a name (AvailabilityZoneId). Each private subnet has a quarter of the address range, because the
+    VPC CNI gives every pod an address.
     """
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:

@@ -17,10 +17,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 SEEN_WITHIN = timedelta(minutes=15)
 """The alarm's own range: three periods of five minutes."""
 READABLE_S = 12 * 60.0
-"""Seconds for CloudWatch to show the heartbeat. They stay below SEEN_WITHIN, so that the heartbeat is still in the
-range.
+"""Seconds to wait until CloudWatch shows the heartbeat. If it were longer than SEEN_WITHIN, the heartbeat could be too
+old to be found.
 """
-
 
 ASKED_ONCE = Config(connect_timeout=5, read_timeout=35, retries={"total_max_attempts": 1})
 """Timeout of the client that calls the watchdog. It is below RESERVE_MS (custom_resources/waiting.py), so that a

@@ -1,8 +1,7 @@
-"""Every price that plans, stacks' outputs and pages of the documentation use. There is no other table.
+"""All prices of plans, stacks' outputs and documents. There is no other table.
 
-List prices of us-east-2 in US dollars. Nothing is looked up: `price_per_node_hour` of the settings is what you pay for
-the node, and the rest is here to be read and corrected. `seen` is when it was last compared with a public
-copy of AWS's page.
+List prices of us-east-2 in US dollars. No program looks a price up: correct it here. For the node, the setting
+`price_per_node_hour` replaces the price here. `seen`: when a price was last compared with a public copy of AWS's page.
 
 Why it is so: ADR 113.
 """

@@ -43,7 +43,7 @@ class NodeShape:
     devices: int = 0
     """Neuron devices; 0 on an ordinary CPU node."""
     claims: tuple[int, ...] = ()
-    """Numbers of devices with a ResourceClaimTemplate. All devices of a claim are of one device group."""
+    """How many devices an arm can claim: each number has a ResourceClaimTemplate. A claim has devices of one group."""
     has_nvme: bool = False
     """Whether it has disks of its own."""
     zones: dict[str, tuple[str, ...]] | None = field(default_factory=dict)

@@ -15,7 +15,7 @@ def recipe(
     """The lines to paste into a shell in the engine's image: fetch weights and artifact, then the pod's own command.
 
     `bucket`: `s3://name/`. `artifact`: its prefix there; None if the engine compiles nothing. The server listens on
-    this machine only: a pod's own address is nothing to paste.
+    this machine only, since nobody knows a pod's address here.
     """
     folders = [model.prefix for model in experiment.models_of(variant)]
     env = dict(serving_env(experiment, variant, engine))

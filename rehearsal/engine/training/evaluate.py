@@ -20,7 +20,7 @@ from rehearsal.engine.training.families import Families
 STRUCTURED = ("repeat", "hello", "count", "json", "code", "list", "cat")
 OPEN_ENDED = ("story", "sonnet", "explain", "docs")
 SHOWN_CHARACTERS = 120
-"""Share of an open-ended document that is its prompt."""
+"""So many characters at the start of an open-ended document are its prompt; the rest is its continuation."""
 
 
 def main() -> None:

@@ -145,8 +145,10 @@ def build_root(folder: PodFolder, container: Json) -> Path:
 
 
 def _link(root: Path, mount_path: str, source: Path) -> None:
-    """Put a volume at its place: a link to it, or, below another volume, its own folder (programs that do not follow
-    links then see what they would see on a real node), with a link left behind at `source`.
+    """Put a volume at its mount path: a link to the volume's folder.
+
+    If the path is inside another volume, the folder itself moves there, and `source` becomes a link to it. So a program
+    that does not follow links finds the files there, as on a real node.
     """
     place = root / mount_path.strip("/")
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -46,8 +46,8 @@ def compare_imported(*, arms: Sequence[tuple[ImportedArm, ServedVariant]], title
     """Compare imported arms. The first is the baseline of all others.
 
     A token count above what the server was asked for comes from another tokenizer. It is corrected, and with it
-    throughput and time per output token. If the files list the single requests, they are compared by Welch's t, else
-    medians, with a standard error from the interquartile range.
+    throughput and time per output token. If the files list single requests, these are compared by Welch's t. If not,
+    medians are compared, with a standard error from the interquartile range.
     """
     case = CASE if all(arm.tool == LLMPERF for arm, _ in arms) else OTHER
     experiment = _experiment([variant for _, variant in arms], arms[0][0], title, case)
@@ -144,7 +144,7 @@ def _experiment(variants: Sequence[ServedVariant], base: ImportedArm, title: str
 
 
 def _model_id(model: str) -> str:
-    """LLMPerf's `--model` is often a path on the server: then its last part."""
+    """The model's name. LLMPerf's `--model` is often a path on the server: then the last part of the path."""
     given = model if model.count("/") <= 1 and not model.startswith("/") else model.rstrip("/").rsplit("/", 1)[-1]
     return re.sub(r"[^\w./-]", "-", given).lstrip("-._") or "unknown"
 

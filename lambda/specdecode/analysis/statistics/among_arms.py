@@ -16,19 +16,21 @@ from specdecode.experiment.model import Experiment
 from specdecode.measures.student import NOMINAL, LogMean, combine, with_shared
 
 WRONG_RUNS = 1.0 - NOMINAL
-"""Nominal share of runs in which an arm that is not faster is recommended. As NOMINAL it is 4%, so that what timing
-noise does to it stays below 5% (docs/explanation/how-sure.md)."""
+"""Nominal share of runs that recommend an arm that is not faster: 4%. Timing noise makes the true share larger; it
+stays below 5% (docs/explanation/how-sure.md)."""
 METHOD = "Student's t on the log-ratio of paired prompts, the cases with equal weight, Bonferroni's level for {} arms"
 
 
 def compared_arms(experiment: Experiment) -> int:
-    """Arms that have a baseline: all that the experiment has, since an adaptive sweep ends by what it saw."""
+    """Number of arms that have a baseline, measured or not: an adaptive sweep decides by its results which of them it
+    measures.
+    """
     return sum(variant.compare_to is not None for variant in experiment.variants)
 
 
 def confidence(arms: int) -> float:
-    """Two-sided level of each arm's interval (Bonferroni). Only the lower end makes a wrong recommendation, so two arms
-    need no more than one does by itself.
+    """Two-sided level of each arm's interval (Bonferroni). Only an interval that lies too high makes a wrong
+    recommendation, which is half of the errors. So two arms need no higher level than one.
     """
     return max(NOMINAL, 1.0 - 2.0 * WRONG_RUNS / arms)
 

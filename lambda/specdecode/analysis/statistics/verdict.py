@@ -69,9 +69,9 @@ def judge(
 
     No relevant difference: the whole interval lies within RELEVANT of 1 (an equivalence test). Pays: all of it lies
     above `drift` (>= 1). Costs: all of it lies below 1/drift. Else it cannot be told. `drift` is the change of the
-    baseline between two measurements of itself, if one was shown: a smaller speed-up is not shown, however small the
-    spread of the requests is. `unit`: what n counts. `confidence`: of the interval. `nodes`: what is in the interval of
-    the noise between nodes.
+    baseline between two measurements of itself, as a ratio; 1 if no change was shown. A speed-up smaller than that may
+    be such a change, however small the spread of the requests is. `unit`: what n counts. `confidence`: of the interval.
+    `nodes`: the noise between nodes that the interval includes.
     """
     if found is None:
         return Conclusion(Verdict.CANNOT_TELL, "no prompt was completed by both arms")
@@ -99,7 +99,7 @@ def _within(found: Estimate) -> bool:
 
 def _needed(found: Estimate, unit: str, confidence: float, nodes: LogMean | None) -> str:
     """Number of requests (or prompt types) that would make the interval short enough for a verdict, if nothing else
-    changes. More of them do not show what nodes differ by.
+    changes. More of them do not reduce the noise between nodes.
     """
     level = 0.5 + confidence / 2.0
     centre = abs(math.log(found.ratio))

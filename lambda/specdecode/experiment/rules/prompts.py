@@ -73,7 +73,7 @@ def unsendable(found: PromptSet, prompt: TestCase, experiment: Experiment) -> tu
 
 
 def fits(case: ServedCase) -> Iterator[Finding]:
-    """By a lower bound, for prompts that are here. The first step of the pipeline checks sets in the bucket."""
+    """Prompts that do not fit, by a lower bound of tokens. The pipeline's first step checks sets in the bucket."""
     for prompt in case.experiment.workload.cases:
         found = shipped(prompt.prompts.set) if prompt.prompts else None
         if said := beyond(sizes(prompt, found, case.experiment, fewest_tokens), case.experiment):
