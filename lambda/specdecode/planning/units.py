@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
@@ -129,9 +130,18 @@ def _whole(experiment: AnyExperiment, division: Division, inventory: Inventory) 
                 f"{len(units)} nodes at once; where fewer are free, parts of the run wait in the queue: "
                 f"{QUEUE_HOURS:.0f} h at most, and {MOST_WAITS} more times if no node came",
             ),
-            "warnings": tuple(dict.fromkeys(text for plan in plans for text in plan.warnings)),
+            "warnings": _warnings(plans),
         }
     )
+
+
+def _warnings(plans: Sequence[Plan]) -> tuple[str, ...]:
+    """Each once: of those that differ in their hours alone, that of the longest part."""
+    found: dict[str, str] = {}
+    for plan in sorted(plans, key=lambda plan: -plan.node_hours.high):
+        for text in plan.warnings:
+            found.setdefault(re.sub(r"[\d.]+ h\b", "", text), text)
+    return tuple(found.values())
 
 
 def _steps(first: Plan, units: Sequence[PlannedUnit]) -> tuple[Step, ...]:

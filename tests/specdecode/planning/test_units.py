@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from specdecode.experiment import Capacity, load_engine, load_preset
@@ -132,3 +132,11 @@ def test_what_lies_in_the_bucket_counts_for_units_too():
     experiment = tuning(2)
     stored = Inventory(prefixes=frozenset(needed_prefixes(experiment, load_engine(experiment.engine))))
     assert plan_run(experiment, inventory=stored).cost.high < plan_run(experiment, inventory=EMPTY).cost.high
+
+
+def test_nodes_whose_warnings_differ_in_their_hours_alone_have_one_warning_of_the_longest():
+    ends = BLOCK.block_start + timedelta(hours=6)
+    block = BLOCK.model_copy(update={"nodes": 8, "block_end": ends})
+    plan = plan_run(tuning(8), inventory=EMPTY, capacity=block, now=BLOCK.block_start)
+    (said,) = [text for text in plan.warnings if "of the Capacity Block are usable" in text]
+    assert f"{max(unit.node_hours.high for unit in plan.units):.1f} h: it may not finish" in said
