@@ -113,8 +113,8 @@ def _pair(
 ) -> Pair | None:
     """Two arms at one load, on the nodes that measured both. None if a case of either is missing.
 
-    A speed-up that is smaller than the baseline's own drift counts as no difference. An adaptive sweep has no such
-    margin: there each arm is compared with the baseline that served beside it.
+    A speed-up that is not shown to be larger than the baseline's own drift cannot be judged. An adaptive sweep has no
+    such margin: there each arm is compared with the baseline that served beside it.
     """
     both = at.beside(base.name, other.name)
     steady = experiment.sweep is Sweep.ADAPTIVE

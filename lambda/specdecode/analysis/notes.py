@@ -133,7 +133,7 @@ def _device_groups(context: RunContext, moved: Sequence[Drift]) -> Iterator[str]
 
 def _drifted(experiment: Experiment, moved: Sequence[Drift]) -> list[str]:
     """Arms that differ from themselves."""
-    meaning = "a speed-up smaller than that counts as no difference."
+    meaning = "a speed-up that is not shown to be larger than that cannot be judged."
     if experiment.sweep is Sweep.ADAPTIVE:
         meaning = "each arm is compared with the baseline that served beside it."
     return [

@@ -176,7 +176,7 @@ def test_device_group_drift_is_found_and_widens_the_verdict() -> None:
     assert {result.verdict for result in comparison.pairs[0].cases} == {Verdict.CANNOT_TELL}
 
 
-def test_a_speedup_smaller_than_the_baselines_own_drift_is_none() -> None:
+def test_a_speedup_smaller_than_the_baselines_own_drift_cannot_be_judged() -> None:
     tested = experiment(rounds=2)
     slow = {("base", 1): 1.10, ("sd", 0): 0.97, ("sd", 1): 0.97}
     records = list(
@@ -190,6 +190,7 @@ def test_a_speedup_smaller_than_the_baselines_own_drift_is_none() -> None:
     assert result.verdict is Verdict.CANNOT_TELL
     assert "own drift" in result.reason and "rounds" in result.settle
     assert comparison.drift[0].cause == "time"
+    assert any("not shown to be larger than that cannot be judged" in note for note in comparison.notes)
 
 
 def test_unswapped_device_groups_are_warned_of() -> None:

@@ -58,7 +58,7 @@ def sentence(comparison: Comparison, curve: Curve) -> str:
     """The curve in words, and the noise that its intervals include."""
     shared = f"{100 * curve.shared:.2g}% ({SEEN[curve.shared_from]})"
     said = advice_by_load(curve, comparison.objectives_compared)
-    return f"{said} Noise that all requests of a load share, in every interval: {shared}."
+    return f"{said} Every interval includes noise that all requests of a load share: {shared}."
 
 
 def _filled(curve: Curve) -> list[int]:
