@@ -12,6 +12,7 @@ import typer
 from specdecode.cli import app
 from specdecode.experiment import from_document, load_engine, load_preset, parse_overrides, preset_names
 from specdecode.planning import Inventory, make_bill, make_plan
+from typer.testing import CliRunner
 
 from constructs_lib.settings.reading import read_settings
 from tests.docs import test_operations as operations
@@ -136,3 +137,11 @@ def test_snippets_load(block: Block) -> None:
                 from_document(document)
             else:
                 assert set(document) <= set(Engine.model_fields), "neither an experiment nor a part of an engine"
+
+
+def test_advise_plan_and_the_page_about_sweeps_name_the_same_first_arm() -> None:
+    advice = CliRunner().invoke(app, ["advise", "qwen3-32b-tuning"]).stdout.splitlines()
+    plan = CliRunner().invoke(app, ["plan", "qwen3-32b-tuning"]).stdout
+    assert advice[0] in plan
+    page = [line.strip() for line in (ROOT / "docs" / "how-to" / "sweep.md").read_text().splitlines()]
+    assert advice[0].startswith("Compile ") and set(advice[:6]) <= set(page)

@@ -20,9 +20,10 @@ from specdecode.speculation.loads import LoadsAdvice, advise_over_loads
 FEW = 3
 """With fewer values of k than this the experiment is not taken for a sweep, and every k up to MAX_K is a candidate."""
 MAX_K = 15
-PRIORS = {"structured": 0.8, "open-ended": 0.5, "all": 0.65}
+PRIORS = {"structured": 0.8, "open-ended": 0.5, "all": PRIOR_A}
 """Assumed acceptance before any measurement, by kind of prompts: drafts guess prose less often than a list. Published
-speed-ups imply 0.35 to 0.9 (tests/specdecode/speculation/test_theory.py)."""
+speed-ups imply 0.35 to 0.9 (tests/specdecode/speculation/test_theory.py). For all kinds together it is what an adaptive
+sweep assumes, so that `advise` and `plan` name the same arm."""
 
 
 def candidates(experiment: Experiment) -> list[Candidate]:
