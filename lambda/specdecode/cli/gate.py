@@ -153,11 +153,12 @@ def _sides(runs: str) -> tuple[list[str], list[str]]:
 
 
 def _share(option: str, text: str) -> float:
-    """A percentage as a share. Raises Unfit."""
+    """A percentage as a share. Raises Unfit, also for a number without its %, which could be meant as a share."""
+    number, sign, rest = text.strip().partition("%")
     try:
-        share = float(text.strip().removesuffix("%")) / 100.0
+        share = float(number) / 100.0
     except ValueError:
         share = -1.0
-    if not 0.0 <= share <= MOST_SHARE:
+    if rest or not (sign or share == 0.0) or not 0.0 <= share <= MOST_SHARE:
         raise Unfit(f"{option} {text}: write a percentage from 0% to {MOST_SHARE:.0%}, for example 3%")
     return share

@@ -81,21 +81,26 @@ def compare_with_the_baseline(document: Document) -> Document:
 
 
 def expand_cases(document: Document, *, library: Mapping[str, Any]) -> Document:
-    """Names in `workload.cases` replaced by the cases of the library."""
+    """Names in `workload.cases` replaced by the cases of the library. Unknown names stay (`unknown_cases`)."""
     workload = document.get("workload")
     if not isinstance(workload, dict) or not isinstance(workload.get("cases"), list):
         return document
-    problems = [
+    known = {name: {"name": name, **case} for name, case in library.items()}
+    cases = [known.get(case, case) if isinstance(case, str) else case for case in workload["cases"]]
+    return {**document, "workload": {**workload, "cases": cases}}
+
+
+def unknown_cases(document: Document, *, library: Mapping[str, Any]) -> list[Problem]:
+    """Names in `workload.cases` of a document written out: those that the library does not have."""
+    workload = document.get("workload")
+    cases = workload.get("cases") if isinstance(workload, dict) else None
+    return [
         Problem(
             field=f"workload.cases.{at}",
             rule="case-known",
             message=f"no test case is called {case!r}",
             fix=f"name one of {', '.join(library)}, or write the case out (name, label, kind, text, structured)",
         )
-        for at, case in enumerate(workload["cases"])
-        if isinstance(case, str) and case not in library
+        for at, case in enumerate(cases if isinstance(cases, list) else ())
+        if isinstance(case, str)
     ]
-    if problems:
-        raise ExperimentError(problems)
-    cases = [{"name": case, **library[case]} if isinstance(case, str) else case for case in workload["cases"]]
-    return {**document, "workload": {**workload, "cases": cases}}

@@ -126,7 +126,8 @@ def from_document(
         raise documents.refused("", "an experiment is a mapping of keys to values", "start with `name:` or `extends:`")
     plain = expand.inherit(document, preset=_preset)
     plain = expand.expand(plain, overrides=overrides or {}, library=case_library(), sets=expand_sets)
-    problems = rules.check_document(plain)
+    unknown = expand.unknown_cases(plain, library=case_library())
+    problems = unknown + rules.check_document(plain)
     of_one_kind = endpoints.of_one_kind(plain)
     try:
         experiment: AnyExperiment
@@ -136,7 +137,8 @@ def from_document(
             experiment = validate(ServedExperiment, of_one_kind)
         problems += rules.check(experiment, load_engine(experiment.images_of), capacity or Capacity())
     except ExperimentError as error:
-        problems += error.problems
+        named = {"workload.cases", *(problem.field for problem in unknown)} if unknown else set()
+        problems += [problem for problem in error.problems if problem.field not in named]
     if problems:
         raise ExperimentError(problems)
     return experiment

@@ -79,6 +79,7 @@ def test_mistyped_folders_are_named_at_once_and_ask_for_nothing_of_aws(monkeypat
         (["RUNS/a1,", "--min-speedup", "1"], "write RUN, BEFORE..AFTER"),
         (["RUNS/a1..RUNS/same", "--max-regression", "much"], "write a percentage from 0% to 99%"),
         (["RUNS/a1..RUNS/same", "--max-regression", "nan"], "write a percentage"),
+        (["RUNS/a1..RUNS/same", "--max-regression", "0.03"], "write a percentage"),
         (["RUNS/a1"], "no limit is given"),
         (["RUNS/a1", "--min-speedup", "1.2", "--load", "7"], "no run was measured at a load of 7: 4 at a time"),
         (["RUNS/a1..RUNS/same", "--max-regression", "3%", "--junit", "/no/such/folder/x.xml"], "No such file"),

@@ -168,6 +168,18 @@ def test_unknown_names_are_errors_with_a_suggestion():
     assert "letter-a" in case["workload.cases.0", "case-known"].fix
 
 
+def test_a_case_that_nobody_knows_hides_no_other_problem() -> None:
+    document = {"extends": "qwen3-32b", "workload": {"requests": -3, "cases": ["nope", "letter-a"]}, "speculation": 3}
+    with pytest.raises(ExperimentError) as caught:
+        from_document(document)
+    found = [(problem.field, problem.rule) for problem in caught.value.problems]
+    assert sorted(found) == [
+        ("speculation", "schema"),
+        ("workload.cases.0", "case-known"),
+        ("workload.requests", "schema"),
+    ]
+
+
 def test_every_problem_is_reported_at_once_and_by_name():
     found = problems(
         {"extends": "qwen3-32b", "workload": {"requests": 0, "temperature": "hot"}},
