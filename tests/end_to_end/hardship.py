@@ -27,7 +27,7 @@ from rehearsal.processes import processes_naming
 from tests.end_to_end.driver import Driver, guardians, interrupted, runs, signalled
 from tests.end_to_end.page import write_hardships
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1200)
 HELD = "AcquireCapacity .* is ready"
 KILL, STOP = signal.SIGKILL, signal.SIGSTOP
 EMULATOR, DOUBLE = b"-m\0rehearsal.cloud\0", b"-m\0rehearsal.kubernetes\0"
@@ -72,8 +72,8 @@ DESTROYING = "Report: results"
         ("the embedded AWS is killed", "Deploy", DEPLOYING, signalled(EMULATOR, KILL), 1, 60, f"aws {KILLED}"),
         ("the embedded AWS is killed", "Compile", HELD, signalled(EMULATOR, KILL), 1, 60, f"aws {KILLED}"),
         ("the Kubernetes double is killed", "Compile", HELD, signalled(DOUBLE, KILL), 1, 60, f"kubernetes {KILLED}"),
-        ("the embedded AWS stands still", "Compile", HELD, signalled(EMULATOR, STOP), 1, 150, "did not answer as it"),
-        ("the embedded AWS stands still", "Deploy", DEPLOYING, signalled(EMULATOR, STOP), 1, 600, "nothing for 300 s"),
+        ("the embedded AWS stands still", "Compile", HELD, signalled(EMULATOR, STOP), 1, 600, "did not answer as it"),
+        ("the embedded AWS stands still", "Deploy", DEPLOYING, signalled(EMULATOR, STOP), 1, 900, "nothing for 480 s"),
         ("Ctrl-C", "first second", FIRST, interrupted(), -signal.SIGINT, 10, ""),
         ("Ctrl-C", "Start", "Rehearsing", interrupted(), 130, 30, "Interrupted"),
         ("Ctrl-C", "Synthesize", "✓ Start the", interrupted(), 130, 30, "Interrupted"),
