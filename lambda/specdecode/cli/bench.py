@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
+import secrets
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,10 +95,11 @@ def _spec(
 ) -> BenchmarkSpec:
     """What is measured. Raises BadRequest or ValueError, which name the option and what is wrong with it."""
     from specdecode.benchmark.adhoc import adhoc_spec
+    from specdecode.cli.runs_view import new_run_id
 
     arms = _known(endpoints, sent, known)
     return adhoc_spec(
-        run_id=time.strftime("bench-%Y%m%d-%H%M%S", time.gmtime()),
+        run_id=new_run_id("bench", now=datetime.now(UTC), token=secrets.token_hex(2)),
         arms=arms.arms(endpoints),
         model=arms.models.get(None),
         workload=_workload(sent, sending, results),

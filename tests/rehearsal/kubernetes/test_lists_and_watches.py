@@ -66,6 +66,7 @@ class Mirror:
             if coming.done():
                 return coming.result()
         coming.cancel()
+        await asyncio.wait([coming])
         raise TimeoutError
 
     async def watch(self, most: int) -> None:
