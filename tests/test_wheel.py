@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import zipfile
@@ -117,6 +118,7 @@ def test_a_server_is_measured_reported_and_compared_without_the_checkout(
         )  # fmt: skip
     report = json.loads(run(command, "report", "before", "--json", cwd=tmp_path))
     assert {arm["variant"] for arm in report["arms"]} == {"base", "sd"}
+    assert re.fullmatch(r"bench-\d{8}-\d{6}-[0-9a-f]{4}", report["run_id"]), "two of one second have two ids"
     assert "count" in run(command, "compare", "before", "after", cwd=tmp_path)
     run(command, "report", "after", "--out", "page", cwd=tmp_path)
     assert "Plot" in (tmp_path / "page" / "report.html").read_text()  # the vendored charts are in the wheel too

@@ -74,7 +74,10 @@ class Server:
         for path in reversed(self._made):
             self.request("DELETE", path)
         for path in self._made:
-            self.wait(lambda path=path: self.request("GET", path)[0] == 404)  # type: ignore[misc]
+            self.wait(functools.partial(self._gone, path))
+
+    def _gone(self, path: str) -> bool:
+        return self.request("GET", path)[0] == 404
 
     def minor(self) -> str:
         """`35` of Kubernetes 1.35; a provider's `35+` is 35."""

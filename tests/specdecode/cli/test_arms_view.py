@@ -47,7 +47,8 @@ class Seen:
 
 
 def shown(world: Units) -> Any:
-    return look(Seen(world), "run")  # type: ignore[arg-type]
+    deployment: Any = Seen(world)
+    return look(deployment, "run")
 
 
 @pytest.fixture
