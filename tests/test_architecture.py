@@ -18,6 +18,7 @@ LAYER = {
     "giving_back": 0,
     "escape": 0,
     "untrusted": 0,
+    "store": 1,
     "prompts": 1,
     "experiment": 2,
     "planning": 3,

@@ -15,9 +15,8 @@ from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.launch import EXIT_BAD_INPUT, EXIT_FAILED, launch
 from specdecode.benchmark.meeting import Meeting
 from specdecode.benchmark.outcome import Options
-from specdecode.benchmark.place import place_of
+from specdecode.benchmark.place import PlaceError, S3Folder, place_of
 from specdecode.benchmark.prompts import FETCHED, fetched_sets
-from specdecode.benchmark.s3 import S3Error, S3Folder
 from specdecode.escape import line
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 
@@ -36,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_BAD_INPUT
     try:
         fetch_sets(spec, args.upload)
-    except (OSError, S3Error) as error:
+    except (OSError, PlaceError) as error:
         print(f"error: {line(str(error))}", file=sys.stderr)
         return EXIT_FAILED
     options = Options(folder=args.out, upload=args.upload, meeting=meeting)
@@ -63,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def fetch_sets(spec: BenchmarkSpec, uri: str | None) -> None:
     """Copy the sets that do not ship from the run's own folder to FETCHED. Plan copied them there. Their hashes are
-    checked when they are read. Raises S3Error, OSError.
+    checked when they are read. Raises PlaceError, OSError.
     """
     keys = fetched_sets(spec.workload) if uri else []
     if keys:
@@ -72,7 +71,7 @@ def fetch_sets(spec: BenchmarkSpec, uri: str | None) -> None:
         folder = S3Folder(str(uri))
         data = folder.get(key)
         if data is None:
-            raise S3Error(f"{folder.uri}{key} is not there any more, or may not be read")
+            raise PlaceError(f"{folder.uri}{key} is not there any more, or may not be read")
         (FETCHED / Path(key).name).write_bytes(data)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.benchmark.results import Results
-from specdecode.benchmark.s3 import S3Error, S3Folder
 from specdecode.records import SERVERS, Servers
 
 
@@ -36,7 +36,7 @@ class Delivery:
         try:
             for name in (*names, SERVERS):
                 self._fetch(name)
-        except S3Error as error:
+        except PlaceError as error:
             return [str(error)]
         path = self.results.folder / SERVERS
         if path.exists():
@@ -83,7 +83,7 @@ class Delivery:
         for path in sorted(self._pending):
             try:
                 self._s3.put(path.relative_to(self.results.folder).as_posix(), path)
-            except S3Error as error:
+            except PlaceError as error:
                 return [str(error)]
             self._pending.discard(path)
         return []

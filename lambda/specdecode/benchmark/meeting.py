@@ -16,8 +16,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from specdecode.benchmark.place import Place
-from specdecode.benchmark.s3 import S3Error
+from specdecode.benchmark.place import Place, PlaceError
 from specdecode.records.request import Count, Seconds
 
 POLL_S = 0.5
@@ -164,11 +163,11 @@ class Meeting:
         try:
             content = await asyncio.to_thread(self.place.get, name)
             return None if content is None else kind.model_validate_json(content)
-        except (S3Error, ValidationError) as error:
+        except (PlaceError, ValidationError) as error:
             raise NotTogether(f"the note {name} of the other clients cannot be read: {error}") from None
 
     async def _write(self, name: str, note: BaseModel) -> None:
         try:
             await asyncio.to_thread(self.place.write, name, note.model_dump_json().encode())
-        except S3Error as error:
+        except PlaceError as error:
             raise NotTogether(f"the other clients cannot be told: {error}") from None

@@ -1,12 +1,23 @@
-"""Where clients that load together leave notes for each other: a prefix of the bucket, or a folder."""
+"""Where a benchmark puts its results, and where clients that load together leave notes for each other: a prefix of the
+bucket, or a folder.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from specdecode.benchmark.results import replace_file
-from specdecode.benchmark.s3 import S3Error, S3Folder
+from specdecode.store import Store, error_code
+
+CONTENT_TYPES = {".jsonl": "application/x-ndjson", ".json": "application/json"}
+
+
+class PlaceError(Exception):
+    """A file was not stored or returned. The message says which and why."""
 
 
 class Place(Protocol):
@@ -15,10 +26,10 @@ class Place(Protocol):
     """
 
     def get(self, name: str) -> bytes | None:
-        """Content of a note. None if there is none. Raises S3Error."""
+        """Content of a note. None if there is none. Raises PlaceError."""
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a note, whole or not at all. Raises S3Error."""
+        """Write a note, whole or not at all. Raises PlaceError."""
 
 
 class LocalFolder:
@@ -37,7 +48,59 @@ class LocalFolder:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(path, content)
         except OSError as error:
-            raise S3Error(f"cannot write {path}: {error}") from None
+            raise PlaceError(f"cannot write {path}: {error}") from None
+
+
+class S3Folder:
+    """`s3://bucket/prefix/`. boto3 is imported at the first call, since the import costs half a second of CPU time."""
+
+    def __init__(self, uri: str) -> None:
+        scheme, _, rest = uri.partition("://")
+        bucket, _, prefix = rest.partition("/")
+        if scheme != "s3" or not bucket:
+            raise ValueError(f"{uri!r} is not an s3://bucket/prefix/ address")
+        self.bucket = bucket
+        self.prefix = prefix.rstrip("/") + "/" if prefix.strip("/") else ""
+        self.uri = f"s3://{self.bucket}/{self.prefix}"
+
+    @cached_property
+    def store(self) -> Store:
+        from botocore.config import Config
+
+        from specdecode import aws
+
+        config = Config(connect_timeout=5, retries={"mode": "standard", "max_attempts": 5})
+        return Store(s3=aws.client("s3", config=config), bucket=self.bucket)
+
+    def get(self, name: str) -> bytes | None:
+        """Content, or None if there is no such file. Raises PlaceError."""
+        with self._told("read", name):
+            try:
+                return self.store.read(self.prefix + name)
+            except Exception as error:
+                if error_code(error) == "AccessDenied":
+                    return None  # without s3:ListBucket a missing key is denied, not missing
+                raise
+
+    def put(self, name: str, path: Path) -> None:
+        """Store a file. Raises PlaceError."""
+        with path.open("rb") as file:
+            self.write(name, file)
+
+    def write(self, name: str, content: bytes | BinaryIO) -> None:
+        """Store a few bytes, or what is read while it is sent. Raises PlaceError."""
+        kind = CONTENT_TYPES.get(name[name.rfind(".") :], "application/octet-stream")
+        with self._told("write", name):
+            self.store.write(self.prefix + name, content, content_type=kind)
+
+    @contextmanager
+    def _told(self, doing: str, name: str) -> Iterator[None]:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            yield
+        except (BotoCoreError, ClientError, RuntimeError) as error:  # the last: a session that nobody renewed
+            raise PlaceError(f"cannot {doing} {self.uri}{name}: {error}") from None
 
 
 def place_of(address: str) -> Place:

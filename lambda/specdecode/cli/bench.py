@@ -53,8 +53,8 @@ def bench(
     from specdecode.benchmark.adhoc import BadRequest, endpoints_of
     from specdecode.benchmark.launch import EXIT_BAD_INPUT, launch
     from specdecode.benchmark.outcome import Options
+    from specdecode.benchmark.place import S3Folder
     from specdecode.benchmark.results import BadResults, claim_folder, release_folder
-    from specdecode.benchmark.s3 import S3Folder
     from specdecode.cli.bench_results import deliver
 
     try:

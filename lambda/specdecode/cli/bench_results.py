@@ -10,7 +10,7 @@ from specdecode.analysis import Comparison, compare_measured, measure
 from specdecode.analysis.report import write_report
 from specdecode.analysis.report.terminal import over_load
 from specdecode.analysis.texts.setting import objective
-from specdecode.benchmark.s3 import S3Error, S3Folder
+from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.benchmark.tokens import token_counter
 from specdecode.cli.bench_options import ResultOptions
 from specdecode.cli.output import complain, say, say_document, text_table
@@ -97,7 +97,7 @@ def _upload(uri: str, folder: Path, files: list[Path]) -> None:
     try:
         for path in files:
             target.put(path.relative_to(folder).as_posix(), path)
-    except S3Error as error:
+    except PlaceError as error:
         complain(f"warning: {error}")
 
 

@@ -162,7 +162,7 @@ def _read(path: Path, name: str | None) -> PromptSet:
 def _store(bucket: str | None, stack: str, *, region: str | None, profile: str | None) -> Any:
     from specdecode import aws
     from specdecode.cli.runs_deployment import Deployment
-    from specdecode.runs.store import Store
+    from specdecode.store import Store
 
     if bucket is None:
         return Deployment(stack=stack, region=region, profile=profile).store

@@ -19,8 +19,8 @@ from specdecode.experiment import Capacity
 from specdecode.planning import Plan
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state
-from specdecode.runs.store import Store
 from specdecode.runs.view import ClusterView, PodView
+from specdecode.store import Store
 
 LONGEST_FUNCTION_S = 200
 """Seconds to wait for a function. The watchdog may take three minutes; boto3's default gives up after one, and asks

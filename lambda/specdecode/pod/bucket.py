@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,12 +17,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from specdecode import aws, s3_keys
 from specdecode.exit_codes import Exit
 from specdecode.pod.program import PodError
+from specdecode.store import ABSENT, Store, error_code
 from specdecode.untrusted import below, parse_json
 
 WORKERS = 4
 """Files in flight at once. Each may use the memory of a part, and its own size on disk."""
 _DENIED = ("403", "AccessDenied", "Forbidden", "InvalidAccessKeyId")
-_MISSING = ("404", "NoSuchKey", "NoSuchBucket", "NotFound")
 
 
 @dataclass(frozen=True)
@@ -39,52 +39,45 @@ class Bucket:
 
     def __init__(self, name: str, client: Any = None) -> None:
         self.name = name
-        self._s3 = client or aws.client(
-            "s3", config=Config(retries={"mode": "standard", "max_attempts": 10}, max_pool_connections=4 * WORKERS)
-        )
+        config = Config(retries={"mode": "standard", "max_attempts": 10}, max_pool_connections=4 * WORKERS)
+        self._store = Store(s3=client or aws.client("s3", config=config), bucket=name)
 
     def listing(self, prefix: str) -> dict[str, tuple[int, str]]:
         """Path below `prefix` -> size and ETag."""
         with self._errors(f"list {prefix}"):
-            pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
-            items = [item for page in pages for item in page.get("Contents", ())]
-        return {i["Key"].removeprefix(prefix): (i["Size"], i["ETag"].strip('"')) for i in items if i["Key"] != prefix}
+            return self._store.listing(prefix)
 
-    def metadata(self, key: str) -> dict[str, str]:
-        """User metadata of an object; empty if there is no such object."""
-        try:
-            return dict(self._s3.head_object(Bucket=self.name, Key=key)["Metadata"])
-        except ClientError as error:
-            if error.response["Error"]["Code"] in _MISSING:
-                return {}
-            raise self._translated(error, f"look at {key}") from error
+    def tags(self, key: str) -> dict[str, str]:
+        """What `upload` noted of an object; empty if there is no such object."""
+        with self._errors(f"look at {key}"):
+            return self._store.tags(key) or {}
 
     def download(self, key: str, path: Path) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with self._errors(f"download {key}"):
-                self._s3.download_file(self.name, key, str(path))
+                self._store.download(key, path)
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             raise PodError(Exit.CORRUPT, f"{key} is a file where another key has a folder: {error}") from error
 
-    def upload(self, path: Path, key: str, *, metadata: dict[str, str] | None = None) -> None:
+    def upload(self, path: Path, key: str, *, tags: Mapping[str, str] | None = None) -> None:
         with self._errors(f"upload {key}"):
-            self._s3.upload_file(str(path), self.name, key, ExtraArgs={"Metadata": metadata or {}})
+            self._store.upload(path, key, tags=tags or {})
 
     def complete(self, prefix: str) -> list[FileEntry] | None:
         """The files of the finished folder at `prefix`. None if it has no COMPLETE.json."""
+        key = prefix + s3_keys.COMPLETE
+        with self._errors(f"read {key}"):
+            body = self._store.read(key)
+        if body is None:
+            return None
         try:
-            body = self._s3.get_object(Bucket=self.name, Key=prefix + s3_keys.COMPLETE)["Body"].read()
             return [
                 FileEntry(path=below(str(entry["path"])), size=int(entry["size"]), sha256=str(entry["sha256"]))
                 for entry in parse_json(body)["files"]
             ]
-        except ClientError as error:
-            if error.response["Error"]["Code"] in _MISSING:
-                return None
-            raise self._translated(error, f"read {prefix}{s3_keys.COMPLETE}") from error
         except (ValueError, TypeError, LookupError, OverflowError) as error:
-            raise PodError(Exit.CORRUPT, f"{prefix}{s3_keys.COMPLETE} is not readable: {error}") from error
+            raise PodError(Exit.CORRUPT, f"{key} is not readable: {error}") from error
 
     def finish(self, prefix: str, files: Iterable[FileEntry], *, about: dict[str, Any]) -> None:
         """Check that every file exists with its size, then write COMPLETE.json. From then on the folder counts."""
@@ -95,12 +88,7 @@ class Bucket:
             raise PodError(Exit.CORRUPT, f"{prefix}: {len(wrong)} files differ from what was uploaded, e.g. {wrong[0]}")
         document = {"schema_version": 1, "files": [asdict(entry) for entry in files], **about}
         with self._errors(f"write {prefix}{s3_keys.COMPLETE}"):
-            self._s3.put_object(
-                Bucket=self.name,
-                Key=prefix + s3_keys.COMPLETE,
-                Body=json.dumps(document, indent=1).encode(),
-                ContentType="application/json",
-            )
+            self._store.write(prefix + s3_keys.COMPLETE, json.dumps(document, indent=1))
 
     def fetch_folder(self, prefix: str, folder: Path, *, only: Sequence[str] | None = None) -> int:
         """Download a finished folder, verify every file, and return its bytes. Files that are there and right are kept.
@@ -131,15 +119,12 @@ class Bucket:
         try:
             yield
         except (ClientError, BotoCoreError, RuntimeError) as error:  # the last: a session that nobody renewed
-            raise self._translated(error, doing) from error
-
-    def _translated(self, error: Exception, doing: str) -> PodError:
-        code = str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else ""
-        if code == "ExpiredToken" or isinstance(error, RuntimeError):
-            why = "the pod's session of AWS was not renewed; see the log of the step's function for why"
-            return PodError(Exit.UNAVAILABLE, f"cannot {doing} in bucket {self.name}: {why} ({error})")
-        exit_code = Exit.DENIED if code in _DENIED else Exit.NOT_FOUND if code in _MISSING else Exit.UNAVAILABLE
-        return PodError(exit_code, f"cannot {doing} in bucket {self.name}: {error}")
+            code, why = error_code(error), str(error)
+            if code == "ExpiredToken" or isinstance(error, RuntimeError):
+                why = f"the pod's session of AWS was not renewed; see the log of the step's function for why ({error})"
+            missing = code == "NoSuchBucket" or code in ABSENT
+            exit_code = Exit.DENIED if code in _DENIED else Exit.NOT_FOUND if missing else Exit.UNAVAILABLE
+            raise PodError(exit_code, f"cannot {doing} in bucket {self.name}: {why}") from error
 
 
 def sha256_of(path: Path) -> str:

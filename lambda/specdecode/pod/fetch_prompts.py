@@ -44,7 +44,7 @@ def fetch(bucket: Bucket, key: str, *, hub: Hub, file: str, sha256: str) -> None
             prompts = read_set(data, name="prompts")
         except BadPromptSet as error:
             raise PodError(Exit.CORRUPT, f"{where}: {error}") from None
-        bucket.upload(path, key, metadata={"sha256": sha256, "source": f"{hub.name}@{hub.revision}"})
+        bucket.upload(path, key, tags={"sha256": sha256, "source": f"{hub.name}@{hub.revision}"})
     say(f"{len(prompts.rows)} prompts of {where} -> s3://{bucket.name}/{key}")
 
 

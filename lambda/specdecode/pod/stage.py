@@ -82,7 +82,7 @@ def _stage_file(
 ) -> FileEntry:
     key = prefix + file.path
     version = f"{file.version}{'-neuron-fp8' if rescale else ''}"
-    known = bucket.metadata(key)
+    known = bucket.tags(key)
     if known.get("source") == version and "sha256" in known:
         return FileEntry(file.path, file.size, known["sha256"])
     with _scratch() as folder:
@@ -92,7 +92,7 @@ def _stage_file(
             raise PodError(Exit.CORRUPT, f"{file.path}: the downloaded bytes differ from what the source promises")
         if rescale and path.suffix == ".safetensors" and rescale_file(path, names=tensors):
             digest = sha256_of(path)
-        bucket.upload(path, key, metadata={"sha256": digest, "source": version})
+        bucket.upload(path, key, tags={"sha256": digest, "source": version})
     say(f"{file.path}: {file.size / 2**20:.1f} MiB")
     return FileEntry(file.path, file.size, digest)
 

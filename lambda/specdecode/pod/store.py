@@ -42,7 +42,7 @@ def upload(bucket: Bucket, prefix: str, folder: Path, *, about: dict[str, object
 
     def one(path: Path) -> FileEntry:
         entry = FileEntry(path.relative_to(folder).as_posix(), path.stat().st_size, sha256_of(path))
-        bucket.upload(path, prefix + entry.path, metadata={"sha256": entry.sha256})
+        bucket.upload(path, prefix + entry.path, tags={"sha256": entry.sha256})
         return entry
 
     with ThreadPoolExecutor(WORKERS) as pool:

@@ -6,7 +6,7 @@ The note is of one redrive. A run that is redriven has not ended, and what the l
 from __future__ import annotations
 
 from specdecode import s3_keys
-from specdecode.runs.store import Store
+from specdecode.store import Store
 
 
 def note_end(store: Store, run_id: str, redrives: int) -> None:

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from specdecode import s3_keys
 from specdecode.runs.lease import ONE_SLOT, Lease, impossible
-from specdecode.runs.store import Store
 from specdecode.runs.swap import swap
+from specdecode.store import Store
 
 LARGEST = 1 << 20
 """Most bytes of a document that are read. A hundred claims are 26 KiB (docs/reliability.md)."""

@@ -18,9 +18,9 @@ from specdecode import s3_keys
 from specdecode.experiment.base import MOST_DRAFTED, Name
 from specdecode.experiment.level import Level
 from specdecode.runs.state import LARGEST, StateDamaged
-from specdecode.runs.store import Store
 from specdecode.runs.swap import swap
 from specdecode.speculation.advisor import Observation
+from specdecode.store import Store
 
 
 class StepOutcome(StrEnum):

@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from specdecode import s3_keys
 from specdecode.analysis.results.context import DeviceGroup, Failure
-from specdecode.runs.store import Store
+from specdecode.store import Store
 
 LARGEST = 8 << 20
 """Most bytes of a record or a plan that are read: a plan of 1,000 cases is 207 KiB (docs/reliability.md). A larger one

@@ -11,12 +11,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from botocore.exceptions import ClientError
+from specdecode.store import ABSENT, error_code
 
 ATTEMPTS = 20
 """Enough for 100 writers at once at S3's latencies (docs/reliability.md)."""
 _LOST_RACE = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
-ABSENT = {"NoSuchKey", "404"}
 Document = TypeVar("Document")
 
 
@@ -45,9 +44,9 @@ def swap(
             return before
         try:
             write(after, {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag})
-        except ClientError as error:
-            # 404 on a conditional write: the object was deleted between the read and the write.
-            if error.response["Error"]["Code"] not in _LOST_RACE | ABSENT:
+        except Exception as error:
+            # Absent at a conditional write: the object was deleted between the read and the write.
+            if error_code(error) not in _LOST_RACE | ABSENT:
                 raise
             sleep(random.random() * 0.05 * 2.0 ** min(attempt, 6))
             continue

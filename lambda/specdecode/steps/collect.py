@@ -15,12 +15,12 @@ from specdecode.planning import SweepStep
 from specdecode.records import SERVERS, Servers
 from specdecode.runs.ledger import Ledger, readable_ledger
 from specdecode.runs.state import RunUnit
-from specdecode.runs.store import Store
 from specdecode.steps.artifacts import compiled, served
 from specdecode.steps.errors import ReportFailed, UnitFailed
 from specdecode.steps.run import Run, read_servers
 from specdecode.steps.runtime import Runtime
 from specdecode.steps.units import measured_blocks, run_of
+from specdecode.store import Store
 from specdecode.untrusted import Unreadable, parse_json
 
 

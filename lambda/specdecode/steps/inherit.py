@@ -9,7 +9,7 @@ from specdecode.planning import Plan
 from specdecode.records import CONVERSATIONS, SERVERS
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState
-from specdecode.runs.store import Store
+from specdecode.store import Store
 
 
 def inherit(store: Store, state: RunState, old: RunState) -> RunState:

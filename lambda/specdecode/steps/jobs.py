@@ -13,11 +13,11 @@ from specdecode.kubernetes.jobs import Phase, created_at, job_state
 from specdecode.kubernetes.pods import Kind, PodProblem, container_statuses, problems, refusals
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.manifests import Rights, owned, run_root
-from specdecode.runs.store import Store
 from specdecode.steps.errors import StepFailed
 from specdecode.steps.run import Run, render_context
 from specdecode.steps.runtime import Runtime
 from specdecode.steps.sessions import Sessions
+from specdecode.store import Store
 
 
 def apply_missing(

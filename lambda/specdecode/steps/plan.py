@@ -15,7 +15,6 @@ from specdecode.experiment.model import AnyExperiment, CompileOn, Sweep
 from specdecode.planning import Bill, Plan, SweepStep, make_bill, needed_prefixes, plan_run, read_inventory
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state, save_state
-from specdecode.runs.store import Store
 from specdecode.runs.told import untold
 from specdecode.steps.errors import CapacityUnavailable, InvalidExperiment, NobodyTold
 from specdecode.steps.inherit import inherit
@@ -26,6 +25,7 @@ from specdecode.steps.runtime import Runtime, StepInput, run_step
 from specdecode.steps.shared_sweep import begun, first_entries, open_ledger, step_of_unit
 from specdecode.steps.sweeping import grow
 from specdecode.steps.units import check_id, check_length, first_units, inherited_units, unit_experiment
+from specdecode.store import Store
 
 
 class Planned(BaseModel):

@@ -12,7 +12,7 @@ from specdecode.analysis import Comparison
 from specdecode.analysis.results.comparison import Verdict
 from specdecode.experiment import Experiment
 from specdecode.runs.state import RunState, StateDamaged, load_state
-from specdecode.runs.store import Store
+from specdecode.store import Store
 
 LOOKED_AT = 500
 """Most states that are read. A bucket keeps its runs for ever; the report has minutes for this many

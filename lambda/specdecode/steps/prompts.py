@@ -10,7 +10,7 @@ from specdecode.experiment.model import TestCase
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.rules.prompts import FIX, too_long, unsendable
 from specdecode.prompts import BadPromptSet, PromptSet, PromptsOf, read_set
-from specdecode.runs.store import Store
+from specdecode.store import Store
 
 
 def keep_sets(

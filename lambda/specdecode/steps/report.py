@@ -20,7 +20,6 @@ from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
 from specdecode.planning import Plan
 from specdecode.records import RequestRecord, Servers, read_record
 from specdecode.runs.state import RunState
-from specdecode.runs.store import Store
 from specdecode.steps.artifacts import compiled, served
 from specdecode.steps.collect import collect, of_units, refuse_unmeasured
 from specdecode.steps.errors import ReportFailed
@@ -28,6 +27,7 @@ from specdecode.steps.prompts import kept_sets
 from specdecode.steps.publishing import ACCOUNTING, publish
 from specdecode.steps.run import Run, load_run, read_servers
 from specdecode.steps.runtime import Runtime, StepInput, run_step
+from specdecode.store import Store
 
 CONTENT_TYPES = {
     "json": "application/json; charset=utf-8",

@@ -13,9 +13,9 @@ from specdecode.planning import Plan, Wave
 from specdecode.records import SERVERS, Servers
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_document, load_state
-from specdecode.runs.store import Store
 from specdecode.steps.errors import InvalidExperiment
 from specdecode.steps.runtime import Runtime
+from specdecode.store import Store
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from specdecode.kubernetes.node_group import pools_of
 from specdecode.kubernetes.pools import NodePools, Pools
 from specdecode.planning.events import LONGEST_POLL_S
 from specdecode.runs.lease_store import LeaseStore
-from specdecode.runs.store import Store
 from specdecode.steps import logs
 from specdecode.steps.errors import InvalidExperiment, StepFailed
+from specdecode.store import Store
 
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=3, read_timeout=8)
 """Timeouts and retries. A service that does not answer costs a minute at most (and the back-off), so that the node is

@@ -15,12 +15,12 @@ from specdecode.planning import SweepPlan, SweepStep
 from specdecode.planning.sweep import most_steps
 from specdecode.runs.ledger import Ledger, LedgerEntry, Seen, StepOutcome, change_ledger, read_ledger
 from specdecode.runs.state import RunUnit, StateDamaged
-from specdecode.runs.store import Store
 from specdecode.steps.errors import InvalidExperiment, ReportFailed
 from specdecode.steps.measured_steps import comparisons
 from specdecode.steps.run import Run
 from specdecode.steps.runtime import Runtime
 from specdecode.steps.units import run_of
+from specdecode.store import Store
 
 Bound = Callable[[SweepStep], SweepStep]
 """The step, or the end in its place where the unit can take no other."""

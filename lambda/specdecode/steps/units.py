@@ -11,10 +11,10 @@ from specdecode.experiment.shares import baselines_of, share_of
 from specdecode.planning import Plan
 from specdecode.runs.ended import has_ended
 from specdecode.runs.state import RunState, RunUnit, StateDamaged, load_state
-from specdecode.runs.store import Store
 from specdecode.steps.errors import InvalidExperiment, StoppedWithItsRun
 from specdecode.steps.request import RunRequest
 from specdecode.steps.run import Run, load_run
+from specdecode.store import Store
 
 NO_ERROR = {"error": "", "cause": ""}
 

@@ -74,7 +74,7 @@ class Mountpoint:
                 prefix=options.get("prefix", ""),
                 folder=folder,
             )
-        except s3.S3Error as problem:
+        except s3.PlaceError as problem:
             raise MountError(f"Failed to mount bucket {attributes['bucketName']}: {problem}") from None
 
     def _volume(self, pod: Json, claim_name: str) -> Json:

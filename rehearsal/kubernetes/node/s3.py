@@ -13,14 +13,14 @@ _CONFIG = Config(
 )
 
 
-class S3Error(Exception):
+class PlaceError(Exception):
     """S3 or STS refuses a call, or cannot be reached."""
 
 
 def fetch(*, endpoint: str, region: str, role_arn: str, token: str, bucket: str, prefix: str, folder: Path) -> int:
     """Copy the objects below `prefix` into `folder`, as the role that `token` may assume. Returns their number.
 
-    Files get mode 444 and folders 555. Raises S3Error.
+    Files get mode 444 and folders 555. Raises PlaceError.
     """
     try:
         client = _client(endpoint, region, role_arn, token)
@@ -36,7 +36,7 @@ def fetch(*, endpoint: str, region: str, role_arn: str, token: str, bucket: str,
                 target.chmod(0o444)
                 count += 1
     except (ClientError, BotoCoreError, OSError) as problem:
-        raise S3Error(str(problem)) from None
+        raise PlaceError(str(problem)) from None
     for path in (folder, *(p for p in folder.rglob("*") if p.is_dir())):
         path.chmod(0o555)
     return count

@@ -18,7 +18,7 @@ import pytest
 from botocore.config import Config
 from specdecode.kubernetes.client import Kubernetes
 from specdecode.kubernetes.transport import https_transport
-from specdecode.runs.store import Store
+from specdecode.store import Store
 
 from rehearsal import services, tools
 from rehearsal.rehearse import Rehearsal

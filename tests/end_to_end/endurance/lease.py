@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from specdecode import s3_keys
-from specdecode.runs.store import Store
+from specdecode.store import Store
 
 from tests.end_to_end.endurance.measuring import Note, spread, timed
 from tests.specdecode.runs.crowd import StrictS3, check, gather

@@ -17,10 +17,9 @@ from specdecode.benchmark.launch import EXIT_FAILED, launch
 from specdecode.benchmark.load import LoadPlan, arrival_times
 from specdecode.benchmark.meeting import Arrived, Meeting, NotTogether, Start
 from specdecode.benchmark.outcome import Options, Outcome
-from specdecode.benchmark.place import LocalFolder, place_of
+from specdecode.benchmark.place import LocalFolder, S3Folder, place_of
 from specdecode.benchmark.progress import PlainProgress
 from specdecode.benchmark.runner import Benchmark
-from specdecode.benchmark.s3 import S3Folder
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.measures.client_lateness import doubtful
 from specdecode.measures.together import apart

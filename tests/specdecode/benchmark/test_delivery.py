@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from specdecode.benchmark.outcome import Options
-from specdecode.benchmark.s3 import S3Error, S3Folder
+from specdecode.benchmark.place import PlaceError, S3Folder
 
 from tests.specdecode.benchmark.making import spec
 from tests.specdecode.benchmark.pace import Pace
@@ -121,7 +121,7 @@ def test_s3_addresses() -> None:
 def test_what_s3_refuses_is_said(tmp_path: Path, aws: FakeAws) -> None:
     aws.down = {"s3"}
     (tmp_path / "name").write_bytes(b"")
-    with pytest.raises(S3Error, match="s3://bucket/x/name"):
+    with pytest.raises(PlaceError, match="s3://bucket/x/name"):
         S3Folder("s3://bucket/x").put("name", tmp_path / "name")
-    with pytest.raises(S3Error):
+    with pytest.raises(PlaceError):
         S3Folder("s3://bucket/x").get("name")

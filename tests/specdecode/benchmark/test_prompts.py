@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from specdecode.benchmark.__main__ import fetch_sets
 from specdecode.benchmark.adhoc import BadRequest, adhoc_spec, cases_of, endpoints_of
+from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.benchmark.prompts import BadPrompts, Prompt, longest, preamble, prompts_of
 from specdecode.benchmark.request_body import BodyDialect, request_body
-from specdecode.benchmark.s3 import S3Error, S3Folder
 from specdecode.benchmark.tokens import EstimatedTokens, token_counter
 from specdecode.experiment.model import PromptKind, Workload
 from specdecode.prompts import PromptsOf, digest
@@ -242,5 +242,5 @@ def test_a_pod_fetches_the_sets_from_its_runs_folder(tmp_path: Path, monkeypatch
     (prompt,) = prompts_of(own, wanted.workload, EstimatedTokens(), count=1)
     assert (prompt.text, prompt.id, prompt.set) == ("hello", "x", f"mine@{digest(data)}")
     objects.clear()
-    with pytest.raises(S3Error, match="not there any more"):
+    with pytest.raises(PlaceError, match="not there any more"):
         fetch_sets(wanted, "s3://b/runs/r/")

@@ -11,7 +11,7 @@ import yaml
 from specdecode.cli import app, prompts
 from specdecode.experiment import from_document
 from specdecode.prompts import digest
-from specdecode.runs.store import Store
+from specdecode.store import Store
 from typer.testing import CliRunner, Result
 
 GOOD = (

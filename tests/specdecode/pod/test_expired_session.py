@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from specdecode.benchmark.s3 import S3Error, S3Folder
+from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.exit_codes import PERMANENT, Exit
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
+from specdecode.store import Store
 
 from tests.specdecode.steps.aws_fake import client_error
 
@@ -40,8 +41,8 @@ def test_the_benchmark_keeps_what_it_could_not_store(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("{}\n")
     folder = S3Folder("s3://bucket/runs/r/")
-    folder.__dict__["_client"] = Expired(BOTOCORE)
-    with pytest.raises(S3Error, match="still expired"):
+    folder.__dict__["store"] = Store(s3=Expired(BOTOCORE), bucket="bucket")
+    with pytest.raises(PlaceError, match="still expired"):
         folder.put("raw/a.jsonl", path)
-    with pytest.raises(S3Error, match="still expired"):
+    with pytest.raises(PlaceError, match="still expired"):
         folder.get("raw/a.jsonl")

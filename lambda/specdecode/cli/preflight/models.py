@@ -11,7 +11,7 @@ from specdecode import names
 from specdecode.cli.preflight.check import Ask, Check
 from specdecode.experiment import Experiment
 from specdecode.experiment.model import ModelRef
-from specdecode.runs.store import Store
+from specdecode.store import Store
 
 HUB = "https://huggingface.co/api/models/"
 Probe = Callable[[str], int]

@@ -17,8 +17,8 @@ from specdecode.experiment import load_preset
 from specdecode.experiment.deployment_facts import DeploymentFacts
 from specdecode.experiment.shapes import CPU, SHAPES
 from specdecode.runs.lease import Claim, Lease
-from specdecode.runs.store import Store
 from specdecode.s3_keys import CAPACITY_KEY
+from specdecode.store import Store
 from typer.testing import CliRunner
 
 from tests.specdecode.cli.preflight.aws import (

@@ -1,18 +1,27 @@
-"""The artifact bucket for the steps: JSON and text by key. The state machine itself carries only keys."""
+"""One bucket of S3, for the steps, the pods and the command line: what is there, what is absent, what may be written.
+
+What is absent is None. All else is botocore's error. No library is imported here: whoever makes the client `s3` does
+that, and a benchmark that stores nothing in S3 spends no time on boto3.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-from botocore.exceptions import ClientError
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from specdecode import s3_keys
 
-_ABSENT = {"NoSuchKey", "404", "NotFound"}
+ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
+"""S3's codes for a missing object. The answer to HEAD has no body: botocore takes its status in place of a code."""
 _PIECE = 1 << 20
 """Bytes of a large object that are read at once."""
+
+
+def error_code(error: BaseException) -> str:
+    """AWS's code in botocore's ClientError. Empty for any other error: it is no answer of AWS."""
+    return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
 
 
 class Store:
@@ -31,8 +40,8 @@ class Store:
         try:
             found = self.s3.get_object(Bucket=self.bucket, Key=key)
             data: bytes = found["Body"].read(at_most)
-        except ClientError as error:
-            if error.response["Error"]["Code"] in _ABSENT:
+        except Exception as error:
+            if error_code(error) in ABSENT:
                 return None, None
             raise
         return data, found.get("ETag")
@@ -41,8 +50,8 @@ class Store:
         """The object's lines, read one by one. Empty if it does not exist."""
         try:
             body = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"]
-        except ClientError as error:
-            if error.response["Error"]["Code"] in _ABSENT:
+        except Exception as error:
+            if error_code(error) in ABSENT:
                 return
             raise
         rest = b""
@@ -60,7 +69,7 @@ class Store:
     def write(
         self,
         key: str,
-        data: str | bytes,
+        data: str | bytes | BinaryIO,
         *,
         content_type: str = "application/json",
         condition: Mapping[str, str] | None = None,
@@ -73,10 +82,31 @@ class Store:
         origin = {"Bucket": self.bucket, "Key": source}
         self.s3.copy_object(Bucket=self.bucket, Key=target, CopySource=origin, **(condition or {}))
 
+    def tags(self, key: str) -> dict[str, str] | None:
+        """The metadata that `upload` gave the object. None if it does not exist."""
+        try:
+            return dict(self.s3.head_object(Bucket=self.bucket, Key=key)["Metadata"])
+        except Exception as error:
+            if error_code(error) in ABSENT:
+                return None
+            raise
+
+    def download(self, key: str, path: Path) -> None:
+        """Copy the object to a file, in parts."""
+        self.s3.download_file(self.bucket, key, str(path))
+
+    def upload(self, path: Path, key: str, *, tags: Mapping[str, str]) -> None:
+        """Copy a file to the object, in parts. `tags` become its metadata."""
+        self.s3.upload_file(str(path), self.bucket, key, ExtraArgs={"Metadata": dict(tags)})
+
+    def listing(self, prefix: str) -> dict[str, tuple[int, str]]:
+        """Path below `prefix` -> size in bytes and ETag, in order."""
+        items = sorted(self._items(prefix), key=lambda item: str(item["Key"]))
+        return {item["Key"][len(prefix) :]: (item["Size"], item["ETag"].strip('"')) for item in items}
+
     def keys(self, prefix: str) -> list[str]:
         """All keys below `prefix`, sorted."""
-        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
-        return sorted(item["Key"] for page in pages for item in page.get("Contents", []))
+        return sorted(item["Key"] for item in self._items(prefix))
 
     def folders(self, prefix: str) -> list[str]:
         """The folders directly below `prefix`."""
@@ -85,8 +115,13 @@ class Store:
         return sorted(item[len(prefix) :].rstrip("/") for item in found)
 
     def is_complete(self, prefix: str) -> bool:
-        """Whether the folder counts: whether its COMPLETE.json exists."""
+        """Whether the folder counts: its COMPLETE.json exists."""
         return self.read(prefix + s3_keys.COMPLETE) is not None
+
+    def _items(self, prefix: str) -> Iterator[dict[str, Any]]:
+        """What S3 lists below `prefix`, without the object that stands for the folder itself."""
+        for page in self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix):
+            yield from (item for item in page.get("Contents", ()) if item["Key"] != prefix)
 
     def url(self, key: str) -> str:
         return f"s3://{self.bucket}/{key}"
