@@ -23,6 +23,9 @@ PATIENCE = {
     "NEURON_LIBTORCH_COMPILATION_TIMEOUT": "the same under the name of SDK 2.32's configuration reference",
     "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": LONGER,
 }
+NO_EFA = {
+    "NEURON_SKIP_EFA_AFFINITY": "the tutorial's instance has EFA interfaces, our nodes have none: the worker would end"
+}
 TOLD = {"--per-request-spec-decode-metrics": "each answer says how its drafts fared, which the tutorial does not ask"}
 SAMPLING = {f"{NC}.on_device_sampling_config": GREEDY}
 NATIVE_ROUTE = {"VLLM_NEURON_BACKEND": "the default, said: the precompile cache is off unless it is said"}
@@ -56,27 +59,28 @@ def speculating(line, method, model, k):
 
 COMMANDS = [
     # preset, variant, the published line, {what differs: why}
-    ("llama-3.1-8b-eagle3", "base-async", LLAMA, PATIENCE | SAMPLING),
-    ("llama-3.1-8b-eagle3", "base", LLAMA, PATIENCE | SAMPLING | {"--no-async-scheduling": ALIKE}),
+    ("llama-3.1-8b-eagle3", "base-async", LLAMA, NO_EFA | PATIENCE | SAMPLING),
+    ("llama-3.1-8b-eagle3", "base", LLAMA, NO_EFA | PATIENCE | SAMPLING | {"--no-async-scheduling": ALIKE}),
     (
         "llama-3.1-8b-eagle3",
         "sd",
         speculating(LLAMA, "eagle3", "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3", 3),
-        PATIENCE | SAMPLING | DRAFT | {"--no-async-scheduling": FORCED},
+        NO_EFA | PATIENCE | SAMPLING | DRAFT | {"--no-async-scheduling": FORCED},
     ),
-    ("gpt-oss-120b-eagle3", "base-async", GPT_OSS, PATIENCE),
-    ("gpt-oss-120b-eagle3", "base", GPT_OSS, PATIENCE | {"--no-async-scheduling": ALIKE}),
+    ("gpt-oss-120b-eagle3", "base-async", GPT_OSS, NO_EFA | PATIENCE),
+    ("gpt-oss-120b-eagle3", "base", GPT_OSS, NO_EFA | PATIENCE | {"--no-async-scheduling": ALIKE}),
     (
         "gpt-oss-120b-eagle3",
         "sd",
         speculating(GPT_OSS, "eagle3", "RedHatAI/gpt-oss-120b-speculator.eagle3", 1),
-        PATIENCE | DRAFT | {"--no-async-scheduling": FORCED},
+        NO_EFA | PATIENCE | DRAFT | {"--no-async-scheduling": FORCED},
     ),
     (
         "llama-3.3-70b-fp8-eagle3",
         "base-async",
         LLAMA_70B + " --enable-prefix-caching",
-        SAMPLING
+        NO_EFA
+        | SAMPLING
         | {
             "NEURON_LIBTORCH_COMPILATION_TIMEOUT": PATIENCE["NEURON_LIBTORCH_COMPILATION_TIMEOUT"],
             "--enable-prefix-caching": CACHED,
@@ -88,7 +92,8 @@ COMMANDS = [
         "llama-3.3-70b-fp8-eagle3",
         "sd",
         speculating(LLAMA_70B, "eagle3", "RedHatAI/Llama-3.3-70B-Instruct-speculator.eagle3", 3),
-        SAMPLING
+        NO_EFA
+        | SAMPLING
         | DRAFT
         | {
             "NEURON_LIBTORCH_COMPILATION_TIMEOUT": PATIENCE["NEURON_LIBTORCH_COMPILATION_TIMEOUT"],
@@ -101,12 +106,7 @@ COMMANDS = [
         "llama-3.1-8b-dflash",
         "sd",
         speculating(DFLASH, "dflash", "z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat", 9),
-        PATIENCE
-        | SAMPLING
-        | DRAFT
-        | TOLD
-        | NATIVE_ROUTE
-        | {"NEURON_SKIP_EFA_AFFINITY": "a trn2.3xlarge has no EFA device for its workers; a trn2.48xlarge has"},
+        PATIENCE | SAMPLING | DRAFT | TOLD | NATIVE_ROUTE,
     ),
 ]
 
