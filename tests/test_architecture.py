@@ -30,6 +30,7 @@ LAYER = {
     "benchmark": 5,
     "pod": 6,
     "analysis": 6,
+    "forecast": 7,
     "runs": 7,
     "custom_resources": 8,
     "steps": 8,

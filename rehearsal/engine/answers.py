@@ -73,14 +73,15 @@ class AnswerBody:
         stop_reason: str | None,
         completion_tokens: int,
         drafts: dict[str, Any] | None,
+        read: list[dict[str, Any] | None] | None,
     ) -> dict[str, Any]:
-        """The answer without streaming."""
+        """The answer without streaming. `read`: the model's view of each token of the prompt, if it was asked for."""
         body: dict[str, Any] = {"message": {"role": "assistant", "content": text}} if self._chat else {"text": text}
         tail = {"logprobs": None, "finish_reason": finish_reason, "stop_reason": stop_reason}
         return {
             **self._head,
             "object": "chat.completion" if self._chat else "text_completion",
-            "choices": [{"index": 0, **body, **tail}],
+            "choices": [{"index": 0, **body, **tail, **({} if read is None else {"prompt_logprobs": read})}],
             "usage": self.usage(completion_tokens),
             **_told(drafts),
         }

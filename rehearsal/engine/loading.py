@@ -11,6 +11,7 @@ from rehearsal.engine.errors import EngineSettingsError
 from rehearsal.engine.forward import NeuralNetwork
 from rehearsal.engine.generator import Generator
 from rehearsal.engine.metrics import EngineMetrics
+from rehearsal.engine.reading import TextReader
 from rehearsal.engine.scheduler import BatchScheduler
 from rehearsal.engine.tokenizer import Tokenizer
 
@@ -22,6 +23,7 @@ class Engine:
     tokenizer: Tokenizer
     scheduler: BatchScheduler
     metrics: EngineMetrics
+    reader: TextReader
     window: int
     """Longest sequence (prompt and output) in tokens."""
     bos: int
@@ -78,6 +80,7 @@ def load_engine(settings: ServeSettings) -> Engine:
         tokenizer=tokenizer,
         scheduler=scheduler,
         metrics=metrics,
+        reader=TextReader(network=networks["target"], tokenizer=tokenizer),
         window=window,
         bos=target.bos_token_id,
         eos=target.eos_token_id,

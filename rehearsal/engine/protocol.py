@@ -44,15 +44,15 @@ class GenerateRequest:
     stream: bool
     include_usage: bool
     continuous_usage: bool
+    prompt_logprobs: int | None
+    """How many of the most probable tokens to tell at each place of the prompt. None: no place is told."""
 
 
 def parse_request(kind: Kind, body: Any, *, model: str, tokenizer: Tokenizer, bos: int, window: int) -> GenerateRequest:
     """Validate the body of a POST. Raises RequestRefused that names every problem of its parameters."""
     if not isinstance(body, dict):
         raise RequestRefused("The request body must be a JSON object.")
-    if body.get("model", model) != model:
-        message = f"The model `{body['model']}` does not exist. This server serves `{model}`."
-        raise RequestRefused(message, status=404, kind="NotFoundError", param="model")
+    _check_model(body, model)
     reader = _Reader(body)
     prompt, pending = _chat_prompt(reader) if kind == "chat" else _completion_prompt(reader)
     limit_name = "max_completion_tokens" if kind == "chat" and "max_completion_tokens" in body else "max_tokens"
@@ -60,6 +60,9 @@ def parse_request(kind: Kind, body: Any, *, model: str, tokenizer: Tokenizer, bo
     min_tokens = reader.integer("min_tokens", minimum=0) or 0
     ignore_eos = reader.boolean("ignore_eos")
     stream = reader.boolean("stream")
+    prompt_logprobs = reader.integer("prompt_logprobs", minimum=0)
+    if stream and prompt_logprobs is not None:
+        reader.problem("prompt_logprobs", "cannot be set with stream=true")
     stop = reader.stop()
     options = reader.stream_options(stream)
     reader.integer("seed", minimum=None)
@@ -91,7 +94,29 @@ def parse_request(kind: Kind, body: Any, *, model: str, tokenizer: Tokenizer, bo
         stream=stream,
         include_usage=options.get("include_usage", False),
         continuous_usage=options.get("continuous_usage_stats", False),
+        prompt_logprobs=prompt_logprobs,
     )
+
+
+def parse_tokenize(body: Any, *, model: str, tokenizer: Tokenizer, bos: int) -> list[int]:
+    """The ids that `/tokenize` answers with: of a `prompt`, or of a chat's `messages`. Raises RequestRefused."""
+    if not isinstance(body, dict):
+        raise RequestRefused("The request body must be a JSON object.")
+    _check_model(body, model)
+    reader = _Reader(body)
+    chat = "messages" in body
+    special = chat or body.get("add_special_tokens") is not False
+    prompt, _ = _chat_prompt(reader) if chat else _completion_prompt(reader)
+    reader.finish()
+    if not isinstance(prompt, str):
+        raise RequestRefused("prompt: must be a string.", param="prompt")
+    return [bos, *tokenizer.encode_prompt(prompt)[0]] if special else tokenizer.encode(prompt)
+
+
+def _check_model(body: dict[str, Any], model: str) -> None:
+    if body.get("model", model) != model:
+        message = f"The model `{body['model']}` does not exist. This server serves `{model}`."
+        raise RequestRefused(message, status=404, kind="NotFoundError", param="model")
 
 
 class _Reader:

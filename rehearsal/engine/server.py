@@ -17,7 +17,7 @@ from rehearsal.engine.answers import AnswerBody, drafts_of
 from rehearsal.engine.errors import RequestRefused
 from rehearsal.engine.loading import Engine
 from rehearsal.engine.metrics import CONTENT_TYPE
-from rehearsal.engine.protocol import GenerateRequest, Kind, parse_request
+from rehearsal.engine.protocol import GenerateRequest, Kind, parse_request, parse_tokenize
 from rehearsal.engine.sequence import Sequence, StepOutput
 from rehearsal.engine.tokenizer import TextStream
 
@@ -43,6 +43,7 @@ class EngineServer:
         app.router.add_get("/health", self._health)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/v1/models", self._models)
+        app.router.add_post("/tokenize", self._tokenize)
         app.router.add_post("/v1/completions", partial(self._generate, kind="completions"))
         app.router.add_post("/v1/chat/completions", partial(self._generate, kind="chat"))
         return app
@@ -92,12 +93,14 @@ class EngineServer:
         }
         return web.json_response({"object": "list", "data": [model]})
 
+    async def _tokenize(self, request: web.Request) -> web.Response:
+        engine = self._loaded()
+        ids = parse_tokenize(await _json(request), model=self._model_name, tokenizer=engine.tokenizer, bos=engine.bos)
+        return web.json_response({"count": len(ids), "max_model_len": engine.window, "tokens": ids})
+
     async def _generate(self, request: web.Request, kind: Kind) -> web.StreamResponse:
         engine = self._loaded()
-        try:
-            body = await request.json()
-        except (ValueError, UnicodeDecodeError) as error:
-            raise RequestRefused(f"The request body is no JSON: {error}") from error
+        body = await _json(request)
         parsed = parse_request(
             kind, body, model=self._model_name, tokenizer=engine.tokenizer, bos=engine.bos, window=engine.window
         )
@@ -113,6 +116,9 @@ class EngineServer:
                 stop_reason=parts[-1].stop_reason,
                 completion_tokens=sum(len(part.tokens) for part in parts),
                 drafts=self._drafts_of(sequence),
+                read=None
+                if parsed.prompt_logprobs is None
+                else engine.reader.logprobs(parsed.prompt, parsed.prompt_logprobs),
             )
         )
 
@@ -179,6 +185,13 @@ class EngineServer:
         if self.engine is None:
             raise RequestRefused("The model is not loaded yet.", status=503, kind="ServiceUnavailableError")
         return self.engine
+
+
+async def _json(request: web.Request) -> Any:
+    try:
+        return await request.json()
+    except (ValueError, UnicodeDecodeError) as error:
+        raise RequestRefused(f"The request body is no JSON: {error}") from error
 
 
 def _event(chunk: dict[str, Any]) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.http1 import HttpError, ResponseParser
@@ -22,13 +23,17 @@ TIMEOUT_S = 10.0
 """For a whole answer."""
 
 
-async def fetch(endpoint: Endpoint, path: str) -> Reply:
-    """The whole answer to a GET. Raises OSError (TimeoutError is one) if no whole HTTP answer comes in time."""
+async def fetch(
+    endpoint: Endpoint, path: str, body: dict[str, Any] | None = None, *, timeout_s: float = TIMEOUT_S
+) -> Reply:
+    """The whole answer to a GET, or to a POST of `body`. Raises OSError (TimeoutError is one) if no whole HTTP answer
+    comes in time.
+    """
     sink = _WholeBody()
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(timeout_s):
         connection = await connect(endpoint.address, sink)
         try:
-            await connection.send(endpoint.request_bytes("GET", path, None))
+            await connection.send(endpoint.request_bytes("GET" if body is None else "POST", path, body))
             await sink.ended.wait()
         finally:
             connection.close()

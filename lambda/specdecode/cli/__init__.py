@@ -25,7 +25,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 value_names.use()
-for _part in ("experiments", "manifests", "prompts", "preflight", "runs", "report", "gate", "winner", "bench"):
+for _part in (
+    "experiments",
+    "forecast",
+    "manifests",
+    "prompts",
+    "preflight",
+    "runs",
+    "report",
+    "gate",
+    "winner",
+    "bench",
+):
     import_module(f"specdecode.cli.{_part}").register(app)
 
 

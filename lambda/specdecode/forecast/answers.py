@@ -1,0 +1,275 @@
+"""A target's answers, with the prompts that they answer: from a run's records, or from a log.
+
+Texts stay in memory: no result of a forecast holds a prompt or an answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specdecode.benchmark.prompts import BadPrompts, Prompt, prompts_of
+from specdecode.benchmark.tokens import TokenCounter
+from specdecode.experiment.model import Experiment
+from specdecode.prompts.categories import category_of
+from specdecode.prompts.formats import ANSWERS, ASKS, INSTRUCTS
+from specdecode.prompts.prompt_set import words_of
+from specdecode.records import RequestRecord
+from specdecode.untrusted import Unreadable, parse_json
+
+MOST_ANSWERS = 2_000
+"""Answers that are read unless the user asks for others: enough for ranges of a percent or two."""
+MOST_LINE = 8 * 2**20
+"""Most bytes of one line of a log: a prompt of a million tokens."""
+MOST_CATEGORIES = 40
+SHOWN = 5
+"""Most bad lines that a message names."""
+
+Messages = tuple[dict[str, Any], ...]
+
+
+class BadAnswers(ValueError):
+    """No answer can be read. The message says why and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """One answer of the target. Ids of tokens are the server's own; without them the text is tokenized again."""
+
+    category: str
+    prompt: str | Messages
+    """A text that the model goes on with, or the messages of a chat."""
+    text: str
+    prompt_ids: tuple[int, ...] = ()
+    answer_ids: tuple[int, ...] = ()
+    counted: int | None = None
+    """Tokens of the answer by its server's count."""
+
+    @property
+    def asks(self) -> str:
+        """A key that is equal for two answers to one prompt: together they are one observation."""
+        return hashlib.sha256(json.dumps(self.prompt, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """All answers of one source."""
+
+    found: tuple[Answer, ...]
+    left_out: tuple[str, ...] = ()
+    """What was left out and why, a line each."""
+
+
+def of_log(path: Path, *, most: int = MOST_ANSWERS) -> Answers:
+    """The first `most` answers of a file of JSON Lines. No more of the file is read. Raises BadAnswers.
+
+    A line is a chat that ends with the assistant's message (`messages`, ShareGPT's `conversations`), a pair of
+    `prompt` and `answer` (or `completion`, `response`, `output`), or a pair of OpenAI's `request` and `response`. A
+    pair may hold `prompt_token_ids` and `token_ids`, as vLLM gives them for `return_token_ids`.
+    """
+    found: list[Answer] = []
+    problems: list[str] = []
+    bad = 0
+    for number, line in _lines(path):
+        try:
+            found.append(_answer(parse_json(line)))
+        except (Unreadable, ValueError) as error:
+            bad += 1
+            if bad <= SHOWN:
+                problems.append(f"{path} line {number}: {error}")
+        if len(found) == most:
+            problems.append(f"{path}: its first {most} answers were read, and no more (--most-answers)")
+            break
+    if bad > SHOWN:
+        problems.append(f"{path}: {bad - SHOWN} more lines without an answer")
+    if not found:
+        raise BadAnswers("\n".join(problems) or f"{path} is empty")
+    return Answers(found=_few_categories(found), left_out=tuple(problems))
+
+
+def of_run(
+    experiment: Experiment, records: Sequence[RequestRecord], *, counter: TokenCounter, most: int = MOST_ANSWERS
+) -> Answers:
+    """The baseline's answers in a run, each prompt once. The records hold no prompts: these are made again, and one
+    that is not the one that was sent is left out. Raises BadAnswers.
+    """
+    base = next(variant.name for variant in experiment.variants if variant.compare_to is None)
+    load, left_out, found = experiment.workload, [], []
+    for case in load.cases:
+        own = [record for record in records if record.case == case.name and record.variant == base]
+        answered = {
+            record.prompt_sha256: record
+            for record in own
+            if record.output and not (record.warmup or record.error or record.turn)
+        }
+        try:
+            made = prompts_of(case, load, counter, count=load.requests_of(case))
+        except BadPrompts as error:
+            left_out.append(str(error))
+            continue
+        sent = {prompt.sha256: prompt for prompt in made if prompt.sha256 in answered}
+        if len(sent) < len(answered):
+            left_out.append(
+                f"{case.name}: {len(answered) - len(sent)} of {len(answered)} prompts cannot be made again; with the "
+                "target's tokenizer they can, if their lengths were counted with it: --tokenizer FOLDER"
+            )
+        found += [
+            Answer(
+                category=case.name,
+                prompt=_asked(prompt, chat=load.endpoint == "chat"),
+                text=answered[key].output,
+                counted=answered[key].completion_tokens,
+            )
+            for key, prompt in sent.items()
+        ]
+    if not found:
+        raise BadAnswers("\n".join(left_out) or f"the run has no answer of its baseline {base}")
+    if len(found) > most:
+        left_out.append(f"only {most} of {len(found)} answers are read")
+    return Answers(found=_spread(found, most), left_out=tuple(left_out))
+
+
+def _spread(found: Sequence[Answer], most: int) -> tuple[Answer, ...]:
+    """At most `most` answers, of every category as many."""
+    by_category: dict[str, list[Answer]] = {}
+    for answer in found:
+        by_category.setdefault(answer.category, []).append(answer)
+    each = max(1, most // len(by_category))
+    return tuple(answer for own in by_category.values() for answer in own[:each])
+
+
+def _asked(prompt: Prompt, *, chat: bool) -> str | Messages:
+    """What the client sent (benchmark.request_body)."""
+    if prompt.messages is not None:
+        return prompt.messages
+    if not chat:
+        return prompt.text
+    system = ({"role": "system", "content": ""},) if prompt.as_llmperf else ()
+    return (*system, {"role": "user", "content": prompt.text})
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise BadAnswers(f"{path} is no file")
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(MOST_LINE + 1):
+                number += 1
+                if len(line) > MOST_LINE:
+                    raise BadAnswers(
+                        f"{path} line {number} is longer than {MOST_LINE // 2**20} MiB: JSON Lines are needed"
+                    )
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise BadAnswers(f"{path}: {error.strerror}") from None
+
+
+def _answer(entry: Any) -> Answer:
+    """The answer of one line. Raises ValueError, in words for whoever made the file."""
+    if not isinstance(entry, dict):
+        raise ValueError("is no JSON object")
+    category = category_of(entry.get("category")) if entry.get("category") else "all"
+    if "request" in entry and "response" in entry:
+        return _exchanged(entry["request"], entry["response"], category)
+    if "messages" in entry:
+        return _chat(entry["messages"], category)
+    if "conversations" in entry:
+        return _chat([_message(each) for each in _list(entry["conversations"], "conversations")], category)
+    text = next(
+        (entry[key] for key in ("answer", "completion", "response", "output") if isinstance(entry.get(key), str)), ""
+    )
+    prompt = entry.get("prompt")
+    if not text or not isinstance(prompt, str | list):
+        raise ValueError(
+            "has no `messages`, no `conversations`, no `request` with `response`, and no `prompt` with `answer`"
+        )
+    return Answer(
+        category=category,
+        prompt=prompt if isinstance(prompt, str) else _messages(prompt),
+        text=text,
+        prompt_ids=_ids(entry.get("prompt_token_ids")),
+        answer_ids=_ids(entry.get("token_ids")),
+    )
+
+
+def _exchanged(request: Any, response: Any, category: str) -> Answer:
+    """A request to OpenAI's API and its answer, not streamed (API reference: completions, chat completions)."""
+    if not isinstance(request, dict) or not isinstance(response, dict):
+        raise ValueError("`request` and `response` are no JSON objects")
+    choices = _list(response.get("choices"), "response.choices")
+    choice = choices[0] if choices and isinstance(choices[0], dict) else {}
+    message = choice.get("message")
+    text = words_of(message) if isinstance(message, dict) else choice.get("text")
+    prompt = request.get("prompt")
+    if not isinstance(text, str) or not text:
+        raise ValueError("`response` has no text")
+    if "messages" not in request and not isinstance(prompt, str):
+        raise ValueError("`request` has neither messages nor a prompt")
+    return Answer(
+        category=category,
+        prompt=_messages(request["messages"]) if "messages" in request else str(prompt),
+        text=text,
+        prompt_ids=_ids(choice.get("prompt_token_ids") or response.get("prompt_token_ids")),
+        answer_ids=_ids(choice.get("token_ids")),
+    )
+
+
+def _chat(messages: Any, category: str) -> Answer:
+    known = _messages(messages)
+    text = words_of(known[-1]) if known and known[-1].get("role") == "assistant" else None
+    if not text or len(known) < 2:
+        raise ValueError("its last message is not the assistant's, or has no text")
+    return Answer(category=category, prompt=known[:-1], text=text)
+
+
+def _messages(given: Any) -> Messages:
+    messages = _list(given, "messages")
+    if not messages or not all(isinstance(message, dict) and words_of(message) is not None for message in messages):
+        raise ValueError("messages: each has a role and a text")
+    return tuple({"role": str(message.get("role")), "content": words_of(message)} for message in messages)
+
+
+def _message(each: Any) -> dict[str, Any]:
+    """A message of ShareGPT's form."""
+    who = each.get("from") if isinstance(each, dict) else None
+    for role, known in (("user", ASKS), ("assistant", ANSWERS), ("system", INSTRUCTS)):
+        if who in known:
+            return {"role": role, "content": each.get("value")}
+    raise ValueError("conversations: each has `from` and `value`")
+
+
+def _list(given: Any, name: str) -> list[Any]:
+    if not isinstance(given, list):
+        raise ValueError(f"{name} is no list")
+    return given
+
+
+def _ids(given: Any) -> tuple[int, ...]:
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(type(each) is int and 0 <= each < 2**31 for each in given):
+        raise ValueError("token ids are whole numbers from 0")
+    return tuple(given)
+
+
+def _few_categories(found: Sequence[Answer]) -> tuple[Answer, ...]:
+    """A log whose categories are free text is of one category: names of people are no categories."""
+    if len({answer.category for answer in found}) <= MOST_CATEGORIES:
+        return tuple(found)
+    return tuple(
+        Answer(
+            category="all",
+            prompt=answer.prompt,
+            text=answer.text,
+            prompt_ids=answer.prompt_ids,
+            answer_ids=answer.answer_ids,
+        )
+        for answer in found
+    )

@@ -1,0 +1,152 @@
+"""A vLLM server as a reader: which tokens of an answer its model would have written, and how it makes tokens of a text.
+
+What is asked of it (vLLM's OpenAI-compatible server): `/tokenize`, and `/v1/completions` with token ids as the prompt,
+`prompt_logprobs: 1` and `max_tokens: 1`. For every position of the prompt it answers with the actual token and the most
+probable one, each with its `rank`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specdecode.benchmark.endpoint import Endpoint
+from specdecode.benchmark.fetch import fetch
+from specdecode.escape import clip, line
+from specdecode.forecast.answers import Answer, Messages
+from specdecode.untrusted import Unreadable, parse_json
+
+AT_A_TIME = 4
+"""Requests under way. One reading fills a batch by itself."""
+TIMEOUT_S = 600.0
+"""For one reading: a long prompt on a CPU."""
+MOST_TOKENS = 2**17
+"""Most tokens of a prompt and its answer. A longer answer is cut, and not more: the forecast needs no last token."""
+
+
+class BadServer(ValueError):
+    """A server does not answer as a reader must. The message says what is wrong and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """An answer as ids: what the model read, and what it wrote."""
+
+    prompt: tuple[int, ...]
+    answer: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """A server with one model."""
+
+    name: str
+    """The name of the draft in the forecast."""
+    endpoint: Endpoint
+    model: str
+
+    async def tokens(self, answer: Answer) -> Tokens:
+        """The ids of an answer. Ids that the answer has are taken; a prompt's text goes through this server's chat
+        template, or gets its BOS token.
+        """
+        prompt = answer.prompt_ids or await self._tokenized(_asked(answer.prompt))
+        own = answer.answer_ids or await self._tokenized({"prompt": answer.text, "add_special_tokens": False})
+        return Tokens(prompt=prompt, answer=own[: max(0, MOST_TOKENS - len(prompt))])
+
+    async def bits(self, tokens: Tokens) -> list[bool]:
+        """For each token of the answer but the first: whether the model writes it too, greedily. Raises BadServer."""
+        ids = [*tokens.prompt, *tokens.answer]
+        asked = {"prompt": ids, "max_tokens": 1, "temperature": 0, "prompt_logprobs": 1}
+        found = await self._post("/v1/completions", asked)
+        choices = found.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+        read = choice.get("prompt_logprobs")
+        if not isinstance(read, list):
+            raise BadServer(f"{self._where}: it gives no prompt_logprobs: a vLLM server is needed")
+        if len(read) != len(ids):
+            raise BadServer(
+                f"{self._where}: it read {len(read)} tokens of {len(ids)}: another tokenizer, or a cut prompt"
+            )
+        first = len(tokens.prompt) + 1
+        return [self._is_first(read[at], ids[at]) for at in range(first, len(ids))]
+
+    def _is_first(self, place: Any, token: int) -> bool:
+        """Whether `token` is the most probable one at its place. Raises BadServer if the answer contradicts itself."""
+        own = place.get(str(token)) if isinstance(place, dict) else None
+        if not isinstance(own, dict) or type(rank := own.get("rank")) is not int or rank < 1:
+            raise BadServer(f"{self._where}: prompt_logprobs lacks the token that was sent, or its rank")
+        values = [each.get("logprob") if isinstance(each, dict) else None for each in place.values()]
+        numbers = [float(value) for value in values if isinstance(value, int | float)]
+        if len(numbers) < len(values):
+            raise BadServer(f"{self._where}: a log-probability is no number")
+        if rank == 1 and own["logprob"] < max(numbers):
+            raise BadServer(
+                f"{self._where}: a token has rank 1 and another one is more probable: it cannot be believed"
+            )
+        return rank == 1
+
+    async def _tokenized(self, asked: dict[str, Any]) -> tuple[int, ...]:
+        found = (await self._post("/tokenize", asked)).get("tokens")
+        if not isinstance(found, list) or not all(type(each) is int and each >= 0 for each in found):
+            raise BadServer(f"{self._where}: /tokenize gives no list of tokens: a vLLM server is needed")
+        return tuple(found)
+
+    async def _post(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
+        try:
+            reply = await fetch(self.endpoint, path, {"model": self.model, **asked}, timeout_s=TIMEOUT_S)
+        except TimeoutError:
+            raise BadServer(f"{self._where}{path}: no answer within {TIMEOUT_S:g} s") from None
+        except OSError as error:
+            raise BadServer(f"{self._where}{path}: {error}") from None
+        try:
+            found = parse_json(reply.body)
+        except Unreadable as error:
+            raise BadServer(f"{self._where}{path}: status {reply.status}, {error}") from None
+        if reply.status != 200 or not isinstance(found, dict):
+            said = clip(line(self.endpoint.without_key(str(found))), 300)
+            raise BadServer(f"{self._where}{path}: status {reply.status}: {said}")
+        return found
+
+    @property
+    def _where(self) -> str:
+        return f"{self.name} at {self.endpoint.url}"
+
+
+async def reader(name: str, endpoint: Endpoint, model: str | None = None) -> Reader:
+    """The server of a draft. `model`: unless it has only one. Raises BadServer."""
+    try:
+        reply = await fetch(endpoint, "/v1/models")
+        listed = parse_json(reply.body)
+    except (OSError, Unreadable) as error:
+        raise BadServer(f"{name} at {endpoint.url}: {error}; start the draft with `vllm serve MODEL`") from None
+    data = listed.get("data") if isinstance(listed, dict) else None
+    known = [str(each["id"]) for each in data or () if isinstance(each, dict) and "id" in each]
+    if model is None and len(known) != 1:
+        raise BadServer(f"{name} at {endpoint.url} has {len(known)} models: name one with --model {name}=MODEL")
+    return Reader(name=name, endpoint=endpoint, model=model or known[0])
+
+
+async def read_all(draft: Reader, answers: Sequence[Tokens], *, progress: Callable[[int], None]) -> list[list[bool]]:
+    """The bits of every answer, in order. `progress` gets the number of answers that were read. Raises BadServer."""
+    slots, done = asyncio.Semaphore(AT_A_TIME), 0
+
+    async def one(tokens: Tokens) -> list[bool]:
+        nonlocal done
+        async with slots:
+            found = await draft.bits(tokens)
+        done += 1
+        progress(done)
+        return found
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(tokens)) for tokens in answers]
+    return [task.result() for task in tasks]
+
+
+def _asked(prompt: str | Messages) -> dict[str, Any]:
+    """What `/tokenize` gets so that it makes of the prompt what the completion APIs make of it."""
+    if isinstance(prompt, str):
+        return {"prompt": prompt, "add_special_tokens": True}
+    return {"messages": list(prompt), "add_generation_prompt": True}

@@ -1,0 +1,169 @@
+"""`specdecode forecast`: told from answers, held against servers that speculate; and hostile files."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from specdecode.cli import app
+from specdecode.forecast.answers import MOST_CATEGORIES, BadAnswers, of_log
+from typer.testing import CliRunner
+
+from tests.rehearsal.engine import conftest as engine
+from tests.rehearsal.engine.conftest import DRAFT, serve
+
+CASES = ("json-records", "meaning-of-life", "python-skeleton")
+LOAD = [*(word for case in CASES for word in ("--case", case)), "--endpoint", "completions", "--input-tokens", "40"]
+EXACT = 0.01
+
+
+@pytest.fixture(scope="module")
+def draft() -> Iterator[str]:
+    """A server of the draft alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "TARGET", DRAFT)
+        with serve("--max-model-len", "512") as served:
+            yield f"http://127.0.0.1:{served.port}"
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of a target without and with this draft, k=5."""
+    config = json.dumps({"model": str(DRAFT), "num_speculative_tokens": 5})
+    folder = tmp_path_factory.mktemp("bench") / "out"
+    with serve() as base, serve("--speculative-config", config) as sd:
+        arms = [f"base=http://127.0.0.1:{base.port}", f"sd=http://127.0.0.1:{sd.port}"]
+        length = ["--requests", "1", "--output-tokens", "48", "--ignore-eos", "--warmup", "0"]
+        result = CliRunner().invoke(app, ["bench", *arms, *LOAD, *length, "--out", str(folder)])
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+def told(*arguments: str) -> dict[str, Any]:
+    result = CliRunner().invoke(app, ["forecast", *arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def of(found: dict[str, Any], draft: str, k: int) -> dict[str, float]:
+    """Tokens per step of each category."""
+    categories = next(item["categories"] for item in found["drafts"] if item["draft"] == draft)
+    return {own["category"]: next(at["tokens_per_step"] for at in own["at"] if at["k"] == k) for own in categories}
+
+
+def test_it_tells_the_tokens_per_step_that_a_speculating_server_then_measures(measured: Path, draft: str) -> None:
+    steps, tokens = defaultdict[str, int](int), defaultdict[str, int](int)
+    for file in (measured / "raw" / "sd").glob("*.jsonl"):
+        for record in map(json.loads, file.read_text().splitlines()):
+            if not record["warmup"]:
+                steps[record["case"]] += len(record["chunks"]) - 1
+                tokens[record["case"]] += record["completion_tokens"] - record["chunks"][0]["tokens"]
+    found = of(told("--answers", str(measured), "--draft", f"small={draft}", "--k", "5"), "small", 5)
+    assert found.keys() == steps.keys()
+    for case, value in found.items():
+        assert value == pytest.approx(tokens[case] / steps[case], rel=EXACT), case
+
+
+def test_nothing_of_a_text_is_in_the_result(tmp_path: Path, draft: str) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps({"prompt": "My name is Ada Lovelace", "answer": " and I live at 12 St James's Square."}))
+    result = CliRunner().invoke(app, ["forecast", "--answers", str(log), "--draft", f"small={draft}", "--json"])
+    assert result.exit_code == 0, result.output
+    assert not any(word in result.output for word in ("Ada", "Lovelace", "James", "Square", str(12)))
+
+
+FORMS = {
+    "pair": {"prompt": "Hi", "answer": "Hello"},
+    "chat": {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]},
+    "sharegpt": {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]},
+    "openai chat": {
+        "request": {"messages": [{"role": "user", "content": "Hi"}]},
+        "response": {"choices": [{"message": {"role": "assistant", "content": "Hello"}}]},
+    },
+    "openai completion": {"request": {"prompt": "Hi"}, "response": {"choices": [{"text": "Hello"}]}},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_it_reads_logs_in_the_forms_that_people_have(tmp_path: Path, form: str) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps(FORMS[form]) + "\n")
+    (answer,) = of_log(log).found
+    assert answer.text == "Hello" and answer.category == "all"
+    assert answer.prompt in ("Hi", ({"role": "user", "content": "Hi"},))
+
+
+HOSTILE = {
+    "no JSON": "{",
+    "a number": "1",
+    "no answer": json.dumps({"prompt": "Hi"}),
+    "nested": "[" * 20_000,
+    "an answer of the user": json.dumps(
+        {"messages": [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]}
+    ),
+    "ids that are none": json.dumps({"prompt": "a", "answer": "b", "token_ids": ["x"]}),
+    "half a character": '{"prompt": "a", "answer": "\\ud800"}',
+    "roles without text": json.dumps(
+        {"messages": [{"role": "user"}, {"role": "assistant", "content": [{"type": "image_url"}]}]}
+    ),
+}
+
+
+@pytest.mark.parametrize("line", HOSTILE)
+def test_a_line_that_is_no_answer_is_named_and_left_out(tmp_path: Path, line: str) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(HOSTILE[line] + "\n" + json.dumps(FORMS["pair"]) + "\n")
+    found = of_log(log)
+    assert len(found.found) == 1 and "line 1" in found.left_out[0]
+    log.write_text(HOSTILE[line] + "\n")
+    with pytest.raises(BadAnswers, match="line 1"):
+        of_log(log)
+
+
+def test_a_huge_log_is_read_only_as_far_as_it_is_needed(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    with log.open("wb") as file:
+        file.write((json.dumps(FORMS["pair"]) + "\n").encode() * 3)
+        file.truncate(10 * 2**30)  # the rest is a hole of zeros without a line end
+    assert len(of_log(log, most=3).found) == 3
+    with pytest.raises(BadAnswers, match="longer than"):
+        of_log(log, most=4)
+
+
+def test_categories_that_are_free_text_are_no_categories(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    rows = [{**FORMS["pair"], "category": f"user {number}"} for number in range(MOST_CATEGORIES + 1)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert {answer.category for answer in of_log(log).found} == {"all"}
+
+
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+    for path in (tmp_path, Path("/dev/zero"), tmp_path / "none"):
+        with pytest.raises(BadAnswers):
+            of_log(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--draft", "x"], "write NAME=URL"),
+        (["--draft", "x=ftp://a"], "http"),
+        (["--draft", "x=http://127.0.0.1:9", "--k", "0,3"], "--k 0,3"),
+    ],
+)
+def test_bad_input_ends_with_2_and_says_what_to_write(tmp_path: Path, arguments: list[str], says: str) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps(FORMS["pair"]) + "\n")
+    result = CliRunner().invoke(app, ["forecast", "--answers", str(log), *arguments])
+    assert result.exit_code == 2 and says in result.output
+
+
+def test_a_server_that_does_not_answer_ends_with_3(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps(FORMS["pair"]) + "\n")
+    result = CliRunner().invoke(app, ["forecast", "--answers", str(log), "--draft", "x=http://127.0.0.1:9"])
+    assert result.exit_code == 3 and "vllm serve" in result.output

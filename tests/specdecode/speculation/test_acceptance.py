@@ -1,0 +1,106 @@
+"""Steps read from answers are the steps that a speculating server takes."""
+
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+from specdecode.speculation.acceptance import Steps, agreement, decode, together
+from specdecode.speculation.lookup import lookup_agreement
+
+Model = Callable[[Sequence[int]], int]
+Propose = Callable[[Sequence[int], int], list[int]]
+
+
+def toy(seed: int, *, words: int = 7, memory: int = 3) -> Model:
+    """A model whose next token follows from its last few, in no pattern."""
+    return lambda text: random.Random(f"{seed}{list(text[-memory:])}").randrange(words)
+
+
+def greedy(target: Model, prompt: Sequence[int], length: int) -> list[int]:
+    text = list(prompt)
+    for _ in range(length):
+        text.append(target(text))
+    return text[len(prompt) :]
+
+
+def speculate(target: Model, propose: Propose, prompt: Sequence[int], length: int, n: int) -> tuple[list[int], int]:
+    """Greedy speculative decoding, step by step: the answer, and the steps after the prompt's own."""
+    text = [*prompt, target(prompt)]
+    steps = 0
+    while len(text) - len(prompt) < length:
+        steps += 1
+        for drafted in propose(text, n):
+            if drafted != target(text):
+                break
+            text.append(drafted)
+        text.append(target(text))
+    return text[len(prompt) :][:length], steps
+
+
+def of_model(draft: Model) -> Propose:
+    def propose(text: Sequence[int], n: int) -> list[int]:
+        return greedy(draft, text, n)
+
+    return propose
+
+
+def of_text(longest: int, shortest: int) -> Propose:
+    """What followed the first occurrence of the longest n-gram at the end: by looking everywhere."""
+
+    def propose(text: Sequence[int], n: int) -> list[int]:
+        for size in range(longest, shortest - 1, -1):
+            for start in range(len(text) - size):
+                if text[start : start + size] == text[len(text) - size :]:
+                    return list(text[start + size : start + size + n])
+        return []
+
+    return propose
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_draft_that_reads_the_answer_once_tells_the_steps_of_every_k(seed: int) -> None:
+    other = toy(seed + 100)
+    target = toy(seed)
+
+    def draft(text: Sequence[int]) -> int:
+        """Errs now and then."""
+        return other(text) if random.Random(f"{seed} {list(text)}").random() < 0.3 else target(text)
+
+    prompt, length = [1, 2, 3], 60 + seed
+    answer = greedy(target, prompt, length)
+    text = [*prompt, *answer]
+    agree = agreement(draft(text[:at]) == text[at] for at in range(len(prompt) + 1, len(text)))
+    for n in range(9):
+        found, steps = speculate(target, of_model(draft), prompt, length, n)
+        assert found == answer
+        assert decode(agree, n).steps == steps
+
+
+@pytest.mark.parametrize(("longest", "shortest"), [(5, 5), (3, 1), (4, 2)])
+@pytest.mark.parametrize("seed", range(4))
+def test_lookup_takes_the_steps_of_a_proposer_that_looks_everywhere(seed: int, longest: int, shortest: int) -> None:
+    target = toy(seed, words=4, memory=3)  # so few words that its answers go round in circles
+    prompt = [random.Random(seed).randrange(4) for _ in range(9)]
+    answer = greedy(target, prompt, 70)
+    agree = lookup_agreement(prompt, answer, most=8, longest=longest, shortest=shortest)
+    for n in (1, 2, 3, 5, 8):
+        assert decode(agree, n).steps == speculate(target, of_text(longest, shortest), prompt, 70, n)[1]
+
+
+def test_lookup_proposes_what_followed_the_first_of_several_occurrences() -> None:
+    prompt = [1, 2, 7, 1, 2, 8, 0, 1]
+    assert lookup_agreement(prompt, [2, 7, 9], most=4, longest=2, shortest=2)[0] == 1
+    assert lookup_agreement(prompt, [2, 8, 9], most=4, longest=2, shortest=2)[0] == 0
+
+
+def test_steps_are_counted_by_what_they_accept() -> None:
+    found = decode([2, 1, 0, 0, 3, 2, 1], 2)
+    assert found == Steps(n=2, tokens=7, accepted=(1, 0, 2))
+    assert found.steps == 3
+    assert found.by_position == (2 / 3, 2 / 3)
+    assert together([found, decode([0], 2)]).accepted == (2, 0, 2)
+
+
+def test_steps_of_different_k_are_not_added_up() -> None:
+    with pytest.raises(ValueError, match="one n"):
+        together([decode([0], 2), decode([0], 3)])
