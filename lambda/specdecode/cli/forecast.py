@@ -16,7 +16,7 @@ from specdecode.experiment.base import MOST_DRAFTED
 from specdecode.experiment.most_tokens import MostTokens
 
 if TYPE_CHECKING:
-    from specdecode.forecast.answers import Answers
+    from specdecode.forecast.answers import WrittenAnswers
     from specdecode.forecast.result import Forecast
     from specdecode.forecast.server import Reader
 
@@ -111,7 +111,7 @@ def forecast(
         say(forecast_text(found), end="")
 
 
-def _answers(given: AnswerOptions) -> Answers:
+def _answers(given: AnswerOptions) -> WrittenAnswers:
     from specdecode.benchmark.tokens import token_counter
     from specdecode.cli.report_recorded import recorded
     from specdecode.forecast.answers import of_log, of_run
@@ -125,7 +125,7 @@ def _answers(given: AnswerOptions) -> Answers:
     return of_run(run.experiment, run.records, counter=counter, most=given.most_answers)
 
 
-async def _forecast(answers: Answers, drafts: DraftOptions, ks: tuple[int, ...]) -> Forecast:
+async def _forecast(answers: WrittenAnswers, drafts: DraftOptions, ks: tuple[int, ...]) -> Forecast:
     from specdecode.forecast.making import forecast as make
 
     readers = [await _reader(name, url, drafts.model or []) for name, url in map(_named, drafts.draft)]

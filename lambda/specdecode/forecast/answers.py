@@ -38,7 +38,7 @@ class BadAnswers(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class WrittenAnswer:
     """One answer of the target. Ids of tokens are the server's own; without them the text is tokenized again."""
 
     category: str
@@ -57,22 +57,22 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
+class WrittenAnswers:
     """All answers of one source."""
 
-    found: tuple[Answer, ...]
+    found: tuple[WrittenAnswer, ...]
     left_out: tuple[str, ...] = ()
     """What was left out and why, a line each."""
 
 
-def of_log(path: Path, *, most: int = MOST_ANSWERS) -> Answers:
+def of_log(path: Path, *, most: int = MOST_ANSWERS) -> WrittenAnswers:
     """The first `most` answers of a file of JSON Lines. No more of the file is read. Raises BadAnswers.
 
     A line is a chat that ends with the assistant's message (`messages`, ShareGPT's `conversations`), a pair of
     `prompt` and `answer` (or `completion`, `response`, `output`), or a pair of OpenAI's `request` and `response`. A
     pair may hold `prompt_token_ids` and `token_ids`, as vLLM gives them for `return_token_ids`.
     """
-    found: list[Answer] = []
+    found: list[WrittenAnswer] = []
     problems: list[str] = []
     bad = 0
     for number, line in _lines(path):
@@ -89,12 +89,12 @@ def of_log(path: Path, *, most: int = MOST_ANSWERS) -> Answers:
         problems.append(f"{path}: {bad - SHOWN} more lines without an answer")
     if not found:
         raise BadAnswers("\n".join(problems) or f"{path} is empty")
-    return Answers(found=_few_categories(found), left_out=tuple(problems))
+    return WrittenAnswers(found=_few_categories(found), left_out=tuple(problems))
 
 
 def of_run(
     experiment: Experiment, records: Sequence[RequestRecord], *, counter: TokenCounter, most: int = MOST_ANSWERS
-) -> Answers:
+) -> WrittenAnswers:
     """The baseline's answers in a run, each prompt once. The records hold no prompts: these are made again, and one
     that is not the one that was sent is left out. Raises BadAnswers.
     """
@@ -119,7 +119,7 @@ def of_run(
                 "target's tokenizer they can, if their lengths were counted with it: --tokenizer FOLDER"
             )
         found += [
-            Answer(
+            WrittenAnswer(
                 category=case.name,
                 prompt=_asked(prompt, chat=load.endpoint == "chat"),
                 text=answered[key].output,
@@ -131,12 +131,12 @@ def of_run(
         raise BadAnswers("\n".join(left_out) or f"the run has no answer of its baseline {base}")
     if len(found) > most:
         left_out.append(f"only {most} of {len(found)} answers are read")
-    return Answers(found=_spread(found, most), left_out=tuple(left_out))
+    return WrittenAnswers(found=_spread(found, most), left_out=tuple(left_out))
 
 
-def _spread(found: Sequence[Answer], most: int) -> tuple[Answer, ...]:
+def _spread(found: Sequence[WrittenAnswer], most: int) -> tuple[WrittenAnswer, ...]:
     """At most `most` answers, of every category as many."""
-    by_category: dict[str, list[Answer]] = {}
+    by_category: dict[str, list[WrittenAnswer]] = {}
     for answer in found:
         by_category.setdefault(answer.category, []).append(answer)
     each = max(1, most // len(by_category))
@@ -171,7 +171,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise BadAnswers(f"{path}: {error.strerror}") from None
 
 
-def _answer(entry: Any) -> Answer:
+def _answer(entry: Any) -> WrittenAnswer:
     """The answer of one line. Raises ValueError, in words for whoever made the file."""
     if not isinstance(entry, dict):
         raise ValueError("is no JSON object")
@@ -190,7 +190,7 @@ def _answer(entry: Any) -> Answer:
         raise ValueError(
             "has no `messages`, no `conversations`, no `request` with `response`, and no `prompt` with `answer`"
         )
-    return Answer(
+    return WrittenAnswer(
         category=category,
         prompt=prompt if isinstance(prompt, str) else _messages(prompt),
         text=text,
@@ -199,7 +199,7 @@ def _answer(entry: Any) -> Answer:
     )
 
 
-def _exchanged(request: Any, response: Any, category: str) -> Answer:
+def _exchanged(request: Any, response: Any, category: str) -> WrittenAnswer:
     """A request to OpenAI's API and its answer, not streamed (API reference: completions, chat completions)."""
     if not isinstance(request, dict) or not isinstance(response, dict):
         raise ValueError("`request` and `response` are no JSON objects")
@@ -212,7 +212,7 @@ def _exchanged(request: Any, response: Any, category: str) -> Answer:
         raise ValueError("`response` has no text")
     if "messages" not in request and not isinstance(prompt, str):
         raise ValueError("`request` has neither messages nor a prompt")
-    return Answer(
+    return WrittenAnswer(
         category=category,
         prompt=_messages(request["messages"]) if "messages" in request else str(prompt),
         text=text,
@@ -221,12 +221,12 @@ def _exchanged(request: Any, response: Any, category: str) -> Answer:
     )
 
 
-def _chat(messages: Any, category: str) -> Answer:
+def _chat(messages: Any, category: str) -> WrittenAnswer:
     known = _messages(messages)
     text = words_of(known[-1]) if known and known[-1].get("role") == "assistant" else None
     if not text or len(known) < 2:
         raise ValueError("its last message is not the assistant's, or has no text")
-    return Answer(category=category, prompt=known[:-1], text=text)
+    return WrittenAnswer(category=category, prompt=known[:-1], text=text)
 
 
 def _messages(given: Any) -> Messages:
@@ -259,12 +259,12 @@ def _ids(given: Any) -> tuple[int, ...]:
     return tuple(given)
 
 
-def _few_categories(found: Sequence[Answer]) -> tuple[Answer, ...]:
+def _few_categories(found: Sequence[WrittenAnswer]) -> tuple[WrittenAnswer, ...]:
     """A log whose categories are free text is of one category: names of people are no categories."""
     if len({answer.category for answer in found}) <= MOST_CATEGORIES:
         return tuple(found)
     return tuple(
-        Answer(
+        WrittenAnswer(
             category="all",
             prompt=answer.prompt,
             text=answer.text,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.forecast.answers import Answer, Answers
+from specdecode.forecast.answers import WrittenAnswer, WrittenAnswers
 from specdecode.forecast.result import Forecast, Read, of_draft
 from specdecode.forecast.server import BadServer, Reader, Tokens, read_all
 from specdecode.speculation.acceptance import agreement
@@ -21,7 +21,7 @@ Progress = Callable[[str, int, int], None]
 
 
 async def forecast(
-    answers: Answers, drafts: Sequence[Reader], *, ks: Sequence[int], most: MostTokens, progress: Progress
+    answers: WrittenAnswers, drafts: Sequence[Reader], *, ks: Sequence[int], most: MostTokens, progress: Progress
 ) -> Forecast:
     """The forecast of `drafts` (one or more; the first one's server makes the tokens) and of n-gram lookup, which
     needs no model. Raises BadServer.
@@ -48,7 +48,7 @@ async def forecast(
     return Forecast(most_tokens_per_step=most, drafts=tuple(found), notes=notes)
 
 
-def _recounted(answers: Sequence[Answer], tokens: Sequence[Tokens]) -> list[str]:
+def _recounted(answers: Sequence[WrittenAnswer], tokens: Sequence[Tokens]) -> list[str]:
     """A line if answers that were stored as text have another number of tokens than their server wrote."""
     off = sum(answer.counted not in (None, len(own.answer)) for answer, own in zip(answers, tokens, strict=True))
     if not off:
@@ -63,17 +63,17 @@ def _told(progress: Progress, name: str, of: int, done: int) -> None:
     progress(name, done, of)
 
 
-def _looked_up(answers: Sequence[Answer], tokens: Sequence[Tokens], *, most: int) -> list[Read]:
+def _looked_up(answers: Sequence[WrittenAnswer], tokens: Sequence[Tokens], *, most: int) -> list[Read]:
     return [
         Read(answer.category, answer.asks, lookup_agreement(own.prompt, own.answer, most=most))
         for answer, own in zip(answers, tokens, strict=True)
     ]
 
 
-async def _check_alike(draft: Reader, answers: Sequence[Answer], tokens: Sequence[Tokens]) -> None:
+async def _check_alike(draft: Reader, answers: Sequence[WrittenAnswer], tokens: Sequence[Tokens]) -> None:
     """Refuse a draft whose tokenizer or chat template is another one than that of the answers' tokens."""
     for answer, own in list(zip(answers, tokens, strict=True))[:COMPARED]:
-        prompt = await draft.tokens(Answer(category="", prompt=answer.prompt, text=answer.text))
+        prompt = await draft.tokens(WrittenAnswer(category="", prompt=answer.prompt, text=answer.text))
         if prompt.prompt != own.prompt:
             raise BadServer(
                 f"{draft.name} makes other tokens of a prompt ({len(prompt.prompt)} of them, not {len(own.prompt)}): "

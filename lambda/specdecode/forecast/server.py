@@ -15,7 +15,7 @@ from typing import Any
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.fetch import fetch
 from specdecode.escape import clip, line
-from specdecode.forecast.answers import Answer, Messages
+from specdecode.forecast.answers import Messages, WrittenAnswer
 from specdecode.untrusted import Unreadable, parse_json
 
 AT_A_TIME = 4
@@ -47,7 +47,7 @@ class Reader:
     endpoint: Endpoint
     model: str
 
-    async def tokens(self, answer: Answer) -> Tokens:
+    async def tokens(self, answer: WrittenAnswer) -> Tokens:
         """The ids of an answer. Ids that the answer has are taken; a prompt's text goes through this server's chat
         template, or gets its BOS token.
         """
