@@ -10,7 +10,7 @@ from specdecode.cli import app, main
 from specdecode.cli.runs_deployment import Deployment
 from typer.testing import CliRunner
 
-LOCAL = {"presets", "prompts", "validate", "manifests", "engines", "schema", "import"}
+LOCAL = {"forecast", "presets", "prompts", "validate", "manifests", "engines", "schema", "import"}
 """Commands that never ask AWS."""
 TALKING = [
     *(["status"], ["list"], ["capacity"], ["diagnose"], ["stop"], ["report"], ["runs"], ["run"], ["preflight"]),
