@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import boto3
@@ -39,6 +40,11 @@ def error(code: str, message: str = "", operation: str = "Operation") -> ClientE
     return ClientError({"Error": {"Code": code, "Message": message or code}}, operation)
 
 
+_session = boto3.Session("id", "key", region_name="us-east-2")
+_client = cache(_session.client)
+"""One of each service for all tests: to read the service models again for each test would be most of their time."""
+
+
 class Aws:
     """`answers`: operation -> its answer, the error that it raises, or a function of its parameters that gives one."""
 
@@ -46,10 +52,11 @@ class Aws:
         self.answers: dict[str, Any] = answers
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.denied = False
-        self._session = boto3.Session("id", "key", region_name="us-east-2")
 
     def client(self, service: str) -> Any:
-        client = self._session.client(service)
+        made = _client(service)
+        client = object.__new__(type(made))
+        vars(client).update(vars(made))
 
         def call(operation: str, given: dict[str, Any]) -> dict[str, Any]:
             model = client.meta.service_model.operation_model(operation)
