@@ -163,13 +163,13 @@ def _title(metric: str) -> str:
 def _operations(canvas: Canvas, cluster_name: str, state_machine_arn: str, operations_namespace: str) -> None:
     machine = ["StateMachineArn", state_machine_arn]
     ended = ("ExecutionsStarted", "ExecutionsSucceeded", "ExecutionsFailed", "ExecutionsTimedOut", "ExecutionsAborted")
-    watched = ("WatchdogHeartbeat", "NodesWithoutLease", "RunsReleasedByWatchdog", "WatchdogProblems", "RunsFailed")
+    watched = ("WatchdogHeartbeat", "NodesWithoutLease", "RunsReleasedByWatchdog", "WatchdogProblems")
     held = ("Nodes", "RunsHolding", "RunsWaiting")
     cluster = ["ClusterName", cluster_name]
     canvas.graphs(
-        counts("Executions: runs, and units of runs on several nodes", "AWS/States", machine, ended, statistic="Sum"),
-        counts("Duration of a run, ms (the longest)", "AWS/States", machine, ("ExecutionTime",), statistic="Maximum"),
-        counts("Watchdog, and runs that failed", operations_namespace, [], watched, statistic="Maximum"),
+        counts("Runs", "AWS/States", machine, ended, statistic="Sum"),
+        counts("Duration of a run, ms", "AWS/States", machine, ("ExecutionTime",), statistic="Maximum"),
+        counts("Watchdog", operations_namespace, [], watched, statistic="Maximum"),
     )
     nodes = plain("nodes", operations_namespace, "Nodes", "Average")
     canvas.graphs(

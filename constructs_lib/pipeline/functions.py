@@ -63,9 +63,6 @@ FUNCTIONS: dict[str, FunctionSpec] = {
     "Benchmark": FunctionSpec("benchmark", "loads the arms of a wave", reads=(RUNS, CAPACITY, ENDPOINTS)),
     "Accuracy": FunctionSpec("accuracy", "has lm-eval question the arms", reads=(RUNS, CAPACITY, ENDPOINTS)),
     "StopArms": FunctionSpec("stop_arms", "deletes a run's workloads"),
-    "MeasureUnits": FunctionSpec(
-        "measure_units", "starts the parts of a run on several nodes and waits for them", kubernetes=False
-    ),
     "Advise": FunctionSpec(
         "advise",
         "plans the next wave of an adaptive sweep",

@@ -85,7 +85,6 @@ class Pipeline(Construct):
         self._plan = parts["Plan"]
         self._allow_watchdog(parts["Watchdog"])
         self._allow_release(parts["ReleaseCapacity"])
-        self._allow_units(parts["MeasureUnits"])
         watchdog = WatchdogSchedule(
             self,
             "WatchdogSchedule",
@@ -159,12 +158,15 @@ class Pipeline(Construct):
         self._plan.allow("sns:ListSubscriptionsByTopic", resources=[topic.topic_arn])
 
     def _allow_watchdog(self, watchdog: PipelineFunction) -> None:
-        executions, units = self._executions("*"), self._executions(names.unit_run_id("*", "*"))
+        executions = Stack.of(self).format_arn(
+            service="states",
+            resource="execution",
+            resource_name=f"{self.state_machine.state_machine_name}:*",
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
         watchdog.function.add_environment("STATE_MACHINE_ARN", self.state_machine.state_machine_arn)
         watchdog.allow("states:DescribeExecution", resources=[executions])
-        watchdog.allow("states:StopExecution", resources=[units])
         watchdog.allow("states:ListExecutions", resources=[self.state_machine.state_machine_arn])
-        acknowledge_wildcards(watchdog.role, units, reason="The units of this machine's runs, whatever their names.")
         acknowledge_wildcards(watchdog.role, executions, reason="Executions of this one machine, whatever their names.")
 
     def _allow_release(self, release: PipelineFunction) -> None:
@@ -177,22 +179,3 @@ class Pipeline(Construct):
             actions=["states:ListExecutions"], resources=[self.state_machine.state_machine_arn]
         )
         iam.Policy(self, "ReleaseMayListRuns", roles=[release.role], statements=[statement])
-
-    def _allow_units(self, function: PipelineFunction) -> None:
-        """The right to start units, which are executions of the function's own machine. It is a policy of its own for
-        the same reason.
-        """
-        units = self._executions(names.unit_run_id("*", "*"))
-        may = {"states:StartExecution": self.state_machine.state_machine_arn, "states:DescribeExecution": units}
-        statements = [iam.PolicyStatement(actions=[action], resources=[arn]) for action, arn in may.items()]
-        policy = iam.Policy(self, "UnitsMayBeStarted", roles=[function.role], statements=statements)
-        acknowledge_wildcards(policy, units, reason="The units of this machine's runs, whatever their names.")
-
-    def _executions(self, run_ids: str) -> str:
-        """ARN of the machine's executions with such names."""
-        return Stack.of(self).format_arn(
-            service="states",
-            resource="execution",
-            resource_name=f"{self.state_machine.state_machine_name}:{run_ids}",
-            arn_format=ArnFormat.COLON_RESOURCE_NAME,
-        )

@@ -22,8 +22,6 @@ NEVER_AGAIN = (
     "BenchmarkFailed",
     "AccuracyFailed",
     "TeardownStuck",
-    "UnitFailed",
-    "StoppedWithItsRun",
     "ReportFailed",
     "InvalidManifest",
     "QuotaExceeded",

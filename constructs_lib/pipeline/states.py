@@ -2,7 +2,6 @@
 
     Plan -> StageModels (-> CompileOnCpu) -> AcquireCapacity -> for each wave: Compile -> Serve -> Smoke -> Benchmark
          (-> Accuracy) -> StopArms (-> Advise) -> ReleaseCapacity -> Report -> Succeeded
-    several nodes: Plan -> StageModels -> MeasureUnits (a run for each) -> StopArms -> ReleaseCapacity -> …
     compile.on cpu: no Compile, unless an artifact does not load: Serve -> StopBeforeCompile -> Compile -> Serve
     servers that already run: Plan -> TakeTurn -> for each wave: Smoke -> Benchmark (-> Accuracy) -> StopArms -> …
     any error -> Diagnose -> StopArmsAfterFailure -> ReleaseAfterFailure -> Failed
@@ -39,7 +38,6 @@ STEPS = {
     "Plan": "Validate the experiment, work out what is missing and in which waves the arms fit on the node.",
     "TakeTurn": "For servers that already run, no node is needed: wait until no other run loads such servers.",
     "StageModels": "Bring missing models to the bucket, on ordinary CPU nodes.",
-    "MeasureUnits": "Only for several nodes: start a run for each node's share of the arms, and wait for all of them.",
     "CompileOnCpu": "Compile what is missing on large CPU nodes, models side by side, before the node is taken.",
     "AcquireCapacity": "Queue for the node, then wait until it is Ready and has published its Neuron devices.",
     "Compile": "Compile what has never been compiled with these settings, one model at a time.",
@@ -74,7 +72,7 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
 def _before_the_node(functions: Mapping[str, str]) -> dict[str, State]:
     """Plan, then what the run needs: models, artifacts from CPU nodes, its turn or its node."""
     answer = "{{% $states.result.Payload.{} %}}"
-    told = ("waves", "accuracy", "adaptive", "ahead", "endpoints", "units")
+    told = ("waves", "accuracy", "adaptive", "ahead", "endpoints")
     return {
         "Plan": task(
             functions["Plan"],
@@ -93,19 +91,7 @@ def _before_the_node(functions: Mapping[str, str]) -> dict[str, State]:
             default="StageModels",
         ),
         **waiting("TakeTurn", functions["TakeTurn"], comment=STEPS["TakeTurn"], following="Smoke"),
-        **waiting("StageModels", functions["StageModels"], comment=STEPS["StageModels"], following="Several nodes?"),
-        "Several nodes?": choice(
-            "For several nodes, each node's share of the arms is a run of its own: an execution of this machine.",
-            {"$units": "MeasureUnits"},
-            default="Compile before?",
-        ),
-        **waiting(
-            "MeasureUnits",
-            functions["MeasureUnits"],
-            comment=STEPS["MeasureUnits"],
-            following="StopArms",
-            payload={"redrives": "{% $states.context.Execution.RedriveCount %}"},
-        ),
+        **waiting("StageModels", functions["StageModels"], comment=STEPS["StageModels"], following="Compile before?"),
         "Compile before?": choice(
             "With `compile.on: cpu`, CPU nodes compile before the node is taken.",
             {"$ahead": "CompileOnCpu"},

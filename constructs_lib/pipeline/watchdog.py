@@ -17,7 +17,6 @@ from specdecode.giving_back import CLAIM_GRACE_MINUTES, STUCK_GRACE_HOURS, WATCH
 from constructs_lib.observability.alarms import described
 
 HEARTBEAT = "WatchdogHeartbeat"
-RUNS_FAILED = "RunsFailed"
 PERIOD = Duration.minutes(WATCHDOG_PERIOD_MINUTES)
 POOL = "NodePool"
 """Dimension of the metrics of one pool (specdecode.steps.reconciled)."""
@@ -52,28 +51,20 @@ class WatchdogSchedule(Construct):
             self.missing_heartbeat,
             *(self._node_without_lease(pool) for pool in pools),
             self._stuck_run(longest_run_hours, ours=bool(pools)),
-            self._run_failed(),
+            self._run_failed(state_machine),
             self._problems(),
         ]
 
     def _call(self, function: lambda_.IFunction, state_machine: sfn.IStateMachine) -> None:
-        # The event of an execution's end would carry the execution's whole input; the watchdog needs its name alone.
-        nothing, name = {}, {"ended": events.EventField.from_path("$.detail.name")}
-        on_schedule, at_end = (
-            targets.LambdaFunction(
-                function,
-                event=events.RuleTargetInput.from_object(given),
-                retry_attempts=2,
-                max_event_age=Duration.minutes(15),
-            )
-            for given in (nothing, name)
-        )
+        # The event of an execution's end would carry the execution's whole input; the watchdog needs none of it.
+        nothing = events.RuleTargetInput.from_object({})
+        target = targets.LambdaFunction(function, event=nothing, retry_attempts=2, max_event_age=Duration.minutes(15))
         events.Rule(
             self,
             "Schedule",
             description="The pipeline's watchdog, which alone suffices to release capacity",
             schedule=events.Schedule.rate(PERIOD),
-            targets=[on_schedule],
+            targets=[target],
         )
         events.Rule(
             self,
@@ -87,7 +78,7 @@ class WatchdogSchedule(Construct):
                     "status": ["FAILED", "TIMED_OUT", "ABORTED"],
                 },
             ),
-            targets=[at_end],
+            targets=[target],
         )
 
     def _no_heartbeat(self) -> cw.Alarm:
@@ -129,20 +120,38 @@ class WatchdogSchedule(Construct):
             missing=cw.TreatMissingData.IGNORE,
         )
 
-    def _run_failed(self) -> cw.Alarm:
-        """The watchdog counts runs by their names. The state machine's own metrics count each unit too."""
-        return self._alarm(
+    def _run_failed(self, state_machine: sfn.IStateMachine) -> cw.Alarm:
+        ended = {
+            name: cw.Metric(
+                namespace="AWS/States",
+                metric_name=metric,
+                dimensions_map={"StateMachineArn": state_machine.state_machine_arn},
+                statistic="Sum",
+                period=PERIOD,
+            )
+            for name, metric in (
+                ("failed", "ExecutionsFailed"),
+                ("timedout", "ExecutionsTimedOut"),
+                ("aborted", "ExecutionsAborted"),
+            )
+        }
+        return cw.Alarm(
+            self,
             "RunFailed",
-            metric=RUNS_FAILED,
-            statistic="Sum",
-            description=described(
+            metric=cw.MathExpression(
+                expression="SUM(METRICS())",
+                label="Runs that did not succeed",
+                period=PERIOD,
+                using_metrics=ended,
+            ),
+            alarm_description=described(
                 "A run failed, timed out or was stopped.",
                 runbook="`specdecode diagnose RUN_ID` shows the cause; capacity is released already.",
             ),
-            operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            comparison_operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
             threshold=0,
-            periods=1,
-            missing=cw.TreatMissingData.NOT_BREACHING,
+            evaluation_periods=1,
+            treat_missing_data=cw.TreatMissingData.NOT_BREACHING,
         )
 
     def _problems(self) -> cw.Alarm:

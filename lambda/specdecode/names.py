@@ -179,22 +179,6 @@ def is_run_id(text: str) -> bool:
     return re.fullmatch(RUN_ID, text) is not None
 
 
-LONGEST_PARENT = 75
-"""Most characters of the id of a run on several nodes: the ids of its units are longer."""
-_UNIT = re.compile(r"(?P<run>.+)-n[1-9][0-9]{0,2}")
-
-
-def unit_run_id(run_id: str, number: int | str) -> str:
-    """Id of the run that is unit `number` (from 1) of a run on several nodes: `sweep-1a2b-n3`."""
-    return f"{run_id}-n{number}"
-
-
-def parent_of(run_id: str) -> str | None:
-    """The run to which the unit `run_id` belongs. None if it is no unit's id. No other run may have such an id."""
-    found = _UNIT.fullmatch(run_id)
-    return found["run"] if found else None
-
-
 def run_label(run_id: str) -> str:
     """Value of RUN_LABEL for a run. An execution's name may be longer (80) than a label's value (63)."""
     if re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", run_id):

@@ -2,7 +2,7 @@
 
     models/<slug>@<revision>/   compiled/<fingerprint>/   imports/<name>/   prompts/<set>@<sha256>.jsonl
     prompts/counted/<sha256>.json
-    runs/<run id>/{experiment.yaml, plan.json, state.json, sweep.json, ended/<redrives>.json, prompts/…,
+    runs/<run id>/{experiment.yaml, plan.json, state.json, prompts/…,
                    raw/<variant>/<case>.jsonl, raw/@clients/…, servers.json, conversations/<case>.json, llmperf/…,
                    accuracy/<variant>.json, report.html, report.md, report.json, diagnostics/…}
     state/capacity.json         who holds the node, who waits

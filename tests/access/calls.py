@@ -74,7 +74,7 @@ LEASE_WRITERS = frozenset({"AcquireCapacity", "ReleaseCapacity", "Watchdog"})
 RUN_STEPS = frozenset(
     {
         *("Plan", "StageModels", "AcquireCapacity", "Compile", "Serve", "Smoke", "Benchmark", "Accuracy"),
-        *("StopArms", "MeasureUnits", "Advise", "ReleaseCapacity", "Report", "Diagnose", "Watchdog"),
+        *("StopArms", "Advise", "ReleaseCapacity", "Report", "Diagnose", "Watchdog"),
     }
 )
 """Functions that keep their state below `runs/`: all but Inspect and TakeTurn."""

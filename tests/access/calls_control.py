@@ -7,7 +7,6 @@ from specdecode import names
 from tests.access.calls import NOBODY, OBJECTS, Call, call
 from tests.access.principals import GUARDS, IN_VPC, STEPS
 
-UNITS = frozenset({"MeasureUnits"})
 WATCHDOG = frozenset({"Watchdog"})
 KARPENTER = frozenset({"Karpenter"})
 BACKSTOP = frozenset({"Backstop"})
@@ -73,19 +72,15 @@ SECRETS = (
 )  # fmt: skip
 
 RUNS = (
-    call("start a run", "states:StartExecution", "{machine}", UNITS,
+    call("start a run", "states:StartExecution", "{machine}", NOBODY,
          "start_execution", stateMachineArn="{machine}", name="trial", input="not JSON"),
     call("stop a run", "states:StopExecution", "{executions}:trial", frozenset({"RunGuards"}),
          "stop_execution", executionArn="{executions}:trial"),
-    call("stop a unit of a run on several nodes", "states:StopExecution", "{executions}:trial-n1",
-         WATCHDOG | {"RunGuards"}, "stop_execution", executionArn="{executions}:trial-n1"),
     call("stop an execution of another machine", "states:StopExecution",
          "arn:aws:states:{region}:{account}:execution:trial:trial", NOBODY,
          "stop_execution", executionArn="arn:aws:states:{region}:{account}:execution:trial:trial"),
     call("look at a run", "states:DescribeExecution", "{executions}:trial", WATCHDOG,
          "describe_execution", executionArn="{executions}:trial"),
-    call("look at a unit of a run on several nodes", "states:DescribeExecution", "{executions}:trial-n1",
-         WATCHDOG | UNITS, "describe_execution", executionArn="{executions}:trial-n1"),
     call("list runs", "states:ListExecutions", "{machine}", BACKSTOP | {"ReleaseCapacity", "Watchdog", "RunGuards"},
          "list_executions", stateMachineArn="{machine}"),
     call("read a run's history", "states:GetExecutionHistory", "{executions}:trial", NOBODY,

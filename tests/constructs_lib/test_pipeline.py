@@ -235,7 +235,7 @@ def test_the_way_to_the_api_server_is_one_port_from_one_group(resources):
 
 
 def test_a_silent_watchdog_is_an_alarm(resources):
-    alarms = {alarm["MetricName"]: alarm for alarm in of_type(resources, "AWS::CloudWatch::Alarm").values()}
+    alarms = {alarm.get("MetricName"): alarm for alarm in of_type(resources, "AWS::CloudWatch::Alarm").values()}
     assert alarms["WatchdogHeartbeat"]["TreatMissingData"] == "breaching"
     assert alarms["WatchdogHeartbeat"]["ComparisonOperator"] == "LessThanThreshold"
     assert alarms["NodesWithoutLease"]["ComparisonOperator"] == "GreaterThanThreshold"
@@ -286,7 +286,7 @@ def test_every_alarm_of_the_watchdog_says_what_to_do(resources):
 
 
 def test_a_node_may_drain_before_it_counts_as_running_without_a_lease(resources, assembly):
-    alarms = {alarm["MetricName"]: alarm for alarm in of_type(resources, "AWS::CloudWatch::Alarm").values()}
+    alarms = {alarm.get("MetricName"): alarm for alarm in of_type(resources, "AWS::CloudWatch::Alarm").values()}
     patience = alarms["NodesWithoutLease"]["EvaluationPeriods"] * alarms["NodesWithoutLease"]["Period"]
     grace = re.findall(r"terminationGracePeriod\W+(\d+)m", json.dumps(assembly.raw("TrainiumClusterStack")))
     assert {int(minutes) * 60 < patience for minutes in grace} == {True}
@@ -307,16 +307,14 @@ def test_the_watchdog_runs_on_a_schedule_and_at_every_bad_end(resources):
     assert len(pattern["detail"]["stateMachineArn"]) == 1
 
 
-def test_a_run_that_ends_badly_rings_once_by_its_name_and_not_for_each_unit(resources):
-    """Units are executions of the same machine, so that its own metrics would count a failed unit and its run."""
-    (at_end,) = [rule for rule in of_type(resources, "AWS::Events::Rule").values() if "EventPattern" in rule]
-    (target,) = at_end["Targets"]
-    assert target["InputTransformer"]["InputPathsMap"] == {"detail-name": "$.detail.name"}
-    assert target["InputTransformer"]["InputTemplate"] == '{"ended":<detail-name>}'
-    alarms = of_type(resources, "AWS::CloudWatch::Alarm").values()
-    assert not any("AWS/States" in json.dumps(alarm) for alarm in alarms)
-    (alarm,) = [each for each in alarms if each["MetricName"] == "RunsFailed"]
-    assert (alarm["Statistic"], alarm["Threshold"], alarm["TreatMissingData"]) == ("Sum", 0, "notBreaching")
+def test_every_bad_end_of_a_run_rings(resources):
+    (alarm,) = [alarm for name, alarm in of_type(resources, "AWS::CloudWatch::Alarm").items() if "RunFailed" in name]
+    assert (alarm["Threshold"], alarm["TreatMissingData"]) == (0, "notBreaching")
+    counted = [item["MetricStat"] for item in alarm["Metrics"] if "MetricStat" in item]
+    assert {item["Metric"]["Namespace"] for item in counted} == {"AWS/States"}
+    bad = {"ExecutionsFailed", "ExecutionsTimedOut", "ExecutionsAborted"}
+    assert {item["Metric"]["MetricName"] for item in counted} == bad
+    assert [item["Expression"] for item in alarm["Metrics"] if "Expression" in item] == ["SUM(METRICS())"]
 
 
 def test_the_machine_logs_and_traces(resources):

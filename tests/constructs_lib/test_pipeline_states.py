@@ -78,7 +78,7 @@ def test_it_is_jsonata_throughout_without_what_the_emulator_lacks():
 
 
 def test_variables_are_assigned_before_they_are_read():
-    assigned = {"Plan": {"wave", "waves", "accuracy", "adaptive", "ahead", "endpoints", "units"}}
+    assigned = {"Plan": {"wave", "waves", "accuracy", "adaptive", "ahead", "endpoints"}}
     for name, state in STATES.items():
         read = set(re.findall(r"\$(\w+)", json.dumps(state))) - {"states", "exists"}
         if name in CLEANUP or name == "Failed":
@@ -118,7 +118,7 @@ def test_compile_on_cpu_compiles_before_the_node_and_enters_compile_only_by_a_re
     assert STATES["Compile before?"]["Choices"] == [{"Condition": "{% $ahead %}", "Next": "CompileOnCpu"}]
     assert STATES["Compile here?"]["Choices"] == [{"Condition": "{% $ahead %}", "Next": "Serve"}]
     assert (STATES["Compile before?"]["Default"], STATES["Compile here?"]["Default"]) == ("AcquireCapacity", "Compile")
-    assert STATES["Several nodes?"]["Default"] == "Compile before?"
+    assert STATES["StageModels done?"]["Choices"][0]["Next"] == "Compile before?"
     assert STATES["CompileOnCpu done?"]["Choices"][0]["Next"] == "AcquireCapacity"
     assert STATES["CompileOnCpu"]["Arguments"]["FunctionName"] == STATES["Compile"]["Arguments"]["FunctionName"]
     assert STATES["CompileOnCpu"]["Arguments"]["Payload"]["ahead"] is True
@@ -126,14 +126,6 @@ def test_compile_on_cpu_compiles_before_the_node_and_enters_compile_only_by_a_re
     assert STATES["StopBeforeCompile"]["Arguments"]["FunctionName"] == STATES["StopArms"]["Arguments"]["FunctionName"]
     assert STATES["StopBeforeCompile done?"]["Choices"][0]["Next"] == "Compile"
     assert "ahead" in Planned.model_fields
-
-
-def test_a_run_on_several_nodes_stages_once_starts_its_units_and_takes_no_node_itself():
-    assert STATES["StageModels done?"]["Choices"][0]["Next"] == "Several nodes?"
-    assert STATES["Several nodes?"]["Choices"] == [{"Condition": "{% $units %}", "Next": "MeasureUnits"}]
-    assert STATES["MeasureUnits done?"]["Choices"][0]["Next"] == "StopArms", "what staged the models goes"
-    assert STATES["Plan"]["Assign"]["units"] == "{% $states.result.Payload.units %}"
-    assert "units" in Planned.model_fields
 
 
 def test_servers_that_already_run_take_no_node_and_are_never_served():

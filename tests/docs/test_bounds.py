@@ -16,7 +16,7 @@ from tests.pricing import PRICED
 from tools.reference import bounds
 
 OPERATIONS = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text()
-WITHOUT_A_NODE = {"TakeTurn", "StageModels", "CompileOnCpu", "MeasureUnits"}
+WITHOUT_A_NODE = {"TakeTurn", "StageModels", "CompileOnCpu"}
 AFTER_A_FAILURE = {"StopArmsAfterFailure"}
 """StopArms again, whose limit counts on; its tries are in the bounds of what breaks."""
 

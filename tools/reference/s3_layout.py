@@ -28,12 +28,6 @@ FILES = (
     (("experiment.yaml",), "Plan", "the experiment written out; `specdecode validate` takes it"),
     ((PLAN,), "Plan", "waves, what is missing, time and price as a range"),
     (("state.json",), "every step", "what a later step, the command line or the report must know"),
-    (
-        ("sweep.json",),
-        "Plan, Advise, MeasureUnits",
-        "of an adaptive sweep on several nodes: who took and measured what",
-    ),
-    (("ended", "REDRIVES.json"), "watchdog", "of a run on several nodes that has ended: units that start later end"),
     (("prompts", "SET@SHA256.jsonl"), "Plan", "the sets of prompts that do not ship, as they were sent"),
     (("raw", "VARIANT", "CASE.jsonl"), "benchmark pod", "one line a request with the time of every chunk: the source"),
     (

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from specdecode import names
 from specdecode.benchmark.adhoc import case_names
 from specdecode.experiment import preset_names
 
@@ -27,13 +26,7 @@ def runs(incomplete: str) -> list[str]:
     cut = max(incomplete.rfind(",") + 1, incomplete.rfind("..") + 2 if ".." in incomplete else 0)
     done, begun = incomplete[:cut], incomplete[cut:]
     found = sorted(str(path.parent) for path in RESULTS.glob("*/report.json"))
-    return [done + name for name in found if name.startswith(begun) and not _hidden(name, begun, found)]
-
-
-def _hidden(name: str, begun: str, among: list[str]) -> bool:
-    """A unit of a run on several nodes, while its run is offered: it is offered once the run's whole name is typed."""
-    run = names.parent_of(name)
-    return run in among and not begun.startswith(run or "")
+    return [done + name for name in found if name.startswith(begun)]
 
 
 def experiments_or_runs(incomplete: str) -> list[str]:

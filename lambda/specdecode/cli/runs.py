@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from specdecode import names, s3_keys
+from specdecode import s3_keys
 from specdecode.cli import completion, runs_release
 from specdecode.cli import runs_start as starting
 from specdecode.cli import runs_watch as watching
@@ -18,7 +18,7 @@ from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, agree, say, say_json,
 from specdecode.cli.preflight import refuse_a_run_that_would_fail
 from specdecode.cli.runs_capacity import capacity
 from specdecode.cli.runs_deployment import Deployment
-from specdecode.cli.runs_view import TERMINAL, below_their_runs, lines, new_run_id, pod_line
+from specdecode.cli.runs_view import TERMINAL, lines, new_run_id, pod_line
 from specdecode.names import DEFAULT_PRESET
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
@@ -98,8 +98,6 @@ def status(
 ) -> None:
     """Show a run: step, pods, elapsed time, what the node has cost so far, result or cause.
 
-    Of a run on several nodes: how many arms are measured, where each unit is, and the best arm of a sweep so far.
-
     With --watch it follows the run as `run --watch` does, and the exit code is the run's. With --json, `pods` are the
     pods of a run that goes on, each with its problem. `pods` is null if they cannot be read now, and empty after the
     end.
@@ -109,7 +107,7 @@ def status(
         _follow(deployment, deployment.execution(run_id).run_id, interval=interval, as_json=as_json)
         return
     shown = watching.look(deployment, run_id)
-    pods = deployment.pods(shown.run_id, *(unit.run_id for unit in shown.units)) if shown.status not in TERMINAL else ()
+    pods = deployment.pods(shown.run_id) if shown.status not in TERMINAL else ()
     if as_json:
         seen = None if pods is None else [pod.model_dump(mode="json") for pod in pods]
         say_json({**asdict(shown), "pods": seen})
@@ -130,8 +128,7 @@ def stop(
     region: Region = None,
     profile: Profile = None,
 ) -> None:
-    """Stop a run, delete its workloads and give the node back. Waits until that is done. A run on several nodes is
-    stopped with all its units.
+    """Stop a run, delete its workloads and give the node back. Waits until that is done.
 
     Without RUN it stops the run that holds the node; if no run holds one, the newest that goes on. It shows that run
     and asks; without a terminal it needs --yes. If no run goes on, it gives the node back all the same. If several runs
@@ -149,7 +146,8 @@ def stop(
         if run_id is None:
             say("\n".join(lines(watching.look(deployment, found.run_id))))
             agree(f"Stop {found.run_id}?", yes=yes, ask=True, refused=f"{found.run_id} goes on")
-    runs_release.give_back(deployment, wanted, *runs_release.stop_run(deployment, wanted, found))
+        runs_release.stop_run(deployment, found)
+    runs_release.give_back(deployment, wanted)
 
 
 def list_runs(
@@ -159,13 +157,13 @@ def list_runs(
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the runs, the newest first; the units of a run on several nodes below it."""
+    """List the runs, the newest first."""
     found = list(Deployment(stack=stack, region=region, profile=profile).executions(limit=limit))
     if as_json:
-        say_json([{**vars(item), "unit_of": names.parent_of(item.run_id)} for item in found])
+        say_json([vars(item) for item in found])
         return
-    for item, indent in below_their_runs(found):
-        say(f"{item.started}  {item.status:<10} {indent}{item.run_id}")
+    for item in found:
+        say(f"{item.started}  {item.status:<10} {item.run_id}")
     if not found:
         say("no run yet: start one with `specdecode run`")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -187,13 +187,8 @@ class Deployment:
         )
         return list(reversed(answer["events"]))
 
-    def units(self, run_id: str) -> list[Execution]:
-        """The units of a run on several nodes that go on."""
-        going = self.executions(limit=1000, status="RUNNING")
-        return [one for one in going if names.parent_of(one.run_id) == run_id]
-
-    def stop(self, arn: str, *, error: str = "StoppedByUser") -> None:
-        self._states.stop_execution(executionArn=arn, error=error, cause="specdecode stop")
+    def stop(self, arn: str) -> None:
+        self._states.stop_execution(executionArn=arn, error="StoppedByUser", cause="specdecode stop")
 
     def state(self, run_id: str) -> RunState | None:
         return load_state(self.store, run_id)
@@ -206,20 +201,17 @@ class Deployment:
         """The cluster now, by the inspect function."""
         return ClusterView.model_validate(self._must_invoke(self.outputs["InspectFunction"]))
 
-    def pods(self, *run_ids: str) -> tuple[PodView, ...] | None:
-        """The runs' pods now. None if they cannot be read; the rest of the run is shown all the same."""
+    def pods(self, run_id: str) -> tuple[PodView, ...] | None:
+        """The run's pods now. None if they cannot be read; the rest of the run is shown all the same."""
         try:
             seen = ClusterView.model_validate(self._invoke(self.outputs["InspectFunction"]))
         except FunctionFailed:
             return None
-        labels = {names.run_label(run_id) for run_id in run_ids}
-        return tuple(pod for pod in seen.pods if pod.run in labels)
+        return tuple(pod for pod in seen.pods if pod.run == names.run_label(run_id))
 
-    def reconcile(self, *, stopped: str = "") -> dict[str, Any]:
-        """Run the watchdog once and wait for it. `stopped`: a run whose units it ends. Returns what it found and did.
-        Raises FunctionFailed.
-        """
-        return self._invoke(self.outputs["WatchdogFunction"], {"stopped": stopped})
+    def reconcile(self) -> dict[str, Any]:
+        """Run the watchdog once and wait for it. Returns what it found and did. Raises FunctionFailed."""
+        return self._invoke(self.outputs["WatchdogFunction"])
 
     def _must_invoke(self, function: str) -> dict[str, Any]:
         """The function's answer. Ends the command with 3 if it fails."""
@@ -228,11 +220,10 @@ class Deployment:
         except FunctionFailed as error:
             raise stop_with(str(error), EXIT_ENVIRONMENT) from None
 
-    def _invoke(self, function: str, payload: Mapping[str, str] | None = None) -> dict[str, Any]:
+    def _invoke(self, function: str) -> dict[str, Any]:
         waits = Config(read_timeout=LONGEST_FUNCTION_S, retries={"total_max_attempts": 1})
         try:
-            client, given = self.session.client("lambda", config=waits), json.dumps(payload or {}).encode()
-            answer = client.invoke(FunctionName=function, Payload=given)
+            answer = self.session.client("lambda", config=waits).invoke(FunctionName=function, Payload=b"{}")
             body: dict[str, Any] = json.loads(answer["Payload"].read() or b"{}")
         except (ClientError, BotoCoreError) as error:
             raise FunctionFailed(f"{function} cannot be asked: {error}") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from specdecode import names
@@ -11,7 +10,6 @@ from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, agr
 from specdecode.cli.runs_deployment import Deployment, Execution, FunctionFailed
 from specdecode.cli.runs_view import TERMINAL
 from specdecode.giving_back import BACKSTOP_PERIOD_MINUTES, BACKSTOP_WINDOW_MINUTES
-from specdecode.runs.state import WITH_ITS_RUN
 from specdecode.runs.view import ClusterView
 
 ATTEMPTS = 30
@@ -50,27 +48,17 @@ def free(deployment: Deployment, *, yes: bool) -> None:
         if found is not None and found.status not in TERMINAL:
             _tell(done)
             agree(f"{holder} holds the node. Stop it?", yes=yes, ask=True, refused=f"{holder} goes on")
-        give_back(deployment, holder, *stop_run(deployment, holder, found))
+            stop_run(deployment, found)
+        give_back(deployment, holder)
         return
     _say_done(deployment, done)
     say(f"nobody holds a node; the node pools have {done['replicas']} replicas")
 
 
-def stop_run(deployment: Deployment, run_id: str, found: Execution | None) -> list[str]:
-    """Stop the run, if its execution `found` goes on, and then its units. Returns the units' ids.
-
-    The run is stopped first: else it would start other units.
-    """
-    units = {unit.run_id for unit in deployment.units(run_id)}
-    if found is not None and found.status not in TERMINAL:
-        deployment.stop(found.arn)
-        say(f"stopped {run_id}")
-    for unit in deployment.units(run_id):  # some may be stopped already: the watchdog comes at once too
-        deployment.stop(unit.arn, error=WITH_ITS_RUN)
-        units.add(unit.run_id)
-    for unit_id in sorted(units):
-        say(f"stopped {unit_id}")
-    return sorted(units)
+def stop_run(deployment: Deployment, found: Execution) -> None:
+    """Stop a run that goes on, and say so."""
+    deployment.stop(found.arn)
+    say(f"stopped {found.run_id}")
 
 
 def bring_to_zero(deployment: Deployment) -> None:
@@ -81,22 +69,17 @@ def bring_to_zero(deployment: Deployment) -> None:
 
 
 def _only_holder(seen: ClusterView) -> str | None:
-    """The run that holds a node, itself or by its units. None if no run does. Ends the command with 2 and their names
-    if several do.
-    """
-    held = [claim.run_id for claim in seen.lease.holders]
-    holders = list(dict.fromkeys(names.parent_of(run_id) or run_id for run_id in held))
+    """The run that holds a node. None if no run does. Ends the command with 2 and their names if several do."""
+    holders = [claim.run_id for claim in seen.lease.holders]
     if len(holders) > 1:
         stops = "".join(f"\n  specdecode stop {run_id}" for run_id in holders)
-        what = "a node each" if len(holders) == len(held) else f"{len(held)} nodes"
-        raise stop_with(f"{len(holders)} runs hold {what}; nothing was stopped. Say which:{stops}", EXIT_USAGE)
+        raise stop_with(f"{len(holders)} runs hold a node each; nothing was stopped. Say which:{stops}", EXIT_USAGE)
     return holders[0] if holders else None
 
 
 def _going(deployment: Deployment) -> list[str]:
-    """Ids of the runs that go on, the newest first, without units of runs in that list."""
-    going = [run.run_id for run in deployment.executions(limit=100) if run.status not in TERMINAL]
-    return [run_id for run_id in going if names.parent_of(run_id) not in going]
+    """Ids of the runs that go on, the newest first."""
+    return [run.run_id for run in deployment.executions(limit=100) if run.status not in TERMINAL]
 
 
 def _say_done(deployment: Deployment, done: dict[str, Any]) -> None:
@@ -110,13 +93,13 @@ def _say_done(deployment: Deployment, done: dict[str, Any]) -> None:
         )
 
 
-def give_back(deployment: Deployment, run_id: str, *units: str) -> None:
-    """Run the watchdog until nothing of the run, or of its `units`, is left."""
+def give_back(deployment: Deployment, run_id: str) -> None:
+    """Run the watchdog until nothing of the run is left."""
     done: dict[str, Any] = {}
     for _ in range(ATTEMPTS):
-        done = _reconcile(deployment, stopped=run_id)
+        done = _reconcile(deployment)
         seen = deployment.cluster()
-        if done["replicas"] is not None and not _stands(run_id, units, seen):
+        if done["replicas"] is not None and not _stands(run_id, seen):
             _tell(done)
             say(f"released; the node pools have {seen.replicas} replicas")
             return
@@ -125,19 +108,16 @@ def give_back(deployment: Deployment, run_id: str, *units: str) -> None:
     raise stop_with(f"{run_id} still has workloads; the watchdog goes on (`specdecode capacity`)", EXIT_FAILED)
 
 
-def _stands(run_id: str, units: Sequence[str], seen: ClusterView) -> bool:
-    """Whether the run, or a unit of it, holds a node, waits for one, or has pods."""
+def _stands(run_id: str, seen: ClusterView) -> bool:
+    """Whether the run holds a node, waits for one, or has pods."""
     claims = {claim.run_id for claim in (*seen.lease.claims, *seen.turns.claims)}
-    labels = {names.run_label(each) for each in (run_id, *units)}
-    return any(run_id in (each, names.parent_of(each)) for each in claims) or any(
-        pod.run in labels for pod in seen.pods
-    )
+    return run_id in claims or any(pod.run == names.run_label(run_id) for pod in seen.pods)
 
 
-def _reconcile(deployment: Deployment, *, stopped: str = "") -> dict[str, Any]:
+def _reconcile(deployment: Deployment) -> dict[str, Any]:
     """What the watchdog found and did. If it fails, ends the command with 3 and says what to do."""
     try:
-        return deployment.reconcile(stopped=stopped)
+        return deployment.reconcile()
     except FunctionFailed as failure:
         raise stop_with(
             f"{failure}\nThe watchdog could not run: a node may still be there, and is billed. The backstop, which "

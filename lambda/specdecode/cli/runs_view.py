@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from specdecode import names
-from specdecode.cli.arms_view import ArmsView, arms_line, arms_now, measured_arms, of_units
 from specdecode.cli.runs_deployment import Execution
 from specdecode.escape import line, plain
 from specdecode.experiment.capacity import TERMS, CapacityType
 from specdecode.planning import Plan
-from specdecode.runs.ledger import Ledger
 from specdecode.runs.state import RunState
 from specdecode.runs.view import PodView
 
@@ -46,14 +42,6 @@ class RunView:
     """How the deployment gets its node now."""
     started_by: str | None = None
     """ARN that the command line wrote into the run's request. None for a run that was started in the console."""
-    measured: tuple[str, ...] = ()
-    """The arms of which all rounds are measured, without baselines."""
-    at: tuple[str, ...] = ()
-    """The arms that it compiles, serves or measures now, without baselines."""
-    arms: ArmsView | None = None
-    """All arms of a run on several nodes."""
-    units: tuple[RunView, ...] = ()
-    """The units of a run on several nodes that have begun. Time and money of their nodes count together."""
 
 
 def view(
@@ -89,40 +77,7 @@ def view(
         fallback=_fallback(plan, state) if plan and state else None,
         capacity=capacity,
         started_by=state.started_by if state else None,
-        measured=measured_arms(plan, state) if plan and state else (),
-        at=arms_now(plan, state) if plan and state and execution.status == "RUNNING" else (),
     )
-
-
-def with_units(
-    shown: RunView, state: RunState, units: Sequence[RunView], *, plan: Plan | None = None, ledger: Ledger | None = None
-) -> RunView:
-    """The run with its units: how many of them and which arms are measured, and the cost of their nodes. `ledger`: of
-    an adaptive sweep.
-    """
-    held = [unit.node_s for unit in units if unit.node_s is not None]
-    spent = [unit.dollars for unit in units if unit.dollars is not None]
-    whole = sum(set(unit.arms) == set(unit.finished) for unit in state.units)
-    return replace(
-        shown,
-        wave=f"{whole} of {len(state.units)} units measured",
-        node_s=sum(held) if held else None,
-        dollars=sum(spent) if spent else None,
-        arms=of_units(plan, state, [unit.measured for unit in units], ledger) if plan else None,
-        units=tuple(units),
-    )
-
-
-def below_their_runs(found: Sequence[Execution]) -> Iterator[tuple[Execution, str]]:
-    """The executions in their order with their indent. A unit stands below its run, if that is in the list."""
-    known = {item.run_id for item in found}
-    units: dict[str | None, list[Execution]] = defaultdict(list)
-    for item in reversed(found):
-        units[names.parent_of(item.run_id)].append(item)
-    for item in found:
-        if names.parent_of(item.run_id) not in known:
-            yield item, ""
-            yield from ((unit, "  ") for unit in units[item.run_id])
 
 
 def _progress(plan: Plan, measured: int, lost: int) -> str:
@@ -168,10 +123,6 @@ def lines(shown: RunView) -> list[str]:
         out.append(f"  started by  {line(shown.started_by.rpartition(':')[2])}")
     if shown.step:
         out.append(f"  step        {shown.step}" + (f": {line(shown.message)}" if shown.message else ""))
-    if shown.arms:
-        out.append(f"  arms        {arms_line(shown.arms)}")
-    for unit in shown.units:
-        out.append(f"  unit        {_unit_line(unit)}")
     if shown.fallback:
         out.append(f"  compiled    {shown.fallback}")
     if shown.dollars is not None and shown.node_s is not None:
@@ -183,14 +134,6 @@ def lines(shown: RunView) -> list[str]:
     if shown.result:
         out += [f"  {key:<11} {line(str(value))}" for key, value in shown.result.items() if key != "run_id"]
     return out
-
-
-def _unit_line(unit: RunView) -> str:
-    """A unit in one line."""
-    spent = f", ${unit.dollars:.2f}" if unit.dollars is not None else ""
-    doing = f"{unit.step}{f': {unit.message}' if unit.message else ''}" if unit.step else unit.error or ""
-    at = f" {', '.join(unit.at)}:" if unit.at and unit.step else ""
-    return line(f"{unit.run_id} {unit.status} {clock(unit.elapsed_s)}{spent}{at} {doing}".rstrip())
 
 
 def pod_line(pod: PodView) -> str:

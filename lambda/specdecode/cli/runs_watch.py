@@ -13,12 +13,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from specdecode import names
 from specdecode.cli.output import complain
 from specdecode.cli.runs_deployment import Deployment
-from specdecode.cli.runs_view import TERMINAL, RunView, clock, lines, pod_line, view, with_units
+from specdecode.cli.runs_view import TERMINAL, RunView, clock, lines, pod_line, view
 from specdecode.escape import line
-from specdecode.runs.ledger import read_ledger
 from specdecode.runs.state import StateDamaged
 
 Stored = TypeVar("Stored")
@@ -36,14 +34,7 @@ def look(deployment: Deployment, run_id: str | None) -> RunView:
     plan = _readable(lambda: deployment.plan(found.run_id))
     known = _readable(lambda: deployment.capacity)
     terms = "on-demand" if known is None else known.of(plan.experiment.node).type if plan else known.type
-    shown = view(found, deployment.events(found.arn), state, plan, now=datetime.now(UTC), capacity=terms)
-    if state is None or not state.units:
-        return shown
-    own = [unit.run_id for unit in state.units if names.parent_of(unit.run_id) == found.run_id]
-    units = [look(deployment, unit) for unit in own if deployment.find(unit)]
-    shared = plan is not None and plan.is_shared_sweep
-    ledger = _readable(lambda: read_ledger(deployment.store, found.run_id)) if shared else None
-    return with_units(shown, state, units, plan=plan, ledger=ledger)
+    return view(found, deployment.events(found.arn), state, plan, now=datetime.now(UTC), capacity=terms)
 
 
 def _readable(read: Callable[[], Stored | None]) -> Stored | None:
@@ -66,7 +57,7 @@ def watch(
     complain(f"{run_id} (Ctrl-C leaves it running; `specdecode stop {run_id}` stops it)")
     console = console or Console(quiet=quiet, highlight=False)
     with Live(console=console, transient=True, auto_refresh=False) as live:
-        told: dict[str, tuple[str | None, str | None]] = {}
+        told: tuple[str | None, str | None] = (None, None)
         pods: tuple[str, ...] = ()
         asked_at: float | None = None
         while True:
@@ -74,13 +65,11 @@ def watch(
             if shown.status in TERMINAL:
                 break
             news = []
-            for each in (shown, *shown.units):
-                if each.step and (each.step, each.message) != told.get(each.run_id):
-                    told[each.run_id] = (each.step, each.message)
-                    which = "" if each is shown else f"{each.run_id.removeprefix(run_id + '-')}  "
-                    news.append(line(f"{which}{each.step}  {each.message or ''}".rstrip()))
+            if shown.step and (shown.step, shown.message) != told:
+                told = (shown.step, shown.message)
+                news.append(line(f"{shown.step}  {shown.message or ''}".rstrip()))
             if not quiet and (asked_at is None or time.monotonic() - asked_at >= PODS_EVERY_S):
-                found = deployment.pods(run_id, *(unit.run_id for unit in shown.units))
+                found = deployment.pods(run_id)
                 asked_at = time.monotonic()
                 if found is not None:
                     now = tuple(pod_line(pod) for pod in found)

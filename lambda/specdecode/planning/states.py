@@ -24,7 +24,7 @@ STOP_MINUTES = 15
 RELEASE_MINUTES = 15
 
 
-BEFORE_THE_NODE = ("Plan", "StageModels", "CompileOnCpu", "MeasureUnits", "Report")
+BEFORE_THE_NODE = ("Plan", "StageModels", "CompileOnCpu", "Report")
 """Steps that do not hold the node. The last one comes after it."""
 
 

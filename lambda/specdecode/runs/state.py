@@ -15,42 +15,11 @@ LARGEST = 8 << 20
 """Most bytes of a record or a plan that are read: a plan of 1,000 cases is 207 KiB (docs/reliability.md). A larger one
 would cost a function its memory.
 """
-WITH_ITS_RUN = "StoppedWithItsRun"
-"""Error of a unit that was stopped, or ended by itself, because its run ended. If the run is redriven, the unit is
-measured again.
-"""
 Document = TypeVar("Document", bound=BaseModel)
 
 
 class StateDamaged(Exception):
     """The stored document is no run's record or plan. Trying again cannot help."""
-
-
-class RunUnit(BaseModel):
-    """A part of a run on several nodes: an ordinary run of some of its arms, with their baselines."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    number: int
-    """Number of the unit, from 1. Its records hold it."""
-    run_id: str
-    arms: tuple[str, ...]
-    """Without the baselines."""
-    accept_cost: float
-    """US dollars that the unit may cost at most: its part of what the whole run may cost."""
-    after: int | None = None
-    """The unit whose arms it measures again, because that unit lost its node."""
-    redrives: int = 0
-    """How often its run had been redriven when it was to start this unit."""
-    held: bool = True
-    """Whether it had a node; known at its end."""
-    status: str | None = None
-    """How its execution ended. None until then."""
-    error: str = ""
-    cause: str = ""
-    """Why it ended, if it did not succeed."""
-    finished: tuple[str, ...] = ()
-    """The arms that it measured whole. Known at its end."""
 
 
 class RunState(BaseModel):
@@ -67,10 +36,6 @@ class RunState(BaseModel):
     resumed_from: str | None = None
     started_by: str | None = None
     """Who started it, as the request says. It is not checked."""
-    units: tuple[RunUnit, ...] = ()
-    """The units of a run on several nodes."""
-    asked_since: AwareDatetime | None = None
-    """Since when a unit has wanted to join a queue that was full. None if it could join at once."""
     held_since: AwareDatetime | None = None
     """When the run got the node. Its cost counts from here."""
     pool: str | None = None

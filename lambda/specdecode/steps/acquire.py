@@ -30,7 +30,7 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     if run.is_all_settled:
         return Progress(done=True, message="nothing is left to measure: no node is needed")
     shape = run.plan.experiment.shape
-    claim = stand_in_line(given, rt, rt.lease, run.state, kind=shape.pool)
+    claim = stand_in_line(given, rt, rt.lease, kind=shape.pool)
     if isinstance(claim, Progress):
         return claim
     if not rt.brings_node(claim.pool):
@@ -58,7 +58,7 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     reason = missing.reason
     limit = run.plan.experiment.deadlines.capacity
     if now - since > timedelta(minutes=limit):
-        if nodes or rt.pools.launched(claim.pool):  # it was billed: a unit has had its node, and the run its cost
+        if nodes or rt.pools.launched(claim.pool):  # it was billed, and the run has its cost
             change_state(rt.store, given.run_id, held_since=since, pool=claim.pool)
         raise CapacityUnavailable(f"no usable node within {limit} min: {reason}")
     wait_s = attentive(run.plan, now - since, expected_min=NODE_START_MINUTES.high)

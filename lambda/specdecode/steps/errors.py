@@ -84,14 +84,6 @@ class TeardownStuck(StepFailed):
     """Workloads were deleted and are still there."""
 
 
-class UnitFailed(StepFailed):
-    """A part of a run on several nodes failed. The other parts were measured and are in the report."""
-
-
-class StoppedWithItsRun(StepFailed):
-    """A unit of a run on several nodes that had ended when the unit began."""
-
-
 class ReportFailed(StepFailed):
     """The measurements do not make a report."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from botocore.exceptions import ClientError
 
 from specdecode.runs.lease import Claim
@@ -41,17 +39,11 @@ def is_running(rt: Runtime, claim: Claim, *, machine: str) -> bool:
 
 
 def goes_on(rt: Runtime, run_id: str, *, machine: str) -> bool:
-    """Whether the run's execution runs."""
-    found = described(rt, run_id, machine=machine)
-    return found is not None and found["status"] in GOES_ON
-
-
-def described(rt: Runtime, run_id: str, *, machine: str) -> dict[str, Any] | None:
-    """The run's execution. None if Step Functions does not know it."""
+    """Whether the run's execution runs. False if Step Functions does not know it."""
     try:
-        answer = rt.clients("stepfunctions").describe_execution(executionArn=arn_of(run_id, machine=machine))
+        found = rt.clients("stepfunctions").describe_execution(executionArn=arn_of(run_id, machine=machine))
     except ClientError as error:
         if error.response["Error"]["Code"] in {"ExecutionDoesNotExist", "InvalidArn"}:
-            return None
+            return False
         raise
-    return dict(answer)
+    return found["status"] in GOES_ON

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -22,9 +22,7 @@ from specdecode.steps.node_pools import outside_window
 from specdecode.steps.prompts import keep_sets, said
 from specdecode.steps.request import RunRequest, experiment_of, parse_request
 from specdecode.steps.runtime import Runtime, StepInput, run_step
-from specdecode.steps.shared_sweep import begun, first_entries, open_ledger, step_of_unit
 from specdecode.steps.sweeping import grow
-from specdecode.steps.units import check_id, check_length, first_units, inherited_units, unit_experiment
 from specdecode.store import Store
 
 
@@ -40,8 +38,6 @@ class Planned(BaseModel):
     """Whether CPU nodes compile before the node is taken."""
     endpoints: bool
     """Whether the arms are servers that already run: nothing is staged, compiled or served, and no node is held."""
-    units: bool
-    """Whether several nodes share the arms. Each unit is then a run of its own that this run starts."""
     experiment: str
     plan: str
     """Address of the whole plan."""
@@ -54,18 +50,14 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     known = _known(given, rt.store)
     _check_told(rt)
     request = parse_request(given.input)
-    check_id(given.run_id, request)
     if known is None and request.resume is None:
         _check_empty(rt.store, given.run_id)
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
-    experiment, old, sharing = _to_measure(rt.store, request, given.run_id, capacity)
+    experiment, old = _to_measure(rt.store, request, capacity)
     _check_experiment(experiment, given.run_id, capacity, rt)
     engine = load_engine(experiment.images_of)
     inventory = read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine))
     now = rt.now()
-    units = inherited_units(rt.store, old) if old and experiment.nodes > 1 else ()
-    shared = experiment.sweep is Sweep.ADAPTIVE and experiment.nodes > 1
-    entries = first_entries(experiment, given.run_id, units, rt) if shared else ()
     try:
         planned = plan_run(
             experiment,
@@ -73,17 +65,13 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
             engine=engine,
             capacity=capacity,
             now=now,
-            sweep=begun(entries, given.run_id) or _sweep_so_far(rt.store, experiment, request, given.run_id),
-            arms={variant.name for variant in experiment.variants} - {arm for unit in units for arm in unit.finished},
-            sharing=sharing,
+            sweep=_sweep_so_far(rt.store, experiment, request),
         )
     except ExperimentError as error:
         raise InvalidExperiment(str(error)) from None
     _check_cost(make_bill(planned, capacity), accepted=request.accept_cost)
     rt.store.write(s3_keys.run_key(given.run_id, "experiment.yaml"), to_yaml(experiment), content_type="text/yaml")
     rt.store.write(s3_keys.run_key(given.run_id, PLAN), planned.model_dump_json(indent=1))
-    if entries:
-        open_ledger(rt.store, given.run_id, entries)
     if known is None:
         state = RunState(
             run_id=given.run_id,
@@ -93,41 +81,27 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
             started_at=now,
             resumed_from=request.resume,
             started_by=request.started_by,
-            units=first_units(given.run_id, planned, units),
         )
-        save_state(rt.store, inherit(rt.store, state, old) if old and not planned.is_shared else state)
+        save_state(rt.store, inherit(rt.store, state, old) if old else state)
     # Before capacity is taken it is known whether a resumed sweep needs any.
     planned = grow(given.run_id, rt)
     return Planned(
         waves=len(planned.waves),
         accuracy=experiment.accuracy,
-        adaptive=planned.sweep is not None and not planned.is_shared,
+        adaptive=planned.sweep is not None,
         ahead=experiment.compile.on is CompileOn.CPU,
         endpoints=not experiment.holds_node,
-        units=planned.is_shared,
         experiment=experiment.name,
         plan=rt.store.url(s3_keys.run_key(given.run_id, PLAN)),
         warnings=planned.warnings,
     )
 
 
-class ToMeasure(NamedTuple):
-    """What a run measures."""
-
-    experiment: AnyExperiment
-    old: RunState | None
-    """Of the run that is resumed."""
-    sharing: int
-    """How many nodes share its adaptive sweep."""
-
-
-def _to_measure(store: Store, request: RunRequest, run_id: str, capacity: Capacity) -> ToMeasure:
-    if request.unit_of is not None:
-        experiment, sharing = unit_experiment(store, request.unit_of, run_id)
-        return ToMeasure(experiment, None, sharing)
+def _to_measure(store: Store, request: RunRequest, capacity: Capacity) -> tuple[AnyExperiment, RunState | None]:
+    """What a run measures, and the record of the run that it resumes."""
     if request.resume is not None:
-        return ToMeasure(*_resumed(store, request.resume, capacity), 1)
-    return ToMeasure(experiment_of(request, capacity=capacity), None, 1)
+        return _resumed(store, request.resume, capacity)
+    return experiment_of(request, capacity=capacity), None
 
 
 def _known(given: StepInput, store: Store) -> RunState | None:
@@ -157,9 +131,7 @@ def _check_empty(store: Store, run_id: str) -> None:
 
 
 def _check_experiment(experiment: AnyExperiment, run_id: str, capacity: Capacity, rt: Runtime) -> None:
-    """Refuse what this run cannot be: too long a name, at this time, or with prompts that are not there."""
-    if experiment.nodes > 1:
-        check_length(run_id)
+    """Refuse what this run cannot be: at this time, or with prompts that are not there."""
     if experiment.holds_node and (closed := outside_window(capacity.of(experiment.node), rt.now())):
         raise CapacityUnavailable(closed)
     if problems := keep_sets(rt.store, experiment, run_id=run_id)[1]:
@@ -197,12 +169,10 @@ def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[AnyExperime
         raise InvalidExperiment(f"run {run_id} cannot be resumed: {error}") from None
 
 
-def _sweep_so_far(store: Store, experiment: Experiment, request: RunRequest, run_id: str) -> tuple[SweepStep, ...]:
-    """The steps of an adaptive sweep on one node: those of the run that is resumed, or the first one."""
+def _sweep_so_far(store: Store, experiment: Experiment, request: RunRequest) -> tuple[SweepStep, ...]:
+    """The steps of an adaptive sweep: those of the run that is resumed, or the first one."""
     if experiment.sweep is not Sweep.ADAPTIVE:
         return ()
-    if request.unit_of is not None:
-        return (step_of_unit(store, request.unit_of, experiment, run_id),)
     data = store.read(s3_keys.run_key(request.resume, PLAN)) if request.resume else None
     old = Plan.model_validate_json(data).sweep if data else None
     return old.steps if old else (next_step(experiment, ()),)

@@ -13,7 +13,6 @@ from specdecode.measures.publish import metric_data as request_data
 from specdecode.measures.publish import publish as send
 from specdecode.runs.state import change_state
 from specdecode.steps import logs
-from specdecode.steps.collect import MeasuredUnit
 from specdecode.steps.previous import last_good
 from specdecode.steps.run import Run
 from specdecode.steps.runtime import Runtime
@@ -22,22 +21,17 @@ ACCOUNTING = accounting_of("usage")
 """The pipeline's formula. `specdecode bench --accounting` chooses another."""
 
 
-def publish(
-    comparison: Comparison, levels: Sequence[AtLevel], run: Run, units: Sequence[MeasuredUnit], rt: Runtime
-) -> tuple[str, ...]:
+def publish(comparison: Comparison, levels: Sequence[AtLevel], run: Run, rt: Runtime) -> tuple[str, ...]:
     """Send the comparison's figures, and once those of each wave's requests. Returns what went wrong, in words.
 
     A figure that was not sent fails no run: a resumed run sends it.
     """
     client = rt.clients("cloudwatch")
-    problems = send(_of_requests(comparison, levels, run, units), namespace=names.METRIC_NAMESPACE, client=client)
+    problems = send(_of_requests(comparison, levels, run), namespace=names.METRIC_NAMESPACE, client=client)
     if not problems:
         waves = tuple(wave.index for wave in run.plan.waves)
         for run_id in filter(None, (run.state.run_id, run.state.resumed_from)):
             change_state(rt.store, run_id, published=waves)
-        for unit in units:
-            of_unit = tuple(wave.index for wave in unit.run.plan.waves)
-            change_state(rt.store, unit.unit.run_id, published=of_unit)
     own = metric_data(comparison, previous=last_good(rt.store, comparison, before=run.state))
     problems += send(own, namespace=names.METRIC_NAMESPACE, client=client)
     if problems:
@@ -45,23 +39,15 @@ def publish(
     return tuple(dict.fromkeys(problems))
 
 
-def _of_requests(
-    comparison: Comparison, levels: Sequence[AtLevel], run: Run, units: Sequence[MeasuredUnit]
-) -> Iterator[Datum]:
-    """Metrics of the requests of waves, or units, that no report has published before: all, unless the run was
-    resumed.
-    """
+def _of_requests(comparison: Comparison, levels: Sequence[AtLevel], run: Run) -> Iterator[Datum]:
+    """Metrics of the requests of waves that no report has published before: all, unless the run was resumed."""
     before = {
-        (0, arm.variant, wave.round)
-        for wave in run.plan.waves
-        if wave.index in run.state.published
-        for arm in wave.arms
+        (arm.variant, wave.round) for wave in run.plan.waves if wave.index in run.state.published for arm in wave.arms
     }
-    before |= {(each.unit.number, *block) for each in units if each.run.state.published for block in each.blocks}
     experiment = comparison.experiment
     if before:
         every = (record for at in levels for each in at.arms.values() for record in each.block.records)
-        fresh = [record for record in every if (record.unit, record.variant, record.round) not in before]
+        fresh = [record for record in every if (record.variant, record.round) not in before]
         levels = measure(experiment=experiment, records=fresh, context=comparison.context)
     labels = {case.name: case.label for case in experiment.workload.cases}
     for at in levels:

@@ -6,7 +6,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from specdecode import names
 from specdecode.steps.runtime import Runtime
 
 POOL = "NodePool"
@@ -20,8 +19,6 @@ class Reconciled(BaseModel):
 
     ended: tuple[str, ...] = ()
     """Runs that held or waited though their execution had ended."""
-    stopped: tuple[str, ...] = ()
-    """Units that were stopped because their run had ended."""
     cleaned: tuple[str, ...] = ()
     """Values of the run label whose workloads were deleted because no run claims them."""
     replicas: int | None = None
@@ -44,15 +41,10 @@ class Reconciled(BaseModel):
     """What could not be done, each with its reason."""
 
 
-def publish(rt: Runtime, found: Reconciled, *, beats: bool, failed: str) -> None:
-    """Publish the metrics. The heartbeat says that the nodes are as they must be, if the watchdog can do that.
-
-    `failed`: the execution that has just ended badly, or empty. A unit that failed is not counted: its run fails too,
-    once all its units have ended.
-    """
+def publish(rt: Runtime, found: Reconciled, *, beats: bool) -> None:
+    """Publish the metrics. The heartbeat says that the nodes are as they must be, if the watchdog can do that."""
     counts = {
         "WatchdogHeartbeat": 1 if beats else None,
-        "RunsFailed": 1 if failed and names.parent_of(failed) is None else None,
         "Nodes": found.nodes,
         "NodesWithoutLease": None if found.too_many is None else sum(found.too_many.values()),
         "RunsHolding": found.holding,

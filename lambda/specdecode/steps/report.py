@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel, ValidationError
 
-from specdecode import __version__, names, s3_keys
+from specdecode import __version__, s3_keys
 from specdecode.analysis import RunContext, compare_measured, lm_eval_scores, measure
 from specdecode.analysis.loads.objective import carried
 from specdecode.analysis.report import documents
@@ -21,7 +21,6 @@ from specdecode.planning import Plan
 from specdecode.records import RequestRecord, Servers, read_record
 from specdecode.runs.state import RunState
 from specdecode.steps.artifacts import compiled, served
-from specdecode.steps.collect import collect, of_units, refuse_unmeasured
 from specdecode.steps.errors import ReportFailed
 from specdecode.steps.prompts import kept_sets
 from specdecode.steps.publishing import ACCOUNTING, publish
@@ -54,17 +53,13 @@ class Reported(BaseModel):
 
 
 def report(given: StepInput, rt: Runtime) -> Reported:
-    """Write the run's report. For a run on several nodes it is the report of all its units; UnitFailed is raised after
-    it is written if an arm is not measured. A unit publishes nothing: its run does.
-    """
+    """Write the run's report, and publish its figures."""
     run = load_run(rt.store, given.run_id)
-    units = collect(run, rt.store)
     records = list(read_records(rt.store, given.run_id))
     if not records:
-        refuse_unmeasured(run, rt)
         raise ReportFailed(f"there is no record in {rt.store.url(s3_keys.run_key(given.run_id, 'raw'))}/")
     experiment, servers = run.plan.experiment, read_servers(rt.store, given.run_id)
-    context = of_units(run_context(run.plan, run.state, rt, servers), run, units, rt)
+    context = run_context(run.plan, run.state, rt, servers)
     levels = measure(experiment=experiment, records=records, context=context)
     sets = kept_sets(rt.store, experiment, run_id=given.run_id)
     comparison = compare_measured(experiment=experiment, levels=levels, context=context, sets=sets)
@@ -80,8 +75,7 @@ def report(given: StepInput, rt: Runtime) -> Reported:
             for name, text in files.items():
                 key = s3_keys.run_key(given.run_id, *folder, name)
                 rt.store.write(key, text, content_type=CONTENT_TYPES["json"])
-    unpublished = () if names.parent_of(given.run_id) else publish(comparison, levels, run, units, rt)
-    refuse_unmeasured(run, rt)
+    unpublished = publish(comparison, levels, run, rt)
     return Reported(
         run_id=given.run_id,
         verdict=comparison.answer,

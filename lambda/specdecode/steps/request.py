@@ -35,8 +35,6 @@ class RunRequest(BaseModel):
     """Dotted path -> value."""
     resume: str | None = None
     """Id of a run to repeat. What it finished is not done again."""
-    unit_of: str | None = None
-    """Id of the run on several nodes to which this one belongs. Only that run starts such runs."""
     accept_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """US dollars that it may cost at most. Needed if that is more than the deployment allows."""
     started_by: str | None = Field(default=None, max_length=2048)
@@ -69,8 +67,6 @@ def parse_request(given: Any) -> RunRequest:
             'or {"resume": "<run id>"}; '
             'beside either "accept_cost": <USD>.\n' + "\n".join(lines)
         ) from None
-    if request.unit_of is not None and request.model_fields_set & {"experiment", "overrides", "resume"}:
-        raise InvalidExperiment("a unit measures what its run says: give neither experiment, set nor resume beside it")
     if request.resume is not None and request.model_fields_set & {"experiment", "overrides"}:
         raise InvalidExperiment("resume repeats a run exactly: give neither experiment nor set beside it")
     if request.resume is not None and not names.is_run_id(request.resume):

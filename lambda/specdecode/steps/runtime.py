@@ -47,12 +47,6 @@ class StepInput(BaseModel):
     """The execution's input. Only the first step gets it."""
     error: dict[str, JsonValue] | None = None
     """Error and Cause that the state machine caught. Only the diagnosis gets it."""
-    redrives: int = 0
-    """How often the execution was redriven. Only MeasureUnits gets it."""
-    ended: str = ""
-    """An execution that has just ended badly. Only the watchdog gets it."""
-    stopped: str = ""
-    """A run that the command line has just stopped. Only the watchdog gets it."""
 
 
 class Progress(BaseModel):

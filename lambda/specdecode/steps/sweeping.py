@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from specdecode import names, s3_keys
+from specdecode import s3_keys
 from specdecode.analysis.advice.sweep import next_step
 from specdecode.experiment import Capacity
 from specdecode.planning import Plan, SweepPlan, SweepStep, make_plan, needed_prefixes, read_inventory
@@ -14,16 +14,15 @@ from specdecode.steps.measured_steps import comparisons
 from specdecode.steps.node_pools import outside_window
 from specdecode.steps.run import Run, load_run
 from specdecode.steps.runtime import Runtime
-from specdecode.steps.shared_sweep import next_step_of_unit
 
 
 def grow(run_id: str, rt: Runtime) -> Plan:
     """The run's plan. If everything planned is measured or lost, it gets the next step, which is stored with its
-    reason. The plan of a run on several nodes stays as it is: its units have the steps.
+    reason.
     """
     run = load_run(rt.store, run_id)
     sweep = run.plan.sweep
-    if sweep is None or run.plan.is_shared or sweep.is_over or not run.is_all_settled:
+    if sweep is None or sweep.is_over or not run.is_all_settled:
         return run.plan
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
     step = _next(run, sweep, capacity, rt)
@@ -42,16 +41,10 @@ def grow(run_id: str, rt: Runtime) -> Plan:
 
 
 def _next(run: Run, sweep: SweepPlan, capacity: Capacity, rt: Runtime) -> SweepStep:
-    """By what this run has measured, or, for a unit, by what all units have."""
-
-    def bound(step: SweepStep) -> SweepStep:
-        return _bounded(step, sweep, run, capacity, rt)
-
-    parent = names.parent_of(run.state.run_id)
-    if parent is not None:
-        return next_step_of_unit(parent, run, sweep, bound, rt)
+    """By what the run has measured."""
     measured = comparisons(run, run.measured_steps, rt)
-    return bound(next_step(run.plan.experiment, list(measured.values()), lost=run.lost_arms))
+    step = next_step(run.plan.experiment, list(measured.values()), lost=run.lost_arms)
+    return _bounded(step, sweep, run, capacity, rt)
 
 
 def _bounded(step: SweepStep, sweep: SweepPlan, run: Run, capacity: Capacity, rt: Runtime) -> SweepStep:

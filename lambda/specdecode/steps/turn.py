@@ -10,7 +10,6 @@ from specdecode.planning.events import QUEUE_LIMIT, QUEUE_POLL_S
 from specdecode.runs import lease as leases
 from specdecode.runs.lease import Claim
 from specdecode.runs.lease_store import LeaseStore
-from specdecode.runs.state import RunState, change_state
 from specdecode.steps.errors import CapacityUnavailable
 from specdecode.steps.run import load_run
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
@@ -24,34 +23,25 @@ def turn(given: StepInput, rt: Runtime) -> Progress:
     run = load_run(rt.store, given.run_id)
     if run.is_all_settled:
         return Progress(done=True, message="nothing is left to measure")
-    found = stand_in_line(given, rt, rt.turns, run.state)
+    found = stand_in_line(given, rt, rt.turns)
     return found if isinstance(found, Progress) else Progress(done=True, message="no other run loads such servers")
 
 
-def stand_in_line(
-    given: StepInput, rt: Runtime, queue: LeaseStore, state: RunState, *, kind: str = names.NODEPOOL
-) -> Claim | Progress:
-    """What the run with the record `state` holds by `queue`, or how it waits. Raises CapacityUnavailable after
-    QUEUE_LIMIT.
-
-    If the queue is full, a unit waits until it can join it: its run has begun, and cannot be started later. Any other
-    run ends.
+def stand_in_line(given: StepInput, rt: Runtime, queue: LeaseStore, *, kind: str = names.NODEPOOL) -> Claim | Progress:
+    """What the run holds by `queue`, or how it waits. Raises CapacityUnavailable after QUEUE_LIMIT, or if the queue is
+    full.
     """
     now = rt.now()
-    since = state.asked_since or now
     asks = partial(leases.request, run_id=given.run_id, execution_arn=given.execution_arn, now=now, kind=kind)
     try:
         lease = queue.update(partial(asks, slots=queue.slots))
     except leases.QueueFull as full:
-        if names.parent_of(given.run_id) is None or now - since > QUEUE_LIMIT:
-            raise CapacityUnavailable(str(full)) from None
-        change_state(rt.store, given.run_id, asked_since=since)
-        return Progress(done=False, message="the queue is full: it waits for a place in it", wait_s=QUEUE_POLL_S)
+        raise CapacityUnavailable(str(full)) from None
     position = lease.position(given.run_id)
     claim = next(claim for claim in lease.claims if claim.run_id == given.run_id)
     if not position:
         return claim
-    if now - min(since, claim.queued_at) > QUEUE_LIMIT:
+    if now - claim.queued_at > QUEUE_LIMIT:
         raise CapacityUnavailable(f"still number {position} in the queue after {QUEUE_LIMIT}")
     holders = [held.run_id for held in lease.holders_of(kind)]
     who = ", ".join(holders) if len(holders) <= FEW else f"{len(holders)} runs"

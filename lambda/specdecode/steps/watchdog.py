@@ -21,7 +21,6 @@ from specdecode.runs.lease import Claim, Lease
 from specdecode.runs.lease_store import LeaseDamaged, LeaseStore
 from specdecode.steps import executions, logs, nodes
 from specdecode.steps.guarded import Guarded
-from specdecode.steps.left_alone import stop_left_alone
 from specdecode.steps.reconciled import Reconciled, publish
 from specdecode.steps.replicas import follow_lease, set_replicas
 from specdecode.steps.runtime import Runtime, StepInput, run_step
@@ -30,7 +29,7 @@ EXECUTIONS, NODE, QUEUE = "the running executions", "the node", "the queue of th
 COUNT, WORKLOADS, METRICS = "the nodes", "workloads that no run stands for", "the metrics"
 
 
-def watch(given: StepInput, rt: Runtime) -> Reconciled:
+def watch(_: StepInput, rt: Runtime) -> Reconciled:
     """One round. A second one changes nothing more.
 
     The node is given up before workloads are deleted: an object that cannot be deleted must not keep it.
@@ -39,10 +38,6 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
     running: set[str] | None = None
     with parts.part(EXECUTIONS):
         running = executions.running(rt, machine=_machine(rt))
-    told = {run_id for run_id in (given.ended, given.stopped) if run_id}
-    stopped = tuple(stop_left_alone(rt, running or set(), parts, machine=_machine(rt), told=told))
-    if running is not None:  # so that no node is handed to a unit that has just been stopped
-        running -= set(stopped)
     lease, ended, wanted = _nodes(rt, running, parts)
     with parts.part(QUEUE):
         ended += _turns(rt, running, parts)
@@ -57,7 +52,6 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
         cleaned = _clean_orphans(rt)
     found = Reconciled(
         ended=tuple(claim.run_id for claim in ended),
-        stopped=stopped,
         cleaned=cleaned,
         replicas=None if wanted is None else wanted.replicas,
         nodes=None if count is None else count.total(),
@@ -69,7 +63,7 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
         problems=tuple(parts.problems),
     )
     with parts.part(METRICS):
-        publish(rt, found, beats=not parts.errors.keys() & {EXECUTIONS, NODE, COUNT}, failed=given.ended)
+        publish(rt, found, beats=not parts.errors.keys() & {EXECUTIONS, NODE, COUNT})
     return found.model_copy(update={"problems": tuple(parts.problems)})
 
 
@@ -195,5 +189,4 @@ def _ages_s(slots: Sequence[str], lease: Lease, now: datetime) -> dict[str, floa
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Takes any event (of a schedule, an execution's end, a user): it looks at everything in any case."""
-    given = {key: event[key] for key in ("ended", "stopped") if isinstance(event.get(key), str)}
-    return run_step(watch, {"run_id": "watchdog", **given}, context)
+    return run_step(watch, {"run_id": "watchdog"}, context)

@@ -54,7 +54,6 @@ class FakeDeployment:
 
     looks = 0
     reconciled = 0
-    told = ""
     broken = False
     found: dict[str, Any]
     remembered = True
@@ -95,11 +94,6 @@ class FakeDeployment:
     def executions(self, *, limit: int) -> list[Execution]:
         return [RUNNING][:limit]
 
-    going_units: tuple[Execution, ...] = ()
-
-    def units(self, run_id: str) -> list[Execution]:
-        return list(self.going_units)
-
     def events(self, arn: str) -> list[dict[str, Any]]:
         return [entered("Serve"), exited("1 of 2 arms are ready")]
 
@@ -111,12 +105,11 @@ class FakeDeployment:
     def plan(self, run_id: str) -> Any:
         return PLAN
 
-    def stop(self, arn: str, *, error: str = "StoppedByUser") -> None:
+    def stop(self, arn: str) -> None:
         type(self).stopped = [*self.stopped, arn]
 
-    def reconcile(self, *, stopped: str = "") -> dict[str, Any]:
+    def reconcile(self) -> dict[str, Any]:
         """As the watchdog does it: a run that goes on keeps the node."""
-        FakeDeployment.told = stopped
         found = self.find("r")
         FakeDeployment.held &= not (self.stopped or found is None or found.status != "RUNNING")
         FakeDeployment.reconciled += 1

@@ -32,17 +32,6 @@ def test_runs_that_lie_here_are_offered_also_behind_dots_and_commas(
     assert "results/one" in completion.experiments_or_runs("results/")
 
 
-def test_units_are_offered_below_their_run_once_its_name_is_typed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("sweep", "sweep-n1", "sweep-n2", "lost-n1"):
-        (tmp_path / "results" / name).mkdir(parents=True)
-        (tmp_path / "results" / name / "report.json").write_text("{}")
-    assert completion.runs("") == ["results/lost-n1", "results/sweep"], "a unit alone is all there is of its run"
-    assert completion.runs("results/sweep") == ["results/sweep", "results/sweep-n1", "results/sweep-n2"]
-
-
 def test_cases_and_groups_are_offered() -> None:
     assert completion.cases("str") == ["structured"]
     assert {"count", "all", "open"} <= set(completion.cases(""))

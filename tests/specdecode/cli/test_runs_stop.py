@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from botocore.exceptions import ClientError
 from specdecode.cli.runs_deployment import Execution
 from specdecode.runs.lease import Claim, Lease
-from specdecode.runs.state import RunUnit, StateDamaged
+from specdecode.runs.state import StateDamaged
 from specdecode.runs.view import ClusterView
 
-from tests.specdecode.cli.runs_fake import NOW, RUNNING, STARTED, STATE, FakeDeployment
+from tests.specdecode.cli.runs_fake import NOW, RUNNING, FakeDeployment
 
 
 def test_stop_stops_and_waits_for_the_release(command):
@@ -185,70 +183,3 @@ def test_a_lease_that_cannot_be_read_while_runs_go_on_names_them(command):
     result = command("capacity", "--release")
     assert result.exit_code == 1
     assert "specdecode stop r" in result.stderr and "AccessDenied" in result.stderr
-
-
-UNITS = tuple(
-    Execution(run_id=f"r-n{number}", arn=f"arn:r-n{number}", status="RUNNING", started=STARTED, stopped=None)
-    for number in (1, 2)
-)
-
-
-@pytest.fixture
-def shared(monkeypatch):
-    """The run has two units, which hold a node each until they are stopped."""
-
-    def cluster(self):
-        claims = tuple(
-            Claim(run_id=unit.run_id, execution_arn=unit.arn, queued_at=NOW, held_since=NOW, pool=pool)
-            for unit, pool in zip(UNITS, ("trn2", "trn2-2"), strict=True)
-            if unit.arn not in self.stopped
-        )
-        return ClusterView(lease=Lease(holders=claims), replicas=len(claims), nodes=(), pods=())
-
-    monkeypatch.setattr(FakeDeployment, "going_units", UNITS)
-    monkeypatch.setattr(FakeDeployment, "cluster", cluster)
-
-
-@pytest.mark.parametrize("arguments", [("stop", "r"), ("stop", "--yes"), ("capacity", "--release", "--yes")])
-def test_a_run_on_several_nodes_is_stopped_before_its_units_and_with_them(command, shared, arguments):
-    result = command(*arguments)
-    assert (result.exit_code, FakeDeployment.stopped) == (0, ["arn:r", "arn:r-n1", "arn:r-n2"])
-    assert "stopped r-n2" in result.output
-
-
-def test_units_that_outlived_their_run_are_stopped_by_its_name(command, shared):
-    FakeDeployment.looks = 5
-    result = command("stop", "r")
-    assert (result.exit_code, FakeDeployment.stopped) == (0, ["arn:r-n1", "arn:r-n2"])
-    assert "r has already ended" in result.output
-
-
-def test_units_are_listed_below_their_run(command, monkeypatch):
-    other = Execution(**{**vars(RUNNING), "run_id": "other"})
-    alone = Execution(**{**vars(RUNNING), "run_id": "older-n1"})
-    newest_first = [other, UNITS[1], UNITS[0], RUNNING, alone]
-    monkeypatch.setattr(FakeDeployment, "executions", lambda self, *, limit: newest_first)
-    shown = [text.partition("RUNNING")[2].removeprefix("    ") for text in command("list").output.splitlines()]
-    assert shown == ["other", "r", "  r-n1", "  r-n2", "older-n1"]
-    found = {item["run_id"]: item["unit_of"] for item in json.loads(command("list", "--json").stdout)}
-    assert found == {"other": None, "r-n2": "r", "r-n1": "r", "r": None, "older-n1": "older"}
-
-
-def test_status_shows_each_unit_and_what_their_nodes_cost_together(command, monkeypatch):
-    units = tuple(
-        RunUnit(number=n, run_id=f"r-n{n}", arms=("sd",), accept_cost=1, finished=("sd",) * (n == 1)) for n in (1, 2)
-    )
-    later = RunUnit(number=3, run_id="r-n3", arms=("x",), accept_cost=1)
-    states = {unit.run_id: STATE.model_copy(update={"run_id": unit.run_id}) for unit in units}
-    states["r"] = STATE.model_copy(update={"held_since": None, "units": (*units, later)})
-    executions = {each.run_id: each for each in (RUNNING, *UNITS)}
-    monkeypatch.setattr(FakeDeployment, "state", lambda self, run_id: states[run_id])
-    monkeypatch.setattr(FakeDeployment, "find", lambda self, run_id: executions.get(run_id))
-    monkeypatch.setattr(FakeDeployment, "execution", lambda self, run_id: executions[run_id or "r"])
-    result = command("status", "r")
-    assert "1 of 3 units measured" in result.output
-    assert "unit        r-n1 RUNNING" in result.output and "unit        r-n2 RUNNING" in result.output
-    assert "Serve: 1 of 2 arms are ready" in result.output and "r-n3" not in result.output
-    shown = json.loads(command("status", "r", "--json").stdout)
-    assert shown["dollars"] == pytest.approx(sum(unit["dollars"] for unit in shown["units"]))
-    assert shown["node_s"] > 7000

@@ -143,17 +143,6 @@ def test_the_watchdog_reports_a_node_that_nobody_holds():
     }
 
 
-def test_a_run_that_ended_badly_is_counted_and_its_units_are_not():
-    world = World()
-    counted = {}
-    for ended in ("", "sweep-1a2b-n2", "sweep-1a2b"):
-        world.cloudwatch.data.clear()
-        given = world.given("watchdog", ended=ended)
-        watchdog.watch(given, world.rt)
-        counted[ended] = metrics(world).get("RunsFailed")
-    assert counted == {"": None, "sweep-1a2b-n2": None, "sweep-1a2b": 1}
-
-
 def test_the_age_of_the_lease_and_the_nodes_are_published():
     world = World()
     world.run_through(until="AcquireCapacity")

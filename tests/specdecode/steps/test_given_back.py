@@ -167,6 +167,21 @@ def test_a_full_queue_refuses_a_run_with_what_to_do():
         world.finish("AcquireCapacity")
 
 
+@pytest.mark.parametrize("launched", [True, False])
+def test_a_node_that_never_becomes_usable_is_in_the_run_s_cost_if_it_was_launched(launched):
+    """EC2 may have no instance to give: that costs nothing. One that starts and never joins costs until it ends."""
+    world = World(node_comes=False)
+    world.run_through(until="StageModels")
+    status = {"providerID": "aws:///use2-az1/i-1"} if launched else {}
+    labels = {"karpenter.sh/nodepool": names.NODEPOOL}
+    world.cluster.put({"kind": "NodeClaim", "metadata": {"name": "c", "labels": labels}, "status": status})
+    world.time += timedelta(hours=2)
+    with pytest.raises(CapacityUnavailable, match="no usable node within"):
+        world.finish("AcquireCapacity")
+    noted = load_state(world.rt.store, "run-1")
+    assert noted is not None and (noted.held_since is not None) == launched
+
+
 def test_a_stored_plan_cannot_make_a_step_sleep_for_ever():
     world = World(node_comes=False)
     world.run_through(until="StageModels")
