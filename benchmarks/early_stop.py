@@ -3,7 +3,7 @@
     python benchmarks/early_stop.py [--runs 2000] [--write]
 
 Each run is measured twice from the same values: to the end, and with looks that may end it. The looks and the rule are
-the benchmark's own (`specdecode.measures.settled`).
+the benchmark's own (`specdecode.measures.observations`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.analysis.statistics.verdict import estimate, judge
-from specdecode.measures.settled import RELEVANT, difference, looks, settled
+from specdecode.measures.observations import RELEVANT, Asked, difference, looks, settled
 from specdecode.measures.student import LogMean
-from specdecode.measures.units import Asked
 
 from benchmarks.publishing import measure_and_publish
 from benchmarks.statistics_shapes import NOISES

@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from specdecode.analysis.statistics.among_arms import confidence
 from specdecode.analysis.statistics.node_noise import DIFFER, SHARE, between
 from specdecode.measures.distribution import mean, stddev
-from specdecode.measures.settled import RELEVANT
+from specdecode.measures.observations import RELEVANT
 from specdecode.measures.student import ASSUMED_DF, LogMean, with_shared
 
 from benchmarks.node_effects import ARMS, FASTER, Nodes, gain

@@ -20,7 +20,7 @@ import math
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from specdecode.analysis.statistics.groups import MIN_TYPES, group
 from specdecode.analysis.statistics.pairs import case_result
 from specdecode.experiment.model import PromptKind, TestCase
 from specdecode.measures.arm import measure_arm
-from specdecode.measures.student import LogMean, combine, log_mean, paired_log_ratio, welch_log_ratio
+from specdecode.measures.student import LogMean, combine, log_mean, over_prompts, welch_log_ratio
 
 from benchmarks.publishing import measure_and_publish
 from benchmarks.statistics_shapes import NOISES, PROMPT_SPREAD, PROMPTS, SPREADS, STEP, TYPES
@@ -42,11 +42,16 @@ TRUE = 1.5
 SAME = Equality(compared=0, identical=0, expected=False, first=None, shortest_common=None)
 
 
+def of_pairs(numerator: Sequence[float], denominator: Sequence[float]) -> LogMean:
+    """ln(numerator/denominator) of pairs that met the same prompt, as a comparison of two arms computes it."""
+    return over_prompts([math.log(a / b) for a, b in zip(numerator, denominator, strict=True)])
+
+
 def coverage(*, n: int, noise: str, paired: bool, runs: int) -> float:
     """Share of intervals that contain the true ratio of the geometric means."""
     draw, covered = NOISES[noise], 0
     rng = random.Random(f"{n}/{noise}/{paired}")
-    estimate = paired_log_ratio if paired else welch_log_ratio
+    estimate = of_pairs if paired else welch_log_ratio
     for _ in range(runs):
         base_prompts = [rng.lognormvariate(0.0, PROMPT_SPREAD) for _ in range(n)]
         fast_prompts = base_prompts if paired else [rng.lognormvariate(0.0, PROMPT_SPREAD) for _ in range(n)]
@@ -67,7 +72,7 @@ def over_category(*, shape: str, noise: float, prompts: int, runs: int) -> dict[
         gains = [draw(rng) / STEP for _ in range(prompts)]
         base = [rng.lognormvariate(0.0, PROMPT_SPREAD) for _ in gains]
         fast = [each / gain * rng.lognormvariate(0.0, noise) for each, gain in zip(base, gains, strict=True)]
-        stat = paired_log_ratio(base, fast)
+        stat = of_pairs(base, fast)
         (low, high), (t_low, t_high) = (each.interval() or (1.0, 1.0) for each in (stat, stat._replace(skew=0.0)))
         found["interval"] += low <= true <= high
         found["t"] += t_low <= true <= t_high
@@ -121,7 +126,7 @@ def verdicts(*, n: int, noise: float, true: float, runs: int) -> dict[str, float
     counts: Counter[Verdict] = Counter()
     for _ in range(runs):
         base = [true * rng.lognormvariate(0.0, noise) for _ in range(n)]
-        found, _ = of_type("t", paired_log_ratio(base, [rng.lognormvariate(0.0, noise) for _ in range(n)]))
+        found, _ = of_type("t", of_pairs(base, [rng.lognormvariate(0.0, noise) for _ in range(n)]))
         counts[found.verdict] += 1
     return {verdict.value: counts[verdict] / runs for verdict in Verdict if counts[verdict]}
 

@@ -18,7 +18,7 @@ from specdecode.analysis import compare_measured, measure
 from specdecode.analysis.datums import metric_data
 from specdecode.experiment import Experiment, load
 from specdecode.experiment.slo import Slo
-from specdecode.measures.accounting import accounting_of
+from specdecode.measures.accounting import Accounting
 from specdecode.measures.distribution import quantile
 from specdecode.measures.publish import Datum, places
 from specdecode.measures.publish import metric_data as request_data
@@ -80,7 +80,7 @@ def sent(experiment: Experiment, records: Iterable[RequestRecord], *, hours: flo
         for (variant, case), measured in at.arms.items():
             label = experiment.variant(variant).label
             own = places(experiment, variant=label, case=labels[case], level=at.level)
-            data += request_data(measured, accounting=accounting_of("usage"), places=own)
+            data += request_data(measured, accounting=Accounting("usage"), places=own)
     return [{**datum, "Timestamp": 1_790_000_000.0 + hours * 3600} for datum in data]
 
 

@@ -10,7 +10,7 @@ from aws_cdk import assertions
 from aws_cdk import aws_stepfunctions as sfn
 from specdecode.analysis import compare, datums
 from specdecode.measures import publish
-from specdecode.measures.accounting import accounting_of
+from specdecode.measures.accounting import Accounting
 from specdecode.measures.arm import measure_arm
 
 from constructs_lib.observability.alarms import ERROR_RATE, OPERATIONS, REGRESSION, ResultAlarms
@@ -78,7 +78,7 @@ def test_the_metrics_that_are_queried_are_sent_with_the_dimensions_of_the_query(
     comparison = compare(experiment=tested, records=records, context=context())
     block = publish.metric_data(
         measure_arm(records),
-        accounting=accounting_of("usage"),
+        accounting=Accounting("usage"),
         places=publish.places(tested, variant="SD", case="repeat", level=tested.workload.levels[0]),
     )
     for name, data in (

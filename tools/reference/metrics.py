@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 
-from specdecode.measures.accounting import MODES, accounting_of
-from specdecode.measures.metrics import BLOCK_METRICS, REQUEST_METRICS, SAMPLE_METRICS, Metric
+from specdecode.measures.accounting import MODES, Accounting
+from specdecode.measures.metrics import BLOCK_METRICS, REQUEST_METRICS, SAMPLE_METRICS
+from specdecode.measures.metrics.base import Metric
 
 from tools.reference import between, table
 
@@ -24,9 +25,7 @@ def render() -> str:
         for metric in metrics:
             lines += [f"### `{metric.tag}`: {metric.title}", "", f"    {metric.formula}", ""]
             lines += [f"Unit: {metric.unit}; {metric.direction}.", "", inspect.cleandoc(metric.__doc__ or ""), ""]
-    modes = [
-        (f"`{mode}`", accounting_of(mode, retokenize=len if mode != "usage" else None).description) for mode in MODES
-    ]
+    modes = [(f"`{mode}`", Accounting(mode, retokenize=len if mode != "usage" else None).description) for mode in MODES]
     return "\n".join([*lines, "## Token accounting", "", table(("mode", "what it counts and divides by"), modes)])
 
 

@@ -28,7 +28,7 @@ from specdecode.analysis.texts.wording import answer
 from specdecode.analysis.work import Sets, work
 from specdecode.experiment.model import Experiment, Sweep, Variant
 from specdecode.measures.arm import Key, Measured
-from specdecode.measures.load_time import load_seconds
+from specdecode.measures.metrics.base import load_seconds
 from specdecode.measures.student import LogMean
 from specdecode.measures.timeline import timeline
 from specdecode.records import RequestRecord, raw_file

@@ -19,8 +19,8 @@ from specdecode.analysis.statistics.verdict import estimate, times
 from specdecode.analysis.texts.recommend import chosen
 from specdecode.experiment.model import Experiment
 from specdecode.measures.distribution import mean
+from specdecode.measures.observations import Asked, differences
 from specdecode.measures.student import combine, over_prompts
-from specdecode.measures.units import Asked, differences
 
 NOT_SMALL = 0.5
 """Nodes get a note if they differ by more than this part of the effect, on the log scale. A choice of ours."""

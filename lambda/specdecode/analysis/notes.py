@@ -11,9 +11,8 @@ from specdecode.analysis.texts.published import published_notes, which_compariso
 from specdecode.experiment.model import EndpointExperiment, Experiment, Sweep
 from specdecode.experiment.step import ASSUMED, most_tokens_said
 from specdecode.measures.arm import Key, Measured
-from specdecode.measures.client_lateness import DOUBTFUL_S, HELD_BACK_S, held_back
+from specdecode.measures.doubtful import DOUBTFUL_S, HELD_BACK_S, apart, held_back
 from specdecode.measures.drafts import ESTIMATED
-from specdecode.measures.together import apart
 from specdecode.records import RequestRecord
 
 

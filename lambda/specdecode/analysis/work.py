@@ -15,7 +15,7 @@ from specdecode.experiment.model import Experiment, TestCase
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean
-from specdecode.measures.metrics import AcceptanceLength, TokensPerStep
+from specdecode.measures.metrics.steps import AcceptanceLength, TokensPerStep
 from specdecode.prompts import PromptRow, PromptSet
 
 EXTREMES = 3

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.level import PER_STREAM, Level
 from specdecode.experiment.model import TestCase
-from specdecode.measures.metric import NoValue
-from specdecode.measures.metrics.request_output_throughput import RequestOutputThroughput
-from specdecode.measures.settled import difference, looks, settled
-from specdecode.measures.units import Asked, asked
+from specdecode.measures.metrics.base import NoValue
+from specdecode.measures.metrics.throughput import RequestOutputThroughput
+from specdecode.measures.observations import Asked, asked, difference, looks, settled
 from specdecode.records import RequestRecord
 
 

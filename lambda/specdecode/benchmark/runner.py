@@ -28,7 +28,7 @@ from specdecode.benchmark.tokens import token_counter
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import TestCase
-from specdecode.measures.client_lateness import doubts
+from specdecode.measures.doubtful import doubts
 from specdecode.records import Servers, SetFacts, raw_file
 
 

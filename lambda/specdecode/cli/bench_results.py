@@ -18,7 +18,7 @@ from specdecode.cli.report_recorded import recorded, sets_of
 from specdecode.cli.report_view import terminal_width
 from specdecode.escape import line
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
-from specdecode.measures.accounting import Accounting, accounting_of
+from specdecode.measures.accounting import Accounting
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
 from specdecode.measures.publish import metric_data, places
@@ -89,7 +89,7 @@ def _written(folder: Path, files: dict[str, str]) -> list[Path]:
 
 def _accounting(spec: BenchmarkSpec) -> Accounting:
     counter, _ = token_counter(spec.tokenizer)
-    return accounting_of(spec.accounting, retokenize=counter.count if counter.exact else None)
+    return Accounting(spec.accounting, retokenize=counter.count if counter.exact else None)
 
 
 def _upload(uri: str, folder: Path, files: list[Path]) -> None:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.slo import Slo
-from specdecode.measures.arm_case import SAMPLES, ArmCase, StepBin
-from specdecode.measures.counters import counted, other_k
-from specdecode.measures.distribution import quantile, summarize
-from specdecode.measures.drafts import ANSWERS, COUNTERS, ESTIMATED, by_answers, by_chunks, gap
-from specdecode.measures.metric import Block, NoValue
-from specdecode.measures.metrics import BLOCK_METRICS, AcceptanceLength, AcceptanceRate, ErrorRate, TokensPerStep
-from specdecode.measures.metrics.tokens_per_step import histogram, mean_tokens_per_step
-from specdecode.measures.request_values import Values, request_values
-from specdecode.measures.turns import by_turn
+from specdecode.measures.arm_case import SAMPLES, ArmCase, StepBin, Terms, TurnFigures
+from specdecode.measures.distribution import mean, quantile, summarize
+from specdecode.measures.drafts import by_chunks, gap, read_drafts
+from specdecode.measures.metrics import BLOCK_METRICS, REQUEST_METRICS, SAMPLE_METRICS
+from specdecode.measures.metrics.base import Block, Impossible, NoValue, RequestMetric, SampleMetric
+from specdecode.measures.metrics.latency import InterTokenLatency, TimePerOutputToken, TimeToFirstToken
+from specdecode.measures.metrics.steps import (
+    AcceptanceLength,
+    AcceptanceRate,
+    TokensPerStep,
+    histogram,
+    mean_tokens_per_step,
+)
+from specdecode.measures.metrics.throughput import ErrorRate
 from specdecode.records import Drafted, EngineCounters, RequestRecord
 from specdecode.speculation import acceptance_from_positions
 
@@ -25,6 +30,8 @@ SAMPLED = ("request_output_throughput", "time_per_output_token", "end_to_end_lat
 
 Key = tuple[str, str]
 """Variant and case."""
+Values = Mapping[str, Sequence[tuple[RequestRecord, float]]]
+"""Tag of a request metric -> the completed requests that have a value, each with its value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,20 +45,6 @@ class Measured:
     """Fewer requests were sent than were allowed, since the first ones settled the question."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """What is known of an arm beside its records."""
-
-    k: int | None = None
-    """Tokens that a step drafts. 0 without speculation, None if it is not known."""
-    most: MostTokens = MostTokens.K_PLUS_1
-    """Most tokens that a step of the engine yields with that k."""
-    every_step: bool = True
-    """Each step drafts k tokens. False if k depends on the load."""
-    dollars_per_hour: float | None = None
-    """Price of the devices that the arm holds. None: the arm has no cost."""
-
-
 def by_arm(records: Iterable[RequestRecord]) -> dict[Key, list[RequestRecord]]:
     """Measured records (no warm-up) by (variant, case), in the order sent."""
     groups: dict[Key, list[RequestRecord]] = defaultdict(list)
@@ -61,11 +54,6 @@ def by_arm(records: Iterable[RequestRecord]) -> dict[Key, list[RequestRecord]]:
     for group in groups.values():
         group.sort(key=lambda record: (record.unit, record.round, record.index))
     return dict(groups)
-
-
-def cost_per_million(*, dollars_per_hour: float, seconds: float, tokens: int) -> float:
-    """Dollars per million output tokens: price / 3600 * seconds of load / output tokens * 1e6."""
-    return dollars_per_hour / 3600.0 * seconds / tokens * 1e6
 
 
 def measure_arm(
@@ -80,17 +68,10 @@ def measure_arm(
     `records` (at least one) and `counters` are those of this arm and case, without warm-up.
     """
     terms = terms or Terms()
-    drafts = _drafts(records, counters, terms)
-    block = Block(
-        records=records,
-        slo=slo or Slo(),
-        drafted_tokens=drafts.found.draft_tokens if drafts.found else None,
-        accepted_tokens=drafts.found.accepted_tokens if drafts.found else None,
-        source=drafts.source,
-        k=drafts.k,
-        most=terms.most,
-    )
-    of_requests = request_values(block)
+    drafts = read_drafts(records, counters, terms)
+    found = drafts.found
+    block = Block(records=records, slo=slo or Slo(), drafted=found, k=drafts.k, most=terms.most)
+    of_requests = _of_requests(block)
     values, no_value = of_requests.values, of_requests.no_value
     if drafts.own_counts_wrong and values.pop(AcceptanceLength.tag, []):
         no_value[AcceptanceLength.tag] = drafts.own_counts_wrong[0]
@@ -98,7 +79,6 @@ def measure_arm(
     tokens = sum(record.completion_tokens or 0 for record in block.completed)
     steps = _steps(block) if TokensPerStep.tag in values else ()
     has_acceptance = AcceptanceRate.tag in totals
-    found = drafts.found
     if not found and has_acceptance and steps:
         found = by_chunks(histogram(block.completed), block.verified)
     metrics = {tag: summarize([value for _, value in each]) for tag, each in values.items()}
@@ -112,16 +92,16 @@ def measure_arm(
         errors=ErrorRate.by_kind(block),
         output_tokens=tokens,
         load_seconds=block.load_s,
-        cost_per_million=_cost(terms.dollars_per_hour, block.load_s, tokens),
+        cost_per_million=_cost_per_million(terms.dollars_per_hour, block.load_s, tokens),
         metrics=metrics,
         totals=totals,
         no_value=no_value | no_total,
         impossible=(*of_requests.impossible, *drafts.doubts),
         samples={tag: _sample([value for _, value in values[tag]]) for tag in SAMPLED if tag in values},
         steps=steps,
-        acceptance_source=block.source if has_acceptance else None,
+        acceptance_source=drafts.source if has_acceptance else None,
         acceptance_length=_acceptance_length(block, found) if has_acceptance else None,
-        turns=by_turn(records),
+        turns=_by_turn(records),
         drafted_by_answers=drafts.by_answers,
         drafted_by_counters=drafts.by_counters,
         drafted_gap=gap(drafts.by_answers, drafts.by_counters, len(records) - len(block.completed)),
@@ -133,44 +113,64 @@ def measure_arm(
     return Measured(arm=arm, block=block, values=values)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Drafts:
-    """Drafted and accepted tokens of an arm and case, by each source."""
+class _OfRequests(NamedTuple):
+    """All values of the request metrics and sample metrics of a block."""
 
-    by_counters: Drafted | None
-    by_answers: Drafted | None
-    doubts: list[str]
-    """Why a source is not used, in words."""
-    own_counts_wrong: list[str]
-    """Why the single answers' own counts are not used, in words."""
-    k: int | None
-    """As in `Terms`. None if the engine drafts with another k than was said."""
-
-    @property
-    def found(self) -> Drafted | None:
-        """The engine's counters, else the sum of the answers' own counts."""
-        return self.by_counters or self.by_answers
-
-    @property
-    def source(self) -> str:
-        return COUNTERS if self.by_counters else ANSWERS if self.by_answers else ESTIMATED
+    values: dict[str, list[tuple[RequestRecord, float]]]
+    """As `Values`; a metric without a value has no entry."""
+    samples: dict[str, list[float]]
+    """Tag of a sample metric -> the values of all completed requests; a metric without a value has no entry."""
+    no_value: dict[str, str]
+    """Tag of a metric without any value -> why."""
+    impossible: list[str]
+    """Figures that no server can reach, in words. Their metrics have no value."""
 
 
-def _drafts(records: Sequence[RequestRecord], counters: Sequence[EngineCounters], terms: Terms) -> _Drafts:
-    """Read both sources and leave out those that contradict the answers or the k of the arm."""
-    by_counters, doubts = counted(counters, records, every_step=terms.every_step)
-    believed = terms.most is MostTokens.K_PLUS_1
-    own, contradicted = by_answers(records, every_step=terms.every_step) if believed else (None, [])
-    own_counts_wrong = [] if believed else ["what the answers of such an engine say of their drafts is not believed"]
-    wrong = other_k([*counters, *([own] if own else [])], terms.k)
-    other = [wrong] if wrong else []
-    return _Drafts(
-        by_counters=None if wrong else by_counters,
-        by_answers=None if wrong else own,
-        doubts=[*doubts, *contradicted, *other],
-        own_counts_wrong=[*own_counts_wrong, *contradicted, *other],
-        k=None if wrong else terms.k,
-    )
+def _of_requests(block: Block) -> _OfRequests:
+    """Compute the metrics of each completed request.
+
+    If one request has an impossible value, its metric has no value at all: the other requests would be no fair sample.
+    """
+    values: dict[str, list[tuple[RequestRecord, float]]] = defaultdict(list)
+    samples: dict[str, list[float]] = defaultdict(list)
+    reasons: dict[str, str] = {}
+    impossible: dict[str, str] = {}
+    metrics: tuple[type[RequestMetric | SampleMetric], ...] = (*REQUEST_METRICS, *SAMPLE_METRICS)
+    for record in block.completed:
+        for metric in metrics:
+            try:
+                if issubclass(metric, SampleMetric):
+                    samples[metric.tag] += metric.values(record)
+                else:
+                    values[metric.tag].append((record, metric.value(record)))
+            except Impossible as error:
+                impossible.setdefault(metric.tag, str(error))
+            except NoValue as error:
+                reasons[metric.tag] = str(error)
+    if why := _impossible_steps(block):
+        impossible[TokensPerStep.tag] = why
+    for tag, why in impossible.items():
+        values.pop(tag, None)
+        reasons[tag] = why
+        if tag == TimePerOutputToken.tag:  # the gaps between tokens come from the same wrong counts
+            samples.pop(InterTokenLatency.tag, None)
+            reasons[InterTokenLatency.tag] = why
+    values = {tag: found for tag, found in values.items() if found}
+    samples = {tag: found for tag, found in samples.items() if found}
+    missing = [metric.tag for metric in metrics if metric.tag not in values and metric.tag not in samples]
+    no_value = {tag: reasons.get(tag, "no completed request") for tag in missing}
+    return _OfRequests(values, samples, no_value, list(impossible.values()))
+
+
+def _impossible_steps(block: Block) -> str:
+    """Why the mean tokens per step of the block are more than the engine can yield; empty if they are not."""
+    try:
+        mean_tokens_per_step(block)
+    except Impossible as error:
+        return str(error)
+    except NoValue:
+        pass
+    return ""
 
 
 def _totals(block: Block) -> tuple[dict[str, float], dict[str, str]]:
@@ -185,10 +185,11 @@ def _totals(block: Block) -> tuple[dict[str, float], dict[str, str]]:
     return totals, no_value
 
 
-def _cost(dollars_per_hour: float | None, seconds: float, tokens: int) -> float | None:
+def _cost_per_million(dollars_per_hour: float | None, seconds: float, tokens: int) -> float | None:
+    """Dollars per million output tokens: price / 3600 * seconds of load / output tokens * 1e6."""
     if dollars_per_hour is None or not tokens:
         return None
-    return cost_per_million(dollars_per_hour=dollars_per_hour, seconds=seconds, tokens=tokens)
+    return dollars_per_hour / 3600.0 * seconds / tokens * 1e6
 
 
 def _acceptance_length(block: Block, found: Drafted | None) -> float:
@@ -208,3 +209,30 @@ def _steps(block: Block) -> tuple[StepBin, ...]:
     counts = histogram(block.completed)
     total = sum(counts.values())
     return tuple(StepBin(tokens=tokens, share=count / total) for tokens, count in counts.items())
+
+
+def _by_turn(records: Sequence[RequestRecord]) -> tuple[TurnFigures, ...]:
+    """Figures of each turn. Empty if no prompt has a second turn."""
+    if not any(record.turn for record in records):
+        return ()
+    groups: dict[int, list[tuple[RequestRecord, float]]] = defaultdict(list)
+    for record in records:
+        if record.error is None:
+            try:
+                groups[record.turn].append((record, TimeToFirstToken.value(record)))
+            except NoValue:
+                continue
+    return tuple(
+        TurnFigures(
+            turn=turn + 1,
+            ttft=summarize([seconds for _, seconds in found]),
+            prompt_tokens=_mean_count([record.prompt_tokens for record, _ in found]),
+            cached_tokens=_mean_count([record.cached_tokens for record, _ in found]),
+        )
+        for turn, found in sorted(groups.items())
+    )
+
+
+def _mean_count(counts: Sequence[int | None]) -> float | None:
+    known = [float(count) for count in counts if count is not None]
+    return mean(known) if len(known) == len(counts) else None

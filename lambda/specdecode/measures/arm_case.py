@@ -1,17 +1,34 @@
-"""Figures of one arm in one case, as data."""
+"""One arm in one case, as data: what is known of it beside its records, and its figures."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from pydantic import Field
 
 from specdecode.experiment.base import Frozen
+from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.distribution import Count, Summary
-from specdecode.measures.metrics import AcceptanceRate, OutputThroughput
-from specdecode.measures.turns import TurnFigures
+from specdecode.measures.metrics.steps import AcceptanceRate
+from specdecode.measures.metrics.throughput import OutputThroughput
 from specdecode.records import Drafted
 
 SAMPLES = 50
 """Most values of one metric that are kept for the distribution charts. Of more values, that many quantiles are kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What is known of an arm beside its records."""
+
+    k: int | None = None
+    """Tokens that a step drafts. 0 without speculation, None if it is not known."""
+    most: MostTokens = MostTokens.K_PLUS_1
+    """Most tokens that a step of the engine yields with that k."""
+    every_step: bool = True
+    """Each step drafts k tokens. False if k depends on the load."""
+    dollars_per_hour: float | None = None
+    """Price of the devices that the arm holds. None: the arm has no cost."""
 
 
 class StepBin(Frozen):
@@ -19,6 +36,19 @@ class StepBin(Frozen):
 
     tokens: Count
     share: float
+
+
+class TurnFigures(Frozen):
+    """Completed requests of one arm and case that are the same turn of their conversations."""
+
+    turn: Count
+    """From 1."""
+    ttft: Summary
+    """Seconds to the first token."""
+    prompt_tokens: float | None = None
+    """Mean prompt tokens by the server's count. None if it gives none."""
+    cached_tokens: float | None = None
+    """Mean prompt tokens from the prefix cache. None unless the server gives them for every request."""
 
 
 class ArmCase(Frozen):
@@ -33,7 +63,7 @@ class ArmCase(Frozen):
     """Kind of error -> requests that ended so, most frequent first."""
     output_tokens: Count
     load_seconds: float
-    """First send to last end (measures/load_time.py)."""
+    """First send to last end (metrics/base.py)."""
     cost_per_million: float | None
     metrics: dict[str, Summary]
     """Each metric that has one value or more for each request."""

@@ -1,27 +1,156 @@
-"""Drafted and accepted tokens of an arm and case: from the answers' own counts, and from their streamed chunks."""
+"""Drafted and accepted tokens of an arm and case: from the engines' own counters, from the answers' own counts, and
+from their streamed chunks. Whether they are plausible, and their sum.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
-from specdecode.measures.counters import contradiction, total
-from specdecode.records import Drafted, RequestRecord
+from specdecode.experiment.most_tokens import MostTokens
+from specdecode.measures.arm_case import Terms
+from specdecode.records import MOST_POSITIONS, Drafted, EngineCounters, RequestRecord
 
 COUNTERS = "engine counters"
 ANSWERS = "the answers' own counts"
 ESTIMATED = "estimated from tokens per streamed chunk"
 
 
-def by_answers(records: Sequence[RequestRecord], *, every_step: bool = True) -> tuple[Drafted | None, list[str]]:
+@dataclass(frozen=True, kw_only=True)
+class Drafts:
+    """Drafted and accepted tokens of an arm and case, by each source."""
+
+    by_counters: Drafted | None
+    by_answers: Drafted | None
+    doubts: list[str]
+    """Why a source is not used, in words."""
+    own_counts_wrong: list[str]
+    """Why the single answers' own counts are not used, in words."""
+    k: int | None
+    """As in `Terms`. None if the engine drafts with another k than was said."""
+
+    @property
+    def found(self) -> Drafted | None:
+        """The engine's counters, else the sum of the answers' own counts."""
+        return self.by_counters or self.by_answers
+
+    @property
+    def source(self) -> str:
+        return COUNTERS if self.by_counters else ANSWERS if self.by_answers else ESTIMATED
+
+
+def read_drafts(records: Sequence[RequestRecord], counters: Sequence[EngineCounters], terms: Terms) -> Drafts:
+    """Read both sources and leave out those that contradict the answers or the k of the arm.
+
+    `records` and `counters` are those of one arm and case.
+    """
+    every_step = terms.every_step
+    by_counters, doubts = counted(counters, records, every_step=every_step)
+    believed = terms.most is MostTokens.K_PLUS_1
+    own, contradicted = _by_answers(records, every_step=every_step) if believed else (None, [])
+    own_counts_wrong = [] if believed else ["what the answers of such an engine say of their drafts is not believed"]
+    wrong = _other_k([*counters, *([own] if own else [])], terms.k)
+    other = [wrong] if wrong else []
+    return Drafts(
+        by_counters=None if wrong else by_counters,
+        by_answers=None if wrong else own,
+        doubts=[*doubts, *contradicted, *other],
+        own_counts_wrong=[*own_counts_wrong, *contradicted, *other],
+        k=None if wrong else terms.k,
+    )
+
+
+def counted(
+    counters: Sequence[EngineCounters], records: Sequence[RequestRecord], *, every_step: bool = True
+) -> tuple[Drafted | None, list[str]]:
+    """Sum over nodes and rounds; and the reasons if the counters are not used.
+
+    The counters of every round are needed: else the rate would be that of a part. `counters` and `records` are those of
+    one arm and case.
+    """
+    own = [item for item in counters if item.trusted]
+    if not own or {(item.unit, item.round) for item in own} != {(record.unit, record.round) for record in records}:
+        return None, []
+    problems = []
+    for item in own:
+        same = [record for record in records if (record.unit, record.round) == (item.unit, item.round)]
+        if why := contradiction(item, same, every_step=every_step):
+            problems.append(f"the engine's counters contradict the answers: {why}")
+    if problems:
+        return None, problems
+    found = _total(own)
+    return (found if found.draft_tokens else None), []
+
+
+def _by_answers(records: Sequence[RequestRecord], *, every_step: bool = True) -> tuple[Drafted | None, list[str]]:
     """Sum of the completed answers' own counts; and the reasons if it is not used. None if an answer has no counts."""
     completed = [record for record in records if record.error is None]
     told = [record.drafted for record in completed if record.drafted is not None]
     if not told or len(told) < len(completed):
         return None, []
-    found = total(told)
+    found = _total(told)
     if why := contradiction(found, completed, every_step=every_step):
         return None, [f"the answers' own counts of drafts contradict the answers: {why}"]
     return (found if found.draft_tokens else None), []
+
+
+def _other_k(counts: Sequence[Drafted | EngineCounters], k: int | None) -> str | None:
+    """Why the engine's k cannot be the given k: a step drafts at most k tokens. None if it can."""
+    for item in counts:
+        trusted = isinstance(item, Drafted) or item.trusted
+        if k is not None and trusted and item.draft_tokens > k * item.drafts:
+            said = f"{item.draft_tokens} tokens drafted in {item.drafts} steps"
+            return f"the engine says {said}, more than k={k} a step: wrong k?"
+    return None
+
+
+def _total(parts: Sequence[Drafted | EngineCounters]) -> Drafted:
+    """The sum."""
+    width = max(len(item.accepted_per_position) for item in parts)
+    return Drafted(
+        drafts=sum(item.drafts for item in parts),
+        draft_tokens=sum(item.draft_tokens for item in parts),
+        accepted_tokens=sum(item.accepted_tokens for item in parts),
+        accepted_per_position=tuple(
+            sum(item.accepted_per_position[at] for item in parts if at < len(item.accepted_per_position))
+            for at in range(width)
+        ),
+    )
+
+
+def contradiction(
+    counters: Drafted | EngineCounters, records: Sequence[RequestRecord], *, every_step: bool = True
+) -> str | None:
+    """Why the counters cannot belong to these requests, or None.
+
+    Every step gives the accepted tokens and one more. So tokens = steps + accepted, except for the first token of an
+    answer (the prompt's step) and up to k tokens that are cut off at its end. If not `every_step` drafts (k is 0 at
+    some loads), the counters leave out steps without drafts, so their sum may be smaller.
+    """
+    if counters.accepted_tokens > counters.draft_tokens:
+        return f"{counters.accepted_tokens} tokens accepted of {counters.draft_tokens} drafted"
+    positions = counters.accepted_per_position
+    if len(positions) > MOST_POSITIONS:
+        return f"accepted tokens at {len(positions)} positions"
+    if positions and sum(positions) != counters.accepted_tokens:
+        return "accepted tokens per position do not add up to accepted tokens"
+    if any(after > before for before, after in pairwise((counters.drafts, *positions))):
+        listed = ", ".join(map(str, positions))
+        return (
+            f"{listed} tokens accepted by position in {counters.drafts} steps: a position cannot be accepted more "
+            "often than the one before it, nor the first more often than there were steps"
+        )
+    tokens = [record.completion_tokens for record in records]
+    if None in tokens or not counters.drafts:
+        return None
+    came, requests = sum(token or 0 for token in tokens), len(records)
+    written = counters.drafts + counters.accepted_tokens
+    per_step = -(-counters.draft_tokens // counters.drafts) + 1
+    least = came - requests - per_step * requests if every_step else 0
+    if not least <= written <= came + per_step * requests:
+        return f"steps + accepted tokens = {written}, but {came} tokens came"
+    return None
 
 
 def by_chunks(histogram: Mapping[int, int], verified: int | None) -> Drafted | None:

@@ -13,8 +13,9 @@ from specdecode.experiment.model import Experiment
 from specdecode.measures.accounting import Accounting
 from specdecode.measures.arm import Measured
 from specdecode.measures.arm_case import ArmCase
-from specdecode.measures.metrics import ErrorRate, Goodput, TimePerOutputToken, TokensPerStep
-from specdecode.measures.metrics.goodput import good_requests
+from specdecode.measures.metrics.latency import TimePerOutputToken
+from specdecode.measures.metrics.steps import TokensPerStep
+from specdecode.measures.metrics.throughput import ErrorRate, Goodput, good_requests
 
 MAX_DATA_PER_CALL = 1000
 MAX_VALUES_PER_DATUM = 150

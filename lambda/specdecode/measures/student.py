@@ -177,11 +177,6 @@ def over_prompts(values: Sequence[float]) -> LogMean:
     return found._replace(skew=n / ((n - 1.0) * (n - 2.0)) * cubes)
 
 
-def paired_log_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> LogMean:
-    """ln(numerator/denominator) of pairs that met the same prompt: the paired t on the log scale."""
-    return over_prompts([math.log(a / b) for a, b in zip(numerator, denominator, strict=True)])
-
-
 def welch_log_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> LogMean:
     """Ln of the ratio of geometric means of two unpaired samples (Welch's t on the log scale)."""
     a, b = log_mean([math.log(value) for value in numerator]), log_mean([math.log(value) for value in denominator])

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from specdecode import names
 from specdecode.analysis import AtLevel, Comparison, measure
 from specdecode.analysis.datums import metric_data
-from specdecode.measures.accounting import accounting_of
+from specdecode.measures.accounting import Accounting
 from specdecode.measures.publish import Datum, places
 from specdecode.measures.publish import metric_data as request_data
 from specdecode.measures.publish import publish as send
@@ -17,7 +17,7 @@ from specdecode.steps.previous import last_good
 from specdecode.steps.run import Run
 from specdecode.steps.runtime import Runtime
 
-ACCOUNTING = accounting_of("usage")
+ACCOUNTING = Accounting("usage")
 """The pipeline's formula. `specdecode bench --accounting` chooses another."""
 
 

@@ -13,7 +13,7 @@ from specdecode.analysis import compare_measured, measure
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_terminal
 from specdecode.analysis.results.context import RunPart
-from specdecode.measures.accounting import accounting_of
+from specdecode.measures.accounting import Accounting
 from specdecode.measures.publish import metric_data as request_data
 from specdecode.measures.publish import places
 
@@ -57,7 +57,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         for (variant, case), each in at.arms.items()
         for datum in request_data(
             each,
-            accounting=accounting_of("usage"),
+            accounting=Accounting("usage"),
             places=places(tested, variant=tested.variant(variant).label, case=labels[case], level=at.level),
         )
     ]

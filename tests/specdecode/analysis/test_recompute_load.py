@@ -13,7 +13,7 @@ import pytest
 from specdecode.analysis import compare_measured, measure
 from specdecode.analysis.report import write_report
 from specdecode.experiment.slo import Slo
-from specdecode.measures.accounting import accounting_of
+from specdecode.measures.accounting import Accounting
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
 
 from tests.specdecode.analysis import recompute, recompute_load
@@ -50,7 +50,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             place = folder.joinpath(*llmperf_folder(tested.workload, at.level, variant=variant, case=case))
             place.mkdir(parents=True)
             files = llmperf_run(
-                tested.workload, at.level, model="m", records=measured.block.records, accounting=accounting_of("usage")
+                tested.workload, at.level, model="m", records=measured.block.records, accounting=Accounting("usage")
             )
             for name, text in files.items():
                 (place / name).write_text(text)

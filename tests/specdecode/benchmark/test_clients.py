@@ -21,8 +21,7 @@ from specdecode.benchmark.place import LocalFolder, S3Folder, place_of
 from specdecode.benchmark.progress import PlainProgress
 from specdecode.benchmark.runner import Benchmark
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
-from specdecode.measures.client_lateness import doubtful
-from specdecode.measures.together import apart
+from specdecode.measures.doubtful import apart, doubtful
 from specdecode.records import RequestRecord, raw_file
 
 from tests.specdecode.benchmark.making import spec

@@ -17,7 +17,7 @@ from specdecode.analysis.report import render_csv, render_html, render_markdown,
 from specdecode.analysis.report.numbers import compact, times
 from specdecode.analysis.texts.setting import setting
 from specdecode.cli import app
-from specdecode.measures.accounting import accounting_of
+from specdecode.measures.accounting import Accounting
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.publish import metric_data as request_data
 from specdecode.measures.publish import places
@@ -83,7 +83,7 @@ def test_the_published_figures_are_the_reports(measured: tuple[Comparison, dict[
             assert own["Speedup", arm_label, labels[case.case]] == case.headline.ratio == float(shown["value"])
             assert compact(case.headline) in render_markdown(comparison)
     for (variant, case), each in arms.items():
-        data = request_data(each, accounting=accounting_of("usage"), places=[[{"Name": "Variant", "Value": "v"}] * 2])
+        data = request_data(each, accounting=Accounting("usage"), places=[[{"Name": "Variant", "Value": "v"}] * 2])
         sent = {datum["MetricName"]: datum for datum in data if len(datum["Dimensions"]) == 2}
         arm = comparison.arm(variant, case)
         assert arm is not None
@@ -113,7 +113,7 @@ def test_the_dashboard_draws_the_reports_figures(measured: tuple[Comparison, dic
     for (variant, case), each in arms.items():
         label = tested.variant(variant).label
         own = places(tested, variant=label, case=labels[case], level=tested.workload.levels[0])
-        data += request_data(each, accounting=accounting_of("usage"), places=own)
+        data += request_data(each, accounting=Accounting("usage"), places=own)
     widgets = [w for w in default_body(list(labels.values()))["widgets"] if w["type"] == "metric"]
     drawn = {w["properties"]["metrics"][0][0]["expression"]: shown(w, data) for w in widgets if is_bar(w)}
     (speedups,) = [bars for expression, bars in drawn.items() if 'TestCase,Variant} MetricName="Speedup"' in expression]

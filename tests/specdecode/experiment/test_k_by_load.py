@@ -17,7 +17,8 @@ from specdecode.analysis.texts.setting import setting
 from specdecode.experiment import Experiment, ExperimentError, load_engine, load_preset
 from specdecode.experiment.model import Speculation
 from specdecode.manifests.serve_command import serve_words
-from specdecode.measures.arm import Terms, measure_arm
+from specdecode.measures.arm import measure_arm
+from specdecode.measures.arm_case import Terms
 from specdecode.planning.fingerprint import fingerprint
 from specdecode.records import EngineCounters
 

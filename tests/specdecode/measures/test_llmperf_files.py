@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from specdecode.measures.accounting import accounting_of
+from specdecode.measures.accounting import Accounting
 from specdecode.measures.llmperf_files import LlmperfRun, llmperf_files
-from specdecode.measures.metrics import TimePerOutputToken
+from specdecode.measures.metrics.latency import TimePerOutputToken
 from specdecode.records import Chunk, ErrorKind, RequestRecord
 
 from tests.specdecode.benchmark.making import record
@@ -55,7 +55,7 @@ def trace(arm: str) -> tuple[list[RequestRecord], float]:
 
 def files(arm: str, mode: str) -> dict[str, str]:
     records, window_s = trace(arm)
-    accounting = accounting_of(mode, retokenize=count_words)
+    accounting = Accounting(mode, retokenize=count_words)
     return llmperf_files(records, run=RUN, accounting=accounting, load_s=window_s)
 
 
@@ -94,7 +94,7 @@ def test_the_inversion_in_round_numbers() -> None:
     """200 tokens at 20 ms each; 50 chunks of 4 tokens at 30 ms each (role and finish chunks as LLMPerf counts them)."""
     base = record([0.2 + 0.02 * n for n in range(200)], tokens=200, events=202)
     sd = record([0.11 + 0.03 * n for n in range(50)], tokens=200, events=52)
-    stock = accounting_of("stock", retokenize=lambda text: 201)
+    stock = Accounting("stock", retokenize=lambda text: 201)
     assert stock.figures(base).inter_token_latency_s == pytest.approx(0.0207, abs=1e-4)
     assert stock.figures(sd).inter_token_latency_s == pytest.approx(0.0304, abs=1e-4)
     assert TimePerOutputToken.value(base) == pytest.approx(0.020)
@@ -103,25 +103,25 @@ def test_the_inversion_in_round_numbers() -> None:
 
 def test_seed_405b_figures_follow_from_the_neuron_formula() -> None:
     """The published means: (73.192 - 5.4516) s / 1786.92 is 37.909 ms; (14.886 - 2.2562) s / 1500 is 8.4198 ms."""
-    neuron = accounting_of("neuron", retokenize=lambda text: 1788)
+    neuron = Accounting("neuron", retokenize=lambda text: 1788)
     base = record([5.451600373298861, 73.19207735829521], tokens=1787)
     assert neuron.figures(base).inter_token_latency_s == pytest.approx(0.037909, rel=1e-4)
     published = 0.03790912092492011
     assert published == pytest.approx((73.19207735829521 - 5.451600373298861) / (1787.92 - 1), rel=1e-5)
-    speculative = accounting_of("neuron", retokenize=lambda text: 1501)
+    speculative = Accounting("neuron", retokenize=lambda text: 1501)
     sd = record([2.256157155628316, 14.886235136194154], tokens=1500)
     assert speculative.figures(sd).inter_token_latency_s == pytest.approx(0.008419798457414533, rel=1e-4)
 
 
 def test_without_a_tokenizer_the_servers_count_stands_in_and_is_named() -> None:
-    accounting = accounting_of("neuron")
+    accounting = Accounting("neuron")
     assert accounting.figures(record([0.1, 1.1], tokens=101)).output_tokens == 102
     assert "in place of LLMPerf's tokenizer" in accounting.description
 
 
 def test_failed_requests_are_counted_and_left_out() -> None:
     records = [record([0.1, 0.3], tokens=2), record([], end=0.5, error=ErrorKind.TIMEOUT)]
-    written = llmperf_files(records, run=RUN, accounting=accounting_of("usage"), load_s=2.0)
+    written = llmperf_files(records, run=RUN, accounting=Accounting("usage"), load_s=2.0)
     summary = json.loads(written[f"{STEM}_summary.json"])
     assert summary["results_num_requests_started"] == 2
     assert summary["results_num_completed_requests"] == 1
@@ -139,6 +139,6 @@ def test_reasoning_is_no_text_for_llmperf() -> None:
     )
     request = record(output="I see, I think hello there", tokens=6, end=0.4, chunks=chunks)
     seen: list[str] = []
-    figures = accounting_of("neuron", retokenize=lambda text: seen.append(text) or 3).figures(request)
+    figures = Accounting("neuron", retokenize=lambda text: seen.append(text) or 3).figures(request)
     assert seen == [request.output[14:25]]
     assert figures.ttft_s == 0.2, "of the first content"

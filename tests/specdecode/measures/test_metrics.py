@@ -4,27 +4,29 @@ import random
 
 import pytest
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.measures.arm import Terms, measure_arm
+from specdecode.experiment.slo import Slo
+from specdecode.measures.arm import measure_arm
+from specdecode.measures.arm_case import Terms, TurnFigures
 from specdecode.measures.distribution import summarize
-from specdecode.measures.metric import Block, Impossible, NoValue, Slo
-from specdecode.measures.metrics import (
-    ALL_METRICS,
-    AcceptanceRate,
+from specdecode.measures.metrics import ALL_METRICS
+from specdecode.measures.metrics.base import Block, Impossible, NoValue
+from specdecode.measures.metrics.latency import (
     EndToEndLatency,
+    InterChunkLatency,
+    InterTokenLatency,
+    TimePerOutputToken,
+    TimeToFirstToken,
+)
+from specdecode.measures.metrics.steps import AcceptanceRate, TokensPerStep, histogram, mean_tokens_per_step
+from specdecode.measures.metrics.throughput import (
     ErrorRate,
     Goodput,
     InputTokens,
-    InterChunkLatency,
-    InterTokenLatency,
     OutputThroughput,
     RequestOutputThroughput,
     RequestThroughput,
-    TimePerOutputToken,
-    TimeToFirstToken,
-    TokensPerStep,
 )
-from specdecode.measures.metrics.tokens_per_step import histogram, mean_tokens_per_step
-from specdecode.records import Chunk, EngineCounters, ErrorKind, RequestRecord
+from specdecode.records import Chunk, Drafted, EngineCounters, ErrorKind, RequestRecord
 
 from tests.specdecode.benchmark.making import record
 
@@ -101,7 +103,11 @@ def test_a_pause_between_sessions_is_not_load() -> None:
 
 def test_acceptance_from_counters_or_estimated() -> None:
     records = [record([0.1 * n for n in range(1, 12)], chunk_tokens=[1] + [5] * 10, tokens=51)]
-    counted = Block(records=records, drafted_tokens=70, accepted_tokens=40, k=7)
+    counted = Block(
+        records=records,
+        drafted=Drafted(drafts=10, draft_tokens=70, accepted_tokens=40, accepted_per_position=()),
+        k=7,
+    )
     assert AcceptanceRate.block_value(counted) == pytest.approx(40 / 70)
     estimated = Block(records=records, k=7)
     assert AcceptanceRate.block_value(estimated) == pytest.approx(4 / 7)
@@ -245,3 +251,35 @@ def test_every_metric_is_defined() -> None:
     assert len({metric.tag for metric in ALL_METRICS}) == len(ALL_METRICS)
     for metric in ALL_METRICS:
         assert metric.__doc__ and metric.formula and metric.title and metric.unit and metric.direction
+
+
+def turns_of(records: list[RequestRecord]) -> tuple[TurnFigures, ...]:
+    return measure_arm(records).arm.turns
+
+
+def asked(index: int, turn: int, ttft: float, **fields: object) -> RequestRecord:
+    return record([ttft, ttft + 0.1], index=index, turn=turn, **fields)
+
+
+def test_each_turn_has_its_own_time_to_the_first_token() -> None:
+    first, second = turns_of(
+        [
+            asked(0, 0, 0.1, prompt_tokens=10, cached_tokens=0),
+            asked(1, 1, 0.4, prompt_tokens=50, cached_tokens=32),
+            asked(2, 0, 0.3, prompt_tokens=20, cached_tokens=0),
+            asked(3, 1, 0.6, prompt_tokens=70, cached_tokens=64),
+        ]
+    )
+    assert (first.turn, first.ttft.n, first.prompt_tokens, first.cached_tokens) == (1, 2, 15.0, 0.0)
+    assert (second.turn, second.ttft.mean, second.prompt_tokens, second.cached_tokens) == (2, 0.5, 60.0, 48.0)
+
+
+def test_what_a_server_does_not_say_of_every_request_is_not_known() -> None:
+    _, second = turns_of([asked(0, 0, 0.1), asked(1, 1, 0.1, cached_tokens=3), asked(3, 1, 0.1)])
+    assert second.cached_tokens is None
+
+
+def test_failed_turns_are_left_out_and_prompts_of_their_own_have_none() -> None:
+    found = turns_of([asked(0, 0, 0.1), asked(1, 1, 0.2), asked(3, 1, 9.0, error=ErrorKind.RESET)])
+    assert [each.ttft.n for each in found] == [1, 1]
+    assert turns_of([asked(0, 0, 0.1), asked(1, 0, 0.1)]) == ()

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from specdecode.experiment.slo import Slo
-from specdecode.measures.accounting import accounting_of
-from specdecode.measures.arm import Terms, measure_arm
+from specdecode.measures.accounting import Accounting
+from specdecode.measures.arm import measure_arm
+from specdecode.measures.arm_case import Terms
 from specdecode.measures.publish import MAX_DATA_PER_CALL, MAX_VALUES_PER_DATUM, calls, metric_data, problems, publish
 from specdecode.records import ErrorKind
 
@@ -51,7 +52,7 @@ def data(count: int, *, k: int = 1, gap_s: float = 0.1, slo: Slo | None = None) 
     ]
     records.append(record([], end=1, error=ErrorKind.TIMEOUT))
     measured = measure_arm(records, terms=Terms(k=k), slo=slo)
-    return metric_data(measured, accounting=accounting_of("usage"), places=PLACES)
+    return metric_data(measured, accounting=Accounting("usage"), places=PLACES)
 
 
 def test_every_metric_has_its_unit_and_both_sets_of_dimensions() -> None:
@@ -77,7 +78,7 @@ def test_what_is_impossible_is_not_published() -> None:
     assert UNITS.keys() - names == {"TokensPerStep", "AcceptanceRate"}, "two tokens a step without speculation"
     slow = metric_data(
         measure_arm([record([0.1, 0.1, 0.1], tokens=3)]),
-        accounting=accounting_of("usage"),
+        accounting=Accounting("usage"),
         places=PLACES,
     )
     assert "InterTokenLatency" not in {datum["MetricName"] for datum in slow}

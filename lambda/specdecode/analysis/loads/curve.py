@@ -18,9 +18,9 @@ from specdecode.analysis.statistics.verdict import estimate, too_many_failed
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment
 from specdecode.measures.arm import Measured
-from specdecode.measures.client_lateness import doubtful
 from specdecode.measures.distribution import mean, quantile
-from specdecode.measures.metrics.goodput import good_requests
+from specdecode.measures.doubtful import doubtful
+from specdecode.measures.metrics.throughput import good_requests
 from specdecode.measures.student import LogMean, combine, with_shared
 from specdecode.records import RequestRecord
 

@@ -11,8 +11,8 @@ from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.slo import SENT_OVER, Slo
 from specdecode.measures.arm import Measured
-from specdecode.measures.client_lateness import doubtful
-from specdecode.measures.metrics.goodput import good_requests
+from specdecode.measures.doubtful import doubtful
+from specdecode.measures.metrics.throughput import good_requests
 
 
 def objectives(*, experiment: Experiment, levels: Sequence[AtLevel]) -> tuple[Objective, ...]:

@@ -29,7 +29,7 @@ from specdecode.experiment.model import (
 from specdecode.experiment.workload import MOST_REQUESTS
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.distribution import Summary
-from specdecode.measures.metrics import OutputThroughput
+from specdecode.measures.metrics.throughput import OutputThroughput
 from specdecode.names import LONGEST_RUN_ID
 from specdecode.records.request import MOST_COUNTED
 

@@ -11,7 +11,7 @@ from specdecode.analysis.results.parts import MetricInfo
 from specdecode.escape import csv_cell
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.distribution import Summary
-from specdecode.measures.metrics import AcceptanceRate
+from specdecode.measures.metrics.steps import AcceptanceRate
 
 STATISTICS = ("n", "mean", "stddev", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
 COLUMNS = (

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 
 from specdecode.experiment.model import Frozen
 from specdecode.measures.distribution import Count
-from specdecode.measures.metric import Direction
+from specdecode.measures.metrics.base import Direction
 
 BETTER: dict[Direction, Literal["lower", "higher", "neither"]] = {
     Direction.LOWER: "lower",

@@ -12,7 +12,8 @@ from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment, Variant
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens
-from specdecode.measures.arm import Key, Measured, Terms, by_arm, measure_arm
+from specdecode.measures.arm import Key, Measured, by_arm, measure_arm
+from specdecode.measures.arm_case import Terms
 from specdecode.measures.metrics import ALL_METRICS
 from specdecode.records import EngineCounters, RequestRecord
 

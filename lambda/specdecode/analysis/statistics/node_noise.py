@@ -15,8 +15,8 @@ from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.analysis.statistics.pairing import log_by_prompt
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean, stddev
+from specdecode.measures.observations import Asked
 from specdecode.measures.student import ASSUMED_DF, LogMean
-from specdecode.measures.units import Asked
 
 SHARE, DIFFER = 0.5, 0.05
 """Assumed standard deviation of an arm's speed-up over nodes, as a share of the one between nodes; and what the latter

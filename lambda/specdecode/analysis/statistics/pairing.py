@@ -9,9 +9,9 @@ from collections.abc import Collection
 from specdecode.analysis.statistics.measured import BY_NAME, SPEEDUPS
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean
-from specdecode.measures.metrics import TokensPerStep
+from specdecode.measures.metrics.steps import TokensPerStep
+from specdecode.measures.observations import Asked, asked, differences
 from specdecode.measures.student import LogMean, over_prompts, with_shared
-from specdecode.measures.units import Asked, asked, differences
 
 METHOD = "Student's t on the log-ratio of paired prompts (rounds averaged; from 12 prompts on, their skewness too)"
 ONE_PROMPT = (

@@ -13,7 +13,7 @@ from specdecode.analysis.statistics.verdict import estimate, judge, too_many_fai
 from specdecode.experiment.model import Experiment, Sweep, TestCase, Variant
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.arm_case import ArmCase
-from specdecode.measures.settled import settled
+from specdecode.measures.observations import settled
 from specdecode.measures.student import LogMean
 
 GROUPS: tuple[GroupName, ...] = ("all", "structured", "open-ended")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from specdecode.analysis.results.comparison import Verdict
 from specdecode.analysis.results.parts import Estimate
 from specdecode.measures.arm_case import ArmCase
-from specdecode.measures.settled import RELEVANT
+from specdecode.measures.observations import RELEVANT
 from specdecode.measures.student import CONFIDENCE, NOMINAL, LogMean, t_quantile
 
 MAX_FAILED = 0.05

@@ -1,17 +1,17 @@
-"""What every metric has: a formula, a unit, a direction."""
+"""What every metric has: a formula, a unit, a direction; and the requests that it is computed from."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.slo import Slo
-from specdecode.measures.load_time import load_seconds
-from specdecode.records import RequestRecord
+from specdecode.records import Drafted, RequestRecord
 
 
 class Unit(StrEnum):
@@ -37,6 +37,30 @@ class Impossible(NoValue):
     """The figure would be one that no server can reach. It is not shown, and the report says so in a note."""
 
 
+def load_seconds(groups: Iterable[Sequence[RequestRecord]]) -> float:
+    """Seconds from the first send to the last end of each group (an arm's requests of one case). Groups that overlap
+    count once.
+
+    Each measuring process counts alone: the monotonic clocks of nodes, rounds and resumed sessions cannot be compared,
+    and a pause between them is no load.
+    """
+    spans: dict[tuple[int, int, int], list[tuple[float, float]]] = defaultdict(list)
+    for group in groups:
+        processes: dict[tuple[int, int, int], list[RequestRecord]] = defaultdict(list)
+        for record in group:
+            processes[record.unit, record.round, record.session].append(record)
+        for process, records in processes.items():
+            first = min(record.sent_s for record in records)
+            spans[process].append((first, max(record.sent_s + record.end_s for record in records)))
+    total = 0.0
+    for intervals in spans.values():
+        reached = float("-inf")
+        for start, stop in sorted(intervals):
+            total += max(0.0, stop - max(start, reached))
+            reached = max(reached, stop)
+    return total
+
+
 @dataclass(frozen=True, kw_only=True)
 class Block:
     """Measured requests of one arm, case and round, and other facts about them."""
@@ -44,11 +68,8 @@ class Block:
     records: Sequence[RequestRecord]
     """Without warm-up requests."""
     slo: Slo = field(default_factory=Slo)
-    drafted_tokens: int | None = None
-    accepted_tokens: int | None = None
+    drafted: Drafted | None = None
     """From the engine's counters or the answers themselves. None if neither gives a count."""
-    source: str = ""
-    """Source of these counts, or of the estimate of acceptance."""
     k: int | None = None
     """Tokens that a step drafts: 0 without speculation, None if it is not known."""
     most: MostTokens = MostTokens.K_PLUS_1
@@ -65,7 +86,7 @@ class Block:
 
     @property
     def load_s(self) -> float:
-        """How long the load took (measures/load_time.py)."""
+        """How long the load took, in seconds."""
         return load_seconds([self.records])
 
 

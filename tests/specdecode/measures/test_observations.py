@@ -7,9 +7,8 @@ import random
 from itertools import pairwise
 
 import pytest
-from specdecode.measures.settled import RELEVANT, difference, looks, settled
+from specdecode.measures.observations import RELEVANT, Asked, difference, differences, looks, settled
 from specdecode.measures.student import EARLY, LogMean, anytime_errors, log_mean, t_quantile
-from specdecode.measures.units import Asked, differences
 
 
 def test_the_factor_is_the_marginal_likelihood_ratio_of_the_t_test() -> None:

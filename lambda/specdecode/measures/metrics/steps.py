@@ -1,3 +1,5 @@
+"""What speculation did: tokens per step of the engine, and how many drafts were accepted."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -5,8 +7,9 @@ from collections.abc import Iterable
 
 from specdecode.experiment.model import MOST_DRAFTED
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.measures.metric import (
+from specdecode.measures.metrics.base import (
     Block,
+    BlockMetric,
     Direction,
     Impossible,
     NoValue,
@@ -94,3 +97,54 @@ def histogram(requests: Iterable[RequestRecord]) -> dict[int, int]:
         if chunk.tokens is not None
     )
     return dict(sorted(counts.items()))
+
+
+class AcceptanceLength(RequestMetric):
+    """Mean tokens of an answer's steps that had drafts to verify: the accepted drafts and the target model's own token.
+
+    The server gives it for each answer (vLLM's `mean_acceptance_length`, `--per-request-spec-decode-metrics`). It is at
+    most k + 1. On an engine that verifies k - 1 of k drafts it is at most k, and is taken from tokens per step.
+    """
+
+    tag = "acceptance_length"
+    title = "Acceptance length"
+    unit = Unit.TOKENS_PER_STEP
+    direction = Direction.HIGHER
+    formula = "1 + accepted tokens / drafts"
+
+    @classmethod
+    def value(cls, request: RequestRecord) -> float:
+        if request.drafted is None:
+            raise NoValue("the server does not say how the drafts of an answer fared")
+        if not request.drafted.drafts:
+            raise NoValue("nothing was drafted")
+        return 1 + request.drafted.accepted_tokens / request.drafted.drafts
+
+
+class AcceptanceRate(BlockMetric):
+    """Share of the verified draft tokens that the target model accepted (vLLM's acceptance rate, not the per-token
+    probability of the theory).
+
+    It comes from the engine's counters if they can be trusted, else from the answers' own counts. Else it is estimated
+    from tokens per step and the number of drafts that a step verifies: k, or k - 1 on an engine that yields at most k
+    tokens a step. The report says which.
+    """
+
+    tag = "acceptance_rate"
+    title = "Draft acceptance rate"
+    unit = Unit.RATIO
+    direction = Direction.HIGHER
+    formula = "accepted / drafted tokens; estimated: (tokens per step - 1) / verified drafts a step"
+
+    @classmethod
+    def block_value(cls, block: Block) -> float:
+        if block.drafted and block.drafted.draft_tokens:
+            return block.drafted.accepted_tokens / block.drafted.draft_tokens
+        if not block.k:
+            raise NoValue("no trusted counters, and k is not known" if block.k is None else "the arm drafts nothing")
+        if not block.verified:
+            raise NoValue("the arm drafts one token a step, and its engine verifies k - 1")
+        rate = (mean_tokens_per_step(block) - 1) / block.verified
+        if rate < 0:
+            raise NoValue("fewer tokens than chunks came: a chunk is no step of this engine")
+        return rate

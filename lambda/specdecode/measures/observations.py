@@ -1,0 +1,87 @@
+"""The observations of a comparison: one a prompt, or one a conversation with all its turns; and when there are enough
+of them: the interval is short enough, or the verdict cannot change any more (ADR 62).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from specdecode.measures.distribution import mean
+from specdecode.measures.student import LogMean, over_prompts
+from specdecode.records import RequestRecord
+
+RELEVANT = 1.05
+"""A speed-up nearer to 1 than this, either way, is not relevant: the margin of the equivalence test."""
+GROWTH = 1.25
+"""Requests at a look / requests at the look before. Each look costs the time in which a load starts and ends."""
+
+
+class Asked(NamedTuple):
+    """The question of a request."""
+
+    conversation: int
+    """Index of its first request. A prompt without further turns is a conversation of one turn."""
+    turn: int
+    prompt: str = ""
+    """Id of the prompt in its set. A set is sent again if more requests are measured than it has. Empty for a prompt of
+    no set."""
+    unit: int = 0
+    """Number of the run's part on its node. Answers of two nodes are never compared."""
+
+
+def asked(record: RequestRecord) -> Asked:
+    """The key of a record: equal for the same request on the same node, in any arm and round."""
+    return Asked(record.index - record.turn, record.turn, record.prompt_id or "", record.unit)
+
+
+def differences(base: Mapping[Asked, float], other: Mapping[Asked, float]) -> list[float]:
+    """`other` minus `base` for each prompt that both have, in the order in which they are asked.
+
+    The turns of a conversation depend on each other, so they are averaged. A prompt that is asked again is averaged
+    over all times and nodes, since repeating it is no more evidence. If there is only one prompt, its repetitions are
+    the observations.
+    """
+    both = sorted(base.keys() & other.keys())
+    by_id = len({key.prompt for key in both}) > 1
+    found: dict[str | int, list[float]] = defaultdict(list)
+    for key in both:
+        found[key.prompt if by_id and key.prompt else key.conversation].append(other[key] - base[key])
+    return [mean(each) for each in found.values()]
+
+
+def looks(fewest: int, most: int, step: int) -> Iterator[int]:
+    """Numbers of requests after which to look: `fewest` first, `most` last, at least `step` apart."""
+    at = min(fewest, most)
+    while at < most:
+        yield at
+        at = max(at + step, math.ceil(at * GROWTH))
+    yield most
+
+
+def difference(base: Mapping[Asked, float], other: Mapping[Asked, float]) -> LogMean | None:
+    """Log speed-up of `other` before the last look, over the prompts that both arms have. The arguments map prompt ->
+    ln(tokens/s).
+    """
+    found = differences(base, other)
+    return over_prompts(found)._replace(early=True) if found else None
+
+
+def settled(found: LogMean | None, precision: float) -> str | None:
+    """Why no more requests are needed, or None.
+
+    The whole interval says pays, costs or no relevant difference; or it reaches no further than `precision` (0.05: 5%)
+    to either side.
+    """
+    interval = found.interval() if found else None
+    if interval is None:
+        return None
+    low, high = interval
+    if low > 1.0 or high < 1.0:
+        return f"its whole interval is {'above' if low > 1.0 else 'below'} 1"
+    if low > 1.0 / RELEVANT and high < RELEVANT:
+        return f"its whole interval is within {RELEVANT - 1.0:.0%} of 1"
+    narrow = math.sqrt(high / low) <= 1.0 + precision
+    return f"its interval reaches no further than {precision:.1%} to either side" if narrow else None
