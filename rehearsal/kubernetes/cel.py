@@ -1,204 +1,92 @@
-"""The part of CEL that device selectors use: comparisons of a device's attributes, `&&`, `||`, `!`, `in`, semver.
+"""The CEL of device selectors. `cel-python` reads it (ADR 197); Kubernetes' own functions of versions stand here."""
 
-Anything else is refused by name (`Unsupported`). Why no library: ADR 197.
-"""
-
+import functools
 import re
+from collections.abc import Iterator
 from typing import Any
+
+import celpy
+from celpy.adapter import json_to_cel
+from celpy.celparser import CELParseError
+from celpy.celtypes import BoolType, IntType, MapType, StringType
+from celpy.evaluation import CELEvalError
 
 from rehearsal.kubernetes.objects import Json
 
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+)|(?P<string>'[^']*'|\"[^\"]*\")|(?P<name>[A-Za-z_]\w*)|(?P<op>&&|\|\||==|!=|<=|>=|[<>!()\[\].,]))"
-)
-_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "in")
+FIELDS = {"driver", "attributes"}
+"""What the double knows of a device."""
 
 
 class Unsupported(Exception):
-    """The expression needs more than this evaluator knows."""
+    """The expression is no CEL, or needs a name that the double does not have."""
 
 
 class Semver(tuple[int, ...]):
     """A version, compared by its numbers."""
 
 
-def _semver(text: str) -> Semver:
-    return Semver(int(part) for part in re.findall(r"\d+", text.split("-")[0])[:4])
+def _semver(text: object) -> Semver:
+    return Semver(int(part) for part in re.findall(r"\d+", str(text).split("-")[0])[:4])
+
+
+def _compared(left: object, right: object) -> IntType:
+    if not (isinstance(left, Semver) and isinstance(right, Semver)):
+        raise TypeError("only versions are compared so")
+    return IntType((left > right) - (left < right))
+
+
+FUNCTIONS: dict[str, Any] = {
+    "semver": _semver,
+    "compareTo": _compared,
+    "isLessThan": lambda left, right: BoolType(_compared(left, right) < 0),
+    "isGreaterThan": lambda left, right: BoolType(_compared(left, right) > 0),
+}
+"""Kubernetes' CEL library of versions (k8s.io/apiserver/pkg/cel/library/semverlib.go)."""
+METHODS = {*FUNCTIONS, "startsWith", "endsWith", "contains", "matches", "size"} - {"semver"}
+_ENVIRONMENT = celpy.Environment()
 
 
 def check(expression: str) -> None:
     """Raise Unsupported if the expression cannot be evaluated here."""
-    _Parser(expression, None, {}).parse()
+    _program(expression)
 
 
 def holds(expression: str, driver: str, attributes: Json) -> bool:
     """Whether a device satisfies a selector. CEL's runtime errors (a missing attribute, a wrong type) make it false."""
+    domains: dict[str, MapType] = {}
+    for name, typed in attributes.items():
+        domain, _, short = name.rpartition("/")
+        kind, value = next(iter(typed.items()))
+        cel: Any = _semver(value) if kind == "version" else json_to_cel(value)
+        domains.setdefault(domain or driver, MapType())[StringType(short)] = cel
+    device = MapType({StringType("driver"): StringType(driver), StringType("attributes"): MapType(domains)})
     try:
-        return _Parser(expression, driver, attributes).parse() is True
-    except (KeyError, AttributeError, TypeError):
+        found = _program(expression).evaluate({"device": device})
+    except CELEvalError:
         return False
+    return isinstance(found, BoolType) and bool(found)
 
 
-class _Parser:
-    """Recursive descent that evaluates while it parses. With `driver` None it checks the grammar only."""
-
-    def __init__(self, text: str, driver: str | None, attributes: Json) -> None:
-        self._text, self._driver, self._attributes = text, driver, attributes
-        self._tokens: list[tuple[str, str]] = []
-        at = 0
-        while text[at:].strip():
-            found = _TOKEN.match(text, at)
-            if not found:
-                raise Unsupported(f"CEL not supported by the rehearsal: {text[at:]!r} in {text!r}")
-            self._tokens.append((str(found.lastgroup), found[str(found.lastgroup)]))
-            at = found.end()
-        self._at = 0
-
-    def parse(self) -> Any:
-        value = self._or()
-        if self._at < len(self._tokens):
-            raise self._unsupported()
-        return value
-
-    def _unsupported(self) -> Unsupported:
-        here = self._tokens[self._at][1] if self._at < len(self._tokens) else "its end"
-        return Unsupported(f"CEL not supported by the rehearsal: at {here!r} in {self._text!r}")
-
-    def _peek(self, *texts: str) -> bool:
-        return (
-            self._at < len(self._tokens)
-            and self._tokens[self._at][1] in texts
-            and self._tokens[self._at][0] != "string"
-        )
-
-    def _take(self, *texts: str) -> str:
-        if texts and not self._peek(*texts):
-            raise self._unsupported()
-        if self._at >= len(self._tokens):
-            raise self._unsupported()
-        self._at += 1
-        return self._tokens[self._at - 1][1]
-
-    def _or(self) -> Any:
-        value = self._and()
-        while self._peek("||"):
-            self._take()
-            right = self._and()
-            value = value or right
-        return value
-
-    def _and(self) -> Any:
-        value = self._comparison()
-        while self._peek("&&"):
-            self._take()
-            right = self._comparison()
-            value = value and right
-        return value
-
-    def _comparison(self) -> Any:
-        left = self._unary()
-        if not self._peek(*_COMPARISONS):
-            return left
-        op, right = self._take(), self._unary()
-        if self._driver is None:
-            return True
-        match op:
-            case "==":
-                return left == right
-            case "!=":
-                return left != right
-            case "in":
-                return left in right
-            case "<":
-                return left < right
-            case "<=":
-                return left <= right
-            case ">":
-                return left > right
-        return left >= right
-
-    def _unary(self) -> Any:
-        if self._peek("!"):
-            self._take()
-            return not self._unary()
-        return self._postfix(self._primary())
-
-    def _primary(self) -> Any:
-        if self._at >= len(self._tokens):
-            raise self._unsupported()
-        kind, text = self._tokens[self._at]
-        if text == "(" and kind == "op":
-            self._take()
-            value = self._or()
-            self._take(")")
-            return value
-        if text == "[" and kind == "op":
-            self._take()
-            listed = []
-            while not self._peek("]"):
-                listed.append(self._or())
-                if not self._peek("]"):
-                    self._take(",")
-            self._take("]")
-            return listed
-        self._take()
-        if kind == "number":
-            return int(text)
-        if kind == "string":
-            return text[1:-1]
-        if text in ("true", "false"):
-            return text == "true"
-        if text == "semver":
-            self._take("(")
-            value = self._or()
-            self._take(")")
-            return _semver(str(value))
-        if text == "device":
-            return self._device()
-        self._at -= 1
-        raise self._unsupported()
-
-    def _device(self) -> Any:
-        self._take(".")
-        part = self._take("driver", "attributes")
-        if part == "driver":
-            return self._driver or ""
-        self._take("[")
-        domain = str(self._primary())
-        self._take("]")
-        self._take(".")
-        name = self._take()
-        if self._driver is None:
-            return ""
-        key = name if domain == self._driver and name in self._attributes else f"{domain}/{name}"
-        kind, value = next(iter(self._attributes[key].items()))
-        return _semver(value) if kind == "version" else value
-
-    def _postfix(self, value: Any) -> Any:
-        while self._peek("."):
-            self._take()
-            method = self._take(
-                "startsWith", "endsWith", "contains", "matches", "compareTo", "isLessThan", "isGreaterThan"
-            )
-            self._take("(")
-            argument = self._or()
-            self._take(")")
-            value = True if self._driver is None else _call(method, value, argument)
-        return value
+@functools.cache
+def _program(expression: str) -> celpy.Runner:
+    try:
+        tree = _ENVIRONMENT.compile(expression)
+    except CELParseError:
+        raise Unsupported(f"CEL not supported by the rehearsal: {expression!r} is no CEL") from None
+    if unknown := sorted(set(_unknown(tree))):
+        raise Unsupported(f"CEL not supported by the rehearsal: {', '.join(unknown)} in {expression!r}")
+    return _ENVIRONMENT.program(tree, functions=FUNCTIONS)
 
 
-def _call(method: str, value: Any, argument: Any) -> Any:
-    match method:
-        case "startsWith":
-            return value.startswith(argument)
-        case "endsWith":
-            return value.endswith(argument)
-        case "contains":
-            return argument in value
-        case "matches":
-            return re.search(argument, value) is not None
-        case "compareTo":
-            return (value > argument) - (value < argument)
-        case "isLessThan":
-            return value < argument
-    return value > argument
+def _unknown(tree: Any) -> Iterator[str]:
+    """Names that nothing here stands for. An API server refuses them before it looks at a device."""
+    for part in tree.iter_subtrees():
+        match part.data, part.children:
+            case "ident", [name] if name != "device":
+                yield str(name)
+            case "ident_arg", [name, *_] if name != "semver":
+                yield f"{name}()"
+            case "member_dot_arg", [_, name, *_] if name not in METHODS:
+                yield f".{name}()"
+            case "member_dot", [of, name] if [*of.scan_values(bool)] == ["device"] and name not in FIELDS:
+                yield f"device.{name}"

@@ -1,4 +1,4 @@
-"""What a real API server says of an object of Karpenter's: upstream's CRD, its CEL evaluated by Google's library."""
+"""What a real API server says of an object of Karpenter's: upstream's CRD, its CEL read by `cel-python`."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import celpy
 import jsonschema
 import yaml
-from cel_expr_python import cel
-from cel_expr_python.ext import ext_strings
+from celpy import celtypes
 
 Node = dict[str, Any]
 
 
-def _find(text: str, pattern: str) -> str:
+def _find(text: celtypes.StringType, pattern: celtypes.StringType) -> celtypes.StringType:
     """`find` of Kubernetes' CEL libraries ("Kubernetes regex library"): the first match, or the empty string."""
     found = re.search(pattern, text)
-    return found.group() if found else ""
+    return celtypes.StringType(found.group() if found else "")
+
+
+def _split(text: celtypes.StringType, at: celtypes.StringType) -> celtypes.ListType:
+    """`split` of CEL's strings extension."""
+    return celtypes.ListType([celtypes.StringType(part) for part in text.split(at)])
+
+
+ENVIRONMENT = celpy.Environment()
 
 
 @functools.cache
-def _environment() -> Any:
-    """Core CEL, the strings extension (`split`) and `find`: all that Karpenter's rules use."""
-    find = cel.Overload(
-        "string_find_string", return_type=cel.Type.STRING, parameters=[cel.Type.STRING] * 2, is_member=True, impl=_find
-    )
-    return cel.NewEnv(
-        variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN},
-        extensions=[ext_strings.ExtStrings()],
-        functions=[cel.FunctionDecl("find", [find])],
-    )
-
-
-@functools.cache
-def _program(rule: str) -> Any:
-    return _environment().compile(rule)
+def _program(rule: str) -> celpy.Runner:
+    """Core CEL with the two functions that Karpenter's rules use besides."""
+    return ENVIRONMENT.program(ENVIRONMENT.compile(rule), functions={"find": _find, "split": _split})
 
 
 def holds(rule: str, value: Any, old: Any = None) -> bool:
     """Whether a rule holds. An error in it refuses the object, as an API server does."""
-    result = _program(rule).eval(data={"self": value, "oldSelf": old})
-    return result.type() == cel.Type.BOOL and bool(result.value())
+    given = {"self": celpy.json_to_cel(value), "oldSelf": celpy.json_to_cel(old)}
+    try:
+        found = _program(rule).evaluate(given)
+    except celpy.CELEvalError:
+        return False
+    return isinstance(found, celtypes.BoolType) and bool(found)
 
 
 @dataclass
