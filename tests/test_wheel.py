@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from benchmarks.reference.processes import reference_server
 from tools.supply.locks import ROOT, locked, wanted
 
-SOURCES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "NOTICE")
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "NOTICE")
 
 
 def interpreter(version: str) -> str | None:
@@ -40,7 +40,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in SOURCES:
         shutil.copy(ROOT / name, folder)
     for name in ("lambda", "assets", "requirements"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        shutil.copytree(
+            ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+        )
     uv("build", "--quiet", "--no-build-isolation", "--python", ROOT / ".venv/bin/python", folder)
     (found,) = (folder / "dist").glob("*.whl")
     return found

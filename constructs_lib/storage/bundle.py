@@ -63,9 +63,10 @@ def build_bundle(*, output: Path = BUILD, root: Path = ROOT) -> Bundle:
 
 def _sources(root: Path) -> Iterator[tuple[str, Path]]:
     """Name in the zip and path of every file of the package and of assets/."""
-    for folder, base in ((root / "lambda" / "specdecode", root / "lambda"), (root / "assets", root)):
+    package = Path("specdecode")
+    for folder, place in ((root / "lambda" / package, package), (root / "assets", package / "assets")):
         for path in _files(folder):
-            yield path.relative_to(base).as_posix(), path
+            yield (place / path.relative_to(folder)).as_posix(), path
 
 
 def _files(folder: Path) -> Iterator[Path]:

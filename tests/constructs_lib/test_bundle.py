@@ -37,8 +37,8 @@ def names(path: Path) -> list[str]:
 def test_holds_the_package_and_the_assets_only(project: Path, tmp_path: Path) -> None:
     bundle = build_bundle(output=tmp_path / "out", root=project)
     assert names(bundle.path) == [
-        "assets/experiments/one.yaml",
         "specdecode/__init__.py",
+        "specdecode/assets/experiments/one.yaml",
         "specdecode/steps/plan.py",
     ]
 

@@ -13,14 +13,8 @@ import specdecode
 
 @cache
 def assets_dir() -> Path:
-    """The folder: `assets` in the package (installed by pip), or beside the package (the bundle), or in the
-    repository.
-    """
-    package = Path(specdecode.__file__).resolve().parent
-    for root in (package, package.parent, package.parent.parent):
-        if (root / "assets" / "experiments").is_dir():
-            return root / "assets"
-    raise FileNotFoundError(f"no assets/ beside {package}: the installation is incomplete")
+    """The folder `assets` of the package. In the repository it is a link to the one at the root."""
+    return (Path(specdecode.__file__).parent / "assets").resolve()
 
 
 def kubernetes_objects(file: str) -> list[dict[str, Any]]:
