@@ -14,7 +14,7 @@ import aws_cdk as cdk
 from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.reading import SettingsError, read_settings
 from constructs_lib.storage.bundle import Bundle, BundleError, build_bundle
-from scheduling import scheduled_run
+from stacks.scheduling import scheduled_run
 from stacks.spec_decode import SpecDecodeStack
 from stacks.trainium_cluster import TrainiumClusterStack
 

@@ -16,7 +16,7 @@ from specdecode.steps.request import experiment_of, parse_request
 from constructs_lib.settings.costs import capacity
 from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.reading import SettingsError, read_settings
-from scheduling import scheduled_run
+from stacks.scheduling import scheduled_run
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 NIGHTLY, WEEKLY = "cron(0 1 * * ? *)", "cron(0 1 ? * SAT *)"

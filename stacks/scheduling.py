@@ -1,6 +1,6 @@
 """The scheduled run: planned and priced at synth, and refused there if it may cost too much.
 
-It lies beside the app, since neither stacks nor constructs know what a run costs.
+The constructs do not know what a run costs.
 """
 
 from __future__ import annotations
