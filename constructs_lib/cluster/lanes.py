@@ -6,9 +6,9 @@ Why it is so: ADR 40.
 from __future__ import annotations
 
 from functools import cache
+from itertools import accumulate
 
 from aws_cdk import CfnResource, Stack
-from constructs import IConstruct
 
 WIDTH = 4
 """Custom resources of a stack that CloudFormation makes at once.
@@ -28,23 +28,26 @@ def put_in_lanes(stack: Stack) -> None:
     """
     ordered: list[CfnResource] = []
     seen: set[str] = set()
+    # Each look at a construct is a call of the Node process, so each construct is asked for its path only once.
+    inside = {construct.node.path: construct for construct in stack.node.find_all()[1:]}
 
     @cache
-    def needs(scope: IConstruct) -> list[IConstruct]:
-        return [below for root in scope.node.dependencies for below in root.node.find_all()]
+    def needs(scope: str) -> list[str]:
+        roots = [root.node.path for root in inside[scope].node.dependencies] if scope in inside else []
+        return [path for root in roots for path in inside if path == root or path.startswith(f"{root}/")]
 
-    def visit(construct: IConstruct) -> None:
-        path = construct.node.path
-        if path in seen or not path.startswith(f"{stack.node.path}/"):
+    def visit(path: str) -> None:
+        if path in seen:
             return
         seen.add(path)
-        for scope in construct.node.scopes:  # what a construct depends on, all in it depends on
+        for scope in accumulate(path.split("/"), "{}/{}".format):  # what a construct depends on, all in it depends on
             for need in needs(scope):
                 visit(need)
+        construct = inside[path]
         if isinstance(construct, CfnResource) and construct.cfn_resource_type.startswith("Custom::"):
             ordered.append(construct)
 
-    for construct in stack.node.find_all():
-        visit(construct)
+    for path in inside:
+        visit(path)
     for first, then in zip(ordered, ordered[WIDTH:], strict=False):
         then.add_resource_dependency(first)
