@@ -16,8 +16,9 @@ from rich.table import Table
 
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json, show, stop_with
-from specdecode.cli.preflight import account, checks, registry, source
+from specdecode.cli.preflight import account, pulled
 from specdecode.cli.preflight.check import Ask, Check, looked
+from specdecode.cli.preflight.checks import Checks
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.escape import line
 from specdecode.experiment import Experiment, ExperimentError, assets_dir, load, load_engine
@@ -75,8 +76,9 @@ def preflight(
 
 def refuse_a_run_that_would_fail(deployment: Deployment, experiment: Experiment) -> None:
     """Checks before a run is started. Ends the command with 3 and every problem if the run would fail."""
-    facts = source.of_outputs(deployment.outputs, stack=deployment.stack)
-    found = list(checks.before_a_run(_ask(deployment, facts, deployed=True), deployment, experiment))
+    facts = account.facts_of_stack(deployment.outputs, stack=deployment.stack)
+    ask = _ask(deployment, facts, deployed=True)
+    found = list(Checks(ask=ask, stack=deployment, experiment=experiment).before_a_run())
     _complain_of(found)
     if _fails(found):
         raise stop_with("nothing was started (`specdecode preflight` checks the rest too)", EXIT_ENVIRONMENT)
@@ -106,7 +108,7 @@ def _checked(deployment: Deployment, experiment: Experiment, settings: list[str]
     if _fails(found) and not settings:
         return found
     try:
-        facts = deployed[0] if deployed and not settings else source.of_checkout(settings)
+        facts = deployed[0] if deployed and not settings else account.facts_of_checkout(settings)
     except typer.Exit:
         _complain_of(found)
         raise
@@ -117,7 +119,8 @@ def _checked(deployment: Deployment, experiment: Experiment, settings: list[str]
     console = Console(stderr=True)
     with console.status("") if console.is_terminal and not quiet else nullcontext() as status:
         tell = status.update if status is not None else lambda _: None
-        return [*found, *checks.everything(ask, deployment, experiment, http=registry.http, say=tell)]
+        checks = Checks(ask=ask, stack=deployment, experiment=experiment, say=tell)
+        return [*found, *checks.everything()]
 
 
 def _complain_of(found: list[Check]) -> None:
@@ -133,7 +136,7 @@ def _fails(found: list[Check]) -> bool:
 def _stack(deployment: Deployment, deployed: list[DeploymentFacts]) -> Iterator[Check]:
     """Checks whether there is a stack. Its facts are put into `deployed`."""
     if outputs := deployment.found_outputs:
-        deployed.append(source.of_outputs(outputs, stack=deployment.stack))
+        deployed.append(account.facts_of_stack(outputs, stack=deployment.stack))
     yield Check("stack", "ok", f"{deployment.stack} is {'deployed' if outputs else 'not deployed yet'}")
 
 
@@ -152,11 +155,11 @@ def _pin(experiment: Experiment, deployment: Deployment) -> None:
     engine = load_engine(experiment.images_of)
     fields = {
         field: value
-        for _, fields in registry.images(engine, ask=registry.http, client=deployment.client)
+        for _, fields in pulled.images(engine, ask=pulled.http, client=deployment.client)
         for field, value in fields.items()
     }
     file = assets_dir() / "engines" / f"{engine.name}.yaml"
-    written = registry.pin(file, fields)
+    written = pulled.pin(file, fields)
     if written:
         complain(f"wrote {', '.join(written)} into {file}; deploy again, and the next run compiles anew")
     else:

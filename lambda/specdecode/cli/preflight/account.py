@@ -1,12 +1,48 @@
-"""Whose credentials these are, and for which region."""
+"""The account: what is deployed in it, or would be, for whom, who is told, and what AWS must still offer for that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from specdecode.cli.preflight.check import Check
+from pydantic import ValidationError
+
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
+from specdecode.cli.preflight.check import Ask, Check
+from specdecode.experiment import assets_dir
 from specdecode.experiment.deployment_facts import DeploymentFacts
+from specdecode.runs.told import GIVE, confirmed, untold
+
+OUTPUT = "DeploymentFacts"
+PRINTS_FACTS = "constructs_lib.settings.facts"
+"""The program of the checkout that prints the facts. It is started, not imported, because this package does without the
+CDK.
+"""
+
+
+def facts_of_stack(outputs: Mapping[str, str], *, stack: str) -> DeploymentFacts:
+    """The facts of a deployed stack. Ends the command with 3 if its version has none."""
+    try:
+        return DeploymentFacts.model_validate_json(outputs[OUTPUT])
+    except (KeyError, ValidationError):
+        hint = "it is of another version: deploy again with npx cdk deploy SpecDecodeStack"
+        raise stop_with(f"{stack} has no output {OUTPUT} that can be read; {hint}", EXIT_ENVIRONMENT) from None
+
+
+def facts_of_checkout(settings: Sequence[str]) -> DeploymentFacts:
+    """The facts of `cdk deploy -c KEY=VALUE…` in this command's checkout. Ends the command with 2 if it would be
+    refused.
+    """
+    root = assets_dir().parent
+    if not (root / "constructs_lib").is_dir():
+        raise stop_with("nothing is deployed here, and this is no checkout that could be", EXIT_ENVIRONMENT)
+    program = [sys.executable, "-m", PRINTS_FACTS, *settings]
+    ended = subprocess.run(program, cwd=root, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise stop_with(ended.stderr.strip() or f"{PRINTS_FACTS} ended with {ended.returncode}", EXIT_USAGE)
+    return DeploymentFacts.model_validate_json(ended.stdout)
 
 
 def credentials(client: Callable[[str], Any], accounts: list[str]) -> Iterator[Check]:
@@ -26,3 +62,61 @@ def place(facts: DeploymentFacts, *, account: str | None, region: str) -> Iterat
     else:
         fix = f"export AWS_REGION={facts.region}, or deploy with -c region={region}"
         yield Check("region", "fail", f"the deployment is for {facts.region}, you ask in {region}", fix)
+
+
+def alerts(ask: Ask, topic: str | None) -> Iterator[Check]:
+    """The topic's subscriptions: one must be confirmed. Before a deployment: whether the settings name an address."""
+    if ask.facts.accept_no_alerts:
+        yield Check("alerts", "ok", "no address is needed (accept_no_alerts)")
+    elif topic is None and ask.facts.alert_email:
+        yield Check("alerts", "ok", "an address is given; AWS mails it a link that must be opened")
+    elif topic is None:
+        yield Check("alerts", "fail", "nobody would be told of a node that stays or of a run that is stuck", GIVE)
+    else:
+        pages = ask.client("sns").get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic)
+        subscriptions = [item for page in pages for item in page["Subscriptions"]]
+        if problem := untold(subscriptions):
+            yield Check("alerts", "fail", *problem)
+        else:
+            count = confirmed(subscriptions)
+            yield Check("alerts", "ok", f"{count} confirmed subscription{'s' * (count > 1)}")
+
+
+def addons(ask: Ask) -> Iterator[Check]:
+    """Each pinned add-on build against those that EKS has for the cluster's Kubernetes version, the newest first."""
+    pages, kubernetes = ask.client("eks").get_paginator("describe_addon_versions"), ask.facts.kubernetes
+    for name, build in ask.facts.addons.items():
+        found = pages.paginate(addonName=name, kubernetesVersion=kubernetes)
+        versions = [version for page in found for addon in page["addons"] for version in addon["addonVersions"]]
+        if any(version["addonVersion"] == build for version in versions):
+            yield Check(f"add-on {name}", "ok", build)
+            continue
+        defaults = (v for v in versions if any(c.get("defaultVersion") for c in v["compatibilities"]))
+        default = next((version["addonVersion"] for version in (*defaults, *versions)), "none")
+        detail = f"EKS has no {build} for Kubernetes {kubernetes}; its default is {default}"
+        fix = f'set "{name}": "{default}" in constructs_lib/settings/versions.py'
+        yield Check(f"add-on {name}", "fail", detail, fix)
+
+
+def _ami_parameter(release: str, variant: str, kubernetes: str) -> str:
+    """The SSM parameter that Karpenter reads for `al2023@release` (v1.14.1, pkg/providers/amifamily/al2023.go)."""
+    image = f"amazon-eks-node-al2023-x86_64-{variant}-{kubernetes}-{release}"
+    return f"/aws/service/eks/optimized-ami/{kubernetes}/amazon-linux-2023/x86_64/{variant}/{image}/image_id"
+
+
+def amis(ask: Ask) -> Iterator[Check]:
+    """The AMIs of the trn2 node and of the staging nodes. Without one the node class is never Ready."""
+    wanted = {
+        _ami_parameter(ask.facts.ami, "neuron", ask.facts.kubernetes): (ask.facts.ami, "the trn2 node"),
+        _ami_parameter(ask.facts.staging_ami, "standard", ask.facts.kubernetes): (ask.facts.staging_ami, "staging"),
+    }
+    found = ask.client("ssm").get_parameters(Names=list(wanted))
+    values = {item["Name"]: item["Value"] for item in found["Parameters"]}
+    for name, (release, purpose) in wanted.items():
+        if name in values:
+            yield Check(f"AMI of {purpose}", "ok", f"{release} is {values[name]}")
+        else:
+            staging = purpose == "staging"
+            where = "STAGING_AMI in constructs_lib/settings/neuron_amis.py" if staging else "-c neuron_ami=…"
+            fix = f"choose a release that EKS has ({where}); its parameter is {name}"
+            yield Check(f"AMI of {purpose}", "fail", f"{ask.region} has no {release} for {ask.facts.kubernetes}", fix)

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from specdecode import names
-from specdecode.cli.preflight.check import Ask, Check
+from specdecode.cli.preflight.check import Ask, Check, unless
 from specdecode.cli.runs_view import clock
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
 from specdecode.experiment.deployment_facts import EKS_REFUSES, DeploymentFacts
@@ -85,15 +83,12 @@ def reservation(ask: Ask, lease: Lease | None) -> Iterator[Check]:
     wanted = ask.facts.reservation
     if wanted is None:
         return
-    try:
-        found = ask.client("ec2").describe_capacity_reservations(CapacityReservationIds=[wanted])
-    except ClientError as error:
-        if not error.response["Error"]["Code"].startswith("InvalidCapacityReservationId"):
-            raise
-        found = {"CapacityReservations": []}
-    items = found["CapacityReservations"]
-    fix = "deploy with -c capacity_reservation_id=… of one that is (`aws ec2 describe-capacity-reservations`)"
-    if not items:
+    ec2 = ask.client("ec2")
+    found = unless(
+        "InvalidCapacityReservationId", lambda: ec2.describe_capacity_reservations(CapacityReservationIds=[wanted])
+    )
+    if not found or not (items := found["CapacityReservations"]):
+        fix = "deploy with -c capacity_reservation_id=… of one that is (`aws ec2 describe-capacity-reservations`)"
         yield Check("reservation", "fail", f"there is no {wanted} in {ask.region}", fix)
         return
     yield from reserved(

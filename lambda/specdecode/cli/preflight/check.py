@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
@@ -15,6 +15,7 @@ from specdecode.cli.aws_errors import DENIED, EXPIRED, what_to_do
 from specdecode.experiment.deployment_facts import DeploymentFacts
 
 Verdict = Literal["ok", "warn", "fail"]
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,16 @@ def looked(name: str, look: Callable[[], Iterable[Check]]) -> list[Check]:
     except Exception as error:
         detail = f"could not look at {name}: {type(error).__name__}: {error}"
         return [Check(name, "fail", detail, "look in the console; this is an error of specdecode: please report it")]
+
+
+def unless(absent: str | tuple[str, ...], ask: Callable[[], Answer]) -> Answer | None:
+    """AWS's answer. None if its error's code begins with `absent`, which says that there is no such thing."""
+    try:
+        return ask()
+    except ClientError as error:
+        if error.response["Error"]["Code"].startswith(absent):
+            return None
+        raise
 
 
 def refused(name: str, error: ClientError) -> Check:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from specdecode import names
-from specdecode.cli.preflight import karpenter, node_group
-from specdecode.cli.preflight.check import Ask, Check
-from specdecode.cli.preflight.kubectl import OBJECTS, Kubectl
+from specdecode.cli.preflight import cluster_nodes
+from specdecode.cli.preflight.check import Ask, Check, unless
+from specdecode.cli.preflight.cluster_nodes import DEVICES, OBJECTS, Kubectl
 from specdecode.experiment.deployment_facts import DeploymentFacts, ExistingCluster
 from specdecode.experiment.shapes import NodeShape
-from specdecode.kubernetes.pods import is_true
-from specdecode.kubernetes.resources import KubeObject, name_of
 
 OLDEST = (1, 34)
 """Kubernetes version since which resource claims are resource.k8s.io/v1."""
 MODES = ("API", "API_AND_CONFIG_MAP")
 """Authentication modes of EKS in which access entries count (eks/latest/userguide/setting-up-access-entries.html)."""
-DRIVER, CLASS = "s3.csi.aws.com", "neuron.aws.com"
 LEVEL = "pod-security.kubernetes.io/enforce"
 
 
@@ -30,20 +25,17 @@ def of_eks(ask: Ask) -> Iterator[Check]:
     facts, eks = ask.facts, ask.client("eks")
     if facts.existing is None:
         return
-    try:
-        found = eks.describe_cluster(name=facts.cluster)["cluster"]
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ResourceNotFoundException":
-            raise
+    found = unless("ResourceNotFoundException", lambda: eks.describe_cluster(name=facts.cluster)["cluster"])
+    if found is None:
         fix = "look at `aws eks list-clusters`, and at account and region"
         yield Check("cluster", "fail", f"there is no EKS cluster {facts.cluster} in {ask.region}", fix)
         return
     yield described(facts, facts.existing, found)
     yield access(facts, found)
     if facts.existing.node_role:
-        yield from karpenter.node_role(ask, facts.existing.node_role, found)
+        yield from cluster_nodes.node_role(ask, facts.existing.node_role, found)
     if facts.existing.node_group:
-        yield from node_group.of_group(ask, facts.existing.node_group)
+        yield from cluster_nodes.of_group(ask, facts.existing.node_group)
     host = facts.existing.issuer.removeprefix("https://")
     providers = ask.client("iam").list_open_id_connect_providers()["OpenIDConnectProviderList"]
     if any(item["Arn"].endswith(f":oidc-provider/{host}") for item in providers):
@@ -96,12 +88,11 @@ def access(facts: DeploymentFacts, found: Mapping[str, Any]) -> Check:
 def policies(eks: Any, facts: DeploymentFacts) -> Check:
     """Whether the VPC CNI enforces network policies."""
     fix = "turn on enableNetworkPolicy of the add-on vpc-cni; where another CNI enforces policies, all is well"
-    try:
-        values = eks.describe_addon(clusterName=facts.cluster, addonName="vpc-cni")["addon"].get("configurationValues")
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ResourceNotFoundException":
-            raise
+    given = {"clusterName": facts.cluster, "addonName": "vpc-cni"}
+    found = unless("ResourceNotFoundException", lambda: eks.describe_addon(**given)["addon"])
+    if found is None:
         return Check("network policies", "warn", "vpc-cni is no add-on of EKS here: not known to be enforced", fix)
+    values = found.get("configurationValues")
     try:
         is_on = str(json.loads(values or "{}").get("enableNetworkPolicy", "")).lower() == "true"
     except ValueError:  # the values may be YAML
@@ -124,9 +115,9 @@ def inside(ask: Ask, wanted: NodeShape, *, ask_kubectl: Kubectl) -> Iterator[Che
         yield from _drivers(ask_kubectl)
         yield from _prepared(ask_kubectl)
         if ask.facts.existing.node_role:
-            yield from karpenter.inside(ask.facts, ask_kubectl)
+            yield from cluster_nodes.of_karpenter(ask.facts, ask_kubectl)
         elif not (ask.facts.existing.node_group and wanted.has_devices):
-            yield from _nodes(wanted, ask.facts.nodes, ask_kubectl)
+            yield from cluster_nodes.labelled(wanted, ask.facts.nodes, ask_kubectl)
     except (OSError, LookupError) as error:
         yield Check("in the cluster", "warn", f"not looked at: {error}", fix)
 
@@ -135,8 +126,8 @@ def _drivers(ask_kubectl: Kubectl) -> Iterator[Check]:
     chart = "install AWS's neuron-helm-chart with draDriver.enabled=true and devicePlugin.enabled=false"
     addon = "aws eks create-addon --addon-name aws-mountpoint-s3-csi-driver --cluster-name …"
     for name, kind, wanted, fix in (
-        ("Neuron DRA driver", "deviceclass", CLASS, chart),
-        ("Mountpoint for S3", "csidriver", DRIVER, addon),
+        ("Neuron DRA driver", "deviceclass", DEVICES, chart),
+        ("Mountpoint for S3", "csidriver", "s3.csi.aws.com", addon),
     ):
         there = ask_kubectl(["get", kind, wanted, "-o", "name", "--ignore-not-found"]).strip()
         yield Check(name, "ok", there) if there else Check(name, "fail", f"there is no {kind} {wanted}", fix)
@@ -155,39 +146,3 @@ def _prepared(ask_kubectl: Kubectl) -> Iterator[Check]:
         yield Check("Pod Security", "ok", "the namespace enforces restricted")
     else:
         yield Check("Pod Security", "warn", f"the namespace enforces {level or 'nothing'}, not restricted", OBJECTS)
-
-
-def _nodes(wanted: NodeShape, number: int, ask_kubectl: Kubectl) -> Iterator[Check]:
-    """Whether there is a node for each of the `number` runs that may go on at once."""
-    found = json.loads(ask_kubectl(["get", "nodes", "-l", names.ACCELERATOR_LABEL, "-o", "json"]))["items"]
-    slices = json.loads(ask_kubectl(["get", "resourceslices", "-o", "json"]))["items"] if wanted.has_devices else []
-    for slot in names.held_pools(number):
-        if names.kind_of(slot) == wanted.pool:
-            own = [item for item in found if item["metadata"]["labels"][names.ACCELERATOR_LABEL] == slot]
-            yield node(wanted, own, slices, slot=slot)
-
-
-def node(wanted: NodeShape, nodes: Sequence[KubeObject], slices: Sequence[KubeObject], *, slot: str) -> Check:
-    """The nodes that pods of a run can use: labelled, Ready, with published devices and no taint but ours."""
-    label, ours = f"{names.ACCELERATOR_LABEL}={slot}", names.TAINTS[wanted.pool]
-    ready = [item for item in nodes if is_true(item, "Ready") and not item.get("spec", {}).get("unschedulable")]
-    if not ready:
-        fix = f"kubectl label node NAME {label}, before a run begins to wait for it"
-        return Check("node", "warn", f"no Ready node has the label {label}", fix)
-    publishing = {item["spec"].get("nodeName") for item in slices if item["spec"].get("driver") == CLASS}
-    if wanted.has_devices and not publishing & {name_of(item) for item in ready}:
-        detail = f"{', '.join(map(name_of, ready))}: the Neuron DRA driver has published no devices"
-        return Check("node", "fail", detail, "look at the driver's pod on that node")
-    repelled = sorted(
-        {
-            taint["key"]
-            for item in ready
-            for taint in item.get("spec", {}).get("taints", ())
-            if taint["key"] != ours and taint["effect"] != "PreferNoSchedule"
-        }
-    )
-    if repelled:
-        return Check(
-            "node", "fail", f"pods of a run do not tolerate {', '.join(repelled)}", f"taint it with {ours} alone"
-        )
-    return Check("node", "ok", ", ".join(map(name_of, ready)))

@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from specdecode.cli.preflight.check import Ask, Check, looked
+from specdecode.cli.preflight.check import Ask, Check, looked, unless
 
 STACKS = ("SpecDecodeStack", "TrainiumClusterStack")
 DEPLOYABLE = frozenset({"REVIEW_IN_PROGRESS", "CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"})
@@ -48,12 +48,9 @@ def cluster(ask: Ask) -> Iterator[Check]:
     name, fix = ask.facts.cluster, "delete it, or deploy with -c cluster_name=… of your own"
     if ask.facts.existing or owned(ask):
         return
-    try:
-        ask.client("eks").describe_cluster(name=name)
+    eks = ask.client("eks")
+    if unless("ResourceNotFoundException", lambda: eks.describe_cluster(name=name)):
         yield Check("leftover cluster", "fail", f"an EKS cluster {name} exists", fix)
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ResourceNotFoundException":
-            raise
     urls = ask.client("sqs").list_queues(QueueNamePrefix=name).get("QueueUrls", [])
     if any(url.rpartition("/")[2] == name for url in urls):
         yield Check("leftover queue", "fail", f"an SQS queue {name} exists", fix)

@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from specdecode import names
-from specdecode.cli.preflight.check import Ask, Check
+from specdecode.cli.preflight.check import Ask, Check, unless
 from specdecode.experiment.shapes import COMPILER, COMPILERS, NodeShape
 from specdecode.kubernetes.pools import NODEPOOL_LABEL
 
@@ -46,12 +44,8 @@ NAT_GATEWAYS = Quota("vpc", "L-FE5A380F", "NAT gateways per Availability Zone")
 def limit(client: Callable[[str], Any], quota: Quota) -> float:
     """The account's value; AWS's default if the account has none."""
     quotas, given = client("service-quotas"), {"ServiceCode": quota.service, "QuotaCode": quota.code}
-    try:
-        return float(quotas.get_service_quota(**given)["Quota"]["Value"])
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "NoSuchResourceException":
-            raise
-    return float(quotas.get_aws_default_service_quota(**given)["Quota"]["Value"])
+    found = unless("NoSuchResourceException", lambda: quotas.get_service_quota(**given))
+    return float((found or quotas.get_aws_default_service_quota(**given))["Quota"]["Value"])
 
 
 def judged(name: str, quota: Quota, *, value: float, used: float, needed: float, unit: str) -> Check:

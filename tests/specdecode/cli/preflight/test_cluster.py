@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from specdecode.cli.preflight import cluster, kubectl
+from specdecode.cli.preflight import cluster
 from specdecode.cli.preflight.check import Check, looked
+from specdecode.cli.preflight.cluster_nodes import kubectl
 from specdecode.experiment.deployment_facts import ExistingCluster
 from specdecode.experiment.shapes import CPU, SHAPES
 
@@ -233,4 +234,4 @@ def test_kubectl_says_what_went_wrong(tmp_path, monkeypatch):
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LookupError, match="the server said no"):
-        kubectl.kubectl(["get", "nodes"])
+        kubectl(["get", "nodes"])

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
 from botocore.exceptions import NoCredentialsError
 from specdecode.cli import app
 from specdecode.cli import preflight as command
-from specdecode.cli.preflight import checks, models, registry, source
-from specdecode.cli.preflight.capacity import queue, turn
+from specdecode.cli.preflight import account, pulled
+from specdecode.cli.preflight.checks import Checks
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import load_preset
 from specdecode.experiment.deployment_facts import DeploymentFacts
-from specdecode.experiment.shapes import CPU, SHAPES
 from specdecode.runs.lease import Claim, Lease
 from specdecode.s3_keys import CAPACITY_KEY
-from specdecode.store import Store
 from typer.testing import CliRunner
 
 from tests.specdecode.cli.preflight.aws import (
@@ -53,7 +50,9 @@ WELL = {
     "DescribeSecret": {"Name": "specdecode/huggingface-token"},
 }
 """An account in which nothing would fail. (Leftovers are asked for before the first deployment only.)"""
-BUILDS = {name: [build] for name, build in source.of_checkout([]).addons.items()} | {"vpc-cni": ["v1.22.4-eksbuild.3"]}
+BUILDS = {name: [build] for name, build in account.facts_of_checkout([]).addons.items()} | {
+    "vpc-cni": ["v1.22.4-eksbuild.3"]
+}
 
 
 class World:
@@ -84,7 +83,7 @@ class World:
         return self.aws.client(service)
 
     def http(self, method, url, headers):
-        return registry.RegistryAnswer(self.status, {"docker-content-digest": f"sha256:{'a' * 64}"})
+        return pulled.RegistryAnswer(self.status, {"docker-content-digest": f"sha256:{'a' * 64}"})
 
 
 @pytest.fixture
@@ -92,7 +91,7 @@ def world(monkeypatch):
     made = World()
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(command, "Deployment", made.deployment)
-    monkeypatch.setattr(registry, "http", made.http)
+    monkeypatch.setattr(pulled, "http", made.http)
     return made
 
 
@@ -200,7 +199,7 @@ def test_the_facts_of_the_checkout_are_those_that_a_stack_puts_out():
 
     given = {"alert_email": "you@example.com", "capacity_zones": "use2-az1"}
     stated = DeploymentFacts.model_validate_json(document(read_settings(given)))
-    assert stated == source.of_checkout([f"{key}={value}" for key, value in given.items()])
+    assert stated == account.facts_of_checkout([f"{key}={value}" for key, value in given.items()])
     assert "you@example.com" not in document(read_settings(given))
 
 
@@ -214,60 +213,12 @@ def test_pin_writes_the_digest(world, monkeypatch, tmp_path):
     assert "nothing to write" in called("--pin").stderr
 
 
-def test_models_in_the_bucket_imported_and_nowhere():
-    store, experiment = Store(s3=FakeS3(), bucket="bucket"), load_preset("rehearsal")
-    target, draft = models.of(experiment)
-    store.s3.objects[f"{target.import_prefix}/model.safetensors"] = b"x"
-    assert models.stored(target, store).verdict == "ok"
-    absent = models.stored(draft, store)
-    assert (absent.verdict, "aws s3 cp" in absent.fix) == ("fail", True)
-    (qwen, *_) = models.of(load_preset("qwen3-32b"))
-    assert models.stored(qwen, store) is None
-
-
-@pytest.mark.parametrize(("status", "verdict"), [(200, "ok"), (404, "fail"), (401, "fail"), (0, "fail")])
-def test_models_of_the_hub(status, verdict):
-    (qwen, *_) = models.of(load_preset("qwen3-32b"))
-    assert models.on_the_hub(qwen, lambda url: status).verdict == verdict
-
-
-def test_a_model_is_asked_for_at_its_revision():
-    """A pinned commit that is gone is not hidden by the model's main branch."""
-    (qwen, *_) = models.of(load_preset("qwen3-32b"))
-    pinned = qwen.model_copy(update={"revision": "0123abc"})
-    gone = models.on_the_hub(pinned, lambda url: 404 if url.endswith(f"/{qwen.id}/revision/0123abc") else 200)
-    assert (gone.verdict, "0123abc" in gone.detail) == ("fail", True)
-
-
-def test_a_held_node_is_named_with_who_waits():
-    at = NOW - timedelta(minutes=90)
-    claim = Claim(run_id="r-1", execution_arn="arn", queued_at=at, held_since=at)
-    lease = Lease(holders=(claim,), queue=(claim.model_copy(update={"run_id": "r-2"}),))
-    found = queue(lease, SHAPES[FACTS.node], FACTS, NOW)
-    words = "r-1 has held the node for 1:30:00, 1 more wait: a new run stands behind"
-    assert (found.verdict, found.detail) == ("warn", words)
-    assert (turn(lease).verdict, turn(Lease()).verdict) == ("warn", "ok")
-
-
-def test_a_run_waits_only_when_all_nodes_of_its_kind_are_held():
-    facts = FACTS.model_copy(update={"nodes": 2})
-    first = Claim(run_id="r-1", execution_arn="arn", queued_at=NOW, held_since=NOW)
-    one = Lease(holders=(first,))
-    found = queue(one, SHAPES[FACTS.node], facts, NOW)
-    assert (found.verdict, found.detail) == ("ok", "1 of 2 are free")
-    two = Lease(holders=(first, first.model_copy(update={"run_id": "r-2", "pool": "trn2-2"})))
-    found = queue(two, SHAPES[FACTS.node], facts, NOW)
-    words = "r-1 has held the node for 0:00, and 1 other runs hold the rest: a new run stands behind"
-    assert (found.verdict, found.detail) == ("warn", words)
-    assert queue(two, CPU, facts, NOW).verdict == "ok", "a check of the account has a node of its own"
-
-
 HELD = Claim(run_id="r-1", execution_arn="arn", queued_at=NOW, held_since=NOW)
 
 
 def before_a_run(world, preset="qwen3-32b", **facts):
-    ask = world.aws.ask(deployed=True, **facts)
-    return verdicts(checks.before_a_run(ask, world.deployment(), load_preset(preset)))
+    ask, experiment = world.aws.ask(deployed=True, **facts), load_preset(preset)
+    return verdicts(Checks(ask=ask, stack=world.deployment(), experiment=experiment).before_a_run())
 
 
 def test_a_run_asks_little_before_it_starts(world):

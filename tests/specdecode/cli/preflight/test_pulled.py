@@ -1,4 +1,6 @@
-"""The digest of an image: what a registry answers, over HTTP, and what is written into an engine's file."""
+"""What pods pull: digests of images, as a registry answers over HTTP and as they are written into an engine's file;
+models, and the token of gated ones.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
-from specdecode.cli.preflight import registry
-from specdecode.experiment import assets_dir, load_engine
+from specdecode.cli.preflight import pulled
+from specdecode.experiment import assets_dir, load_engine, load_preset
 from specdecode.experiment.engine import Engine
+from specdecode.store import Store
 
-from tests.specdecode.cli.preflight.aws import ACCOUNT, Aws, error
+from tests.specdecode.cli.preflight.aws import ACCOUNT, Aws, error, hours
+from tests.specdecode.steps.aws_fake import FakeS3
 
 DIGEST = f"sha256:{'a' * 64}"
 OTHER = f"sha256:{'b' * 64}"
@@ -50,11 +54,11 @@ class Registry(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def http():
-    """`registry.http` with the registry on this machine."""
+    """`pulled.http` with the registry on this machine."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     here = f"http://127.0.0.1:{server.server_port}"
-    yield lambda method, url, headers: registry.http(method, url.replace("https://public.ecr.aws", here), headers)
+    yield lambda method, url, headers: pulled.http(method, url.replace("https://public.ecr.aws", here), headers)
     server.shutdown()
     server.server_close()
 
@@ -74,7 +78,7 @@ def engine(**changes):
 
 
 def images(given, http):
-    (found,) = registry.images(given, ask=http, client=Aws().client)
+    (found,) = pulled.images(given, ask=http, client=Aws().client)
     return found
 
 
@@ -102,25 +106,25 @@ def test_an_image_that_is_not_there(http):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (registry.RegistryAnswer(0, {}), "answers nothing"),
-        (registry.RegistryAnswer(500, {}), "answers 500"),
-        (registry.RegistryAnswer(200, {}), "without a digest"),
-        (registry.RegistryAnswer(200, {"docker-content-digest": "sha256:../../x"}), "answers 200"),
-        (registry.RegistryAnswer(401, {"www-authenticate": "Basic"}), "wants a login"),
-        (registry.RegistryAnswer(401, {"www-authenticate": 'Bearer realm="file:///etc/passwd"'}), "wants a login"),
+        (pulled.RegistryAnswer(0, {}), "answers nothing"),
+        (pulled.RegistryAnswer(500, {}), "answers 500"),
+        (pulled.RegistryAnswer(200, {}), "without a digest"),
+        (pulled.RegistryAnswer(200, {"docker-content-digest": "sha256:../../x"}), "answers 200"),
+        (pulled.RegistryAnswer(401, {"www-authenticate": "Basic"}), "wants a login"),
+        (pulled.RegistryAnswer(401, {"www-authenticate": 'Bearer realm="file:///etc/passwd"'}), "wants a login"),
     ],
 )
 def test_a_registry_that_answers_otherwise(answer, words):
     with pytest.raises(LookupError, match=words):
-        registry.digest(IMAGE, ask=lambda *given: answer, client=Aws().client)
+        pulled.digest(IMAGE, ask=lambda *given: answer, client=Aws().client)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff"])
 def test_a_token_that_is_none(body):
     challenge = {"www-authenticate": 'Bearer realm="https://r/token"'}
-    answers = {"HEAD": registry.RegistryAnswer(401, challenge), "GET": registry.RegistryAnswer(200, {}, body)}
+    answers = {"HEAD": pulled.RegistryAnswer(401, challenge), "GET": pulled.RegistryAnswer(200, {}, body)}
     with pytest.raises(LookupError, match="gives no token"):
-        registry.digest(IMAGE, ask=lambda method, *_: answers[method], client=Aws().client)
+        pulled.digest(IMAGE, ask=lambda method, *_: answers[method], client=Aws().client)
 
 
 PRIVATE = f"{ACCOUNT}.dkr.ecr.us-east-2.amazonaws.com/mine/vllm:1.0"
@@ -132,12 +136,12 @@ PRIVATE = f"{ACCOUNT}.dkr.ecr.us-east-2.amazonaws.com/mine/vllm:1.0"
 )
 def test_a_private_registry_of_ecr_is_asked_by_its_api(answer, verdict):
     client = Aws(DescribeImages=answer).client
-    ((check, _),) = registry.images(engine(image=PRIVATE), ask=None, client=client)
+    ((check, _),) = pulled.images(engine(image=PRIVATE), ask=None, client=client)
     assert check.verdict == verdict
 
 
 def test_an_image_of_no_registry_is_not_looked_for():
-    assert list(registry.images(engine(image="specdecode.invalid/x/vllm:local"), ask=None, client=None)) == []
+    assert list(pulled.images(engine(image="specdecode.invalid/x/vllm:local"), ask=None, client=None)) == []
 
 
 def test_a_digest_is_written_beside_its_image_and_a_stated_one_stays(tmp_path):
@@ -147,11 +151,53 @@ def test_a_digest_is_written_beside_its_image_and_a_stated_one_stays(tmp_path):
             continue  # it extends another, whose image it has
         file = tmp_path / shipped.name
         file.write_text(shipped.read_text())
-        assert registry.pin(file, {"digest": DIGEST}) == ["digest"]
-        assert registry.pin(file, {"digest": OTHER}) == []
+        assert pulled.pin(file, {"digest": DIGEST}) == ["digest"]
+        assert pulled.pin(file, {"digest": OTHER}) == []
         document = yaml.safe_load(file.read_text())
         assert document.pop("digest") == DIGEST
         assert document == yaml.safe_load(shipped.read_text())
         assert [
             line for line in file.read_text().splitlines() if "sha256:" not in line
         ] == shipped.read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "words"),
+    [
+        ({"Name": "specdecode/huggingface-token"}, "ok", ""),
+        (error("ResourceNotFoundException"), "fail", "create-secret"),
+        ({"Name": "specdecode/huggingface-token", "DeletedDate": hours(-1)}, "fail", "restore-secret"),
+    ],
+)
+def test_the_secret_of_gated_models(answer, verdict, words):
+    check = pulled.token(Aws(DescribeSecret=answer).ask())
+    assert (check.verdict, words in check.fix) == (verdict, True)
+    assert ("its value is tried at staging" in check.detail) is (verdict == "ok")
+
+
+def test_models_in_the_bucket_imported_and_nowhere():
+    store, experiment = Store(s3=FakeS3(), bucket="bucket"), load_preset("rehearsal")
+    target, draft = pulled.models_of(experiment)
+    store.s3.objects[f"{target.import_prefix}/model.safetensors"] = b"x"
+    assert pulled.stored(target, store).verdict == "ok"
+    absent = pulled.stored(draft, store)
+    assert (absent.verdict, "aws s3 cp" in absent.fix) == ("fail", True)
+    (qwen, *_) = pulled.models_of(load_preset("qwen3-32b"))
+    assert pulled.stored(qwen, store) is None
+
+
+@pytest.mark.parametrize(("status", "verdict"), [(200, "ok"), (404, "fail"), (401, "fail"), (0, "fail")])
+def test_models_of_the_hub(status, verdict):
+    (qwen, *_) = pulled.models_of(load_preset("qwen3-32b"))
+    assert pulled.on_the_hub(qwen, lambda *_: pulled.RegistryAnswer(status, {})).verdict == verdict
+
+
+def test_a_model_is_asked_for_at_its_revision():
+    """A pinned commit that is gone is not hidden by the model's main branch."""
+    (qwen, *_) = pulled.models_of(load_preset("qwen3-32b"))
+    pinned = qwen.model_copy(update={"revision": "0123abc"})
+    revision = f"/{qwen.id}/revision/0123abc"
+    gone = pulled.on_the_hub(
+        pinned, lambda _, url, headers: pulled.RegistryAnswer(404 if url.endswith(revision) else 200, {})
+    )
+    assert (gone.verdict, "0123abc" in gone.detail) == ("fail", True)

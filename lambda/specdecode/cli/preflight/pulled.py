@@ -1,4 +1,4 @@
-"""The digest that a registry has for an image now (OCI distribution specification 1.1, HEAD of a manifest)."""
+"""What pods pull: the engine's images from their registries, and models from the bucket or from Hugging Face."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from specdecode.cli.preflight.check import Check
-from specdecode.experiment import Engine
+from specdecode import names
+from specdecode.cli.preflight.check import Ask, Check, unless
+from specdecode.experiment import Engine, Experiment
+from specdecode.experiment.model import ModelRef
+from specdecode.store import Store
 
 ACCEPT = ", ".join(
     (
@@ -28,6 +29,7 @@ ACCEPT = ", ".join(
 PRIVATE = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 TIMEOUT_S = 10
+HUB = "https://huggingface.co/api/models/"
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,10 @@ def _token(challenge: str, *, host: str, repository: str, ask: Http) -> str:
 
 
 def _of_ecr(ecr: Any, *, account: str, repository: str, tag: str) -> str:
-    try:
-        found = ecr.describe_images(registryId=account, repositoryName=repository, imageIds=[{"imageTag": tag}])
-    except ClientError as error:
-        if error.response["Error"]["Code"] not in ("ImageNotFoundException", "RepositoryNotFoundException"):
-            raise
-        raise LookupError(f"there is no {repository}:{tag} in the registry of {account}") from None
+    given = {"registryId": account, "repositoryName": repository, "imageIds": [{"imageTag": tag}]}
+    found = unless(("ImageNotFoundException", "RepositoryNotFoundException"), lambda: ecr.describe_images(**given))
+    if found is None:
+        raise LookupError(f"there is no {repository}:{tag} in the registry of {account}")
     return str(found["imageDetails"][0]["imageDigest"])
 
 
@@ -122,10 +122,10 @@ def images(engine: Engine, *, ask: Http, client: Callable[[str], Any]) -> Iterat
                 fix = "check the name and the network; a pod could not pull it either"
                 yield Check(f"image {image}", "fail", str(error), fix), {}
                 continue
-            yield judged(engine.name, field, image, stated=stated, found=found), {field: found}
+            yield _judged(engine.name, field, image, stated=stated, found=found), {field: found}
 
 
-def judged(engine: str, field: str, image: str, *, stated: str | None, found: str) -> Check:
+def _judged(engine: str, field: str, image: str, *, stated: str | None, found: str) -> Check:
     """Compares the registry's digest of today with the one in the engine's file."""
     name = f"image {image}"
     if stated is None:
@@ -155,3 +155,47 @@ def pin(file: Path, fields: Mapping[str, str]) -> list[str]:
     if written:
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return written
+
+
+def models_of(experiment: Experiment) -> list[ModelRef]:
+    """Each model once."""
+    return list({model.prefix: model for v in experiment.variants for model in experiment.models_of(v)}.values())
+
+
+def stored(model: ModelRef, store: Store) -> Check | None:
+    """The check's result from the bucket. None if the hub must be asked."""
+    name = f"model {model.id}"
+    if store.is_complete(model.prefix):
+        return Check(name, "ok", "is in the bucket")
+    if not model.import_prefix:
+        return None
+    where = store.url(model.import_prefix)
+    if store.keys(model.import_prefix):
+        return Check(name, "ok", f"will be imported from {model.import_prefix}")
+    return Check(name, "fail", f"nothing lies in {where}", f"aws s3 cp --recursive <folder> {where}")
+
+
+def on_the_hub(model: ModelRef, ask: Http) -> Check:
+    """Whether Hugging Face has the model at its revision (`/api/models/<id>/revision/<rev>` of the hub's API)."""
+    status, name = ask("HEAD", f"{HUB}{model.id}/revision/{model.revision}", {}).status, f"model {model.id}"
+    gated = "; it is gated: whether the token has access shows at staging, before the node is held"
+    if status == 200:
+        return Check(name, "ok", f"can be downloaded from Hugging Face{gated if model.gated else ''}")
+    if status in (401, 403, 404):
+        detail = f"Hugging Face answers {status}: no such model, none at revision {model.revision}, or a private one"
+        return Check(name, "fail", detail, "check its id and its revision")
+    return Check(name, "fail", f"Hugging Face answers {status or 'nothing'}", "check the network, and try again")
+
+
+def token(ask: Ask) -> Check:
+    """The secret with the Hugging Face token, which gated models need. The value is not read."""
+    name, secret, where = "Hugging Face token", names.HF_TOKEN_SECRET, f"--region {ask.region}"
+    manager = ask.client("secretsmanager")
+    found = unless("ResourceNotFoundException", lambda: manager.describe_secret(SecretId=secret))
+    if found is None:
+        fix = f"aws secretsmanager create-secret --name {secret} --secret-string file://token.txt {where}"
+        return Check(name, "fail", f"there is no secret {secret} in {ask.region}", fix)
+    if found.get("DeletedDate"):
+        fix = f"aws secretsmanager restore-secret --secret-id {secret} {where}"
+        return Check(name, "fail", f"the secret {secret} is being deleted", fix)
+    return Check(name, "ok", f"the secret {secret} exists; its value is tried at staging")

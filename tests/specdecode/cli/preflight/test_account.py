@@ -1,0 +1,132 @@
+"""The account: whose it is, who is told, what EKS still offers, and what a refused or failed look at AWS comes to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+from specdecode.cli.preflight import account, capacity, pulled, quotas
+from specdecode.cli.preflight.check import looked
+from specdecode.experiment.shapes import SHAPES
+
+from tests.specdecode.cli.preflight.aws import ACCOUNT, FACTS, IDENTITY, TRN2, Aws, error, verdicts
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda ask: account.credentials(ask.client, []),
+        lambda ask: quotas.vcpus(ask, SHAPES[TRN2]),
+        quotas.network,
+        quotas.functions,
+        lambda ask: capacity.zones(ask, SHAPES[TRN2]),
+        lambda ask: capacity.reservation(ask, None),
+        account.addons,
+        account.amis,
+        lambda ask: account.alerts(ask, "arn:aws:sns:us-east-2:1:topic"),
+        lambda ask: [pulled.token(ask)],
+    ],
+)
+def test_what_may_not_be_looked_at_is_a_warning_and_nothing_else_is(look):
+    aws = Aws()
+    aws.denied = True
+    ask = aws.ask(reservation="cr-0123456789abcdef0")
+    (check,) = looked("it", lambda: look(ask))
+    assert (check.verdict, "you may not look" in check.detail) == ("warn", True)
+    assert aws.asked[-1][0] in check.fix
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "RequestExpired", "InvalidClientTokenId", "AuthFailure"])
+def test_expired_credentials_are_a_failure(code):
+    aws = Aws(GetCallerIdentity=error(code, "it is over"))
+    (check,) = looked("credentials", lambda: account.credentials(aws.client, []))
+    assert (check.verdict, "aws sso login" in check.fix) == ("fail", True)
+
+
+@pytest.mark.parametrize("raised", [error("InternalError"), EndpointConnectionError(endpoint_url="https://sts")])
+def test_what_cannot_be_looked_at_is_a_failure(raised):
+    (check,) = looked("credentials", lambda: account.credentials(Aws(GetCallerIdentity=raised).client, []))
+    assert check.verdict == "fail"
+
+
+def test_credentials_of_the_account_and_the_region():
+    accounts = []
+    assert verdicts(account.credentials(Aws(GetCallerIdentity=IDENTITY).client, accounts)) == {"credentials": "ok"}
+    assert accounts == [ACCOUNT]
+    facts = FACTS.model_copy(update={"account": ACCOUNT})
+    assert verdicts(account.place(facts, account=ACCOUNT, region="us-east-2")) == {"region": "ok"}
+    assert verdicts(account.place(facts, account=None, region="us-east-2")) == {"region": "ok"}
+    found = {check.name: check for check in account.place(facts, account="4" * 12, region="us-west-2")}
+    assert found["account"].verdict == found["region"].verdict == "fail"
+    assert "export AWS_REGION=us-east-2" in found["region"].fix
+
+
+def test_an_answer_that_nobody_foresaw_is_a_failure_of_its_check_only():
+    (check,) = looked("quota", lambda: [{}["SubnetId"]])
+    assert (check.verdict, check.detail) == ("fail", "could not look at quota: KeyError: 'SubnetId'")
+
+
+def addon(*versions):
+    found = [
+        {"addonVersion": version, "compatibilities": [{"defaultVersion": "default" in version}]} for version in versions
+    ]
+    return Aws(DescribeAddonVersions={"addons": [{"addonName": "vpc-cni", "addonVersions": found}]})
+
+
+def test_a_build_that_eks_has_withdrawn_names_the_one_to_take():
+    (there,) = account.addons(addon("v1.22.4-eksbuild.3").ask())
+    (gone,) = account.addons(addon("v1.23.0-eksbuild.1", "v1.22.9-default").ask())
+    (none,) = account.addons(Aws(DescribeAddonVersions={"addons": []}).ask())
+    assert (there.verdict, gone.verdict, none.verdict) == ("ok", "fail", "fail")
+    assert '"vpc-cni": "v1.22.9-default" in constructs_lib/settings/versions.py' in gone.fix
+
+
+def test_an_ami_that_the_region_has_not():
+    def parameters(given):
+        (neuron, standard) = given["Names"]
+        assert "1.35/amazon-linux-2023/x86_64/neuron/amazon-eks-node-al2023-x86_64-neuron-1.35-v20260224" in neuron
+        return {"Parameters": [{"Name": standard, "Value": "ami-1"}], "InvalidParameters": [neuron]}
+
+    found = verdicts(account.amis(Aws(GetParameters=parameters).ask()))
+    assert found == {"AMI of the trn2 node": "fail", "AMI of staging": "ok"}
+
+
+def test_the_file_that_names_the_staging_nodes_ami_is_the_one_that_has_it():
+    (_, staging) = account.amis(Aws(GetParameters={"Parameters": []}).ask())
+    (file,) = re.findall(r"STAGING_AMI in (\S+\.py)", staging.fix)
+    assert "\nSTAGING_AMI = " in (ROOT / file).read_text()
+
+
+def subscriptions(*arns):
+    items = [{"SubscriptionArn": arn, "Protocol": "email", "Endpoint": "you@example.com"} for arn in arns]
+    return Aws(ListSubscriptionsByTopic={"Subscriptions": items})
+
+
+@pytest.mark.parametrize(
+    ("arns", "verdict", "words"),
+    [
+        (["arn:aws:sns:us-east-2:1:t:s"], "ok", "1 confirmed"),
+        (["PendingConfirmation"], "fail", "you@example.com is not confirmed"),
+        (["Deleted"], "fail", "not confirmed"),
+        ([], "fail", "nobody is told"),
+        (["PendingConfirmation", "arn:aws:sns:us-east-2:1:t:s"], "ok", ""),
+    ],
+)
+def test_somebody_must_be_told(arns, verdict, words):
+    (check,) = account.alerts(subscriptions(*arns).ask(deployed=True), "arn:aws:sns:us-east-2:1:t")
+    assert (check.verdict, words in check.detail) == (verdict, True)
+
+
+def test_that_nobody_is_told_can_be_accepted():
+    (check,) = account.alerts(Aws().ask(accept_no_alerts=True), "arn:aws:sns:us-east-2:1:t")
+    assert check.verdict == "ok"
+
+
+@pytest.mark.parametrize(("given", "verdict"), [(True, "ok"), (False, "fail")])
+def test_before_a_deployment_the_settings_must_name_somebody(given, verdict):
+    (check,) = account.alerts(Aws().ask(alert_email=given), None)
+    assert check.verdict == verdict

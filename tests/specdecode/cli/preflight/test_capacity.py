@@ -1,0 +1,138 @@
+"""Where nodes come from: zones, the type of the deployment's node, a reservation and its window."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from specdecode.cli.preflight import capacity
+from specdecode.experiment.shapes import CPU, SHAPES, TRN2_SMALL
+from specdecode.names import held_pools
+from specdecode.runs.lease import Claim, Lease
+
+from tests.specdecode.cli.preflight.aws import FACTS, NOW, TRN2, Aws, error, hours, reservation, verdicts, zones
+
+
+@pytest.mark.parametrize(
+    ("aws", "network", "node"),
+    [
+        (zones(), "ok", "ok"),
+        (zones(offered=()), "ok", "fail"),
+        (zones(offered=("use2-az3",)), "ok", "fail"),
+        (zones(offered=("use2-az2",)), "ok", "warn"),
+        (zones(ids=("use2-az1", "use2-az2", "use2-az4")), "fail", "ok"),
+    ],
+    ids=["all", "nowhere", "elsewhere", "in one", "no such zone"],
+)
+def test_zones_are_those_that_there_are_and_that_trn2_takes(aws, network, node):
+    assert list(verdicts(capacity.zones(aws.ask(), SHAPES[TRN2])).values()) == [network, node]
+
+
+def test_the_node_of_a_check_may_start_in_any_zone_of_the_network():
+    aws = zones(offered=("use2-az1", "use2-az2", "use2-az3"))
+    found = list(capacity.zones(aws.ask(node_zones=()), CPU))
+    assert [(check.verdict, check.name) for check in found][1] == ("ok", "zones of m7i.4xlarge")
+    (asked,) = [given for method, given in aws.asked if method == "DescribeInstanceTypeOfferings"]
+    assert asked["Filters"] == [{"Name": "instance-type", "Values": ["m7i.4xlarge"]}]
+
+
+@pytest.mark.parametrize(
+    ("offered", "verdict", "fix"),
+    [
+        (("use2-az2",), "warn", "it starts in use2-az2"),
+        (("use2-az4",), "fail", "deploy with -c availability_zones=use2-az4"),
+    ],
+)
+def test_what_to_do_where_the_node_of_a_check_is_not_in_every_zone(offered, verdict, fix):
+    found = list(capacity.zones(zones(offered=offered).ask(), CPU))
+    assert (found[1].verdict, found[1].fix) == (verdict, fix)
+
+
+def test_a_deployment_of_another_node_type_is_a_failure_but_for_the_check_of_the_account():
+    (check,) = capacity.shape(FACTS, TRN2_SMALL)
+    assert check.verdict == "fail" and check.fix == "deploy with -c node_type=trn2.3xlarge"
+    assert list(capacity.shape(FACTS, CPU)) == list(capacity.shape(FACTS, SHAPES[TRN2])) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict", "words"),
+    [
+        ({}, "ok", "1 of 1"),
+        ({"State": "scheduled"}, "warn", "wait"),
+        ({"State": "expired"}, "fail", "active reservation"),
+        ({"State": "payment-failed"}, "fail", "active reservation"),
+        ({"InstanceType": "p5.48xlarge"}, "fail", TRN2),
+        ({"AvailabilityZoneId": "use2-az3"}, "fail", "-c capacity_zones=use2-az3"),
+        ({"AvailableInstanceCount": 0}, "fail", "end what uses it"),
+    ],
+)
+def test_a_reservation(given, verdict, words):
+    (check,) = capacity.reservation(reservation(**given).ask(reservation="cr-1"), None)
+    assert (check.verdict, words in check.detail + check.fix) == (verdict, True)
+
+
+@pytest.mark.parametrize(
+    ("total", "free", "held", "verdict", "words"),
+    [
+        (4, 4, 0, "ok", "4 of 4"),
+        (4, 4, 0, "ok", "runs use 2 of them at most"),
+        (2, 2, 0, "ok", "2 of 2"),
+        (1, 1, 0, "fail", "deploy with -c nodes=1"),
+        (2, 0, 2, "warn", "a new run waits"),
+        (2, 0, 1, "fail", "end what uses it"),
+    ],
+)
+def test_a_reservation_of_several_nodes(total, free, held, verdict, words):
+    given = {"TotalInstanceCount": total, "AvailableInstanceCount": free}
+    claims = [Claim(run_id=f"r-{n}", execution_arn="a", pool=p, queued_at=NOW) for n, p in enumerate(held_pools(held))]
+    lease = Lease(holders=tuple(claims[:held]))
+    (check,) = capacity.reservation(reservation(**given).ask(reservation="cr-1", nodes=2), lease)
+    assert (check.verdict, words in check.detail + check.fix) == (verdict, True)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"CapacityReservations": []},
+        error("InvalidCapacityReservationId.NotFound"),
+        error("InvalidCapacityReservationId.Malformed"),
+    ],
+)
+def test_a_reservation_that_does_not_exist(answer):
+    (check,) = capacity.reservation(Aws(DescribeCapacityReservations=answer).ask(reservation="cr-1"), None)
+    assert (check.verdict, "there is no cr-1" in check.detail) == ("fail", True)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "told", "verdict"),
+    [(-1, 5, 5, "ok"), (1, 5, 5, "fail"), (-5, 0.5, 0.5, "fail"), (-1, 5, None, "fail"), (-1, 5, 9, "fail")],
+    ids=["in it", "before it", "when it drains", "not in the settings", "another one in the settings"],
+)
+def test_the_window_of_a_capacity_block_is_ec2_s(start, end, told, verdict):
+    aws = reservation(ReservationType="capacity-block", StartDate=hours(start), EndDate=hours(end))
+    known = {"block_start": hours(start), "block_end": None if told is None else hours(told)}
+    found = verdicts(capacity.reservation(aws.ask(reservation="cr-1", **known), None))
+    assert found == {"reservation": "ok", "window": verdict}
+
+
+def test_a_held_node_is_named_with_who_waits():
+    at = NOW - timedelta(minutes=90)
+    claim = Claim(run_id="r-1", execution_arn="arn", queued_at=at, held_since=at)
+    lease = Lease(holders=(claim,), queue=(claim.model_copy(update={"run_id": "r-2"}),))
+    found = capacity.queue(lease, SHAPES[FACTS.node], FACTS, NOW)
+    words = "r-1 has held the node for 1:30:00, 1 more wait: a new run stands behind"
+    assert (found.verdict, found.detail) == ("warn", words)
+    assert (capacity.turn(lease).verdict, capacity.turn(Lease()).verdict) == ("warn", "ok")
+
+
+def test_a_run_waits_only_when_all_nodes_of_its_kind_are_held():
+    facts = FACTS.model_copy(update={"nodes": 2})
+    first = Claim(run_id="r-1", execution_arn="arn", queued_at=NOW, held_since=NOW)
+    one = Lease(holders=(first,))
+    found = capacity.queue(one, SHAPES[FACTS.node], facts, NOW)
+    assert (found.verdict, found.detail) == ("ok", "1 of 2 are free")
+    two = Lease(holders=(first, first.model_copy(update={"run_id": "r-2", "pool": "trn2-2"})))
+    found = capacity.queue(two, SHAPES[FACTS.node], facts, NOW)
+    words = "r-1 has held the node for 0:00, and 1 other runs hold the rest: a new run stands behind"
+    assert (found.verdict, found.detail) == ("warn", words)
+    assert capacity.queue(two, CPU, facts, NOW).verdict == "ok", "a check of the account has a node of its own"
