@@ -1,5 +1,5 @@
-"""The nodes of a cluster of yours: what keeps our NodePools from working in its Karpenter, and a run from scaling its node
-group. Each with what to do.
+"""The nodes of a cluster of yours: what keeps our NodePools from working in its Karpenter, and a run from scaling its
+node group. Each with what to do.
 """
 
 from __future__ import annotations
