@@ -21,10 +21,10 @@ class Exit(IntEnum):
     """No such model, revision or import prefix."""
     UNAVAILABLE = 69
     """The network, S3 or the Hugging Face hub failed, retries included."""
-    COMPILER_CRASH = 70
-    """neuronx-cc crashed, as it sometimes does. Passed through from `vllm serve`."""
     SERVER_EXITED = 71
-    """`vllm serve` ended before it was healthy, with any other code."""
+    """`vllm serve` ended before it was healthy. Its own code is 1 whatever happened, since a crash of the compiler (70)
+    is one of a process below it (aws-neuron-sdk#1369); its log says why.
+    """
     NOT_HEALTHY = 72
     """`vllm serve` ran and was not healthy in time."""
     NO_SPACE = 73

@@ -12,6 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from specdecode.escape import clip, line
 
 LONGEST_LINE = 1000
+"""Characters that are searched at the start of a line, and as many at its end: a failed command stands before its
+status, and may be longer.
+"""
 MOST_SEARCHED = 2 * 1024 * 1024
 """Characters."""
 LONGEST_WORD = 300
@@ -29,6 +32,8 @@ class Cause(BaseModel):
     pattern: str
     """Regular expression, not case-sensitive. The texts may use `(?P<x>…)` as {x}."""
     cause: str
+    reason: str = ""
+    """What probably brought it about, if the words of the evidence do not say it themselves."""
     fix: str
 
     def explain(self, evidence: Mapping[str, str]) -> str | None:
@@ -37,7 +42,8 @@ class Cause(BaseModel):
             match = re.search(self.pattern, evidence.get(kind, ""), re.IGNORECASE | re.MULTILINE)
             if match:
                 words = {key: clip(line(value or ""), LONGEST_WORD) for key, value in match.groupdict().items()}
-                return f"{self.cause.format(**words)} {self.fix.format(**words)}"
+                texts = (text.format(**words) for text in (self.cause, self.reason, self.fix) if text)
+                return " ".join(texts)
         return None
 
 
@@ -56,8 +62,8 @@ def load_table(path: Path) -> Table:
 def explain(table: Table, evidence: Mapping[str, str]) -> tuple[str, str]:
     """Name and paragraph of the first cause that fits. `unknown`, with the error itself, if none does.
 
-    Only the ends of the texts, and the start of each line, are searched: a pattern may compare every pair of places in
-    a line, and a pod may write a line of megabytes.
+    Only the ends of the texts, and the start and the end of each line, are searched: a pattern may compare every pair
+    of places in a line, and a pod may write a line of megabytes.
     """
     evidence = {kind: _searched(text) for kind, text in evidence.items()}
     for row in table.causes:
@@ -68,4 +74,9 @@ def explain(table: Table, evidence: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _searched(text: str) -> str:
-    return "\n".join(row[:LONGEST_LINE] for row in text[-MOST_SEARCHED:].split("\n"))
+    return "\n".join(map(_ends, text[-MOST_SEARCHED:].split("\n")))
+
+
+def _ends(row: str) -> str:
+    """A line, or its start and its end."""
+    return row if len(row) <= 2 * LONGEST_LINE else f"{row[:LONGEST_LINE]}\n … {row[-LONGEST_LINE:]}"

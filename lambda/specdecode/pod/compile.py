@@ -95,8 +95,6 @@ def _healthy(url: str) -> bool:
 
 
 def _ended(code: int) -> PodError:
-    if code == Exit.COMPILER_CRASH:
-        return PodError(Exit.COMPILER_CRASH, "the Neuron compiler crashed (exit 70); its log is above")
     how = (
         f"was killed by signal {-code}" + (" (out of memory?)" if code == -9 else "") if code < 0 else f"exited {code}"
     )

@@ -28,7 +28,6 @@ def test_rows_have_unique_names_and_whole_sentences():
         ({"status": "p: FailedMount: MountVolume.SetUp failed: mountpoint-s3: Forbidden: 403"}, "s3-denied"),
         ({"status": "pod: Evicted: The node was low on resource: ephemeral-storage."}, "disk-full"),
         ({"status": "pod: container main ran out of memory"}, "out-of-memory"),
-        ({"status": "pod: container main ended with exit code 70"}, "compiler-crash"),
         ({"status": "pod: ImagePullBackOff of repo/engine:1: not found"}, "image-pull"),
         ({"error": "CapacityUnavailable: Karpenter says InsufficientCapacityError: no"}, "no-capacity"),
         ({"error": "CapacityUnavailable: no usable node within 30 min"}, "no-node"),
