@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from specdecode.experiment import Capacity, Experiment, ExperimentError, load, preset_names
-from specdecode.planning import Bill, Inventory, Plan, Range, make_bill, plan_run
+from specdecode.planning import Bill, Inventory, Plan, Range, make_bill, make_plan
 from specdecode.planning.warnings import check_window
 
 from constructs_lib.pipeline.schedule import ScheduledRun
@@ -33,7 +33,7 @@ def scheduled_run(settings: Settings, *, now: datetime | None = None) -> Schedul
     terms, reference = capacity(settings), settings.schedule_experiment
     try:
         experiment = load(reference, capacity=terms)
-        plan = plan_run(experiment, inventory=Inventory(), capacity=terms)
+        plan = make_plan(experiment, inventory=Inventory(), capacity=terms)
     except ExperimentError as error:
         raise SettingsError(f"The settings cannot work:\n  - schedule_experiment: {error}") from None
     bill = make_bill(plan, terms)
@@ -57,7 +57,7 @@ def scheduled_run(settings: Settings, *, now: datetime | None = None) -> Schedul
 def _window(plan: Plan, capacity: Capacity, settings: Settings) -> list[tuple[str, bool]]:
     """The steps that are too long for the block that the run starts with, and whether that is certain."""
     assert settings.capacity_start is not None  # noqa: S101 (the settings' rules refuse a block without its start)
-    hours = max((unit.node_hours for unit in plan.units), key=lambda unit: unit.high, default=plan.node_hours)
+    hours = plan.node_hours
     at_least = check_window(Range(low=hours.low, high=hours.low), capacity, now=settings.capacity_start)
     return [(doubt, bool(at_least)) for doubt in check_window(hours, capacity, now=settings.capacity_start)]
 
@@ -73,10 +73,10 @@ def _problems(settings: Settings, experiment: Experiment, bill: Bill) -> Iterato
     if settings.schedule == BLOCK:
         return
     often = firing(str(settings.schedule))
-    if often.hours_apart < bill.longest_hours:
+    if often.hours_apart < bill.longest_node_hours:
         yield (
             f"schedule: it starts a run {often.hours_apart:g} h after another, and one of {name} may hold the node for "
-            f"{bill.longest_hours:.1f} h: runs would queue up; start fewer, or shorten its deadlines"
+            f"{bill.longest_node_hours:.1f} h: runs would queue up; start fewer, or shorten its deadlines"
         )
     if (month := often.a_month * most) > settings.budget_usd:
         yield (
@@ -91,7 +91,8 @@ def _bound(settings: Settings, bill: Bill) -> str:
     """
     most = bill.added
     if not settings.makes_nodes:
-        a_run = f"a run holds a node of yours for {bill.longest_hours:.1f} h at most; what it costs is not bounded here"
+        hours = bill.longest_node_hours
+        a_run = f"a run holds a node of yours for {hours:.1f} h at most; what it costs is not bounded here"
     elif bill.capacity == "on-demand":
         a_run = f"a run costs ${bill.node.low:,.0f} to ${bill.node.high:,.0f}, ${most:,.0f} at most"
     else:

@@ -11,8 +11,6 @@ from specdecode.analysis.loads.level_noise import ASSUMED, LEVELS_FOR_A_CURVE
 from specdecode.runs import lease as leases
 
 from benchmarks import (
-    advisor_batches,
-    advisor_nodes,
     client_levels,
     client_peers,
     node_assumptions,
@@ -153,31 +151,6 @@ def test_a_queue_in_which_somebody_is_passed_over_is_seen(monkeypatch: pytest.Mo
     first_come = leases._promote
     monkeypatch.setattr(leases, "_promote", promote)
     assert node_pool_sizes.simulate(node_pool_sizes.RULES[0], 0.9, 120)["passed_over"] > 0
-
-
-def test_several_arms_at_once_find_arms_as_good_in_fewer_hours() -> None:
-    page, found = (ROOT / "docs" / "explanation" / "how-the-advisor-thinks.md").read_text(), results("advisor_batches")
-    assert advisor_batches.table(found) in page and found["sweeps"] == 2000
-    one, two, four = found["rows"]
-    for row, steps, compiles in ((two, 0.65, 1.15), (four, 0.5, 1.4)):
-        assert row["within_3_percent"] > one["within_3_percent"] - 0.01
-        assert row["with_compile"] < steps * one["with_compile"] and row["compiles"] < compiles * one["compiles"]
-    again = advisor_batches.judged(4, first=found["first"], count=40)
-    assert abs(again["compiles"] - four["compiles"]) < 1 and again["within_3_percent"] >= 0.85
-
-
-def test_a_sweep_on_several_nodes_finds_arms_as_good_in_fewer_hours_for_more_node_hours() -> None:
-    page, found = (ROOT / "docs" / "explanation" / "how-the-advisor-thinks.md").read_text(), results("advisor_nodes")
-    assert advisor_nodes.table(found) in page and found["sweeps"] == 1000
-    one, two, four = found["rows"]
-    for row, hours, node_hours in ((two, 0.65, 1.25), (four, 0.5, 1.6)):
-        assert row["within_3_percent"] > one["within_3_percent"] - 0.01
-        assert row["hours"] < hours * one["hours"] and one["node_hours"] < row["node_hours"]
-        assert row["node_hours"] < node_hours * one["node_hours"]
-    for row, waiting in zip((two, four), found["waiting"], strict=True):
-        assert abs(row["mean_loss"] - waiting["mean_loss"]) < 0.001 and row["node_hours"] < waiting["node_hours"]
-    again = advisor_nodes.judged(4, count=20)
-    assert abs(again["hours"] - four["hours"]) < 1 and again["within_3_percent"] >= 0.75
 
 
 def test_verdicts_hold_where_nodes_differ() -> None:

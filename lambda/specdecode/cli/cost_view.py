@@ -30,8 +30,7 @@ def cost_lines(bill: Bill) -> list[str]:
             lines.append(f"          {TERMS[bill.capacity]}, {unused}")
         lines += _compile_lines(bill)
         longest = f"{bill.longest_node_hours:.1f} h of the node"
-        twice = ", and every unit loses its node once" if bill.nodes > 1 else ""
-        lines.append(f"at most   ${bill.most:,.0f}, if every step lasts until its deadline{twice} ({longest})")
+        lines.append(f"at most   ${bill.most:,.0f}, if every step lasts until its deadline ({longest})")
     if bill.staging_gb:
         lines.append(
             f"staging   {bill.staging_gb:,.0f} GB through the NAT gateway, and a CPU node: {money(bill.staging)}"

@@ -11,11 +11,9 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from specdecode import names
-from specdecode.analysis.advice.sweep import first_steps
+from specdecode.analysis.advice.sweep import next_step
 from specdecode.cli import completion
 from specdecode.cli import experiments_view as view
-from specdecode.cli.nodes_view import nodes_lines
 from specdecode.cli.options import Profile, Region
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json, show
 from specdecode.experiment import (
@@ -33,7 +31,7 @@ from specdecode.experiment import (
 from specdecode.experiment.model import ServedExperiment, Sweep
 from specdecode.experiment.schema import experiment_schema
 from specdecode.giving_back import LONGEST_RUN_HOURS
-from specdecode.planning import Inventory, by_nodes, make_bill, needed_prefixes, plan_run, read_inventory
+from specdecode.planning import Inventory, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.few import check_bursts, check_requests
 from specdecode.planning.warnings import check_served
 
@@ -105,14 +103,6 @@ def plan(
             min=1, help="The deployment's setting longest_run_hours. 12 hours after it the backstop ends the node."
         ),
     ] = LONGEST_RUN_HOURS,
-    nodes: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=names.MOST_NODES,
-            help="Nodes that the deployment can have. Without it their number is not checked.",
-        ),
-    ] = None,
     bucket: Annotated[
         str | None, typer.Option(help="Artifact bucket: check which models and artifacts it has already.")
     ] = None,
@@ -132,20 +122,17 @@ def plan(
             block_start=_utc(block_start),
             block_end=_utc(block_end),
             longest_run_hours=longest_run_hours,
-            nodes=nodes or names.MOST_NODES,
         )
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=capacity)
         inventory = _inventory(experiment, bucket, region=region, profile=profile) if bucket else Inventory()
         adaptive = experiment.sweep is Sweep.ADAPTIVE
-        begun = first_steps(experiment, {}, count=experiment.nodes) if adaptive else ()
-        planned = plan_run(experiment, inventory=inventory, capacity=capacity, sweep=begun)
+        begun = (next_step(experiment, ()),) if adaptive else ()
+        planned = make_plan(experiment, inventory=inventory, capacity=capacity, sweep=begun)
         bill = make_bill(planned, capacity)
-        rows = by_nodes(experiment, inventory=inventory, capacity=capacity)
     if as_json:
-        by_count = {"by_nodes": [row.model_dump(mode="json") for row in rows]}
-        say_json({**planned.model_dump(mode="json"), "bill": bill.model_dump(mode="json"), **by_count})
+        say_json({**planned.model_dump(mode="json"), "bill": bill.model_dump(mode="json")})
     else:
-        show(*view.plan_tables(planned, bill), *nodes_lines(rows, capacity, nodes=experiment.nodes))
+        show(*view.plan_tables(planned, bill))
 
 
 def engines(

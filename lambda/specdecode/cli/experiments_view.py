@@ -11,7 +11,6 @@ import yaml
 from rich.table import Table
 
 from specdecode.cli.cost_view import cost_lines, money, span
-from specdecode.cli.nodes_view import units_table
 from specdecode.experiment import Engine, Experiment
 from specdecode.experiment.model import Serving
 from specdecode.planning import Bill, Plan
@@ -106,12 +105,12 @@ def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
         *(f"warning   {line}" for line in plan.warnings),
         *_accepting(plan, bill),
     ]
-    return [*([] if elsewhere else [missing]), units_table(plan) if plan.is_shared else waves, "\n".join(lines)]
+    return [*([] if elsewhere else [missing]), waves, "\n".join(lines)]
 
 
 def _apart_lines(plan: Plan) -> list[str]:
     """Arms that are compared with an arm of another wave."""
-    if not (found := [name for unit in plan.units for name in unit.apart] or apart(plan.experiment, plan.waves)):
+    if not (found := apart(plan.experiment, plan.waves)):
         return []
     return [
         f"waves     {', '.join(found)}: never on the node together with the arm that they are compared with; what "
@@ -160,12 +159,10 @@ def _sweep_lines(plan: Plan) -> list[str]:
     if plan.sweep is None:
         return []
     candidates = sum(variant.compare_to is not None for variant in plan.experiment.variants)
-    nodes = [f"node {number}: " for number, _ in enumerate(plan.sweep.steps, start=1)] if plan.is_shared else [""]
-    whose = f", {plan.units[0].waves} waves on each node" if plan.units else ""
     return [
-        *(f"sweep     {node}{step.reason}" for node, step in zip(nodes, plan.sweep.steps, strict=False)),
+        f"sweep     {plan.sweep.steps[0].reason}",
         f"          Then the advisor chooses, step by step, among {candidates} arms: at most {plan.sweep.most_steps} "
-        f"steps{whose}, {plan.sweep.waves_to_come} more waves and {plan.sweep.compiles_to_come} more compiles.",
+        f"steps, {plan.sweep.waves_to_come} more waves and {plan.sweep.compiles_to_come} more compiles.",
     ]
 
 

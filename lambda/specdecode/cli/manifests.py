@@ -27,13 +27,6 @@ ON_CPU = Problem(
     fix="--set compile.on=accelerator, or leave --complete out and run it with the pipeline",
 )
 
-SHARED = Problem(
-    field="nodes",
-    rule="manifests-of-one-node",
-    message="these are the objects of one run on one node; on several nodes the pipeline starts one for each",
-    fix="leave nodes out, or run it with the pipeline",
-)
-
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
@@ -74,8 +67,6 @@ def manifests(
         experiment = load(reference, overrides=parse_overrides(overrides or []))
         if complete and experiment.compile.on is CompileOn.CPU:
             raise ExperimentError([ON_CPU])
-        if experiment.nodes > 1:
-            raise ExperimentError([SHARED])
         context = RenderContext(
             run_id=run_id, bucket=bucket, bundle_uri=bundle_uri, bundle_sha256=bundle_sha256, region=region
         )

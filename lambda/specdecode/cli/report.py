@@ -10,9 +10,8 @@ from typing import Annotated
 
 import typer
 
-from specdecode import names
 from specdecode.analysis import Comparison, json_schema
-from specdecode.analysis.advice.sweep import advise_batch, advise_sweep
+from specdecode.analysis.advice.sweep import advise_sweep
 from specdecode.analysis.report import (
     render_csv,
     render_html,
@@ -146,16 +145,6 @@ def advise(
         list[str] | None, typer.Option("--run", metavar="RUN", help="Another run to learn from. Repeatable.")
     ] = None,
     group: Annotated[Group, typer.Option(help="Prompts that the recommendation is for.")] = Group.ALL,
-    at_once: Annotated[
-        int,
-        typer.Option("--next", min=1, max=names.MOST_NODES, help="Arms to compile at the same time, on as many nodes."),
-    ] = 1,
-    in_flight: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--in-flight", metavar="ARM", help="An arm that another run measures now. It is not proposed. Repeatable."
-        ),
-    ] = None,
     stack: Stack = STACK,
     region: Region = None,
     profile: Profile = None,
@@ -171,35 +160,23 @@ def advise(
     if experiment is None:
         comparison = find(reference, deployment=deployment)
         experiment, measured = comparison.experiment, [comparison, *measured]
-    _check_advisable(experiment, measured, in_flight or [])
-    advice = advise_sweep(experiment, measured, group=group.value, in_flight=in_flight or ())
-    asked = at_once > 1 or bool(in_flight)
-    batch = (
-        advise_batch(experiment, measured, count=at_once, group=group.value, in_flight=in_flight or ()) if asked else ()
-    )
-    document = show.advice_document(advice, experiment, batch)
+    _check_advisable(experiment, measured)
+    document = show.advice_document(advise_sweep(experiment, measured, group=group.value), experiment)
     if as_json:
         say_json(document)
     else:
         say(show.advice_text(document), end="")
 
 
-def _check_advisable(experiment: Experiment, measured: list[Comparison], in_flight: list[str]) -> None:
-    """End the command if there is nothing to advise on, the runs measured something else, or an arm is unknown."""
-    speculative = [variant.name for variant in experiment.variants if variant.speculation]
-    if not speculative:
+def _check_advisable(experiment: Experiment, measured: list[Comparison]) -> None:
+    """End the command if there is nothing to advise on, or the runs measured something else."""
+    if not any(variant.speculation for variant in experiment.variants):
         raise stop_with(f"{experiment.name} has no arm with speculation: nothing to advise on", EXIT_USAGE)
     unlike = {item.run_id: found for item in measured if (found := not_learnable(experiment, item.experiment))}
     if unlike:
         told = "\n".join(f"{run}: {'; '.join(found[:5])}" for run, found in unlike.items())
         raise stop_with(
             f"nothing can be learned for {experiment.name} from runs that measured something else:\n{told}", EXIT_USAGE
-        )
-    if strange := [name for name in in_flight if name not in speculative]:
-        raise stop_with(
-            f"--in-flight {', '.join(strange)}: no such arm with speculation in {experiment.name}. It has "
-            f"{', '.join(speculative)}",
-            EXIT_USAGE,
         )
 
 

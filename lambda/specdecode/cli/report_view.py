@@ -121,13 +121,12 @@ def _over_runs(points: Sequence[TrendPoint]) -> str:
     return text_table(rows)
 
 
-def advice_document(found: LoadsAdvice, experiment: Experiment, batch: Sequence[Belief] = ()) -> dict[str, Any]:
-    """The advice as plain data, with the experiment's own names of the arms. `batch`: arms to compile at once."""
+def advice_document(found: LoadsAdvice, experiment: Experiment) -> dict[str, Any]:
+    """The advice as plain data, with the experiment's own names of the arms."""
     advice = found.together
     return {
         "reason": advice.reason,
         "compile_next": _candidate(advice.compile_next, experiment),
-        "compile_at_once": [_believed(belief, experiment) for belief in batch],
         "best": _candidate(advice.best, experiment),
         "best_speedup": advice.best_speedup,
         "remaining_gain": advice.remaining_gain,
@@ -151,9 +150,6 @@ def advice_document(found: LoadsAdvice, experiment: Experiment, batch: Sequence[
 def advice_text(document: dict[str, Any]) -> str:
     """The reason, what is best so far, and the candidates in order."""
     parts = [document["reason"] + "\n"]
-    if document["compile_at_once"]:
-        listed = ", ".join(f"{_arm(item)} ({times(item['expected'])})" for item in document["compile_at_once"])
-        parts.append(f"To compile at the same time, each worth it with those before it on their way: {listed}.\n")
     if document["by_load"]:
         parts += [document["k_by_load"] + "\n", _by_load(document["by_load"])]
     elif document["best"]:

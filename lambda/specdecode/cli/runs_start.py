@@ -26,7 +26,7 @@ from specdecode.experiment import (
 )
 from specdecode.experiment.documents import parse_yaml
 from specdecode.experiment.model import AnyExperiment
-from specdecode.planning import Bill, Inventory, Plan, make_bill, needed_prefixes, plan_run, read_inventory
+from specdecode.planning import Bill, Inventory, Plan, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.runs.state import StateDamaged
 
 
@@ -93,7 +93,7 @@ def estimate(deployment: Deployment, experiment: AnyExperiment) -> tuple[Plan, B
     try:
         if problems := rules.check(experiment, engine, capacity):
             raise ExperimentError(problems)
-        plan = plan_run(experiment, inventory=inventory, engine=engine, capacity=capacity)
+        plan = make_plan(experiment, inventory=inventory, engine=engine, capacity=capacity)
     except ExperimentError as error:
         raise stop_with(str(error), EXIT_USAGE) from None
     return plan, make_bill(plan, capacity)
@@ -122,10 +122,11 @@ def _what(wanted: Wanted, plan: Plan) -> str:
         return f"{wanted.experiment.name}, as {resumed} ran it: what that finished is not done again"
     if not plan.experiment.holds_node:
         return f"{wanted.experiment.name}: {_many(len(plan.experiment.variants), 'server')} that already run"
-    over = _many(len(plan.units), "node") if plan.is_shared else _many(waves, "wave")
-    return (
-        f"{wanted.experiment.name}: {over}, {_many(models, 'model')} to stage, {_many(compiles, 'artifact')} to compile"
+    name, missing = (
+        wanted.experiment.name,
+        f"{_many(models, 'model')} to stage, {_many(compiles, 'artifact')} to compile",
     )
+    return f"{name}: {_many(waves, 'wave')}, {missing}"
 
 
 def _many(count: int, what: str) -> str:

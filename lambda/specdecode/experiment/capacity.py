@@ -91,11 +91,6 @@ class Capacity(Frozen):
         return {} if self.price_per_node_hour is None else {"price_per_node_hour": self.price_per_node_hour}
 
     @property
-    def known_nodes(self) -> int | None:
-        """Nodes with devices that the deployment has. None if no deployment is known."""
-        return self.nodes if self.node is not None or self.nodes > 1 else None
-
-    @property
     def backstop_hours(self) -> int:
         """Hours after which the backstop ends the node under the run that holds it."""
         return self.longest_run_hours + STUCK_GRACE_HOURS

@@ -9,7 +9,6 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from specdecode import names
 from specdecode.experiment import shapes
 from specdecode.experiment.base import Frozen, Name, Prose
 from specdecode.experiment.compiling import Compile
@@ -50,9 +49,6 @@ class Experiment(Frozen, ABC):
     description: Prose = ""
     node: Annotated[str, AfterValidator(shapes.known)] = shapes.DEFAULT
     """Instance type of the node that all arms are measured on."""
-    nodes: int = Field(default=1, ge=1, le=names.MOST_NODES)
-    """Number of nodes that share the arms. Each node measures some arms with their baselines, and is then given
-    back."""
     target: ModelRef
     variants: tuple[Variant, ...] = Field(min_length=1)
     workload: Workload

@@ -5,31 +5,25 @@ from specdecode.planning.cost import Range
 from specdecode.planning.fingerprint import fingerprint
 from specdecode.planning.inventory import Inventory, needed_prefixes, read_inventory
 from specdecode.planning.making import make_plan
-from specdecode.planning.plan import Plan, PlannedArtifact, PlannedModel, PlannedUnit
+from specdecode.planning.plan import Plan, PlannedArtifact, PlannedModel
 from specdecode.planning.sweep import SweepPlan, SweepStep
-from specdecode.planning.units import ByNodes, best_nodes, by_nodes, plan_run
 from specdecode.planning.waves import Arm, Wave, first_served
 
 __all__ = [
     "Arm",
     "Bill",
-    "ByNodes",
     "Inventory",
     "Plan",
     "PlannedArtifact",
     "PlannedModel",
-    "PlannedUnit",
     "Range",
     "SweepPlan",
     "SweepStep",
     "Wave",
-    "best_nodes",
-    "by_nodes",
     "fingerprint",
     "first_served",
     "make_bill",
     "make_plan",
     "needed_prefixes",
-    "plan_run",
     "read_inventory",
 ]

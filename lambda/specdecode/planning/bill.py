@@ -17,9 +17,6 @@ from specdecode.planning.plan import Plan
 STAGING_MB_A_SECOND = Range(low=50, high=500)
 """A guess for all staging pods together. Nobody has run the staging of this project in an account."""
 
-TRIES = 2
-"""How often a unit of a run on several nodes may run: if it loses its node, it is measured once more on another."""
-
 
 class Bill(Frozen):
     """US dollars, hours and GB (10^9 bytes) of one run. Nothing here is looked up at AWS."""
@@ -34,11 +31,7 @@ class Bill(Frozen):
     more_rounds: Range
     """Node hours, of `node_hours`, that the rounds after the first take."""
     longest_node_hours: float
-    """Node hours if every step lasts until its deadline. With several nodes: of all, each lost and replaced once."""
-    nodes: int = 1
-    """Number of nodes that share the run."""
-    longest_hours: float
-    """Hours until the last node is given back."""
+    """Node hours if every step lasts until its deadline."""
     staging_gb: float
     """Weights that come from the internet, through the NAT gateway."""
     staging: Range
@@ -61,7 +54,7 @@ class Bill(Frozen):
         """Dollars for CPU nodes that compile, if every Job lasts until its deadline; 0 if none compiles."""
         if self.compiling is None or self.compiling.chosen is not CompileOn.CPU:
             return 0
-        return self.compiling.on_cpu_at_most * (TRIES if self.nodes > 1 else 1)
+        return self.compiling.on_cpu_at_most
 
     @property
     def added(self) -> float:
@@ -86,18 +79,14 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
         low=fetched * 1000 / STAGING_MB_A_SECOND.high / 3600, high=fetched * 1000 / STAGING_MB_A_SECOND.low / 3600
     )
     traffic = fetched * prices.NAT_TRAFFIC.usd
-    longest = end = longest_node_minutes(plan.steps, poll_s=plan.poll_seconds) / 60
+    longest = longest_node_minutes(plan.steps, poll_s=plan.poll_seconds) / 60
     most = longest * plan.price_per_node_hour
-    if plan.units:
-        end = TRIES * max(unit.longest_node_hours for unit in plan.units)
-        longest = TRIES * sum(unit.longest_node_hours for unit in plan.units)
-        most = TRIES * sum(unit.most for unit in plan.units)
     if plan.models_to_stage:
         most += (
             traffic
             + (plan.experiment.deadlines.staging + late_minutes(plan.poll_seconds)) / 60 * prices.STAGING_NODE_HIGH.usd
         )
-    if plan.compiling and plan.compiling.chosen is CompileOn.CPU and not plan.units:
+    if plan.compiling and plan.compiling.chosen is CompileOn.CPU:
         most += plan.compiling.on_cpu_at_most
     stored = sum(item.model.size_gib for item in plan.models)
     stored += sum(plan.served.weights_gib(plan.served.variant(item.arm.variant)) for item in plan.artifacts)
@@ -109,8 +98,6 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
         rounds=plan.experiment.rounds,
         more_rounds=plan.more_rounds,
         longest_node_hours=longest,
-        nodes=plan.experiment.nodes,
-        longest_hours=end,
         staging_gb=fetched,
         staging=Range(
             low=traffic + hours.low * prices.STAGING_NODE_LOW.usd,

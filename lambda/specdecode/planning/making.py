@@ -1,4 +1,4 @@
-"""From an experiment and what lies in the bucket to the plan of a run on one node."""
+"""From an experiment and what lies in the bucket to the plan of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from specdecode.planning.inventory import Inventory, compiled_arms
 from specdecode.planning.plan import Plan, PlannedModel, artifacts_of, missing_artifacts
 from specdecode.planning.room import check_claim, check_precision, check_room
 from specdecode.planning.states import endpoint_steps, make_steps
-from specdecode.planning.sweep import SweepPlan, SweepStep, few_steps, first_steps, longest, most_steps, sweep_waves
+from specdecode.planning.sweep import FEW_STEPS, SweepPlan, SweepStep, first_step, longest, most_steps, sweep_waves
 from specdecode.planning.warnings import (
     check_ahead,
     check_backstop,
@@ -47,8 +47,6 @@ class Course(NamedTuple):
     """The planned waves and the most that may follow."""
     sweep: tuple[SweepStep, ...] = ()
     """Set for an adaptive sweep: its steps so far."""
-    nodes: int = 1
-    """How many nodes share the sweep."""
 
 
 def make_plan(
@@ -59,30 +57,21 @@ def make_plan(
     capacity: Capacity | None = None,
     now: datetime | None = None,
     sweep: tuple[SweepStep, ...] = (),
-    nodes: int = 1,
 ) -> Plan:
     """The plan of `experiment` given what lies in the bucket. Pure, but for the clock if `now` is not given.
 
-    `sweep`: the steps of an adaptive sweep so far; without them it begins with an arm that costs most. `nodes`: how
-    many share the sweep; the plan is of one of them. Raises ExperimentError if nobody knows what the node costs.
+    `sweep`: the steps of an adaptive sweep so far; without them it begins with an arm that costs most.
+    Raises ExperimentError if nobody knows what the node costs.
     """
     engine = (engine or load_engine(experiment.images_of)).on_node(experiment.node, experiment.devices)
     if isinstance(experiment, ServedExperiment):
         course = _grid(experiment, engine, inventory)
         if experiment.sweep is Sweep.ADAPTIVE:
-            course = _adaptive(experiment, engine, sweep, inventory, nodes)
+            course = _adaptive(experiment, engine, sweep, inventory)
         return _served(
             experiment, engine, course, inventory=inventory, given=capacity or Capacity(), now=now or datetime.now(UTC)
         )
     return _endpoints(experiment, engine)
-
-
-def planned_models(experiment: AnyExperiment, inventory: Inventory) -> tuple[PlannedModel, ...]:
-    """The models that `experiment` stages, and whether they are there."""
-    return tuple(
-        PlannedModel(model=model, prefix=model.prefix, staged=inventory.has(model.prefix))
-        for model in experiment.staged
-    )
 
 
 def _grid(experiment: ServedExperiment, engine: Engine, inventory: Inventory) -> Course:
@@ -91,15 +80,15 @@ def _grid(experiment: ServedExperiment, engine: Engine, inventory: Inventory) ->
 
 
 def _adaptive(
-    experiment: ServedExperiment, engine: Engine, steps: tuple[SweepStep, ...], inventory: Inventory, nodes: int
+    experiment: ServedExperiment, engine: Engine, steps: tuple[SweepStep, ...], inventory: Inventory
 ) -> Course:
     made = compiled_arms(experiment, engine, inventory)
-    steps = steps or first_steps(experiment, last=made)
+    steps = steps or (first_step(experiment, last=made),)
     waves, fewest, most = (
         sweep_waves(experiment, engine, longest(experiment, steps, limit=limit, last=made))
-        for limit in (0, few_steps(nodes), most_steps(experiment, nodes))
+        for limit in (0, FEW_STEPS, most_steps(experiment))
     )
-    return Course(waves, fewest, most, steps, nodes)
+    return Course(waves, fewest, most, steps)
 
 
 def _served(
@@ -129,7 +118,10 @@ def _served(
         engine=engine,
         waves=course.waves,
         sweep=_sweep_plan(experiment, course, to_compile=missing.keys() - {item.fingerprint for item in artifacts}),
-        models=planned_models(experiment, inventory),
+        models=tuple(
+            PlannedModel(model=model, prefix=model.prefix, staged=inventory.has(model.prefix))
+            for model in experiment.staged
+        ),
         artifacts=artifacts,
         steps=steps,
         poll_seconds=looks.poll_s,
@@ -202,8 +194,7 @@ def _sweep_plan(experiment: ServedExperiment, course: Course, *, to_compile: Col
         return None
     return SweepPlan(
         steps=course.sweep,
-        nodes=course.nodes,
-        most_steps=most_steps(experiment, course.nodes),
+        most_steps=most_steps(experiment),
         waves_to_come=len(course.most) - len(course.waves),
         compiles_to_come=len(to_compile),
     )
@@ -244,4 +235,4 @@ def _first_rounds(experiment: ServedExperiment, course: Course) -> Course:
         tuple(wave for wave in waves if wave.round % experiment.rounds == 0)
         for waves in (course.waves, course.fewest, course.most)
     )
-    return Course(waves, fewest, most, course.sweep, course.nodes)
+    return Course(waves, fewest, most, course.sweep)

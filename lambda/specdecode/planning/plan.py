@@ -33,22 +33,6 @@ class PlannedArtifact(Frozen):
     compiled: bool
 
 
-class PlannedUnit(Frozen):
-    """The part of a run on several nodes that one node measures, as a run of its own."""
-
-    arms: tuple[str, ...]
-    """Without the baselines that it measures beside them; of an adaptive sweep the first."""
-    waves: int
-    """At most."""
-    apart: tuple[str, ...] = ()
-    """Those that are never on the node together with the arm that they are compared with."""
-    node_hours: Range
-    longest_node_hours: float
-    """Node hours if every step lasts until its deadline."""
-    most: float
-    """US dollars for these hours, and for CPU nodes that compile for this part."""
-
-
 class Plan(Frozen):
     """Everything that is known about a run before it costs anything. Manifests are functions of the plan."""
 
@@ -56,12 +40,9 @@ class Plan(Frozen):
     experiment: AnyExperiment
     engine: Engine
     waves: tuple[Wave, ...]
-    """For an adaptive sweep: the waves of the steps so far; the estimates below count the steps to come too. Empty for
-    a run on several nodes: its units have the waves."""
-    units: tuple[PlannedUnit, ...] = ()
-    """Set for a run on several nodes; else empty."""
+    """For an adaptive sweep: the waves of the steps so far; the estimates below count the steps to come too."""
     sweep: SweepPlan | None = None
-    """Set for an adaptive sweep; else None. On several nodes: the first step of each."""
+    """Set for an adaptive sweep; else None."""
     models: tuple[PlannedModel, ...]
     artifacts: tuple[PlannedArtifact, ...]
     """Empty if the engine compiles nothing."""
@@ -93,16 +74,6 @@ class Plan(Frozen):
         if not isinstance(self.experiment, ServedExperiment):
             raise TypeError(f"{self.experiment.name}: its arms are servers that already run")
         return self.experiment
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether several nodes share the arms."""
-        return self.experiment.nodes > 1
-
-    @property
-    def is_shared_sweep(self) -> bool:
-        """Whether several nodes share an adaptive sweep."""
-        return self.is_shared and self.sweep is not None
 
     @property
     def models_to_stage(self) -> tuple[ModelRef, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 
 from specdecode.experiment.engine import Engine
@@ -30,8 +29,6 @@ class SweepPlan(Frozen):
     """The progress of an adaptive sweep, and its limit."""
 
     steps: tuple[SweepStep, ...]
-    nodes: int = 1
-    """How many share the sweep; `most_steps` and what follows are those of this one, and of all in the plan of all."""
     most_steps: int
     waves_to_come: int
     """Waves beyond those planned, if every step is taken."""
@@ -48,19 +45,14 @@ class SweepPlan(Frozen):
         return bool(self.steps) and self.steps[-1].arm is None
 
 
-def first_steps(experiment: Experiment, count: int = 1, *, last: Collection[str] = ()) -> tuple[SweepStep, ...]:
-    """First steps of `count` nodes without advice: the first arms, with the arms in `last` after all others."""
-    return tuple(SweepStep(arm=arm, reason="An arm of the experiment.") for arm in _arms(experiment, last)[:count])
+def first_step(experiment: Experiment, *, last: Collection[str] = ()) -> SweepStep:
+    """The first step without advice: the first arm that is not in `last`, if there is one."""
+    return SweepStep(arm=_arms(experiment, last)[0], reason="An arm of the experiment.")
 
 
-def most_steps(experiment: Experiment, nodes: int = 1) -> int:
-    """Steps after which the sweep ends in any case. If several nodes share it: the steps of one node."""
-    return math.ceil(min(MOST_STEPS, len(_arms(experiment)) + MORE_STEPS) / nodes)
-
-
-def few_steps(nodes: int) -> int:
-    """Steps of one node in a short sweep."""
-    return math.ceil(FEW_STEPS / nodes)
+def most_steps(experiment: Experiment) -> int:
+    """Steps after which the sweep ends in any case."""
+    return min(MOST_STEPS, len(_arms(experiment)) + MORE_STEPS)
 
 
 def longest(experiment: Experiment, steps: Sequence[SweepStep], *, limit: int, last: Collection[str] = ()) -> list[str]:

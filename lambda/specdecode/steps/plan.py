@@ -12,7 +12,7 @@ from specdecode.analysis.advice.sweep import next_step
 from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_engine, to_yaml
 from specdecode.experiment.documents import parse_yaml
 from specdecode.experiment.model import AnyExperiment, CompileOn, Sweep
-from specdecode.planning import Bill, Plan, SweepStep, make_bill, needed_prefixes, plan_run, read_inventory
+from specdecode.planning import Bill, Plan, SweepStep, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state, save_state
 from specdecode.runs.told import untold
@@ -59,7 +59,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     inventory = read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine))
     now = rt.now()
     try:
-        planned = plan_run(
+        planned = make_plan(
             experiment,
             inventory=inventory,
             engine=engine,

@@ -8,7 +8,7 @@ from specdecode import s3_keys
 from specdecode.analysis.advice.sweep import next_step
 from specdecode.experiment import Capacity
 from specdecode.planning import Plan, SweepPlan, SweepStep, make_plan, needed_prefixes, read_inventory
-from specdecode.planning.sweep import few_steps
+from specdecode.planning.sweep import FEW_STEPS
 from specdecode.runs import PLAN
 from specdecode.steps.measured_steps import comparisons
 from specdecode.steps.node_pools import outside_window
@@ -34,7 +34,6 @@ def grow(run_id: str, rt: Runtime) -> Plan:
         capacity=capacity,
         now=rt.now(),
         sweep=(*sweep.steps, step),
-        nodes=sweep.nodes,
     )
     rt.store.write(s3_keys.run_key(run_id, PLAN), plan.model_dump_json(indent=1))
     return plan
@@ -52,10 +51,9 @@ def _bounded(step: SweepStep, sweep: SweepPlan, run: Run, capacity: Capacity, rt
     if step.arm is None:
         return step
     if len(sweep.arms) >= sweep.most_steps:
-        whose = "a sweep takes" if sweep.nodes == 1 else f"each of {sweep.nodes} nodes takes"
-        text = f"Stop: {sweep.most_steps} steps are the most that {whose}. Left undone: {step.reason}"
+        text = f"Stop: {sweep.most_steps} steps are the most that a sweep takes. Left undone: {step.reason}"
         return SweepStep(arm=None, reason=text)
-    one = run.plan.node_hours.low / max(few_steps(sweep.nodes), len(sweep.arms))
+    one = run.plan.node_hours.low / max(FEW_STEPS, len(sweep.arms))
     closed = outside_window(capacity.of(run.plan.experiment.node), rt.now() + timedelta(hours=one))
     if closed:
         return SweepStep(arm=None, reason=f"Stop: another step would not fit, since {closed}.")

@@ -14,7 +14,6 @@ from specdecode.analysis import Comparison, Verdict, compare
 from specdecode.analysis.report import documents, render_terminal
 from specdecode.analysis.results.comparison import Pair
 from specdecode.analysis.results.context import DeviceGroup, RunPart
-from specdecode.analysis.several_runs.difference import settings
 from specdecode.experiment.slo import Slo
 from specdecode.records import EngineCounters, RequestRecord
 
@@ -152,12 +151,6 @@ def test_nodes_that_differ_far_more_than_is_assumed_get_a_note_whatever_the_gain
     assert said(1.0) == said(1.1) == []
     (note,) = said(1.25)
     assert note.startswith("These nodes differ by 16%, far more than the 5%") and "compare RUN RUN" in note
-
-
-def test_the_number_of_nodes_is_no_part_of_the_question() -> None:
-    """Who measures arms of two nodes once more on one has two runs of one question."""
-    one = compared(two((1.0, 1.0)))
-    assert settings(one, one.model_copy(update={"experiment": TESTED.model_copy(update={"nodes": 2})})) == []
 
 
 def test_every_form_of_the_report_has_the_nodes() -> None:

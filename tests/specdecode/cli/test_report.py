@@ -252,23 +252,6 @@ def test_advise_on_a_run_proposes_other_ks_of_its_draft(folder: Path) -> None:
     assert structured["best"] == {"draft": "Qwen/Qwen3-1.7B", "k": 7, "variant": "sd"}
 
 
-def test_advise_says_what_to_compile_at_once_on_several_nodes(folder: Path) -> None:
-    found = json.loads(call("advise", "qwen3-32b-tuning", "--next", "4", "--json").stdout)["compile_at_once"]
-    assert 2 <= len({(item["draft"], item["k"]) for item in found}) == len(found) <= 4, "as many as are worth it"
-    assert call("advise", "qwen3-32b-tuning", "--next", "4").stdout.count("To compile at the same time") == 1
-    alone = json.loads(call("advise", "qwen3-32b-tuning", "--json").stdout)
-    assert alone["compile_at_once"] == [] and alone["compile_next"]["k"] == found[0]["k"]
-    away = ("--in-flight", found[0]["variant"])
-    rest = json.loads(call("advise", "qwen3-32b-tuning", "--next", "2", *away, "--json").stdout)["compile_at_once"]
-    assert [item["variant"] for item in rest] == [item["variant"] for item in found[1:3]]
-    beside = json.loads(call("advise", "qwen3-32b-tuning", *away, "--json").stdout)
-    assert beside["compile_next"]["variant"] == found[1]["variant"], "a script that reads one arm compiles another"
-    assert found[0]["variant"] not in {item["variant"] for item in beside["candidates"]}
-    assert f"Other nodes are at {found[0]['variant']}" in beside["reason"] and beside["best"] is None
-    told = call("advise", "qwen3-32b-tuning", "--in-flight", "sd-99", code=2).stderr
-    assert "no such arm" in told and str(found[0]["variant"]) in told
-
-
 def test_import_makes_a_report_of_llmperf_results(tmp_path: Path) -> None:
     arms = [f"{name}={LLMPERF / 'llama-3.1-405b' / name}" for name in ("base", "sd")]
     about = (

@@ -37,7 +37,6 @@ BROKEN = {
         "compile.on",
         "0.29.0-sdk2.33.0 is not known to compile",
     ),
-    "nodes": ("qwen3-32b", {"nodes": 2}, None, "nodes", "2 nodes have one arm to share"),
     "node-engine": ("qwen3-32b", {"node": "m7i.4xlarge"}, None, "node", "a m7i.4xlarge has none"),
     "model-family": ("qwen3-32b", {"target.family": "gemma3"}, None, "target", "serves no gemma3"),
     "method-supported": ("qwen3-32b", {"engine": "0.16.0-sdk2.31.1"}, None, "variants.sd.speculation.method", "fork"),

@@ -24,32 +24,6 @@ def test_what_a_step_yields_is_said_of_servers_that_already_run_only():
     assert "0.9.1-sdk2.26.1's file says what its step yields (k)" in problem.message
 
 
-TUNING = {"sweep": "grid", "nodes": 4}
-
-
-@pytest.mark.parametrize(
-    ("overrides", "capacity", "says", "fix"),
-    [
-        ({"nodes": 4}, {"nodes": 2}, "this deployment has 2 nodes, not 4", "set it to 2 or less"),
-        (TUNING, {"nodes": 1}, "this deployment has one node, not 4", "set it to 1 or less"),
-        (TUNING, {"nodes": 3}, "this deployment has 3 nodes, not 4", "set it to 3 or less"),
-    ],
-)
-def test_nodes_that_cannot_share_the_arms_are_one_clear_message(overrides, capacity, says, fix):
-    terms = Capacity(node="trn2.48xlarge", **capacity) if capacity else Capacity()
-    with pytest.raises(ExperimentError) as caught:
-        load_preset("qwen3-32b-tuning", overrides=overrides, capacity=terms)
-    (problem,) = caught.value.problems
-    assert (problem.rule, problem.field) == ("nodes", "nodes")
-    assert says in problem.message and fix in problem.fix
-
-
-def test_as_many_nodes_as_the_deployment_has_are_taken_and_nobody_guesses_how_many_there_are():
-    terms = Capacity(node="trn2.48xlarge", nodes=4)
-    assert load_preset("qwen3-32b-tuning", overrides=TUNING, capacity=terms).nodes == 4
-    assert load_preset("qwen3-32b-tuning", overrides=TUNING).nodes == 4
-
-
 def test_no_rule_is_untested():
     assert set(BROKEN) | {"node-deployed"} == set(RULES), "that one is above: it is about a deployment"
 

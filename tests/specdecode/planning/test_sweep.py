@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from specdecode import s3_keys
-from specdecode.experiment import Capacity, load_engine, load_preset
-from specdecode.experiment.shares import share_of
-from specdecode.planning import Inventory, SweepStep, fingerprint, make_bill, make_plan, plan_run
+from specdecode.experiment import load_engine, load_preset
+from specdecode.planning import Inventory, SweepStep, fingerprint, make_plan
 from specdecode.planning.events import HISTORY_LIMIT
 from specdecode.planning.sweep import MORE_STEPS, MOST_STEPS
 
@@ -78,33 +77,3 @@ def test_the_bound_counts_arms_that_must_be_compiled_before_those_that_are():
     assert plan.sweep.compiles_to_come == 15, (
         "16 steps, of which the first is compiled: the advisor may choose no other"
     )
-
-
-@pytest.mark.parametrize("nodes", [2, 3, 4, 8])
-def test_a_sweep_on_several_nodes_has_a_bound_for_each_and_the_whole_is_their_sum(nodes):
-    experiment = load_preset("qwen3-32b-tuning", overrides={"nodes": nodes})
-    plan = plan_run(experiment, inventory=Inventory())
-    assert len(plan.units) == nodes and plan.waves == ()
-    assert plan.sweep.most_steps == MOST_STEPS <= sum(unit.waves for unit in plan.units) < MOST_STEPS + nodes
-    assert len({unit.arms for unit in plan.units}) == nodes
-    bill = make_bill(plan, Capacity())
-    staged = make_bill(plan_run(experiment, inventory=stored(experiment)), Capacity())
-    assert staged.most == pytest.approx(2 * sum(unit.most for unit in plan.units))
-    assert bill.longest_hours == pytest.approx(2 * max(unit.longest_node_hours for unit in plan.units))
-    one = make_bill(plan_run(TUNING, inventory=Inventory()), Capacity())
-    assert bill.longest_hours < 2 * one.longest_hours
-
-
-def stored(experiment):
-    return Inventory(prefixes=frozenset(model.prefix for model in experiment.staged))
-
-
-def test_whatever_a_node_takes_costs_no_more_than_was_accepted_for_it():
-    """The second try of a unit begins with any arm, when others are compiled."""
-    experiment = load_preset("qwen3-32b-tuning", overrides={"nodes": 4})
-    accepted = plan_run(experiment, inventory=stored(experiment)).units[0].most
-    one = share_of(experiment)
-    for arm in (variant.name for variant in experiment.variants if variant.compare_to):
-        step = (SweepStep(arm=arm, reason="so"),)
-        plan = plan_run(one, inventory=stored(experiment), sweep=step, sharing=4)
-        assert make_bill(plan, Capacity()).most <= accepted

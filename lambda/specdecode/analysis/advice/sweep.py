@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from specdecode.analysis.advice.observing import observation, observation_at
 from specdecode.analysis.results.comparison import Comparison, Pair
@@ -13,8 +13,7 @@ from specdecode.experiment.model import Experiment, Sweep, Variant
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import ASSUMED, most_tokens
 from specdecode.planning import SweepStep
-from specdecode.speculation.advisor import PRIOR_A, Belief, Candidate, Observation, advise
-from specdecode.speculation.batch import next_batch, on_their_way
+from specdecode.speculation.advisor import PRIOR_A, Candidate, Observation, advise
 from specdecode.speculation.loads import LoadsAdvice, advise_over_loads
 
 FEW = 3
@@ -104,44 +103,13 @@ def advise_sweep(
     comparisons: Sequence[Comparison] = (),
     *,
     group: str = "all",
-    in_flight: Sequence[str] = (),
 ) -> LoadsAdvice:
     """What to compile next in `experiment`, given `comparisons` of it. `group`: structured, open-ended or all.
 
-    If there are several loads, the advice is for all of them together, with the belief at each. `in_flight` as in
-    `advise_batch`; what is best so far is of measured arms alone.
+    If there are several loads, the advice is for all of them together, with the belief at each.
     """
-    seen, ask, going = observations(comparisons, group=group), _asks(experiment, group), _going(experiment, in_flight)
-    found = ask(seen)
-    if not going:
-        return found
-    start = seen or {experiment.workload.levels[0]: []}
-    away = ask(on_their_way(ask, start, going, most=kind(experiment), prior_a=PRIORS[group])).together
-    together = away._replace(
-        best=found.together.best,
-        best_speedup=found.together.best_speedup,
-        measure_again=() if away.compile_next else tuple(at for at in found.together.measure_again if at not in going),
-        reason=f"{away.reason} {_elsewhere(in_flight)}",
-    )
-    levels = ((at, own._replace(compile_next=None) if own.compile_next in going else own) for at, own in found.levels)
-    return LoadsAdvice(together, tuple(levels))
-
-
-def _asks(experiment: Experiment, group: str) -> Callable[[Mapping[Level, Sequence[Observation]]], LoadsAdvice]:
-    """The advice given what was observed, or is imagined, at each load."""
-    arms = candidates(experiment)
-    return lambda seen: _advise(
-        experiment, arms, {level: found for level, found in seen.items() if found}, prior_a=PRIORS[group]
-    )
-
-
-def _going(experiment: Experiment, in_flight: Sequence[str]) -> list[Candidate]:
-    arms = candidates(experiment)
-    return [at for name in in_flight for at in arms if (own := variant_of(experiment, at)) and own.name == name]
-
-
-def _elsewhere(in_flight: Sequence[str]) -> str:
-    return f"Other nodes are at {', '.join(in_flight)}: the advisor counts the results that it expects there."
+    seen = {level: found for level, found in observations(comparisons, group=group).items() if found}
+    return _advise(experiment, candidates(experiment), seen, prior_a=PRIORS[group])
 
 
 def _advise(
@@ -178,94 +146,26 @@ def k_by_load(found: LoadsAdvice) -> str:
     return f"Best measured by load: {'; '.join(said)}." if said else ""
 
 
-def advise_batch(
-    experiment: Experiment,
-    comparisons: Sequence[Comparison] = (),
-    *,
-    count: int,
-    group: str = "all",
-    in_flight: Sequence[str] = (),
-) -> tuple[Belief, ...]:
-    """The next arms that are worth a compile at the same time, at most `count`.
-
-    `in_flight`: arms of the experiment that are being compiled or measured on other nodes.
-    """
-    seen = observations(comparisons, group=group) or {experiment.workload.levels[0]: []}
-    return next_batch(
-        _asks(experiment, group),
-        seen,
-        count=count,
-        in_flight=_going(experiment, in_flight),
-        most=kind(experiment),
-        prior_a=PRIORS[group],
-    )
-
-
-NOT_COMPARED = "Stop: what was measured last cannot be compared with its baseline."
-
-
 def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost: Collection[str] = ()) -> SweepStep:
-    """What an adaptive sweep on one node measures next. `comparisons`: one for each measured step, of that step's
-    records alone; `lost`: arms that cannot be compiled or served.
+    """What an adaptive sweep measures next. `comparisons`: one for each measured step, of that step's records alone;
+    `lost`: arms that cannot be compiled or served.
+
+    The first of these that applies: compile a new arm, if that is worth its cost; measure an arm again that cannot be
+    told from the best; nothing. With several loads the worth is the mean over them.
     """
     if not all(observations([comparison]) for comparison in comparisons):
-        return SweepStep(arm=None, reason=NOT_COMPARED)
-    return step_after(experiment, observations(comparisons), lost=lost)
-
-
-def first_steps(
-    experiment: Experiment, seen: Mapping[Level, Sequence[Observation]], *, count: int, lost: Collection[str] = ()
-) -> tuple[SweepStep, ...]:
-    """The arms with which `count` nodes begin at once. `seen`: results of the run that is resumed.
-
-    If `seen` is empty, each node gets an arm. Else only arms that are worth their cost are given out. If no arm is, the
-    answer is one step without an arm.
-    """
-    steps: list[SweepStep] = []
-    while len(steps) < count:
-        arms = [step.arm for step in steps if step.arm]
-        step = step_after(experiment, seen, lost=lost, in_flight=arms, anyhow=not seen)
-        if step.arm is None:
-            return tuple(steps) or (step,)
-        steps.append(step)
-    return tuple(steps)
-
-
-def step_after(
-    experiment: Experiment,
-    seen: Mapping[Level, Sequence[Observation]],
-    *,
-    lost: Collection[str] = (),
-    in_flight: Sequence[str] = (),
-    anyhow: bool = False,
-) -> SweepStep:
-    """What to measure next, given the results `seen`, while other nodes measure the arms `in_flight`.
-
-    The first of these that applies: compile a new arm, if that is worth its cost (or `anyhow`); measure an arm again
-    that cannot be told from the best; nothing. With several loads the worth is the mean over them.
-    """
+        return SweepStep(arm=None, reason="Stop: what was measured last cannot be compared with its baseline.")
+    seen = {level: found for level, found in observations(comparisons).items() if found}
     times = Counter(Candidate(item.draft, item.k) for found in seen.values() for item in found)
     known = {candidate: variant_of(experiment, candidate) for candidate in candidates(experiment)}
     left = [at for at, variant in known.items() if at in times or (variant and variant.name not in lost)]
-    going = [at for name in in_flight for at in left if (variant := known[at]) and variant.name == name]
-
-    def ask(imagined: Mapping[Level, Sequence[Observation]]) -> LoadsAdvice:
-        return _advise(experiment, left, {level: found for level, found in imagined.items() if found})
-
-    imagined = on_their_way(ask, seen or {experiment.workload.levels[0]: []}, going, most=kind(experiment))
-    advice = ask(imagined).together
+    advice = _advise(experiment, left, seen).together
     chosen, reason = advice.compile_next, advice.reason
     again = [at for at in advice.measure_again if at in times and (own := known[at]) and own.name not in lost]
-    again = [at for at in again if at not in going]
-    if chosen is None and anyhow and advice.beliefs:
-        chosen = advice.beliefs[0].candidate
-        reason = f"Compile {chosen.draft} with k={chosen.k}: nothing is measured yet, and each node begins with an arm."
-    elif chosen is None and again:
+    if chosen is None and again:
         chosen = min(again, key=lambda candidate: times[candidate])
         reason = (
             f"Measure {chosen.draft} with k={chosen.k} again, without a compile: it cannot be told from the best yet."
         )
-    if in_flight:
-        reason += f" {_elsewhere(in_flight)}"
     variant = variant_of(experiment, chosen) if chosen else None
     return SweepStep(arm=variant.name if variant else None, reason=reason)

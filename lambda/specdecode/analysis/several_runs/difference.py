@@ -182,8 +182,6 @@ def settings(before: Comparison, after: Comparison) -> list[str]:
 
 
 def _question(experiment: Experiment) -> dict[str, object]:
-    """The question of an experiment, with its number of rounds. Title, description, deadlines and the number of nodes
-    are left out: each arm is compared on its own node.
-    """
-    plain = experiment.model_dump(mode="json", exclude={"title", "description", "deadlines", "nodes"})
+    """The question of an experiment, with its number of rounds, without title, description and deadlines."""
+    plain = experiment.model_dump(mode="json", exclude={"title", "description", "deadlines"})
     return {**plain, "workload": {**plain["workload"], "rounds": experiment.rounds}}

@@ -20,7 +20,6 @@ from specdecode.experiment.rules import (
     load,
     native,
     node,
-    nodes,
     prompts,
     sweep,
 )
@@ -28,7 +27,6 @@ from specdecode.experiment.rules.case import Case, EndpointCase, Finding, Served
 
 _LEVIATHAN = "Leviathan et al., arXiv 2211.17192"
 _NATIVE = "guides/reference-configuration.md of the native plugin"
-_SEVERAL_NODES = "docs/how-to/several-nodes.md"
 _SETS = "assets/prompts/sets"
 _DRA = "Neuron DRA documentation (deploy/eks/dra)"
 Of = TypeVar("Of")
@@ -47,7 +45,6 @@ OF_BOTH: Rules[Case] = {
     "prompt-set": (prompts.sets, _SETS),
 }
 OF_SERVED: Rules[ServedCase] = {
-    "nodes": (nodes.several, _SEVERAL_NODES),
     "sweep-adaptive": (sweep.adaptive, "the advisor compares draft and k of arms that differ in nothing else"),
     "model-family": (engine.model_family, "assets/engines: what the image's model library has"),
     "method-supported": (drafts.method, "assets/engines: Neuron's vLLM user guide, known issue 5"),
@@ -84,7 +81,6 @@ OF_SERVED: Rules[ServedCase] = {
     "ami-driver": (engine.ami, "Neuron runtime release notes; CHANGELOG.md of awslabs/amazon-eks-ami"),
 }
 OF_ENDPOINTS: Rules[EndpointCase] = {
-    "nodes": (endpoints.one_node, _SEVERAL_NODES),
     "prompt-set": (endpoints.hub_sets, _SETS),
     "endpoint-url": (endpoints.url, "assets/kubernetes/network-policies.yaml: what the benchmark's pods can reach"),
     "endpoint-same": (endpoints.same, "a comparison has two arms"),

@@ -46,11 +46,6 @@ def settings(document: Document) -> Iterator[Finding]:
         yield "sweep", message, "write sweep: grid, which measures every arm"
 
 
-def one_node(case: EndpointCase) -> Iterator[Finding]:
-    if case.experiment.nodes > 1:
-        yield "nodes", "the arms are servers that already run, and no node is taken for them", "leave nodes out"
-
-
 def hub_sets(case: EndpointCase) -> Iterator[Finding]:
     for prompt in case.experiment.workload.cases:
         if prompt.prompts is not None and prompt.prompts.hub is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.advice.sweep import advice_sentence, advise_batch, next_step, observations
+from specdecode.analysis.advice.sweep import advice_sentence, next_step, observations
 from specdecode.analysis.several_runs.alike import not_learnable
 from specdecode.experiment.model import Experiment, Load, Method, ModelRef
 from specdecode.records import EngineCounters, ErrorKind, RequestError, RequestRecord
@@ -92,14 +92,6 @@ def test_a_sweep_ends_with_an_arm_of_which_nothing_can_be_learned() -> None:
     comparison, _ = learned([r for r in changed(merged, "sd-k7", "repeat") if r.variant in ("base", "sd-k7")])
     step = next_step(TESTED, [comparison])
     assert step.arm is None and "cannot be compared" in step.reason
-
-
-def test_a_batch_of_arms_has_none_that_is_on_its_way() -> None:
-    sweep = experiment(ks=tuple(range(2, 14)), requests=12)
-    names = [f"sd-k{each.candidate.k}" for each in advise_batch(sweep, count=4)]
-    assert 3 <= len(set(names)) == len(names) <= 4, "as many as are worth it"
-    rest = [f"sd-k{each.candidate.k}" for each in advise_batch(sweep, count=2, in_flight=names[:1])]
-    assert rest == names[1:3], "another node is at the first"
 
 
 def like(**changes: object) -> Experiment:
