@@ -17,7 +17,7 @@ from typing import Any
 from specdecode.analysis import compare_measured, measure
 from specdecode.analysis.datums import metric_data
 from specdecode.experiment import Experiment, load
-from specdecode.experiment.slo import Slo
+from specdecode.experiment.workload import Slo
 from specdecode.measures.accounting import Accounting
 from specdecode.measures.distribution import quantile
 from specdecode.measures.publish import Datum, places

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 from specdecode.experiment import model, rules
+from specdecode.experiment.model import Published
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.experiment.published import Published
 from specdecode.experiment.schema import experiment_schema
 from specdecode.prompts import HubFile, PromptsOf, SetOf
 

@@ -6,8 +6,8 @@ import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import Load
+from specdecode.experiment.workload import Level
 
 
 @dataclass(frozen=True, kw_only=True)

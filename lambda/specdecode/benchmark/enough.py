@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
-from specdecode.experiment.level import PER_STREAM, Level
 from specdecode.experiment.model import TestCase
+from specdecode.experiment.workload import PER_STREAM, Level
 from specdecode.measures.metrics.base import NoValue
 from specdecode.measures.metrics.throughput import RequestOutputThroughput
 from specdecode.measures.observations import Asked, asked, difference, looks, settled

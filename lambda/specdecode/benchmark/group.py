@@ -11,7 +11,7 @@ from specdecode.benchmark.clock import Clock
 from specdecode.benchmark.meeting import LEAD_S, PATIENCE_S, Arrival, Arrived, Begun, Meeting
 from specdecode.benchmark.share import Share
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
-from specdecode.experiment.level import Level
+from specdecode.experiment.workload import Level
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,8 @@ from specdecode.benchmark.recorder import Recorder
 from specdecode.benchmark.results import Results
 from specdecode.benchmark.share import ALL
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import TestCase
+from specdecode.experiment.workload import Level
 from specdecode.records import RequestRecord
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specdecode.experiment.capacity import TERMS, CapacityType
-from specdecode.experiment.compiling import CompileOn
+from specdecode.experiment.model import CompileOn
 from specdecode.experiment.prices import HOURS_A_MONTH
 from specdecode.planning import Bill, Range
 

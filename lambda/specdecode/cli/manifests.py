@@ -12,9 +12,8 @@ from specdecode.cli.experiments import AsJson, Overrides, Reference, refusing
 from specdecode.cli.experiments_view import objects_text
 from specdecode.cli.output import EXIT_USAGE, say, say_json, stop_with
 from specdecode.experiment import Capacity, load, parse_overrides
-from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.errors import ExperimentError, Problem
-from specdecode.experiment.model import Sweep
+from specdecode.experiment.model import CompileOn, Sweep
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.manifests.standalone import standalone
 from specdecode.planning import Inventory, make_plan

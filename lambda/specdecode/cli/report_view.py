@@ -19,7 +19,7 @@ from specdecode.analysis.results.difference_result import (
 from specdecode.cli.output import text_table
 from specdecode.escape import line
 from specdecode.experiment import Experiment
-from specdecode.experiment.level import Level
+from specdecode.experiment.workload import Level
 from specdecode.speculation.advisor import Belief, Candidate
 from specdecode.speculation.loads import LoadsAdvice
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from specdecode.experiment.level import Level
-from specdecode.experiment.resources import Resources
-from specdecode.experiment.workload import Load, Workload
+from specdecode.experiment.engine_parts import Resources
+from specdecode.experiment.workload import Level, Load, Workload
 
 CHUNKS_PER_STREAM = 50
 """Chunks a second of each stream in the client's measurements (docs/benchmarks.md): one every 20 ms."""

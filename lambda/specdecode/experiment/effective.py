@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from specdecode.experiment.capabilities import FamilySupport
 from specdecode.experiment.engine import Dialect, Engine
+from specdecode.experiment.engine_parts import FamilySupport
 from specdecode.experiment.model import ServedExperiment, ServedVariant
 
 OF_THE_DRAFT = ("draft_", "fused_spec_", "speculation_")

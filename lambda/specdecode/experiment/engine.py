@@ -11,11 +11,21 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from specdecode.experiment import settable
-from specdecode.experiment.capabilities import Defaults, FamilySupport, MethodSupport, Quantization, Support
-from specdecode.experiment.engine_parts import Artifact, Estimates, Metrics, NeuronRuntime, Probes
+from specdecode.experiment.engine_parts import (
+    Artifact,
+    Defaults,
+    Estimates,
+    FamilySupport,
+    MethodSupport,
+    Metrics,
+    NeuronRuntime,
+    PodResources,
+    Probes,
+    Quantization,
+    Support,
+)
 from specdecode.experiment.model import EnvName, Frozen, Method, Name
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.experiment.resources import PodResources
 
 
 def _without_digest(image: object) -> object:

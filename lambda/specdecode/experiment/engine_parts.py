@@ -1,13 +1,118 @@
-"""The parts of an engine's file: its runtime, its artifact, its probes, its counters, and how long things take."""
+"""The parts of an engine's file: what it supports, runtime, artifact, probes, counters and pods; how long things take.
+
+How it compiles without Neuron devices: ADR 178.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+from datetime import date
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from specdecode.experiment.base import EnvName, Frozen
-from specdecode.experiment.compiling import CpuCompile
+from specdecode.experiment.base import EnvName, Frozen, Name
+
+
+class Resources(Frozen):
+    """Requests of one pod: CPUs, and GiB of memory and local disk beyond what the weights need."""
+
+    cpu: float = Field(gt=0)
+    cpu_per_device: float | None = Field(default=None, gt=0)
+    """CPUs for each Neuron device of a server, `cpu` at most. None: `cpu`, whatever the devices."""
+    cpu_limit: float | None = None
+    memory_gib: float = Field(gt=0)
+    ephemeral_gib: float = Field(gt=0)
+    memory_per_weight: float = Field(default=0, ge=0)
+    """GiB of memory for each GiB of weights (target and draft)."""
+    ephemeral_per_weight: float = Field(default=0, ge=0)
+
+    def memory_request_gib(self, weights_gib: float) -> int:
+        """Memory request of a pod with so many GiB of weights, in whole GiB."""
+        return math.ceil(self.memory_gib + self.memory_per_weight * weights_gib)
+
+    def ephemeral_request_gib(self, weights_gib: float) -> int:
+        """Local disk request of a pod with so many GiB of weights, in whole GiB."""
+        return math.ceil(self.ephemeral_gib + self.ephemeral_per_weight * weights_gib)
+
+
+class PodResources(Frozen):
+    serving: Resources
+    compile: Resources | None = None
+    """None if nothing is compiled."""
+    benchmark: Resources
+    staging: Resources
+
+
+Quantization = Literal["bf16", "fp8"]
+
+
+class MethodSupport(Frozen):
+    """How an engine does one method of speculation."""
+
+    vllm_method: str
+    """`method` in `--speculative-config`."""
+    families: tuple[Name, ...] | None = None
+    """Families of targets whose model code takes the method; None: every family that the engine serves."""
+    tokens: tuple[int, ...] | None = None
+    """The k of the known heads: a head drafts the block that it was trained for, and takes no other k. Kept
+    with the engine, since heads of the hub say it in no file that is read here. None: heads take any."""
+    neuron_config: dict[str, Any] = Field(default_factory=dict)
+    """Neuron configuration that an arm with the method needs."""
+    needs_args: tuple[str, ...] = ()
+    """Arguments of `vllm serve` without which it does not start; the experiment says them, for both arms."""
+    note: str = ""
+
+
+class FamilySupport(Frozen):
+    """What one family of models needs of an engine, in every arm."""
+
+    neuron_config: dict[str, Any] = Field(default_factory=dict)
+    hf_overrides: dict[str, Any] = Field(default_factory=dict)
+    """`--hf-overrides`, which no experiment sets."""
+    quantizations: tuple[Quantization, ...] | None = None
+    """None: the engine's own."""
+    loaded_per_stored: float = Field(default=1, gt=0)
+    """GiB in device memory for each GiB of the checkpoint, which a loader may unpack."""
+
+
+class Defaults(Frozen):
+    """What an engine uses if an experiment sets nothing: keys of its Neuron configuration, and flags
+    (`--async-scheduling`).
+
+    Only what decides speed and is not the same in both kinds of arm, or what a preset says aloud.
+    """
+
+    plain: dict[str, Any] = Field(default_factory=dict)
+    speculating: dict[str, Any] = Field(default_factory=dict)
+    forced: tuple[str, ...] = ()
+    """Settings that speculation changes, whatever the experiment sets."""
+    source: str = ""
+
+
+class Support(Frozen):
+    """The announced end of support of the engine's library."""
+
+    ends: str
+    """The first release without support."""
+    announced: date
+    ended: date | None = None
+    """Date of that release. None if it is still to come."""
+    successor: Name
+    """Engine to move to."""
+    loses: str = ""
+    """What the successor does not have."""
+    source: str
+
+    def sentence(self, engine: str) -> str:
+        """The warning, with its date and the engine to move to."""
+        when = f"ended on {self.ended} with" if self.ended else "ends with the coming"
+        loses = f" ({self.loses})" if self.loses else ""
+        return (
+            f"{engine}: support {when} {self.ends} (announced on {self.announced}); move to {self.successor}{loses}: "
+            "docs/how-to/move-to-the-native-plugin.md"
+        )
+
 
 AmiVersion = Annotated[str, StringConstraints(pattern=r"^v20\d{6}$")]
 """Release of the EKS AMI, as in the alias `al2023@v20260625`; sorts as text."""
@@ -25,6 +130,24 @@ class NeuronRuntime(Frozen):
     oldest_ami: AmiVersion
     newest_ami: AmiVersion | None = None
     refused_amis: tuple[AmiVersion, ...] = ()
+    source: str
+
+
+class CpuCompile(Frozen):
+    """How an engine compiles on a node without Neuron devices."""
+
+    env: dict[EnvName, str]
+    """Environment variables of the server that compiles there."""
+    speculation: bool
+    """Whether the engine compiles arms with speculation there too."""
+    neuron_config: dict[str, Any] = Field(default_factory=dict)
+    """Keys that an arm's Neuron configuration must have for it."""
+    leaves: tuple[str, ...] = ()
+    """Files of the artifact (`{last_rank}`: number of the last one) that are there once all is compiled. A server that
+    then ends because it has no device to load them on has done its work. None: it must become healthy or end with 0."""
+    slower: float = Field(default=1, ge=1)
+    """How much longer it may take than the engine's estimates, which are of a trn2.48xlarge's 192 vCPUs."""
+    resources: Resources
     source: str
 
 

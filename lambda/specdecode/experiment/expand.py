@@ -2,13 +2,191 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from specdecode.experiment.documents import refused
 from specdecode.experiment.errors import ExperimentError, Problem
-from specdecode.experiment.overriding import Document, fix_of, merge, override
-from specdecode.experiment.unfolding import expand_variants
+
+Document = dict[str, Any]
+OF_ONE_MODEL = ("revision", "size_gib", "import_prefix", "family")
+"""Fields that belong to one model: a model with another `id` does not inherit them."""
+
+
+def merge(base: Any, change: Any) -> Any:
+    """`change` over `base`: mappings merge key by key, everything else (lists too) is replaced.
+
+    A model with another id does not inherit the fields in OF_ONE_MODEL.
+    """
+    if isinstance(base, dict) and isinstance(change, dict):
+        if "id" in base and "id" in change and base["id"] != change["id"]:
+            base = {key: value for key, value in base.items() if key not in OF_ONE_MODEL}
+        return {**base, **{key: merge(base.get(key), value) for key, value in change.items()}}
+    return change
+
+
+def override(document: Document, changes: Mapping[str, Any]) -> tuple[Document, dict[str, str]]:
+    """`document` with each dotted path of `changes` set, and why the others could not be.
+
+    An item of a list is named by its `name` or its number.
+    """
+    failed: dict[str, str] = {}
+    for path, value in sorted(changes.items(), key=lambda change: not change[0].endswith(".id")):
+        try:
+            document = _set(document, path.split("."), value)
+        except LookupError as error:
+            failed[path] = str(error.args[0])
+    return document, failed
+
+
+def fix_of(path: str, value: Any) -> str:
+    """What to write in place of a path that leads nowhere."""
+    field, _, key = path.rpartition(".")
+    if field != "workload.requests":
+        return "give a path that the document has"
+    given = {"max": 50, "precision": 0.03} | {key: value}
+    return f"write it whole: --set '{field}={{{', '.join(f'{name}: {each}' for name, each in given.items())}}}'"
+
+
+def _set(node: Any, path: list[str], value: Any) -> Any:
+    key, rest = path[0], path[1:]
+    if isinstance(node, list):
+        at, used = _item(node, path)
+        rest = path[used:]
+        return [*node[:at], _set(node[at], rest, value) if rest else value, *node[at + 1 :]]
+    if node is None:
+        node = {}
+    if not isinstance(node, dict):
+        raise LookupError(f"here stands {node!r}, which has no `{key}`")
+    if not rest:
+        return merge(node, {key: value}) if key == "id" else {**node, key: value}
+    return {**node, key: _set(node.get(key), rest, value)}
+
+
+def _item(items: list[Any], path: list[str]) -> tuple[int, int]:
+    """Index of the item that the head of `path` names, and how many parts its name takes (names may hold dots)."""
+    for used in range(len(path), 0, -1):
+        name = ".".join(path[:used])
+        for at, item in enumerate(items):
+            if isinstance(item, dict) and item.get("name") == name:
+                return at, used
+    if path[0].isdecimal() and int(path[0]) < len(items):
+        return int(path[0]), 1
+    known = ", ".join(str(item["name"]) for item in items if isinstance(item, dict) and "name" in item)
+    raise LookupError(f"no item is called `{path[0]}`" + (f"; there are {known}" if known else ""))
+
+
+MAX_VARIANTS = 64
+MAX_RANGE = 1000
+MAX_SPELLED_OUT = 2**20
+"""Most characters that all ranges of a document together may make."""
+RANGE = re.compile(r"\{(\d{1,4})\.\.(\d{1,4})\}")
+
+
+def expand_variants(document: Document) -> Document:
+    """Each variant that `extends` an earlier one laid over it, sweeps unfolded, ranges spelled out."""
+    variants = document.get("variants")
+    if not isinstance(variants, list):
+        return document
+    if len(variants) > MAX_VARIANTS:
+        raise refused("variants", f"more than {MAX_VARIANTS} variants", "split the experiment")
+    out: list[Any] = []
+    for at, variant in enumerate(variants):
+        if isinstance(variant, dict) and "extends" in variant:
+            parent = next((v for v in out if isinstance(v, dict) and v.get("name") == variant["extends"]), None)
+            if parent is None:
+                field = f"variants.{at}.extends"
+                raise refused(
+                    field, f"no earlier variant is called {variant['extends']!r}", "name one that is above it"
+                )
+            variant = merge(parent, {key: value for key, value in variant.items() if key != "extends"})
+        out.append(variant)
+    if sum(map(_spelled_out, out)) > MAX_SPELLED_OUT:
+        raise refused("variants", "ranges ({0..9}) that make too many entries", "shorten them, or name fewer variants")
+    return expand_sweeps({**document, "variants": [_ranges(variant) for variant in out]})
+
+
+def _spelled_out(value: Any) -> int:
+    """Characters that the ranges in `value` make."""
+    if isinstance(value, dict):
+        return sum(map(_spelled_out, value.values()))
+    if not isinstance(value, list):
+        return 0
+    spans = [
+        len(item) * len(_numbers(match)) for item in value if isinstance(item, str) and (match := RANGE.search(item))
+    ]
+    return sum(spans) + sum(_spelled_out(item) for item in value)
+
+
+def _numbers(match: re.Match[str]) -> range:
+    return range(int(match[1]), min(int(match[2]), int(match[1]) + MAX_RANGE) + 1)
+
+
+def _ranges(value: Any) -> Any:
+    """`layers.{0..2}.mlp` in a list of texts -> `layers.0.mlp`, `layers.1.mlp`, `layers.2.mlp`."""
+    if isinstance(value, dict):
+        return {key: _ranges(item) for key, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    out: list[Any] = []
+    for item in value:
+        match = RANGE.search(item) if isinstance(item, str) else None
+        if match is None:
+            out.append(_ranges(item))
+            continue
+        out += [item[: match.start()] + str(number) + item[match.end() :] for number in _numbers(match)]
+    return out
+
+
+def expand_sweeps(document: Document) -> Document:
+    """Each variant with a `sweep` replaced by the product of its lists, laid over the variant's `speculation`.
+
+    `{draft}` (the draft's short name) and `{k}` (num_speculative_tokens) are filled in `name` and `label`.
+    """
+    variants = document.get("variants")
+    if not isinstance(variants, list):
+        return document
+    plain: list[Any] = []
+    for at, variant in enumerate(variants):
+        if isinstance(variant, dict) and "sweep" in variant:
+            plain += _swept(variant, field=f"variants.{at}.sweep")
+        else:
+            plain.append(variant)
+        if len(plain) > MAX_VARIANTS:
+            raise refused("variants", f"more than {MAX_VARIANTS} variants", "split the experiment")
+    return {**document, "variants": plain}
+
+
+def _swept(variant: Document, *, field: str) -> list[Document]:
+    sweep = variant["sweep"]
+    if not isinstance(sweep, dict) or not sweep or not all(isinstance(v, list) and v for v in sweep.values()):
+        raise refused(field, "must map fields of `speculation` to lists", "write e.g. {num_speculative_tokens: [5, 7]}")
+    if len(list(itertools.islice(itertools.product(*sweep.values()), MAX_VARIANTS + 1))) > MAX_VARIANTS:
+        raise refused(field, f"more than {MAX_VARIANTS} variants", "shorten a list, or split the experiment")
+    rest: Document = {key: value for key, value in variant.items() if key != "sweep"}
+    out: list[Document] = []
+    for values in itertools.product(*sweep.values()):
+        point: Document = merge(rest.get("speculation"), dict(zip(map(str, sweep), values, strict=True)))
+        fields = {"{draft}": _short(point.get("draft")), "{k}": str(point.get("num_speculative_tokens", ""))}
+        names: Document = {key: _fill(rest[key], fields) for key in ("name", "label") if key in rest}
+        out.append(rest | names | {"speculation": point})
+    return out
+
+
+def _fill(text: Any, fields: Mapping[str, str]) -> Any:
+    if not isinstance(text, str):
+        return text
+    for mark, value in fields.items():
+        text = text.replace(mark, value)
+    return text
+
+
+def _short(draft: Any) -> str:
+    """`Qwen/Qwen3-0.6B` -> `qwen3-0.6b`."""
+    identifier = draft.get("id") if isinstance(draft, dict) else None
+    return re.sub(r"[^a-z0-9.-]", "-", str(identifier or "draft").rsplit("/", 1)[-1].lower())
 
 
 def inherit(document: Document, *, preset: Callable[[str], Document], seen: tuple[str, ...] = ()) -> Document:

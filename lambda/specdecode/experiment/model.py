@@ -5,11 +5,13 @@ There are two kinds: the run serves the arms on a node, or the arms are servers 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StringConstraints, Tag
 
-from specdecode.experiment import endpoints
+from specdecode.experiment import endpoints, shapes
 from specdecode.experiment.base import (
     MOST_DRAFTED,
     Argument,
@@ -20,17 +22,186 @@ from specdecode.experiment.base import (
     Name,
     Prose,
 )
-from specdecode.experiment.cases import SAMPLE, PromptKind, TestCase
-from specdecode.experiment.common import Deadlines, Experiment, Sweep, named
-from specdecode.experiment.compiling import Compile, CompileOn
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.experiment.published import Published
-from specdecode.experiment.slo import Slo
-from specdecode.experiment.speculating import Method, Speculation
-from specdecode.experiment.variants import EndpointVariant, ServedVariant, Serving, Variant
-from specdecode.experiment.weights import ModelKind, ModelRef
-from specdecode.experiment.workload import Load, Requests, Workload
+from specdecode.experiment.variants import (
+    EndpointVariant,
+    Method,
+    ModelKind,
+    ModelRef,
+    ServedVariant,
+    Serving,
+    Speculation,
+    Variant,
+)
+from specdecode.experiment.workload import SAMPLE, Load, PromptKind, Requests, Slo, TestCase, Workload
 from specdecode.prompts.reference import HubFile, PromptsOf
+
+
+class Published(Frozen):
+    """Output throughput that somebody published for two arms of this shape. The report shows the measured one beside
+    it.
+    """
+
+    by: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    """Who published it, as `AWS`."""
+    case: Name
+    """The prompt type whose figure is nearest to what was published."""
+    base: Name
+    variant: Name
+    base_tokens_per_second: float = Field(gt=0)
+    tokens_per_second: float = Field(gt=0)
+    model: Annotated[str, StringConstraints(max_length=128)] | None = None
+    """Target of the published run, as the hub names it; this and the next two are None if the source does not say."""
+    tensor_parallel_size: int | None = Field(default=None, ge=1)
+    concurrency: int | None = Field(default=None, ge=1)
+    """Requests at a time."""
+    conditions: Prose = ""
+    """Further conditions of the published run: prompts, hardware, acceptance."""
+    source: Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+
+
+class CompileOn(StrEnum):
+    """Which node compiles."""
+
+    ACCELERATOR = "accelerator"
+    """The node on which the arms are measured, one model at a time. A server loads the artifact that it has
+    compiled."""
+    CPU = "cpu"
+    """Large CPU nodes, before the run takes that node, several models side by side. Unproven on hardware."""
+
+
+class Compile(Frozen):
+    """Where the run compiles missing artifacts."""
+
+    on: CompileOn = CompileOn.ACCELERATOR
+    """`cpu` compiles on CPU nodes before the node is taken. An artifact that does not load is then compiled on the
+    node, and the report says so. Unproven on hardware; `specdecode engines NAME` says which engine can."""
+
+
+Arm = TypeVar("Arm", bound=Variant)
+
+
+class Sweep(StrEnum):
+    """Which of an experiment's arms are measured."""
+
+    GRID = "grid"
+    """All arms."""
+    ADAPTIVE = "adaptive"
+    """One arm after the other, beside the baseline. The advisor chooses each from the results so far, until another arm
+    is not worth its cost."""
+
+
+class Deadlines(Frozen):
+    """Longest time of each waiting state, in minutes (at most a week)."""
+
+    staging: int = Field(default=180, ge=1, le=10080)
+    capacity: int = Field(default=30, ge=1, le=10080)
+    compile: int = Field(default=120, ge=1, le=10080)
+    serve: int = Field(default=90, ge=1, le=10080)
+    benchmark: int = Field(default=240, ge=1, le=10080)
+
+
+class Experiment(Frozen):
+    """One experiment: these arms under this load."""
+
+    schema_version: Literal[1] = 1
+    name: Name
+    title: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    description: Prose = ""
+    node: Annotated[str, AfterValidator(shapes.known)] = shapes.DEFAULT
+    """Instance type of the node that all arms are measured on."""
+    target: ModelRef
+    variants: tuple[Variant, ...] = Field(min_length=1)
+    workload: Workload
+    sweep: Sweep = Sweep.GRID
+    """`grid` measures every arm; `adaptive` asks the advisor after each and stops when another gains too little."""
+    compile: Compile = Compile()
+    """Where missing artifacts are compiled."""
+    deadlines: Deadlines = Deadlines()
+    """Longest time of each waiting step."""
+    published: tuple[Published, ...] = Field(default=(), max_length=10)
+    """Figures that others published for this shape. The report shows them; they decide nothing."""
+    accuracy: bool = False
+    """Also run lm-eval (gsm8k, 50 samples, as the public sample's pod intends) on every arm."""
+
+    @property
+    def holds_node(self) -> bool:
+        """Whether the run holds a node, on which it serves the arms. The answers here are of servers that already run:
+        only their owner knows more.
+        """
+        return False
+
+    @property
+    def served_by(self) -> str | None:
+        """Name of the engine that serves the arms."""
+        return None
+
+    @property
+    def served_with(self) -> Serving | None:
+        """Settings that all arms are served with."""
+        return None
+
+    @property
+    def images_of(self) -> str:
+        """Name of the engine whose images the run's pods use."""
+        return endpoints.TOOLS_ENGINE
+
+    @property
+    def batch(self) -> int | None:
+        """Sequences that a server decodes together. None if not known."""
+        return None
+
+    @property
+    def window(self) -> int | None:
+        """Tokens that the longest prompt and its answer may have together. None if not known."""
+        return None
+
+    @property
+    def devices(self) -> int:
+        """Neuron devices that an arm claims on the node."""
+        return 0
+
+    @property
+    def staged(self) -> tuple[ModelRef, ...]:
+        """Weights that must lie in the bucket, each once, in the order of first use."""
+        return ()
+
+    @property
+    def side_by_side(self) -> int:
+        """How many arms can be loaded at a time: all that wait for no device."""
+        return len(self.variants)
+
+    @property
+    def shape(self) -> shapes.NodeShape:
+        """The instance type of the node, with its sizes."""
+        return shapes.SHAPES[self.node]
+
+    @property
+    def rounds(self) -> int:
+        """`workload.rounds`, or its default."""
+        return self.workload.rounds or 1
+
+    def variant(self, name: str) -> Variant:
+        """The variant called `name`; KeyError if there is none."""
+        return named(name, self.variants)
+
+    def target_of(self, variant: Variant) -> ModelRef:
+        """The weights that `variant` serves."""
+        return variant.target or self.target
+
+    def models_of(self, variant: Variant) -> tuple[ModelRef, ...]:
+        """All weights of `variant`: target first, then the draft."""
+        draft = (variant.speculation.draft,) if variant.speculation else ()
+        return (self.target_of(variant), *draft)
+
+
+def named(name: str, variants: Sequence[Arm]) -> Arm:
+    """The variant called `name`; KeyError if there is none."""
+    for variant in variants:
+        if variant.name == name:
+            return variant
+    raise KeyError(name)
+
 
 __all__ = [
     "MOST_DRAFTED",
@@ -81,47 +252,41 @@ class ServedExperiment(Experiment):
 
     @property
     def holds_node(self) -> bool:
-        """True."""
         return True
 
     @property
     def served_by(self) -> str:
-        """The engine."""
         return self.engine
 
     @property
     def served_with(self) -> Serving:
-        """The serving."""
         return self.serving
 
     @property
     def images_of(self) -> str:
-        """The engine that serves the arms."""
         return self.engine
 
     @property
     def batch(self) -> int:
-        """`max_num_seqs`, with which the arms are compiled."""
+        """With which the arms are compiled."""
         return self.serving.max_num_seqs
 
     @property
     def window(self) -> int:
-        """`max_model_len`, with which the arms are compiled."""
+        """With which the arms are compiled."""
         return self.serving.max_model_len
 
     @property
     def devices(self) -> int:
-        """The devices of the serving."""
         return self.serving.devices
 
     @property
     def staged(self) -> tuple[ModelRef, ...]:
-        """The weights of all arms, each once."""
         return tuple({model.prefix: model for arm in self.variants for model in self.models_of(arm)}.values())
 
     @property
     def side_by_side(self) -> int:
-        """How many arms the node has devices for at a time; all arms if they take no device."""
+        """As many as the node has devices for."""
         if not self.serving.devices:
             return len(self.variants)
         return max(1, self.shape.devices // self.serving.devices)
@@ -138,7 +303,6 @@ class ServedExperiment(Experiment):
         return 1 if alone or self.sweep is Sweep.ADAPTIVE else 2
 
     def variant(self, name: str) -> ServedVariant:
-        """The variant called `name`; KeyError if there is none."""
         return named(name, self.variants)
 
     def weights_gib(self, variant: Variant) -> float:
@@ -151,53 +315,7 @@ class EndpointExperiment(Experiment):
 
     variants: tuple[EndpointVariant, ...] = Field(min_length=1)
 
-    @property
-    def holds_node(self) -> bool:
-        """False."""
-        return False
-
-    @property
-    def served_by(self) -> None:
-        """None: only the owner of the servers knows it."""
-        return None
-
-    @property
-    def served_with(self) -> None:
-        """None: only the owner of the servers knows it."""
-        return None
-
-    @property
-    def images_of(self) -> str:
-        """An engine whose small image the pods of the benchmark use."""
-        return endpoints.TOOLS_ENGINE
-
-    @property
-    def batch(self) -> None:
-        """None: only the owner of the servers knows it."""
-        return None
-
-    @property
-    def window(self) -> None:
-        """None: only the owner of the servers knows it."""
-        return None
-
-    @property
-    def devices(self) -> int:
-        """0: the arms take no node."""
-        return 0
-
-    @property
-    def staged(self) -> tuple[ModelRef, ...]:
-        """Empty: the servers have their weights."""
-        return ()
-
-    @property
-    def side_by_side(self) -> int:
-        """All arms: none waits for devices."""
-        return len(self.variants)
-
     def variant(self, name: str) -> EndpointVariant:
-        """The variant called `name`; KeyError if there is none."""
         return named(name, self.variants)
 
 

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from specdecode import s3_keys
 from specdecode.experiment.base import Frozen
-from specdecode.experiment.cases import PromptKind, TestCase
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.rules.prompts import FIX, Size, beyond, sent, sizes
+from specdecode.experiment.workload import PromptKind, TestCase
 from specdecode.prompts import PromptRow, PromptSet, about_tokens, most_tokens
 
 TEMPLATE_TOKENS = 200

@@ -1,16 +1,131 @@
-"""The arms of a comparison, of two kinds: arms that the run serves, and servers that already run."""
+"""The arms of a comparison: their weights, how they speculate, and their two kinds: the run serves them, or they are
+servers that already run.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Annotated, Any, Literal
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
+from specdecode import s3_keys
 from specdecode.experiment import shapes
-from specdecode.experiment.base import Argument, EndpointSecret, EnvName, Frozen, Label, Name
-from specdecode.experiment.speculating import Speculation
-from specdecode.experiment.weights import ModelRef
+from specdecode.experiment.base import MOST_DRAFTED, Argument, EndpointSecret, EnvName, Frozen, Label, Name
+from specdecode.experiment.most_tokens import MostTokens
+
+
+class ModelKind(StrEnum):
+    """The kind of weights: a language model, or a head that was trained for one target."""
+
+    MODEL = "model"
+    EAGLE = "eagle"
+    EAGLE3 = "eagle3"
+    DFLASH = "dflash"
+    MEDUSA = "medusa"
+
+
+class ModelRef(Frozen):
+    """A model's weights: where they come from, and under which name they lie in the bucket.
+
+    With `import_prefix` they are copied from that prefix of the artifact bucket (a user's own model);
+    otherwise from the Hugging Face hub at `revision`.
+    """
+
+    id: Annotated[
+        str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$", max_length=128)
+    ]
+    revision: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")] = "main"
+    """Commit, tag or branch of the hub; with `import_prefix` a name of yours. A changed model needs a new one."""
+    family: Name | None = None
+    """Architecture and tokenizer family (`qwen3`, `llama3`); no rule of families checks models without it."""
+    kind: ModelKind = ModelKind.MODEL
+    gated: bool = False
+    """Whether the model needs a Hugging Face token. Only the staging Job gets the token."""
+    import_prefix: (
+        Annotated[str, StringConstraints(pattern=r"^imports/([A-Za-z0-9][A-Za-z0-9_.-]*/)+$", max_length=512)] | None
+    ) = None
+    """Prefix of the artifact bucket with weights of your own, as `imports/my-model/`."""
+    rescale_fp8: bool = False
+    """Rescale OCP FP8 E4M3 weights to Neuron's FP8_EXP4 as a staging step."""
+    size_gib: float = Field(gt=0, le=4096)
+    """Size on disk in GiB, for the plan and for memory and ephemeral-storage requests."""
+
+    @property
+    def prefix(self) -> str:
+        """Where the staged weights lie in the bucket (and below the working directory of a serving pod)."""
+        return s3_keys.model_prefix(self.id, self.revision, rescaled=self.rescale_fp8, imported=self.import_prefix)
+
+    @field_validator("id")
+    @classmethod
+    def _is_a_name_of_the_hub(cls, value: str) -> str:
+        """Refuse what huggingface_hub's validate_repo_id refuses: `A--B` would be stored in the place of `A/B`."""
+        if "--" in value or ".." in value:
+            raise ValueError("a model's id has neither `--` nor `..`")
+        return value
+
+    @field_validator("revision")
+    @classmethod
+    def _is_no_other_form(cls, value: str) -> str:
+        if value.endswith(s3_keys.RESCALED) or s3_keys.IMPORTED in value:
+            message = f"no revision ends with {s3_keys.RESCALED} or has {s3_keys.IMPORTED}: such weights are stored so"
+            raise ValueError(message)
+        return value
+
+
+class Method(StrEnum):
+    """How tokens are speculated. The first two use a draft model, the others a head trained for the target."""
+
+    VANILLA_DRAFT = "vanilla-draft"
+    FUSED_DRAFT = "fused-draft"
+    EAGLE = "eagle"
+    EAGLE3 = "eagle3"
+    DFLASH = "dflash"
+    MEDUSA = "medusa"
+
+
+class Speculation(Frozen):
+    """Speculative decoding of one variant."""
+
+    method: Method = Method.FUSED_DRAFT
+    """How tokens are speculated; `specdecode engines` lists the methods of each image."""
+    draft: ModelRef
+    """The draft model, or the head."""
+    num_speculative_tokens: int = Field(ge=1, le=MOST_DRAFTED)
+    """k: tokens that are drafted for each step of the target."""
+    num_speculative_tokens_per_batch_size: tuple[tuple[int, int, int], ...] = Field(default=(), max_length=100)
+    """k by load, as a report prints it for engines that take it: `[first, last, k]` for ranges of running requests with
+    both ends, the first from 1, in order; k = 0 does not speculate. Beyond the last range its k stays."""
+    draft_max_model_len: int | None = Field(default=None, ge=1)
+    """Window of the draft. Unset: the target's."""
+    most_tokens_per_step: MostTokens | None = None
+    """Only for a server that already runs: `k` for NxD Inference's engines, `k+1` (if unset) for others.
+    For arms that the run serves, the engine's file says it."""
+
+    @model_validator(mode="after")
+    def _ranges_follow_each_other(self) -> Self:
+        """Refuse what vLLM refuses (v1/spec_decode/dynamic/utils.py, 0.32.0), and what it would change silently."""
+        after = 0
+        for first, last, k in self.num_speculative_tokens_per_batch_size:
+            said = f"num_speculative_tokens_per_batch_size: [{first}, {last}, {k}]"
+            if first != after + 1 or last < first:
+                raise ValueError(f"{said}: ranges begin at 1 and each after the one before: write [{after + 1}, …]")
+            if not 0 <= k <= self.num_speculative_tokens:
+                raise ValueError(f"{said}: k is 0 to num_speculative_tokens, here {self.num_speculative_tokens}")
+            after = last
+        return self
+
+    @property
+    def k_of_each_step(self) -> int | None:
+        """k; None if it depends on the load."""
+        return None if self.num_speculative_tokens_per_batch_size else self.num_speculative_tokens
+
+    @property
+    def k_in_words(self) -> str:
+        """`k=5`; `k=5 at 1 to 4, 0 at 5 to 32 running`."""
+        ranges = [f"{k} at {first} to {last}" for first, last, k in self.num_speculative_tokens_per_batch_size]
+        return f"k={', '.join(ranges)} running" if ranges else f"k={self.num_speculative_tokens}"
+
 
 MOST_DEVICES = max(shape.devices for shape in shapes.SHAPES.values())
 
@@ -40,7 +155,7 @@ class Serving(Frozen):
     hardware, and it disturbs what is measured: leave it off for figures that count."""
 
 
-class Variant(Frozen, ABC):
+class Variant(Frozen):
     """One arm of the comparison: the fields that both kinds have."""
 
     name: Name
@@ -56,23 +171,25 @@ class Variant(Frozen, ABC):
     """Unset for an arm without speculative decoding."""
 
     @property
-    @abstractmethod
     def address(self) -> str | None:
         """URL of the server if it already runs. None if the run serves the arm."""
+        return None
 
     @property
-    @abstractmethod
     def own_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
         """Neuron configuration and environment that this arm has beside the serving's; empty if the server runs."""
+        return {}, {}
 
     @property
-    @abstractmethod
     def k(self) -> int | None:
-        """Tokens that each step drafts; 0 without speculation. None if k depends on the load, or if it is not known."""
+        """Tokens that each step drafts; 0 without speculation. None if k depends on the load, or if it is not known: a
+        server that already runs may speculate though nobody says so.
+        """
+        return self.speculation.k_of_each_step if self.speculation else None
 
-    @abstractmethod
     def dollars_per_hour(self, share_of_node: float | None) -> float | None:
         """US dollars for an hour of this arm, if its part of the node costs `share_of_node`. None if not known."""
+        return share_of_node
 
 
 class ServedVariant(Variant):
@@ -86,23 +203,12 @@ class ServedVariant(Variant):
     """Added to the serving's environment."""
 
     @property
-    def address(self) -> None:
-        """None: the run serves the arm."""
-        return None
-
-    @property
     def own_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """What the arm adds to the serving's."""
         return self.neuron_config, self.env
 
     @property
     def k(self) -> int | None:
-        """0 without speculation: the run starts the server without it."""
         return self.speculation.k_of_each_step if self.speculation else 0
-
-    def dollars_per_hour(self, share_of_node: float | None) -> float | None:
-        """The arm's part of the node."""
-        return share_of_node
 
 
 class EndpointVariant(Variant):
@@ -121,19 +227,7 @@ class EndpointVariant(Variant):
 
     @property
     def address(self) -> str:
-        """The endpoint."""
         return self.endpoint
 
-    @property
-    def own_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Empty: whoever started the server chose them."""
-        return {}, {}
-
-    @property
-    def k(self) -> int | None:
-        """None without `speculation`: the server may speculate all the same."""
-        return self.speculation.k_of_each_step if self.speculation else None
-
     def dollars_per_hour(self, share_of_node: float | None) -> float | None:
-        """The price that the experiment gives."""
         return self.price_per_hour

@@ -1,22 +1,179 @@
-"""The load that every arm gets."""
+"""The load that every arm gets: its cases, its levels, its objective."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
+    BeforeValidator,
     Field,
+    PlainSerializer,
     SerializerFunctionWrapHandler,
+    WithJsonSchema,
     model_serializer,
     model_validator,
 )
 
-from specdecode.experiment.base import Frozen
-from specdecode.experiment.cases import TestCase
-from specdecode.experiment.level import MOST_AT_A_TIME, PER_STREAM, Concurrencies, Level, Rates
-from specdecode.experiment.slo import Slo
+from specdecode.experiment.base import Frozen, Label, Name, Prose
+from specdecode.prompts.reference import PromptsOf
+
+
+class PromptKind(StrEnum):
+    """The meaning of `TestCase.text`.
+
+    `line`: a line, repeated 500 times as LLMPerf's corpus; `sonnet`: empty, since LLMPerf's own corpus is used;
+    `text`: the prompt, sent as it is; `set`: empty, since `TestCase.prompts` names the prompts.
+    """
+
+    LINE = "line"
+    SONNET = "sonnet"
+    TEXT = "text"
+    SET = "set"
+
+
+SAMPLE = "sample"
+"""Group of the public sample's eight cases and the two of its article."""
+
+
+class TestCase(Frozen):
+    """One prompt type."""
+
+    __test__ = False  # not a pytest class
+
+    name: Name
+    label: Label
+    """Value of the CloudWatch dimension `TestCase` (the sample's text with spaces as `_`)."""
+    kind: PromptKind
+    """What `text` is."""
+    text: str = ""
+    """A line or a prompt; `kind` says which."""
+    prompts: PromptsOf | None = None
+    """The prompts of a case of kind `set`. `workload.prompts` writes such cases, one for each category."""
+    requests: int | None = Field(default=None, ge=1, le=100_000)
+    """Measured requests of this case. Unset: the number of the workload. Each turn of a conversation is one."""
+    output_tokens: int | None = Field(default=None, ge=1, le=2**20)
+    """Longest answer of this case. Unset: the length of the workload. A length in the set of prompts goes before
+    both."""
+    structured: bool
+    """Whether the continuation is predictable. The report shows such cases apart from open-ended prompts."""
+    source: Prose = ""
+    """Where the prompt comes from. Reports show it; it decides nothing."""
+
+    @property
+    def group(self) -> str:
+        """The group of the case: its set, the public sample with its article, or none."""
+        if self.prompts is not None:
+            return self.prompts.set
+        return SAMPLE if self.source in ("public sample", "article") else "cases"
+
+
+SENT_OVER = 2 / 3
+"""Share of an open loop's time in which it must have sent. If it sent for less, no queue had the time to build up, and
+the server may be slower than the rate: the test does not show that the server carries it. A choice of ours."""
+
+
+class Slo(Frozen):
+    """Service-level objective: the limits of a good request, and the share of requests that must be good."""
+
+    ttft_s: float | None = Field(default=None, gt=0)
+    """Largest time to first token, in seconds. Unset: no limit."""
+    tpot_s: float | None = Field(default=None, gt=0)
+    """Largest time per output token, in seconds."""
+    e2e_s: float | None = Field(default=None, gt=0)
+    """Largest end-to-end latency, in seconds."""
+    share: float = Field(default=0.95, gt=0, le=1)
+    """Share of all requests that must keep to every limit for a load to keep the objective."""
+
+    @property
+    def asked(self) -> bool:
+        """Whether there is any limit."""
+        return (self.ttft_s, self.tpot_s, self.e2e_s) != (None, None, None)
+
+
+MOST_LEVELS = 12
+"""Most levels of one experiment."""
+MOST_AT_A_TIME = 4096
+PER_STREAM = 2
+"""Of several levels each sends so many requests for each one under way, at least: of the first and the last requests of
+a level, some run beside fewer others than the level says."""
+
+
+class Level(Frozen):
+    """One load. Closed loop (`concurrency`) or open loop (`rate`): one of the two is set."""
+
+    concurrency: int | None = Field(default=None, ge=1, le=MOST_AT_A_TIME)
+    """Requests under way at any time."""
+    rate: float | None = Field(default=None, gt=0)
+    """Requests sent a second."""
+
+    @property
+    def name(self) -> str:
+        """In records and file names: `c8`, `r0.5`."""
+        return f"r{self.rate:g}" if self.rate is not None else f"c{self.concurrency}"
+
+    @property
+    def sorted_name(self) -> str:
+        """In CloudWatch's dimension `Load`, whose lists are by letter: `c0008`, `r0000.5`."""
+        kind, (whole, dot, rest) = self.name[0], self.name[1:].partition(".")
+        return f"{kind}{whole:0>{len(str(MOST_AT_A_TIME))}}{dot}{rest}"
+
+    @property
+    def value(self) -> float:
+        """Requests at a time, or a second."""
+        return self.rate if self.rate is not None else float(self.concurrency or 1)
+
+    def __str__(self) -> str:
+        if self.rate is None:
+            return f"{self.concurrency} at a time"
+        return f"{self.rate:g} request{'' if self.rate == 1 else 's'} a second"
+
+
+def _listed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def _each_once(values: tuple[float, ...]) -> tuple[float, ...]:
+    if not values:  # not a `min_length`, which a wrong item does not reach: it would be a second problem
+        raise ValueError("give one load at least")
+    names = [f"{value:g}" for value in values]
+    if again := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"each level once: {', '.join(again)} is there several times")
+    return values
+
+
+def _plain(values: tuple[float, ...]) -> Any:
+    return values[0] if len(values) == 1 else list(values)
+
+
+def _schema(kind: str, limits: dict[str, Any]) -> dict[str, Any]:
+    one = {"type": kind, **limits}
+    many = {"type": "array", "items": one, "minItems": 1, "maxItems": MOST_LEVELS, "uniqueItems": True}
+    return {"anyOf": [one, many]}
+
+
+Concurrencies = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=MOST_AT_A_TIME)], ...],
+    Field(max_length=MOST_LEVELS),
+    BeforeValidator(_listed),
+    AfterValidator(_each_once),
+    PlainSerializer(_plain),
+    WithJsonSchema(_schema("integer", {"minimum": 1, "maximum": MOST_AT_A_TIME})),
+]
+"""One number or a list of numbers. A single number is written as a number."""
+
+Rates = Annotated[
+    tuple[Annotated[float, Field(gt=0)], ...],
+    Field(max_length=MOST_LEVELS),
+    BeforeValidator(_listed),
+    AfterValidator(_each_once),
+    PlainSerializer(_plain),
+    WithJsonSchema(_schema("number", {"exclusiveMinimum": 0})),
+]
+"""One number or a list of numbers: requests per second."""
+
 
 MOST_REQUESTS = 100_000
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from specdecode import names, s3_keys
 from specdecode.exit_codes import PERMANENT
-from specdecode.experiment.compiling import CpuCompile
 from specdecode.experiment.effective import serving_env
-from specdecode.experiment.engine_parts import Artifact
+from specdecode.experiment.engine_parts import Artifact, CpuCompile
 from specdecode.manifests.bundle import bundle_env, bundle_script, fetched_bundle_script
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.early import device_check, disk_check

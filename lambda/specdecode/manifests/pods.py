@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specdecode import names
+from specdecode.experiment.engine_parts import Resources
 from specdecode.experiment.model import Experiment, ServedExperiment
-from specdecode.experiment.resources import Resources
 from specdecode.planning.events import JOB_GRACE_MINUTES
 
 KubeObject = dict[str, Any]

@@ -15,9 +15,8 @@ from specdecode.exit_codes import Exit
 from specdecode.experiment.capacity import COPY_MARGIN, COPY_STREAMS
 from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.engine_parts import Probe
+from specdecode.experiment.engine_parts import Probe, Resources
 from specdecode.experiment.model import EnvName
-from specdecode.experiment.resources import Resources
 from specdecode.manifests.api_keys import server_env
 from specdecode.manifests.bundle import HOME
 from specdecode.manifests.context import RenderContext

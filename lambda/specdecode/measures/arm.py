@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from specdecode.experiment.slo import Slo
+from specdecode.experiment.workload import Slo
 from specdecode.measures.arm_case import SAMPLES, ArmCase, StepBin, Terms, TurnFigures
 from specdecode.measures.distribution import mean, quantile, summarize
 from specdecode.measures.drafts import by_chunks, gap, read_drafts

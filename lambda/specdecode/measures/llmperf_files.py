@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import Workload
+from specdecode.experiment.workload import Level
 from specdecode.measures.accounting import Accounting, Figures
 from specdecode.measures.distribution import PERCENTILES, quantile
 from specdecode.measures.metrics.base import load_seconds

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment
+from specdecode.experiment.workload import Level
 from specdecode.measures.accounting import Accounting
 from specdecode.measures.arm import Measured
 from specdecode.measures.arm_case import ArmCase

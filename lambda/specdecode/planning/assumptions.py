@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from specdecode.experiment.capacity import TERMS, Capacity, CapacityType
-from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import Problem
-from specdecode.experiment.model import Experiment
+from specdecode.experiment.model import CompileOn, Experiment
 from specdecode.experiment.shapes import COMPILERS
 
 ENDPOINTS_ASSUMED = (

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from specdecode.experiment import prices
 from specdecode.experiment.capacity import Capacity, CapacityType
-from specdecode.experiment.compiling import CompileOn
-from specdecode.experiment.model import Frozen
+from specdecode.experiment.model import CompileOn, Frozen
 from specdecode.planning.compiling import CompileCost
 from specdecode.planning.cost import Range
 from specdecode.planning.events import late_minutes, longest_node_minutes

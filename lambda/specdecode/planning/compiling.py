@@ -11,9 +11,8 @@ from collections.abc import Iterable
 
 from specdecode import s3_keys
 from specdecode.experiment.capacity import Capacity
-from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Frozen, ServedExperiment
+from specdecode.experiment.model import CompileOn, Frozen, ServedExperiment
 from specdecode.experiment.shapes import COMPILER, COMPILERS
 from specdecode.planning.cost import NODE_START_MINUTES, NODE_STOP_MINUTES, Range, compile_minutes, total
 from specdecode.planning.fingerprint import fingerprint

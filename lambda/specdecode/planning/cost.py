@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment, Frozen, Load, ServedExperiment, TestCase
 from specdecode.experiment.prompt_sets import mean_input_tokens
+from specdecode.experiment.workload import Level
 from specdecode.planning.waves import Wave, first_served
 
 

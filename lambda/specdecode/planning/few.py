@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment, ServedExperiment
-from specdecode.experiment.slo import SENT_OVER
+from specdecode.experiment.workload import SENT_OVER, Level
 from specdecode.planning.cost import Range, request_seconds
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from specdecode import s3_keys
-from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Experiment, Frozen, ServedExperiment
+from specdecode.experiment.model import CompileOn, Experiment, Frozen, ServedExperiment
 from specdecode.planning.fingerprint import fingerprint
 
 

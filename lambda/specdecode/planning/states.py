@@ -5,9 +5,16 @@ Why it is so: ADR 55.
 
 from __future__ import annotations
 
-from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import EndpointExperiment, Experiment, Frozen, PromptKind, ServedExperiment, Sweep
+from specdecode.experiment.model import (
+    CompileOn,
+    EndpointExperiment,
+    Experiment,
+    Frozen,
+    PromptKind,
+    ServedExperiment,
+    Sweep,
+)
 from specdecode.planning import compiling, cost
 from specdecode.planning.waves import Wave, first_served
 

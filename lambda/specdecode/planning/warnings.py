@@ -9,10 +9,9 @@ from urllib.parse import urlsplit
 
 from specdecode import names
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capacity
-from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.effective import differences, said
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import EndpointExperiment, ModelRef, ServedExperiment
+from specdecode.experiment.model import CompileOn, EndpointExperiment, ModelRef, ServedExperiment
 from specdecode.giving_back import STUCK_GRACE_HOURS
 from specdecode.planning.compiling import cpu_deadline, cpu_minutes
 from specdecode.planning.cost import Range, benchmark_minutes, compile_minutes, level_minutes, load_minutes

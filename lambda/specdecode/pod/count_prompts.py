@@ -16,10 +16,10 @@ from pydantic import ValidationError
 from specdecode.benchmark.tokens import TokenCounter, token_counter
 from specdecode.escape import clip, line
 from specdecode.exit_codes import Exit
-from specdecode.experiment.cases import TestCase
 from specdecode.experiment.prompt_lengths import KEPT, CountSpec, PromptLength, PromptLengths
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.rules.prompts import sent
+from specdecode.experiment.workload import TestCase
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.chat_template import CONFIG, TEMPLATE, Chat, NoTemplate, chat_template
 from specdecode.pod.program import Parser, PodError, run, say

@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from specdecode.experiment.level import Level
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.workload import Level
 from specdecode.speculation.advisor import PRIOR_A, WORTH, Advice, Belief, Candidate, Observation, advise
 
 

@@ -10,9 +10,8 @@ from functools import cache
 from itertools import product
 
 from specdecode.analysis import Comparison, compare
-from specdecode.experiment.level import MOST_AT_A_TIME, Level
 from specdecode.experiment.model import Experiment
-from specdecode.experiment.slo import Slo
+from specdecode.experiment.workload import MOST_AT_A_TIME, Level, Slo
 from specdecode.records import Chunk, RequestRecord
 
 from tests.specdecode.analysis.simulate import context, experiment

@@ -14,7 +14,7 @@ from specdecode.analysis import Comparison, Verdict, compare
 from specdecode.analysis.report import documents, render_terminal
 from specdecode.analysis.results.comparison import Pair
 from specdecode.analysis.results.context import DeviceGroup, RunPart
-from specdecode.experiment.slo import Slo
+from specdecode.experiment.workload import Slo
 from specdecode.records import EngineCounters, RequestRecord
 
 from tests.specdecode.analysis import recompute

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from specdecode.analysis import compare_measured, measure
 from specdecode.analysis.report import write_report
-from specdecode.experiment.slo import Slo
+from specdecode.experiment.workload import Slo
 from specdecode.measures.accounting import Accounting
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
 

@@ -7,7 +7,7 @@ from specdecode.analysis import compare
 from specdecode.analysis.report import curves, render_terminal
 from specdecode.analysis.statistics.verdict import compact
 from specdecode.cli import app
-from specdecode.experiment.slo import Slo
+from specdecode.experiment.workload import Slo
 from typer.testing import CliRunner
 
 from tests.specdecode.analysis.simulate import context, experiment, run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specdecode.experiment.level import MOST_AT_A_TIME, Level
+from specdecode.experiment.workload import MOST_AT_A_TIME, Level
 
 
 def test_names_in_cloudwatch_are_by_letter_in_the_order_of_loads() -> None:

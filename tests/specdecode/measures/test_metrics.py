@@ -4,7 +4,7 @@ import random
 
 import pytest
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.experiment.slo import Slo
+from specdecode.experiment.workload import Slo
 from specdecode.measures.arm import measure_arm
 from specdecode.measures.arm_case import Terms, TurnFigures
 from specdecode.measures.distribution import summarize

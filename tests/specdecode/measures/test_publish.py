@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from specdecode.experiment.slo import Slo
+from specdecode.experiment.workload import Slo
 from specdecode.measures.accounting import Accounting
 from specdecode.measures.arm import measure_arm
 from specdecode.measures.arm_case import Terms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from specdecode.experiment import Engine, load_engine, load_preset
-from specdecode.experiment.capabilities import FamilySupport
+from specdecode.experiment.engine_parts import FamilySupport
 from specdecode.experiment.model import (
     Method,
     ModelKind,

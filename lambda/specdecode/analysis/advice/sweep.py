@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from specdecode.analysis.advice.observing import observation, observation_at
 from specdecode.analysis.results.comparison import Comparison, Pair
 from specdecode.analysis.texts.by_load import listed
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment, Sweep, Variant
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import ASSUMED, most_tokens
+from specdecode.experiment.workload import Level
 from specdecode.planning import SweepStep
 from specdecode.speculation.advisor import PRIOR_A, Candidate, Observation, advise
 from specdecode.speculation.loads import LoadsAdvice, advise_over_loads

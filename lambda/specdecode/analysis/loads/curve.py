@@ -15,8 +15,8 @@ from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.analysis.statistics.node_noise import between_nodes
 from specdecode.analysis.statistics.pairs import rounds_beside
 from specdecode.analysis.statistics.verdict import estimate, too_many_failed
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment
+from specdecode.experiment.workload import Level
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean, quantile
 from specdecode.measures.doubtful import doubtful

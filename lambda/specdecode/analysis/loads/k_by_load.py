@@ -21,9 +21,9 @@ from specdecode.analysis.statistics import pairing
 from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.analysis.statistics.verdict import too_many_failed
 from specdecode.experiment.errors import ExperimentError
-from specdecode.experiment.level import Level
 from specdecode.experiment.loading import load_engine
 from specdecode.experiment.model import Experiment
+from specdecode.experiment.workload import Level
 from specdecode.measures.student import NOMINAL
 
 TIE = 0.01

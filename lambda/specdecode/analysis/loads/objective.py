@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from specdecode.analysis.results.objective_result import GoodAtLoad, Objective
 from specdecode.analysis.statistics.measured import AtLevel
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment
-from specdecode.experiment.slo import SENT_OVER, Slo
+from specdecode.experiment.workload import SENT_OVER, Level, Slo
 from specdecode.measures.arm import Measured
 from specdecode.measures.doubtful import doubtful
 from specdecode.measures.metrics.throughput import good_requests

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from specdecode.analysis.other_tools.llmperf_results import ImportedArm, ImportProblem
-from specdecode.experiment.level import MOST_AT_A_TIME
+from specdecode.experiment.workload import MOST_AT_A_TIME
 from specdecode.measures.distribution import Summary, summarize
 from specdecode.records.request import MOST_COUNTED
 

@@ -18,8 +18,8 @@ from specdecode.analysis.results.parts import Difference, Equality, Estimate, Me
 from specdecode.analysis.results.theory_result import MeasuredK, Point, Theory
 from specdecode.analysis.results.work_result import Work
 from specdecode.escape import plain_json
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import AnyExperiment, Frozen
+from specdecode.experiment.workload import Level
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.timeline import Stretch
 from specdecode.names import RUN_ID

@@ -9,8 +9,8 @@ from typing import Literal
 from pydantic import Field
 
 from specdecode.analysis.results.parts import Estimate
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import Frozen
+from specdecode.experiment.workload import Level
 from specdecode.measures.distribution import Count
 
 Source = Literal["between rounds", "around a smooth curve", "assumed"]

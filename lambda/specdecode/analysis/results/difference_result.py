@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from specdecode.analysis.results.parts import Estimate, Verdict
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import Frozen
+from specdecode.experiment.workload import Level
 
 
 class OverRuns(Frozen):

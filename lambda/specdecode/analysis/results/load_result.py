@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from specdecode.analysis.results.pair_result import Pair
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import Frozen
+from specdecode.experiment.workload import Level
 from specdecode.measures.arm_case import ArmCase
 
 

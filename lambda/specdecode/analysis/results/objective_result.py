@@ -6,8 +6,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import Frozen
+from specdecode.experiment.workload import Level
 from specdecode.measures.distribution import Count
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from specdecode.analysis.results.parts import Estimate, Verdict
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import Frozen
+from specdecode.experiment.workload import Level
 from specdecode.measures.distribution import Count
 
 TEXT_KEPT = 1000

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from specdecode.analysis.results.comparison import HEADLINE, Comparison, LoadResult
 from specdecode.analysis.statistics.verdict import log_stat
-from specdecode.experiment.level import Level
+from specdecode.experiment.workload import Level
 from specdecode.measures.arm_case import SAMPLES, ArmCase
 from specdecode.measures.distribution import mean, stddev
 from specdecode.measures.student import LogMean

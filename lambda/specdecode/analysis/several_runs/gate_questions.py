@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.several_runs.gate_figures import ByCase, arms_of, late, speedup, throughputs
 from specdecode.analysis.statistics.verdict import too_many_failed
-from specdecode.experiment.level import Level
+from specdecode.experiment.workload import Level
 from specdecode.measures.student import LogMean, combine, moderated
 
 BETWEEN_RUNS = 0.005

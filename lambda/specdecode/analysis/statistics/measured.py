@@ -8,10 +8,10 @@ from functools import cache
 
 from specdecode.analysis.results.context import RunContext
 from specdecode.analysis.results.parts import BETTER, MetricInfo
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment, Variant
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens
+from specdecode.experiment.workload import Level
 from specdecode.measures.arm import Key, Measured, by_arm, measure_arm
 from specdecode.measures.arm_case import Terms
 from specdecode.measures.metrics import ALL_METRICS

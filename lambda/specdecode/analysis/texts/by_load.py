@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from specdecode.analysis.loads.objective import doubted
 from specdecode.analysis.results.curve_result import Crossover, Curve, LoadPoint
 from specdecode.analysis.results.objective_result import Objective
-from specdecode.experiment.level import Level
+from specdecode.experiment.workload import Level
 from specdecode.measures.shares import shares_differ
 
 

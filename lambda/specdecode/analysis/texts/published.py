@@ -7,8 +7,7 @@ from __future__ import annotations
 from specdecode.analysis.statistics.measured import Arms, AtLevel
 from specdecode.experiment import ExperimentError, load_engine
 from specdecode.experiment.effective import differences
-from specdecode.experiment.model import Experiment, ServedExperiment
-from specdecode.experiment.published import Published
+from specdecode.experiment.model import Experiment, Published, ServedExperiment
 
 
 def published_notes(experiment: Experiment, at: AtLevel) -> list[str]:

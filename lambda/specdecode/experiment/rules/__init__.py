@@ -10,19 +10,7 @@ from specdecode.experiment.endpoints import Document
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import Problem
 from specdecode.experiment.model import AnyExperiment, ServedExperiment
-from specdecode.experiment.rules import (
-    alike,
-    compiling,
-    drafts,
-    endpoints,
-    engine,
-    inputs,
-    load,
-    native,
-    node,
-    prompts,
-    sweep,
-)
+from specdecode.experiment.rules import arms, drafts, endpoints, engine, load, native, node, prompts
 from specdecode.experiment.rules.case import Case, EndpointCase, Finding, ServedCase
 
 _LEVIATHAN = "Leviathan et al., arXiv 2211.17192"
@@ -45,12 +33,12 @@ OF_BOTH: Rules[Case] = {
     "prompt-set": (prompts.sets, _SETS),
 }
 OF_SERVED: Rules[ServedCase] = {
-    "sweep-adaptive": (sweep.adaptive, "the advisor compares draft and k of arms that differ in nothing else"),
+    "sweep-adaptive": (arms.adaptive, "the advisor compares draft and k of arms that differ in nothing else"),
     "model-family": (engine.model_family, "assets/engines: what the image's model library has"),
     "method-supported": (drafts.method, "assets/engines: Neuron's vLLM user guide, known issue 5"),
     "method-family": (drafts.method_family, "the model code: NxD Inference's models/, the native plugin's registry"),
     "method-needs": (drafts.method_needs, "the method's tutorial and example for the native plugin"),
-    "arms-alike": (alike.arms_alike, "assets/engines: what an engine takes by itself, with and without speculation"),
+    "arms-alike": (arms.alike, "assets/engines: what an engine takes by itself, with and without speculation"),
     "draft-verified": (drafts.verified, "NxD Inference v0.6.10598, models/model_base.py: _token_gen_forward"),
     "k-by-load": (drafts.k_by_load, "assets/engines: vLLM's own, from 0.25 on (vllm/config/speculative.py)"),
     "draft-kind": (drafts.draft_kind, "vLLM's Neuron plugin takes any draft of method eagle for an EAGLE head"),
@@ -66,17 +54,17 @@ OF_SERVED: Rules[ServedCase] = {
     "prompt-fits": (prompts.fits, "vLLM refuses requests beyond max_model_len; specdecode.prompts.bound"),
     "published-figure": (load.published, "a published figure is of arms and a prompt type of this experiment"),
     "quantization": (engine.quantization, "neuronx-distributed, quantization/README_rescaling_fp8_for_neuron.md"),
-    "settable-variable": (inputs.variables, "specdecode.experiment.settable: an experiment is data"),
-    "settable-argument": (inputs.arguments, "specdecode.experiment.settable: an experiment is data"),
+    "settable-variable": (engine.variables, "specdecode.experiment.settable: an experiment is data"),
+    "settable-argument": (engine.arguments, "specdecode.experiment.settable: an experiment is data"),
     "settable-configuration": (
-        inputs.configuration,
+        engine.configuration,
         "NxD Inference's NeuronConfig: attn_cls, quantized_checkpoints_path",
     ),
     "neuron-config-key": (engine.neuron_keys, "NxD Inference: NeuronConfig warns of unexpected keyword arguments"),
     "native-buckets": (native.buckets, _NATIVE),
     "native-segments": (native.segments, _NATIVE),
     "native-cpu-compile": (native.compiling_without_devices, "design/compilation/cpu_compilation.md of the plugin"),
-    "compile-on-cpu": (compiling.on_cpu, "assets/engines: artifact.on_cpu and its source"),
+    "compile-on-cpu": (engine.compiled_on_cpu, "assets/engines: artifact.on_cpu and its source"),
     "neuron-config-dialect": (engine.dialect, "Neuron's native vLLM plugin: configuration reference"),
     "ami-driver": (engine.ami, "Neuron runtime release notes; CHANGELOG.md of awslabs/amazon-eks-ami"),
 }

@@ -1,13 +1,105 @@
-"""Rules of the engine: what an image can serve, and which settings it takes."""
+"""Rules of an engine: what it serves, what an experiment may set on it, where its artifacts are compiled."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specdecode.experiment.effective import family
+from specdecode.experiment import settable
+from specdecode.experiment.effective import family, neuron_config
 from specdecode.experiment.engine import Dialect
+from specdecode.experiment.engine_parts import CpuCompile
+from specdecode.experiment.model import CompileOn, Sweep
 from specdecode.experiment.rules import native
 from specdecode.experiment.rules.case import Finding, ServedCase
+from specdecode.experiment.shapes import COMPILER
+
+
+def variables(case: ServedCase) -> Iterator[Finding]:
+    artifact = case.engine.artifact
+    ours = {artifact.variable, *artifact.serve_env} if artifact else set()
+    given = {"serving.env": case.experiment.serving.env}
+    given |= {f"variants.{variant.name}.env": variant.env for variant in case.experiment.variants}
+    for field, env in given.items():
+        for name, value in env.items():
+            problem = settable.variable_problem(name, value, case.engine.settable_env)
+            if problem or name in ours:
+                yield f"{field}.{name}", problem or f"{name} is ours", _fix(case)
+
+
+def arguments(case: ServedCase) -> Iterator[Finding]:
+    given = {"serving.extra_args": case.experiment.serving.extra_args}
+    given |= {f"variants.{variant.name}.extra_args": variant.extra_args for variant in case.experiment.variants}
+    for field, words in given.items():
+        for problem in settable.argument_problems(words, case.engine.settable_args):
+            yield field, problem, _fix(case)
+
+
+def configuration(case: ServedCase) -> Iterator[Finding]:
+    if case.engine.dialect is Dialect.UPSTREAM:  # it takes none: another rule says so
+        return
+    answered = native.MOVED if case.engine.dialect is Dialect.NATIVE_PLUGIN else UNKNOWN  # by rules of their own
+    known = (*case.engine.settable_config, *answered)
+    configs = {"serving.neuron_config": case.experiment.serving.neuron_config}
+    configs |= {f"variants.{v.name}.neuron_config": v.neuron_config for v in case.experiment.variants}
+    for field, config in configs.items():
+        for path, problem in settable.config_problems(config, known):
+            yield f"{field}.{path}", problem, _fix(case)
+
+
+def _fix(case: ServedCase) -> str:
+    return f"leave it out (`specdecode engines {case.engine.name}` lists what is settable)"
+
+
+ON = "compile.on"
+LEAVE = "leave compile.on at accelerator"
+
+
+def compiled_on_cpu(case: ServedCase) -> Iterator[Finding]:
+    """The engine's file says how to compile all arms without devices, with a source."""
+    engine, experiment = case.engine, case.experiment
+    if experiment.compile.on is not CompileOn.CPU:
+        return
+    if engine.artifact is None:
+        yield ON, f"{engine.name} compiles nothing", LEAVE
+        return
+    if engine.artifact.on_cpu is None:
+        message = f"{engine.name} is not known to compile without Neuron devices"
+        yield ON, message, f"{LEAVE}; `specdecode engines` shows which engine can"
+        return
+    if experiment.sweep is Sweep.ADAPTIVE:
+        message = "an adaptive sweep chooses its arms while it holds the node, so none can be compiled before"
+        yield ON, message, f"{LEAVE}, or write sweep: grid"
+    yield from _arms(case, engine.artifact.on_cpu)
+    yield from _fits(case, engine.artifact.on_cpu)
+
+
+def _arms(case: ServedCase, can: CpuCompile) -> Iterator[Finding]:
+    speculating = [variant.name for variant in case.experiment.variants if variant.speculation]
+    if speculating and not can.speculation:
+        message = f"{case.engine.name} cannot compile speculation without Neuron devices: {', '.join(speculating)}"
+        yield ON, message, LEAVE
+    for key, value in can.neuron_config.items():
+        lacking = [
+            variant.name
+            for variant in case.experiment.variants
+            if neuron_config(case.experiment, variant, case.engine).get(key) != value
+        ]
+        if lacking:
+            shown = str(value).lower()
+            message = f"{', '.join(lacking)}: without {key}: {shown} an artifact of a CPU node cannot be checked"
+            yield ON, message, f"set serving.neuron_config.{key}={shown}, or {LEAVE}"
+
+
+def _fits(case: ServedCase, can: CpuCompile) -> Iterator[Finding]:
+    heaviest = max(case.experiment.weights_gib(variant) for variant in case.experiment.variants)
+    for need, room, unit in (
+        (can.resources.cpu, COMPILER.cpu, "CPUs"),
+        (can.resources.memory_request_gib(heaviest), COMPILER.memory_gib, "GiB of memory"),
+        (can.resources.ephemeral_request_gib(heaviest), COMPILER.disk_gib, "GiB of local disk"),
+    ):
+        if need > room:
+            yield ON, f"compiling needs {need:.0f} {unit}, and a {COMPILER.name} has {room:.0f} to give", LEAVE
+
 
 UNKNOWN = {
     "trace_tokengen_model": "leave it out: fused speculation traces no token generation model",

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.experiment.slo import Slo
+from specdecode.experiment.workload import Slo
 from specdecode.records import Drafted, RequestRecord
 
 

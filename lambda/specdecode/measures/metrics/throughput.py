@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from specdecode.experiment.slo import Slo
+from specdecode.experiment.workload import Slo
 from specdecode.measures.metrics.base import (
     Block,
     BlockMetric,

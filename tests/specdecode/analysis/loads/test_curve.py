@@ -13,7 +13,7 @@ from specdecode.analysis import Comparison, compare
 from specdecode.analysis.loads.crossing import AtLoad, crossings
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
 from specdecode.analysis.texts.by_load import advice_by_load
-from specdecode.experiment.slo import Slo
+from specdecode.experiment.workload import Slo
 from specdecode.measures.student import LogMean
 from specdecode.records import ErrorKind, RequestError, RequestRecord
 

@@ -16,8 +16,7 @@ from specdecode.analysis.results.objective_result import GoodAtLoad, Objective
 from specdecode.analysis.several_runs.alike import not_learnable
 from specdecode.analysis.several_runs.difference import difference
 from specdecode.cli.report_view import difference_text
-from specdecode.experiment.level import Level
-from specdecode.experiment.slo import Slo
+from specdecode.experiment.workload import Level, Slo
 from specdecode.measures.publish import problems
 from specdecode.measures.shares import shares_differ
 from specdecode.records import ErrorKind, RequestError, RequestRecord

@@ -12,9 +12,9 @@ from specdecode.analysis import Comparison, compare
 from specdecode.analysis.advice.sweep import advise_sweep, k_by_load, next_step, observations
 from specdecode.analysis.report import write_report
 from specdecode.cli import app
-from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.workload import Level
 from specdecode.records import RequestRecord
 from specdecode.speculation.advisor import WORTH, Candidate, Observation, advise
 from specdecode.speculation.loads import advise_over_loads
