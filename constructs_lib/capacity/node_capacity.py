@@ -46,6 +46,16 @@ class NodeCapacity(Construct):
             subnets=[subnet.subnet_id for subnet in vpc.private_subnets],
             security_groups=[cluster.cluster_security_group_id],
         )
+        if settings.efa_interfaces and shape.has_devices:
+            # EFA traffic needs a group that lets it out to itself; EKS lets it in (EC2 User Guide, efa-start).
+            ec2.CfnSecurityGroupEgress(
+                self,
+                "EfaTraffic",
+                group_id=cluster.cluster_security_group_id,
+                ip_protocol="-1",
+                destination_security_group_id=cluster.cluster_security_group_id,
+                description="EFA traffic between nodes",
+            )
         of_nodes, pools = node_class(shape, ground, settings), node_pools(shape, ground, settings)
         # The generation is in the id too: another one is another resource, so that this object is deleted after it.
         name = class_name(shape, settings)

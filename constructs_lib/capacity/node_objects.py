@@ -91,6 +91,8 @@ def _accelerated(settings: Settings) -> dict[str, Any]:
         spec["blockDeviceMappings"] = [root_volume(settings.shape.root_gib)]
     else:
         spec["blockDeviceMappings"] = [root_volume(settings.ebs_gib, iops=LOADING_IOPS, mib_per_s=LOADING_MIB_PER_S)]
+    if settings.efa_interfaces:
+        spec["networkInterfaces"] = network_interfaces(settings.shape.efa_cards)
     if settings.capacity_reservation_id:
         spec["capacityReservationSelectorTerms"] = [{"id": settings.capacity_reservation_id}]
     return spec
@@ -151,6 +153,21 @@ def metadata_options() -> dict[str, Any]:
         "httpPutResponseHopLimit": 1,
         "httpTokens": "required",
     }
+
+
+def network_interfaces(cards: int) -> list[dict[str, Any]]:
+    """One ENA interface for everything that has an address, and an EFA-only one on each card.
+
+    The first card has both, as AWS recommends (Karpenter 1.14.1, designs/efa-for-static-capacity.md, "IP optimized";
+    EC2's guide, efa-acc-inst-types). An EFA-only interface has no address, so that vpc-cni leaves it alone; that of the
+    first card takes the place of one with 49 addresses, so that Karpenter counts 51 pods on a trn2.48xlarge.
+    """
+    first = {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}
+    efa = [
+        {"networkCardIndex": card, "deviceIndex": 0 if card else 1, "interfaceType": "efa-only"}
+        for card in range(cards)
+    ]
+    return [first, *efa]
 
 
 def root_volume(gib: int, *, iops: int = 3000, mib_per_s: int = 125) -> dict[str, Any]:

@@ -15,7 +15,7 @@ OF_EKS = {
 """Setting -> its place in the answer of `aws eks describe-cluster`."""
 OF_OURS = ("endpoint_public_cidrs", "admin_role_arns", "system_instance_type")
 """Settings for a cluster that is made only."""
-OF_NODES = ("neuron_ami", "node_storage", "capacity_zones", "trn2_zones", "capacity_reservation_id")
+OF_NODES = ("neuron_ami", "node_storage", "efa_interfaces", "capacity_zones", "trn2_zones", "capacity_reservation_id")
 """Settings for nodes that are made only."""
 OF_KARPENTER = ("karpenter_node_role", "existing_node_group", "node_security_groups")
 """Settings for nodes that are made in a cluster that exists only."""

@@ -33,6 +33,7 @@ def capacity(settings: Settings) -> Capacity:
         ami=settings.ami,
         price_per_node_hour=settings.price_per_node_hour,
         node_storage=settings.node_storage,
+        efa_interfaces=settings.efa_interfaces,
         reservation=settings.capacity_reservation_id,
         block_start=settings.capacity_start,
         block_end=settings.capacity_end,

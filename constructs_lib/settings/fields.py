@@ -84,6 +84,11 @@ class Settings(ScheduleSettings, PlaceSettings):
     node_storage: Literal["instance-store", "ebs"] = Field(
         "instance-store", description="Where the trn2 node keeps container files: its four NVMe disks (RAID 0), or gp3."
     )
+    efa_interfaces: bool = Field(
+        False,
+        description="Give the trn2 node an EFA interface for each Neuron device, by which the native engines' workers "
+        "pin their CPUs; without, they run unpinned. It leaves room for 51 pods on the node.",
+    )
     ebs_gib: int = Field(3000, ge=500, le=16384, description="Size of the gp3 volume with `node_storage=ebs`, in GiB.")
     bucket_encryption: Literal["s3", "kms"] = Field(
         "s3", description="How the bucket is encrypted: SSE-S3, or a KMS key of this stack."

@@ -4,6 +4,8 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from specdecode.experiment.shapes import DEFAULT
+
 from constructs_lib.settings import cluster_rules, schedule_rules
 from constructs_lib.settings import network_rules as network
 from constructs_lib.settings.fields import Settings
@@ -53,6 +55,11 @@ def _region_and_zones(settings: Settings) -> Iterator[str]:
                 f"availability-zone-id --filters Name=instance-type,Values={settings.node_type}`, and if it has, "
                 "say so with trn2_zones"
             )
+    if settings.efa_interfaces and not settings.shape.efa_cards:
+        yield (
+            f"efa_interfaces: the native plugin knows where the EFA interfaces of a {DEFAULT} are, not of a "
+            f"{settings.node_type}; leave it out"
+        )
     if not settings.node_zones and settings.describes_nodes:
         yield (
             f"region: no zone of {settings.region} is known to have {settings.node_type} "

@@ -95,6 +95,15 @@ def test_a_reservation_makes_the_node_reserved() -> None:
         ({"node_type": "trn2.3xlarge", "price_per_node_hour": "3"}, ("no zone of us-east-2", "trn2.3xlarge")),
         ({"node_type": "trn2.3xlarge", "trn2_zones": "use2-az1"}, ("no price of a trn2.3xlarge in us-east-2",)),
         ({"node_type": "m7i.4xlarge"}, ("node_type", "trn2.48xlarge", "trn2.3xlarge")),
+        (
+            {
+                "node_type": "trn2.3xlarge",
+                "trn2_zones": "use2-az1",
+                "price_per_node_hour": "3",
+                "efa_interfaces": "true",
+            },
+            ("efa_interfaces", "not of a trn2.3xlarge"),
+        ),
         ({"availability_zones": "use2-az1"}, ("two zones",)),
         ({"availability_zones": "use2-az1,usw2-az2"}, ("usw2-az2", "not in us-east-2")),
         ({"availability_zones": "use2-az1,us-east-2b"}, ("us-east-2b", "name", "describe-availability-zones")),

@@ -1,9 +1,11 @@
 """The other choices, in one more synthesis: a Capacity Block, KMS, a public endpoint, endpoints, mail, tags."""
 
 import json
+from typing import Any
 
 import pytest
 from specdecode import names
+from specdecode.experiment.shapes import DEFAULT, SHAPES
 
 from tests.conftest import Assembly, synthesize
 from tests.templates import Templates, as_list
@@ -32,6 +34,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
         endpoint_public_cidrs="198.51.100.0/24",
         interface_endpoints="sts,logs",
         node_storage="ebs",
+        efa_interfaces="true",
         bucket_encryption="kms",
         removal_policy="destroy",
         run_retention_days="90",
@@ -47,6 +50,29 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
 @pytest.fixture(scope="module")
 def choices(other: Assembly) -> Templates:
     return other.templates()
+
+
+def test_each_device_of_the_node_can_have_an_efa_interface(choices: Templates, templates: Templates) -> None:
+    """What workers of the native plugin look for; the variable by which they do without is then off in the plan."""
+    of_nodes = _interfaces(choices)[names.NODEPOOL]
+    cards = [(one["networkCardIndex"], one["deviceIndex"]) for one in of_nodes if one["interfaceType"] == "efa-only"]
+    assert cards == [(0, 1), *((card, 0) for card in range(1, SHAPES[DEFAULT].efa_cards))]
+    assert of_nodes[0] == {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}
+    assert set(_interfaces(choices)) == {names.NODEPOOL} and not _interfaces(templates)
+    assert (_lets_out_to_itself(choices), _lets_out_to_itself(templates)) == (1, 0)
+
+
+def _lets_out_to_itself(templates: Templates) -> int:
+    """How many rules let the traffic of a security group out to the same group."""
+    rules = templates.properties("AWS::EC2::SecurityGroupEgress").values()
+    return sum(rule["GroupId"] == rule.get("DestinationSecurityGroupId") for rule in rules)
+
+
+def _interfaces(templates: Templates) -> dict[str, list[dict[str, Any]]]:
+    """Kind of nodes -> the network interfaces that their class asks for."""
+    found = (one for one in templates.manifests().values() if one["kind"] == "EC2NodeClass")
+    asked = {one["metadata"]["name"].split("-")[0]: one["spec"].get("networkInterfaces") for one in found}
+    return {name: interfaces for name, interfaces in asked.items() if interfaces}
 
 
 def test_nothing_is_unexplained_there_either(other: Assembly) -> None:

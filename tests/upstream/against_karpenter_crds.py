@@ -25,6 +25,7 @@ NEVER_ALONE = {"self.size() != 0"}
 VARIANTS: dict[str, dict[str, object]] = {
     "on demand": {},
     "reserved, on EBS": {"capacity_reservation_id": "cr-0123456789abcdef0", "node_storage": "ebs"},
+    "with EFA": {"efa_interfaces": "true"},
 }
 
 

@@ -58,6 +58,8 @@ class Capacity(Frozen):
     price_per_node_hour: float | None = Field(default=None, ge=0)
     """US dollars that you pay for an hour of that node. None: the price that AWS publishes for `region`."""
     node_storage: NodeStorage = "instance-store"
+    efa_interfaces: bool = False
+    """Whether that node has an EFA interface for each Neuron device."""
     reservation: str | None = None
     """Id of the node's reservation. None: the node comes on demand."""
     block_start: datetime | None = None
@@ -82,7 +84,8 @@ class Capacity(Frozen):
         own |= {} if shape.has_nvme else {"node_storage": "ebs"}
         if self.node not in (None, node):
             return self.model_copy(
-                update=own | {"ami": None, "reservation": None, "block_start": None, "block_end": None}
+                update=own
+                | {"ami": None, "efa_interfaces": False, "reservation": None, "block_start": None, "block_end": None}
             )
         return self.model_copy(update={**own, **self._said()})
 

@@ -44,6 +44,10 @@ class NodeShape:
     """Neuron devices; 0 on an ordinary CPU node."""
     claims: tuple[int, ...] = ()
     """How many devices an arm can claim: each number has a ResourceClaimTemplate. A claim has devices of one group."""
+    efa_cards: int = 0
+    """Network cards that can have an EFA interface, if the native plugin finds one for each device by its PCI address
+    (vllm_neuron/utils/hardware_config.py has a table of the large nodes alone).
+    """
     has_nvme: bool = False
     """Whether it has disks of its own."""
     zones: dict[str, tuple[str, ...]] | None = field(default_factory=dict)
@@ -77,6 +81,7 @@ TRN2 = NodeShape(
     link_gbps=100,  # 16 cards, 3,200 Gbit/s together (zz_generated.bandwidth.go); pods use the first only
     devices=16,
     claims=(1, 4, 8, 16),
+    efa_cards=16,
     has_nvme=True,
     zones={"us-east-2": _ALL_OF_OHIO, "ap-southeast-4": _ALL_OF_MELBOURNE},
     prices={"us-east-2": prices.TRN2_48XLARGE, "ap-south-2": prices.TRN2_48XLARGE_HYDERABAD},

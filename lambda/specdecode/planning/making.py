@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Set
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from specdecode.experiment import affinity
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import ExperimentError
@@ -65,6 +66,7 @@ def make_plan(
     """
     engine = (engine or load_engine(experiment.images_of)).on_node(experiment.node, experiment.devices)
     if isinstance(experiment, ServedExperiment):
+        experiment = affinity.on_node_of(capacity or Capacity(), experiment, engine)
         course = _grid(experiment, engine, inventory)
         if experiment.sweep is Sweep.ADAPTIVE:
             course = _adaptive(experiment, engine, sweep, inventory)

@@ -14,7 +14,7 @@ from specdecode.analysis.loads.objective import carried
 from specdecode.analysis.report import documents
 from specdecode.analysis.results.context import Accuracy, Failure
 from specdecode.analysis.statistics.accuracy import NoScores
-from specdecode.experiment import Capacity
+from specdecode.experiment import Capacity, affinity
 from specdecode.manifests.serve_command import served_model
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
 from specdecode.planning import Plan
@@ -129,8 +129,7 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
         sets=servers.sets,
         prefix_caching=servers.prefix_caching,
         node=plan.experiment.node if _is_real(plan) else "",
-        versions={"specdecode": __version__}
-        | ({"engine": plan.engine.title, "engine image": plan.engine.reference} if holds_node else {}),
+        versions={"specdecode": __version__} | (_engine(plan) if holds_node else {}),
         failures=(*state.failures, *unread),
         accuracy=tuple(scores),
         served=served(run, bucket=rt.store.url("")) if holds_node else (),
@@ -140,6 +139,12 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
         raw_prefix=rt.store.url(s3_keys.run_prefix(state.run_id)),
         notes=((plan.engine.caveat,) if plan.engine.caveat and holds_node else ()) + servers.notes,
     )
+
+
+def _engine(plan: Plan) -> dict[str, str]:
+    pinned = affinity.in_words(plan.served, plan.engine)
+    about = {"engine": plan.engine.title, "engine image": plan.engine.reference}
+    return about | ({"CPUs of the workers": pinned} if pinned else {})
 
 
 def _is_real(plan: Plan) -> bool:

@@ -1,0 +1,62 @@
+"""EFA interfaces: who looks for them, and what the report says of it."""
+
+import pytest
+from specdecode.experiment import load_engine, load_preset
+from specdecode.experiment.affinity import SKIP, in_words
+from specdecode.experiment.capacity import Capacity
+from specdecode.experiment.model import ServedExperiment
+from specdecode.planning import Plan, make_plan
+from specdecode.planning.inventory import Inventory
+
+
+def planned(preset: str, capacity: Capacity, **env: str) -> Plan:
+    experiment = load_preset(preset)
+    assert isinstance(experiment, ServedExperiment)
+    serving = experiment.serving.model_copy(update={"env": {**experiment.serving.env, **env}})
+    return make_plan(
+        experiment.model_copy(update={"serving": serving}),
+        inventory=Inventory(),
+        engine=load_engine(experiment.engine),
+        capacity=capacity,
+    )
+
+
+def skips(plan: Plan) -> str | None:
+    return {**plan.engine.env, **plan.served.serving.env}.get(SKIP)
+
+
+def said(plan: Plan) -> str | None:
+    return in_words(plan.served, plan.engine)
+
+
+WITH, WITHOUT = Capacity(node="trn2.48xlarge", efa_interfaces=True), Capacity(node="trn2.48xlarge")
+
+
+def test_workers_look_for_interfaces_where_the_node_has_them_and_nowhere_else():
+    plan = planned("llama-3.1-8b-eagle3", WITH)
+    assert (skips(plan), said(plan)) == ("0", "pinned by the node's EFA interfaces")
+    plan = planned("llama-3.1-8b-eagle3", WITHOUT)
+    assert (skips(plan), said(plan)) == ("1", f"not pinned ({SKIP})")
+
+
+def test_an_experiment_may_say_otherwise():
+    assert skips(planned("llama-3.1-8b-eagle3", WITH, **{SKIP: "1"})) == "1"
+    plan = planned("llama-3.1-8b-eagle3", WITHOUT, **{SKIP: "0"})
+    assert (skips(plan), said(plan)) == ("0", "pinned by the node's EFA interfaces")
+
+
+def test_the_node_of_another_shape_has_none():
+    capacity = WITH.model_copy(update={"price_per_node_hour": 3.0})
+    assert not capacity.of("trn2.3xlarge").efa_interfaces
+
+
+@pytest.mark.parametrize("preset", ["qwen3-32b", "account-check"])
+def test_other_engines_pin_nothing(preset: str):
+    plan = planned(preset, WITH)
+    assert (skips(plan), said(plan)) == (None, None)
+
+
+def test_what_is_compiled_is_the_same():
+    """Pods of a deployment with the interfaces load what one without them has compiled."""
+    with_them, without = planned("llama-3.1-8b-eagle3", WITH), planned("llama-3.1-8b-eagle3", WITHOUT)
+    assert [each.fingerprint for each in with_them.artifacts] == [each.fingerprint for each in without.artifacts]
