@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from specdecode.analysis.results.comparison import HEADLINE, ArmCase, Estimate, Pair
 from specdecode.analysis.results.context import RunContext
 from specdecode.analysis.results.nodes_result import PartResult
+from specdecode.analysis.results.numbers import times
 from specdecode.analysis.statistics.drift import measured_on
 from specdecode.analysis.statistics.measured import Arms, AtLevel
 from specdecode.analysis.statistics.node_noise import DIFFER, Logs, of_baseline, told_by
-from specdecode.analysis.statistics.verdict import estimate, times
+from specdecode.analysis.statistics.verdict import estimate
 from specdecode.analysis.texts.recommend import chosen
 from specdecode.experiment.model import Experiment
 from specdecode.measures.distribution import mean

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from specdecode.analysis.advice.sweep import k_by_load, variant_of
-from specdecode.analysis.report.numbers import compact, times
 from specdecode.analysis.results.difference_result import (
     Carried,
     CaseChange,
@@ -16,6 +15,7 @@ from specdecode.analysis.results.difference_result import (
     RunDifference,
     TrendPoint,
 )
+from specdecode.analysis.results.numbers import compact, times
 from specdecode.cli.output import text_table
 from specdecode.escape import line
 from specdecode.experiment import Experiment

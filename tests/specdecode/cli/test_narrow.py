@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from specdecode.analysis import compare
-from specdecode.analysis.report import curves, render_terminal
-from specdecode.analysis.statistics.verdict import compact
+from specdecode.analysis.report import render_terminal
+from specdecode.analysis.report.load import curve_table
+from specdecode.analysis.results.numbers import compact
 from specdecode.cli import app
 from specdecode.experiment.workload import Slo
 from typer.testing import CliRunner
@@ -51,7 +52,7 @@ def test_the_table_over_the_load_is_no_wider_and_has_every_cell(width: int) -> N
     table = text[begins : text.index("sd against base")]
     assert max(map(len, table.splitlines())) <= width
     (curve,) = found.curve[:1]
-    for row in curves.rows(curve):
+    for row in curve_table(curve).texts:
         assert all(cell in table for cell in row)
         assert sum(line.startswith(row[0]) for line in table.splitlines()) == table.count("\nload ")
     assert (table.count("\nload ") > 1) == (width < 150), "no block is begun without need"

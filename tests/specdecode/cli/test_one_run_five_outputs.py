@@ -14,7 +14,7 @@ import pytest
 from specdecode.analysis import Comparison, compare_measured, measure
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal, write_report
-from specdecode.analysis.report.numbers import compact, times
+from specdecode.analysis.results.numbers import compact, times
 from specdecode.analysis.texts.setting import setting
 from specdecode.cli import app
 from specdecode.measures.accounting import Accounting

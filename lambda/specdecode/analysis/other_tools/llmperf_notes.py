@@ -8,7 +8,7 @@ from itertools import pairwise
 from specdecode.analysis.other_tools.llmperf_results import AGREE, FIELDS, LLMPERF, ImportedArm
 from specdecode.analysis.other_tools.read_other import MEANS
 from specdecode.analysis.results.comparison import Pair
-from specdecode.analysis.statistics.verdict import times
+from specdecode.analysis.results.numbers import times
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.step import most_tokens
 from specdecode.measures.distribution import Summary, summarize

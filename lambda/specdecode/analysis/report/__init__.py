@@ -1,10 +1,12 @@
 """The comparison for people and machines: HTML, Markdown, CSV, terminal; JSON is `Comparison.json_document()`."""
 
-from specdecode.analysis.report.files import documents, write_report
+from pathlib import Path
+
+from specdecode.analysis.report.csv_rows import render_csv
 from specdecode.analysis.report.html import render_html, render_trend
 from specdecode.analysis.report.markdown import render_markdown
-from specdecode.analysis.report.table import render_csv
 from specdecode.analysis.report.terminal import render_terminal
+from specdecode.analysis.results.comparison import Comparison
 
 __all__ = [
     "documents",
@@ -15,3 +17,21 @@ __all__ = [
     "render_trend",
     "write_report",
 ]
+
+
+def documents(comparison: Comparison) -> dict[str, str]:
+    """File name -> content, as they lie in a run's folder."""
+    return {
+        "report.json": comparison.json_document(),
+        "report.html": render_html(comparison),
+        "report.md": render_markdown(comparison),
+        "report.csv": render_csv(comparison),
+    }
+
+
+def write_report(comparison: Comparison, folder: Path) -> Path:
+    """Write every form into `folder` (made if need be); returns the page's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in documents(comparison).items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder / "report.html"

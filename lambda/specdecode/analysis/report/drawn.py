@@ -7,9 +7,9 @@ from functools import cached_property
 from itertools import cycle
 from typing import Any
 
-from specdecode.analysis.report import curves, load_drawn
-from specdecode.analysis.report.numbers import digits, duration, figure, percent
+from specdecode.analysis.report.load import curve_data, shown_curves
 from specdecode.analysis.results.comparison import ArmCase, Comparison, Theory
+from specdecode.analysis.results.numbers import digits, duration, figure, percent
 from specdecode.escape import line
 from specdecode.measures.arm_case import SAMPLES
 
@@ -25,6 +25,7 @@ class Drawn:
 
     def __init__(self, comparison: Comparison, shown: Sequence[str]) -> None:
         self._comparison, self._shown = comparison, shown
+        self._cases = [case.name for case in comparison.experiment.workload.cases]
         self._info = {info.name: info for info in comparison.metrics}
         self._labels = {item.name: item.label for item in comparison.experiment.variants}
         self._bases = {item.name for item in comparison.experiment.variants if item.compare_to is None}
@@ -41,11 +42,8 @@ class Drawn:
                 {"name": name, "label": line(self._labels[name]), "base": name in self._bases, "colour": colour}
                 for name, colour in self._colours.items()
             ],
-            "cases": [
-                {"case": line(case.name), "arms": [_arm(arm) for arm in self._arms(case.name)]}
-                for case in self._comparison.experiment.workload.cases
-            ],
-            "curves": [load_drawn.data(self._comparison.experiment, curve) for curve in curves.shown(self._comparison)],
+            "cases": [{"case": line(case), "arms": [_arm(arm) for arm in self._arms(case)]} for case in self._cases],
+            "curves": [curve_data(self._comparison.experiment, curve) for curve in shown_curves(self._comparison)],
             "theory": [_theory(theory) for theory in self._comparison.theory],
             "timeline": [
                 {
@@ -71,17 +69,17 @@ class Drawn:
     @property
     def any_samples(self) -> bool:
         """Whether there are single requests to show."""
-        return any(self.has_samples(case.name) for case in self._comparison.experiment.workload.cases)
+        return any(map(self.has_samples, self._cases))
 
     @property
     def has_steps(self) -> bool:
         """Whether tokens per step are known of an arm that speculates."""
-        return any(self.steps(case.name) for case in self._comparison.experiment.workload.cases)
+        return any(map(self.steps, self._cases))
 
     @property
     def has_positions(self) -> bool:
         """Whether acceptance by position is known from the engine's counters."""
-        return any(self.positions(case.name) for case in self._comparison.experiment.workload.cases)
+        return any(map(self.positions, self._cases))
 
     @property
     def sampled(self) -> str:

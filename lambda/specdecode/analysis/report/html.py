@@ -13,15 +13,28 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup
 
 from specdecode.analysis.loads.k_by_load import in_words
-from specdecode.analysis.report import numbers, work
-from specdecode.analysis.report.curves import formula
+from specdecode.analysis.report import load, nodes, tables, tiles, view
 from specdecode.analysis.report.view import ReportView
+from specdecode.analysis.results import numbers
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.difference_result import TrendPoint
+from specdecode.analysis.texts.setting import setting
 from specdecode.escape import line, plain, script_json
 from specdecode.experiment.assets import assets_dir
 
 SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "load.js", "charts.js")
+USED = {
+    **{name: vars(numbers)[name] for name in ("compact", "dollars", "duration", "figure", "interval", "times")},
+    **{name: vars(tables)[name] for name in ("about_turns", "gain", "work_by_load", "work_sentence", "work_table")},
+    **{name: vars(load)[name] for name in ("curve_charts", "curve_sentence", "curve_table")},
+    **{name: vars(tiles)[name] for name in ("CLASSES", "MARKS", "cost_formula", "cost_sentence", "costs", "tiles")},
+    **{name: vars(view)[name] for name in ("cases_by_kind", "remarks", "sample")},
+    "k_by_load": in_words,
+    "node_headers": nodes.headers,
+    "node_rows": nodes.rows,
+    "setting": setting,
+}
+"""What the templates call, under its own name."""
 
 
 def render_html(comparison: Comparison) -> str:
@@ -29,8 +42,8 @@ def render_html(comparison: Comparison) -> str:
 
     A content security policy in the page forbids every network request and every script but these (by hash).
     """
-    view = ReportView(comparison)
-    return _page("report.html.j2", view.drawn.data, c=comparison, view=view, contents=contents(view))
+    seen = ReportView(comparison)
+    return _page("report.html.j2", seen.drawn.data, c=comparison, view=seen, contents=contents(seen))
 
 
 def render_trend(points: Sequence[TrendPoint]) -> str:
@@ -80,22 +93,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    for name in (
-        "figure",
-        "ratio",
-        "dollars",
-        "percent",
-        "duration",
-        "digits",
-        "times",
-        "spread",
-        "interval",
-        "compact",
-    ):
-        environment.globals[name] = getattr(numbers, name)
-    environment.globals["k_by_load"] = in_words
-    environment.globals["by_work"] = work
-    environment.globals["load_formula"] = formula
+    environment.globals |= USED
     return environment
 
 
@@ -127,26 +125,27 @@ class Entry(NamedTuple):
     title: str
 
 
-def contents(view: ReportView) -> list[Entry]:
+def contents(seen: ReportView) -> list[Entry]:
     """The sections after the first screen."""
-    comparison = view.comparison
+    comparison = seen.comparison
+    has_costs = comparison.cost or any(arm.cost_per_million is not None for arm in comparison.arms)
     found = [
-        (bool(view.curves), Entry("curve", "curve-1", "Over the load")),
-        (bool(view.work), Entry("work", "work-1", "By kind of work")),
-        (bool(view.pairs), Entry("verdicts", "verdict-1", "Prompt type by prompt type")),
-        (view.is_sweep, Entry("matrix", "matrix-h", "All arms")),
-        (len(view.grid.ks) > 1, Entry("sweep", "sweep-h", "Draft and k")),
-        (bool(comparison.chains), Entry("chains", "chain-1", "Speed-up of each change")),
-        (bool(comparison.theory), Entry("theory", "theory-h", "How many speculative tokens")),
-        (bool(view.pairs), Entry("metrics", "metrics-h", "Every metric")),
-        (bool(view.turns), Entry("turns", "turns-h", "Turn by turn")),
-        (view.drawn.any_samples, Entry("distributions", "dist-h", "Distributions")),
-        (bool(comparison.timeline), Entry("timeline", "time-h", "The run as it went")),
-        (comparison.cost is not None or view.has_costs, Entry("cost", "cost-h", "Cost")),
-        (view.winner is not None, Entry("serve", "serve-h", "Serve it again")),
-        (bool(view.pairs or comparison.context.accuracy), Entry("equality", "equal-h", "Same text?")),
+        (seen.curves, Entry("curve", "curve-1", "Over the load")),
+        (seen.work, Entry("work", "work-1", "By kind of work")),
+        (seen.pairs, Entry("verdicts", "verdict-1", "Prompt type by prompt type")),
+        (seen.is_sweep, Entry("matrix", "matrix-h", "All arms")),
+        (len(seen.grid.ks) > 1, Entry("sweep", "sweep-h", "Draft and k")),
+        (comparison.chains, Entry("chains", "chain-1", "Speed-up of each change")),
+        (comparison.theory, Entry("theory", "theory-h", "How many speculative tokens")),
+        (seen.pairs, Entry("metrics", "metrics-h", "Every metric")),
+        (seen.turns, Entry("turns", "turns-h", "Turn by turn")),
+        (seen.drawn.any_samples, Entry("distributions", "dist-h", "Distributions")),
+        (comparison.timeline, Entry("timeline", "time-h", "The run as it went")),
+        (has_costs, Entry("cost", "cost-h", "Cost")),
+        (seen.winner, Entry("serve", "serve-h", "Serve it again")),
+        (seen.pairs or comparison.context.accuracy, Entry("equality", "equal-h", "Same text?")),
         (
-            bool(comparison.parts or comparison.drift or comparison.context.device_groups),
+            comparison.parts or comparison.drift or comparison.context.device_groups,
             Entry("conditions", "drift-h", "Same conditions?"),
         ),
         (True, Entry("configuration", "config-h", "What was run")),

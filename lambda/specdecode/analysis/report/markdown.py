@@ -2,156 +2,227 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from specdecode.analysis.loads.k_by_load import in_words
-from specdecode.analysis.report import curves, nodes, turns
-from specdecode.analysis.report.markdown_pair import pair_section, row, work_section
-from specdecode.analysis.report.numbers import NONE, dollars, duration, percent
-from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.report import nodes
+from specdecode.analysis.report.load import curve_sentence, curve_table, shown_curves
+from specdecode.analysis.report.tables import (
+    ReportTable,
+    about_turns,
+    gain,
+    turn_table,
+    work_by_load,
+    work_sentence,
+    work_table,
+)
+from specdecode.analysis.results.comparison import ArmCase, CaseResult, Chain, Comparison, Pair
+from specdecode.analysis.results.numbers import NONE, compact, dollars, duration, figure, percent, ratio
+from specdecode.analysis.results.work_result import Work
 from specdecode.analysis.statistics.groups import figure as figure_of
 from specdecode.analysis.texts.setting import setting, winner
 from specdecode.escape import line, markdown
 
+LONGEST_PROMPT = 160
+"""Characters of a prompt; the page and report.json have more."""
+
 
 def render_markdown(comparison: Comparison) -> str:
     """Answer, verdict table, metrics side by side, cost, equality, prediction, failures, formulas."""
-    sections = (
-        _head(comparison),
-        _curves(comparison),
-        *(work_section(found) for found in comparison.work),
-        _turns(comparison),
-        *(pair_section(comparison, pair) for pair in comparison.pairs),
-        _nodes(comparison),
-        _chains(comparison),
-        _accuracy(comparison),
-        _theory(comparison),
-        _cost(comparison),
-        _serve(comparison),
-        _failures(comparison),
-        _formulas(comparison),
+    blocks = (
+        *_head(comparison),
+        *_curves(comparison),
+        *(block for found in comparison.work for block in _work(found)),
+        *_turns(comparison),
+        *(block for pair in comparison.pairs for block in _pair(comparison, pair)),
+        *_nodes(comparison),
+        *(block for chain in comparison.chains for block in _chain(chain)),
+        *_accuracy(comparison),
+        *_theory(comparison),
+        *_cost(comparison),
+        *_serve(comparison),
+        *_failures(comparison),
+        *_formulas(comparison),
     )
-    return "\n".join("\n".join(section) for section in sections).rstrip() + "\n"
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, words: int) -> str:
+    """A table of cells that are Markdown. The first `words` columns are set on the left, the figures on the right."""
+    rule = "|" + "---|" * words + "--:|" * (len(headers) - words)
+    head, *body = ("| " + " | ".join(cells) + " |" for cells in (headers, *rows))
+    return "\n".join([head, rule, *body])
+
+
+def _plain_table(table: ReportTable) -> str:
+    """Words of a table are escaped. Figures stay as they are but for $, which some renderers take for a formula."""
+    words = [column.words for column in table.columns]
+    rows = [
+        [markdown(text) if told else text.replace("$", "\\$") for text, told in zip(texts, words, strict=True)]
+        for texts in (table.headers, *table.texts)
+    ]
+    left = next((at for at, told in enumerate(words) if not told), len(words))
+    return _table(rows[0], rows[1:], words=left)
 
 
 def _head(comparison: Comparison) -> Iterator[str]:
     yield f"# {markdown(comparison.title)}"
-    yield ""
     yield f"**{markdown(comparison.answer)}**"
-    yield ""
-    for sentence in (comparison.recommendation, comparison.advice and f"Next: {comparison.advice}"):
-        if sentence:
-            yield markdown(sentence)
-            yield ""
+    yield markdown(comparison.recommendation or "")
+    yield markdown(f"Next: {comparison.advice}" if comparison.advice else "")
     started = comparison.context.started_at
     when = f", {started:%Y-%m-%d %H:%M} UTC" if started.timestamp() > 0 else ""
     yield f"Run `{comparison.run_id}`{when}."
-    yield ""
-    for fact in setting(comparison):
-        yield f"- {fact.name}: {markdown(fact.text)}"
-    yield ""
-    for note in comparison.notes:
-        yield f"> {markdown(note)}"
-        yield ">"
-    yield ""
+    yield "\n".join(f"- {fact.name}: {markdown(fact.text)}" for fact in setting(comparison))
+    yield "\n".join(f"> {markdown(note)}\n>" for note in comparison.notes)
 
 
 def _turns(comparison: Comparison) -> Iterator[str]:
-    if not (found := turns.rows(comparison)):
-        return
-    yield "## Conversations turn by turn"
-    yield ""
-    yield markdown(turns.about(comparison))
-    yield ""
-    yield row(list(turns.HEADERS))
-    yield row(["---", "---", *["--:"] * (len(turns.HEADERS) - 2)])
-    for cells in found:
-        yield row([markdown(cell) for cell in cells])
-    yield ""
+    if found := turn_table(comparison):
+        yield "## Conversations turn by turn"
+        yield markdown(about_turns(comparison))
+        yield _plain_table(found)
 
 
 def _curves(comparison: Comparison) -> Iterator[str]:
-    for curve in curves.shown(comparison):
-        headers = curves.headers(curve)
+    for curve in shown_curves(comparison):
         yield f"## {markdown(curve.variant)} over the load"
-        yield ""
-        yield markdown(curves.sentence(comparison, curve))
-        yield ""
-        yield row([text.replace("$", "\\$") for text in headers])
-        yield "|---|" + "--:|" * (len(headers) - 1)
-        for cells in curves.rows(curve):
-            yield row([text.replace("$", "\\$") for text in cells])
-        yield ""
+        yield markdown(curve_sentence(comparison, curve))
+        yield _plain_table(curve_table(curve))
     for found in comparison.schedule:
         yield markdown(in_words(found))
-        yield ""
-        if found.paste:
-            yield f"    {found.paste}"
-            yield ""
+        yield f"    {found.paste}" if found.paste else ""
 
 
 def _nodes(comparison: Comparison) -> Iterator[str]:
-    if not comparison.parts:
+    if comparison.parts:
+        yield "## The nodes"
+        rows = [list(map(markdown, cells)) for cells in nodes.rows(comparison)]
+        yield _table([markdown(text) for text in nodes.headers(comparison)], rows, words=3)
+
+
+def _pair(comparison: Comparison, pair: Pair) -> Iterator[str]:
+    """Verdict table of a pair, then each case."""
+    yield f"## {markdown(pair.variant)} against {markdown(pair.baseline)}"
+    rows = []
+    for case in pair.cases:
+        costs = [arm.cost_per_million if arm else None for arm in _arms(comparison, pair, case)]
+        row = [
+            markdown(case.case),
+            "structured" if case.structured else "open-ended",
+            f"**{case.verdict.value}**",
+            compact(case.headline) if case.headline else NONE,
+            f"{case.equality.identical}/{case.equality.compared}" if case.equality.compared else NONE,
+            " → ".join(dollars(cost) if cost is not None else NONE for cost in costs).replace("$", "\\$"),
+        ]
+        rows.append(row)
+    headers = ["prompts", "kind", "verdict", "speed-up (95% CI)", "outputs equal", "$/1M output tokens"]
+    yield _table(headers, rows, words=3)
+    yield "\n".join(
+        f"- {group.group} prompts: **{group.verdict.value}**, {markdown(figure_of(group))}" for group in pair.groups
+    )
+    for case in pair.cases:
+        yield from _case(comparison, pair, case)
+
+
+def _case(comparison: Comparison, pair: Pair, case: CaseResult) -> Iterator[str]:
+    base, other = _arms(comparison, pair, case)
+    if base is None or other is None:
         return
-    yield "## The nodes"
-    yield ""
-    yield row([markdown(text) for text in nodes.headers(comparison)])
-    yield "|--:|---|---|--:|--:|"
-    for cells in nodes.rows(comparison):
-        yield row([markdown(cell) for cell in cells])
-    yield ""
+    by_name = {estimate.metric: estimate for estimate in case.speedups}
+    yield f"### {markdown(case.case)}"
+    yield markdown(case.reason) + "." + (f" It would be settled by {markdown(case.settle)}." if case.settle else "")
+    rows = []
+    for info in comparison.metrics:
+        values = [
+            arm.metrics[info.name].p50 if info.name in arm.metrics else arm.totals.get(info.name)
+            for arm in (base, other)
+        ]
+        speedup = ratio(by_name[info.name], info).text if info.name in by_name else ""
+        rows.append([markdown(info.label), *(figure(value, info).text for value in values), speedup])
+    arms = markdown(base.variant), markdown(other.variant)
+    yield _table(["metric (median, or over all requests)", *arms, "speed-up (95% CI)"], rows, words=1)
+    notes = [f"- {markdown(note)}" for note in case.notes]
+    if first := case.equality.first:
+        notes.append(
+            f"- First difference: request {first.index}, after {first.at} equal characters: "
+            f"“{markdown(first.before[-30:])}” goes on “{markdown(first.base[:30])}” (base), "
+            f"“{markdown(first.other[:30])}”"
+        )
+    yield "\n".join(notes)
 
 
-def _chains(comparison: Comparison) -> Iterator[str]:
-    for chain in comparison.chains:
-        total = chain.total.group("all")
-        yield f"## {markdown(chain.variant)}: speed-up of each change"
-        yield ""
-        yield row(["change", "from", "to", "speed-up (95% CI)"])
-        yield "|---|---|---|--:|"
-        for link in chain.links:
-            group = link.group("all")
-            gain = figure_of(group) if group and group.headline else NONE
-            yield row([markdown(", ".join(link.changes)), markdown(link.baseline), markdown(link.variant), gain])
-        gain = figure_of(total) if total and total.headline else NONE
-        yield row(["**together**", markdown(chain.root), markdown(chain.variant), gain])
-        yield ""
+def _arms(comparison: Comparison, pair: Pair, case: CaseResult) -> tuple[ArmCase | None, ArmCase | None]:
+    base, other = (comparison.beside(pair, name, case.case) for name in (pair.baseline, pair.variant))
+    return base, other
+
+
+def _work(found: Work) -> Iterator[str]:
+    yield f"## {markdown(found.variant)} by kind of work"
+    yield markdown(work_sentence(found))
+    yield _plain_table(work_table(found))
+    if by_load := work_by_load(found):
+        yield "By load: speed-up (95% CI over prompts), acceptance length, verdict."
+        rows = [
+            [f"{cell.text}, {cell.verdict.value}" if cell.verdict else markdown(cell.text) for cell in row]
+            for row in by_load.rows
+        ]
+        yield _table(by_load.headers, rows, words=1)
+    extremes = []
+    for category in found.categories:
+        for which, prompts in (("most", category.most), ("least", category.least)):
+            for prompt in prompts:
+                text = line(prompt.text[:LONGEST_PROMPT])
+                more = "…" if prompt.characters > LONGEST_PROMPT else ""
+                said = f": “{markdown(text)}{more}”" if text else ""
+                extremes.append(
+                    f"- {markdown(category.case)}, gained {which}: {markdown(prompt.id)}, {gain(prompt)}{said}"
+                )
+    yield "\n".join(extremes)
+
+
+def _chain(chain: Chain) -> Iterator[str]:
+    yield f"## {markdown(chain.variant)}: speed-up of each change"
+    rows = [
+        [markdown(", ".join(link.changes)), markdown(link.baseline), markdown(link.variant), _of_all(link)]
+        for link in chain.links
+    ]
+    rows.append(["**together**", markdown(chain.root), markdown(chain.variant), _of_all(chain.total)])
+    yield _table(["change", "from", "to", "speed-up (95% CI)"], rows, words=3)
+
+
+def _of_all(pair: Pair) -> str:
+    group = pair.group("all")
+    return figure_of(group) if group and group.headline else NONE
 
 
 def _accuracy(comparison: Comparison) -> Iterator[str]:
     if not comparison.accuracy:
         return
     yield "## Accuracy"
-    yield ""
-    yield row(["arm", "task", "metric", "baseline", "arm's score", "change (95% CI)"])
-    yield "|---|---|---|--:|--:|--:|"
+    rows = []
     for item in comparison.accuracy:
         interval = f" ({item.low:+.3f} to {item.high:+.3f})" if item.low is not None and item.high is not None else ""
         change = f"{item.change:+.3f}{interval}{'' if item.shown else ', no difference shown'}"
         names = [markdown(text) for text in (item.variant, item.task, item.metric)]
-        yield row([*names, f"{item.before:.3f}", f"{item.after:.3f}", change])
-    yield ""
+        rows.append([*names, f"{item.before:.3f}", f"{item.after:.3f}", change])
+    yield _table(["arm", "task", "metric", "baseline", "arm's score", "change (95% CI)"], rows, words=3)
 
 
 def _theory(comparison: Comparison) -> Iterator[str]:
-    if not comparison.theory:
-        return
-    yield "## What the advisor believes"
-    yield ""
-    for theory in comparison.theory:
-        yield (
+    if comparison.theory:
+        yield "## What the advisor believes"
+        yield "\n".join(
             f"- Draft {markdown(theory.draft)}, {theory.group} prompts: a = {theory.acceptance:.3f}, "
             f"c = {theory.draft_cost:.3f}, v = {theory.overhead:.3f}"
+            for theory in comparison.theory
         )
-    yield ""
 
 
 def _cost(comparison: Comparison) -> Iterator[str]:
-    cost = comparison.cost
-    if cost is None:
+    if (cost := comparison.cost) is None:
         return
     yield "## Cost"
-    yield ""
     if cost.total is not None and cost.node_hours is not None:
         yield (
             f"The run held a node for {duration(cost.node_hours * 3600)} at "
@@ -159,33 +230,23 @@ def _cost(comparison: Comparison) -> Iterator[str]:
             f"Measurement took {duration(cost.measured_seconds)}"
             + (f" ({percent(cost.utilization)} of it)." if cost.utilization is not None else ".")
         )
-        yield ""
 
 
 def _serve(comparison: Comparison) -> Iterator[str]:
-    if (found := winner(comparison)) is None:
-        return
-    yield f"## Serve {markdown(found.variant)} again"
-    yield ""
-    if found.artifact:
-        yield f"Artifact: `{found.artifact}`"
-        yield ""
-    yield from (f"    {text}" for text in map(line, found.recipe.splitlines()))
-    yield ""
+    if found := winner(comparison):
+        yield f"## Serve {markdown(found.variant)} again"
+        yield f"Artifact: `{found.artifact}`" if found.artifact else ""
+        yield "\n".join(f"    {text}" for text in map(line, found.recipe.splitlines()))
 
 
 def _failures(comparison: Comparison) -> Iterator[str]:
-    if not comparison.context.failures:
-        return
-    yield "## What failed"
-    yield ""
-    for failure in comparison.context.failures:
-        yield f"- {markdown(failure.stage)}: {markdown(failure.message)}"
-    yield ""
+    if failures := comparison.context.failures:
+        yield "## What failed"
+        yield "\n".join(f"- {markdown(failure.stage)}: {markdown(failure.message)}" for failure in failures)
 
 
 def _formulas(comparison: Comparison) -> Iterator[str]:
     yield "## How each figure is computed"
-    yield ""
-    for info in comparison.metrics:
-        yield f"- {markdown(info.label)} [{markdown(info.unit)}]: {markdown(info.formula)}"
+    yield "\n".join(
+        f"- {markdown(info.label)} [{markdown(info.unit)}]: {markdown(info.formula)}" for info in comparison.metrics
+    )

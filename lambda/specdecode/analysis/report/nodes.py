@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from specdecode.analysis.report.numbers import NONE, compact, digits
 from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.results.numbers import NONE, compact, digits
 
 HEADERS = ("part", "node", "arms", "tokens/s of {}", "against the others (95% CI)")
 

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from specdecode.analysis.loads.k_by_load import in_words
-from specdecode.analysis.report import curves, nodes, work
-from specdecode.analysis.report.numbers import NONE, compact, dollars, times
+from specdecode.analysis.report import nodes
+from specdecode.analysis.report.load import curve_table, shown_curves
+from specdecode.analysis.report.tables import work_sentence, work_table
 from specdecode.analysis.results.comparison import CaseResult, Comparison, Estimate, Pair, Verdict
+from specdecode.analysis.results.numbers import NONE, compact, dollars, times
 from specdecode.analysis.texts.setting import setting, winner
 from specdecode.escape import line
 
@@ -20,8 +22,6 @@ COLOURS = {
     Verdict.CANNOT_TELL: "yellow",
 }
 HEADERS = ("prompts", "", "verdict", "speed-up (95% CI)", "TPOT", "tokens/step", "same output", "$/1M tokens")
-
-
 GAP = "  "
 NARROW = 100
 """Columns below which a table has no frame, no kind of prompt, and no column without a figure."""
@@ -36,12 +36,9 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
     parts += over_load(comparison, width=width)
     parts += by_work(comparison, width=width)
     for pair in comparison.pairs:
-        title = f"{line(pair.variant)} against {line(pair.baseline)}"
-        rows = [_row(comparison, pair, case) for case in pair.cases]
-        parts.append(_table(title, rows, [case.verdict for case in pair.cases], colour=colour, width=width))
+        parts.append(_table(comparison, pair, colour=colour, width=width))
     if comparison.parts:
-        cells = [[line(cell) for cell in row] for row in nodes.rows(comparison)]
-        parts.append(_plain_table("The nodes", [line(text) for text in nodes.headers(comparison)], cells, width=width))
+        parts.append(_plain_table("The nodes", nodes.headers(comparison), nodes.rows(comparison), width=width))
     notes = [f"note: {line(note)}" for note in comparison.notes]
     notes += [f"to settle: {line(who)} in {line(case)}: {line(what)}" for who, case, what in comparison.open_questions]
     notes += [f"failed: {line(failure.stage)}: {line(failure.message)}" for failure in comparison.context.failures]
@@ -56,10 +53,10 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
 
 def over_load(comparison: Comparison, *, width: int = 120) -> list[str]:
     """Each curve as a table, and k by load. Empty for a run of one load."""
-    parts = [
-        _plain_table(f"{line(curve.variant)} over the load", curves.headers(curve), curves.rows(curve), width=width)
-        for curve in curves.shown(comparison)
-    ]
+    parts = []
+    for curve in shown_curves(comparison):
+        table = curve_table(curve)
+        parts.append(_plain_table(f"{curve.variant} over the load", table.headers, table.texts, width=width))
     for found in comparison.schedule:
         paste = f" In --speculative-config: {found.paste}" if found.paste else ""
         parts += [_fill(f"{line(in_words(found))}{paste}", width), ""]
@@ -70,9 +67,9 @@ def by_work(comparison: Comparison, *, width: int = 120) -> list[str]:
     """For which kinds of work each arm pays, and a table of them. Empty if no set of prompts was measured."""
     parts = []
     for found in comparison.work:
-        parts.append(_fill(line(work.sentence(found)), width))
-        rows = [[line(cell) for cell in work.row(category)] for category in found.categories]
-        parts.append(_plain_table(f"{line(found.variant)} by kind of work", list(work.HEADERS), rows, width=width))
+        parts.append(_fill(line(work_sentence(found)), width))
+        table = work_table(found)
+        parts.append(_plain_table(f"{found.variant} by kind of work", table.headers, table.texts, width=width))
     return parts
 
 
@@ -101,14 +98,9 @@ def _short(estimate: Estimate | None) -> str:
     return times(estimate.ratio) if estimate else NONE
 
 
-def _table(
-    title: str,
-    rows: Sequence[tuple[str, ...]],
-    verdicts: Sequence[Verdict],
-    *,
-    colour: bool,
-    width: int,
-) -> str:
+def _table(comparison: Comparison, pair: Pair, *, colour: bool, width: int) -> str:
+    title = line(f"{pair.variant} against {pair.baseline}")
+    rows = [_row(comparison, pair, case) for case in pair.cases]
     try:
         from rich.box import HEAVY_HEAD, SIMPLE_HEAD
         from rich.console import Console
@@ -123,8 +115,8 @@ def _table(
         left = HEADERS[n] in {"prompts", "", "verdict"}
         longest = 0 if left else max(len(word) for row in rows for word in row[n].split())
         table.add_column(HEADERS[n], justify="left" if left else "right", overflow="fold", min_width=longest)
-    for row, verdict in zip(rows, verdicts, strict=True):
-        table.add_row(*(Text(row[n], style=COLOURS[verdict] if n == 2 else "") for n in shown))
+    for row, case in zip(rows, pair.cases, strict=True):
+        table.add_row(*(Text(row[n], style=COLOURS[case.verdict] if n == 2 else "") for n in shown))
     out = io.StringIO()
     Console(file=out, width=width, force_terminal=colour, color_system="standard" if colour else None).print(table)
     return out.getvalue()
@@ -132,16 +124,15 @@ def _table(
 
 def _plain_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int) -> str:
     """Columns that do not fit follow below, beside the first one again: no line is wrapped by the terminal."""
-    widths = [max(len(row[n]) for row in (headers, *rows)) for n in range(len(headers))]
+    cells = [[line(text) for text in row] for row in (headers, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    cells.insert(1, ["-" * size for size in widths])
     blocks = [[0]]
     for column in range(1, len(headers)):
         if len(blocks[-1]) > 1 and sum(widths[n] + len(GAP) for n in blocks[-1]) + widths[column] > width:
             blocks.append([0])
         blocks[-1].append(column)
-    return "\n".join([title, *(_block(shown, widths, headers, rows) for shown in blocks)])
-
-
-def _block(shown: Sequence[int], widths: Sequence[int], headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    rules = ["-" * size for size in widths]
-    lines = (GAP.join(row[n].ljust(widths[n]) for n in shown).rstrip() for row in (headers, rules, *rows))
-    return "\n".join(lines) + "\n"
+    lines = (
+        "\n".join(GAP.join(row[n].ljust(widths[n]) for n in shown).rstrip() for row in cells) + "\n" for shown in blocks
+    )
+    return "\n".join([line(title), *lines])

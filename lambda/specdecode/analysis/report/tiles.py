@@ -1,13 +1,13 @@
-"""The few figures of the first screen."""
+"""The few figures of the first screen, and what the run and its arms cost."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from specdecode.analysis.report.costs import cost_formula
-from specdecode.analysis.report.numbers import Number, dollars, percent, ratio, reach
 from specdecode.analysis.results.comparison import HEADLINE, Comparison, GroupResult, MetricInfo, Pair, Verdict
+from specdecode.analysis.results.numbers import Number, dollars, duration, interval, percent, ratio
 from specdecode.analysis.statistics.groups import figure
+from specdecode.analysis.texts.recommend import cost_over
 
 MARKS = {
     Verdict.PAYS: "▲",
@@ -36,33 +36,39 @@ class Tile(NamedTuple):
     tone: str
 
 
-def tiles(comparison: Comparison, pair: Pair, costs: tuple[float, float] | None) -> list[Tile]:
+def tiles(comparison: Comparison, pair: Pair) -> list[Tile]:
     """Speed-up by kind of prompt, cost, equality and errors of the pair that the answer is about."""
     info = next(metric for metric in comparison.metrics if metric.name == HEADLINE)
     groups = [group for name in ("structured", "open-ended") if (group := pair.group(name))]
-    found = [_group(group, info) for group in groups]
-    if costs:
-        found.append(_cost(*costs, formula=cost_formula(comparison)))
-    return [*found, *_equality(pair), _errors(comparison)]
+    return [
+        *(_group(group, info) for group in groups),
+        *_cost(comparison, pair),
+        *_equality(pair),
+        _errors(comparison),
+    ]
 
 
 def _group(group: GroupResult, info: MetricInfo) -> Tile:
+    count = len(group.judged)
+    reach = f"on the {count} measured prompt type{'s' if count != 1 else ''} only"
     return Tile(
         f"{group.group.capitalize()} prompts",
         ratio(group.headline, info)._replace(text=figure(group).partition(" (")[0].replace("× to ", "–")),
-        f"{group.verdict.value}, {reach(group)}",
+        f"{group.verdict.value}, {reach if group.next is None else interval(group.headline)}",
         CLASSES[group.verdict],
     )
 
 
-def _cost(before: float, after: float, *, formula: str) -> Tile:
+def _cost(comparison: Comparison, pair: Pair) -> list[Tile]:
+    if (found := costs(comparison, pair)) is None:
+        return []
+    before, after = found
     change = after / before - 1.0
-    return Tile(
-        "1M output tokens cost",
-        Number(dollars(after), f"Dollars per million output tokens at the measured load; {formula}"),
-        f"{change:+.0%} against {dollars(before)}",
-        "pays" if change < -NOTICEABLE else "costs" if change > NOTICEABLE else "same",
-    )
+    title = f"Dollars per million output tokens at the measured load; {cost_formula(comparison)}"
+    tone = "pays" if change < -NOTICEABLE else "costs" if change > NOTICEABLE else "same"
+    return [
+        Tile("1M output tokens cost", Number(dollars(after), title), f"{change:+.0%} against {dollars(before)}", tone)
+    ]
 
 
 def _equality(pair: Pair) -> list[Tile]:
@@ -88,4 +94,35 @@ def _errors(comparison: Comparison) -> Tile:
         Number(f"{requests - failed} / {requests}", "All arms, cases and loads, without warm-up"),
         "none failed" if not failed else f"{failed} failed ({percent(failed / requests)})",
         "same" if not failed else "costs",
+    )
+
+
+def cost_formula(comparison: Comparison) -> str:
+    """How dollars per million output tokens are computed."""
+    price = "price per node-hour / 3600 × share of the node's devices"
+    if not comparison.experiment.holds_node:
+        price = "the server's price per hour / 3600"
+    return f"{price} × seconds of load / output tokens × 1,000,000"
+
+
+def costs(comparison: Comparison, pair: Pair) -> tuple[float, float] | None:
+    """Dollars per million output tokens over all compared cases: (baseline, arm). None if one of them is not known."""
+    before, after = (cost_over(comparison, name, pair) for name in (pair.baseline, pair.variant))
+    return (before, after) if before is not None and after is not None else None
+
+
+def cost_sentence(comparison: Comparison) -> str:
+    """Cost of the run, and how much of it paid for measurement."""
+    cost = comparison.cost
+    if cost is None:
+        prices = {each.name: each.dollars_per_hour(None) for each in comparison.experiment.variants}
+        shown = ", ".join(f"{name} {dollars(price)}" for name, price in prices.items() if price is not None)
+        return f"What the servers cost per hour, as the experiment says: {shown}."
+    price = f"A node costs {dollars(cost.price_per_node_hour)} per hour."
+    if cost.total is None or cost.node_hours is None:
+        return price
+    share = f", {percent(cost.utilization)} of the time paid for" if cost.utilization is not None else ""
+    return (
+        f"{price} This run held one for {duration(cost.node_hours * 3600)}: {dollars(cost.total)}. "
+        f"Measurement took {duration(cost.measured_seconds)}{share}; the rest is compiling, loading and waiting."
     )

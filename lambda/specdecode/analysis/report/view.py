@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable
 from functools import cached_property
+from typing import NamedTuple
 
 import yaml
 
-from specdecode.analysis.report import case_rows, nodes, turns
-from specdecode.analysis.report.axis import Axis
-from specdecode.analysis.report.costs import cost_formula, cost_sentence, costs
-from specdecode.analysis.report.curve_tables import CurveTable, Grid, curve_tables, grid
+from specdecode.analysis.advice.sweep import speculative
 from specdecode.analysis.report.drawn import Drawn
-from specdecode.analysis.report.numbers import NONE, Number, interval, ratio, times
-from specdecode.analysis.report.tiles import CLASSES, MARKS, Tile, tiles
+from specdecode.analysis.report.load import shown_curves
+from specdecode.analysis.report.tables import ReportTable, turn_table
 from specdecode.analysis.results.comparison import (
     HEADLINE,
     AccuracyChange,
-    ArmCase,
     CaseResult,
     Comparison,
+    Estimate,
     GroupResult,
     MetricInfo,
     Pair,
 )
 from specdecode.analysis.results.context import Accuracy, Served
+from specdecode.analysis.results.curve_result import Curve
+from specdecode.analysis.results.numbers import NONE, Number, ratio, times
 from specdecode.analysis.results.work_result import Work
 from specdecode.analysis.statistics.groups import figure as group_figure
 from specdecode.analysis.texts.recommend import over_load
-from specdecode.analysis.texts.setting import Fact, setting, winner
+from specdecode.analysis.texts.setting import winner
 from specdecode.analysis.texts.wording import best_pair, title
 from specdecode.experiment import endpoints
 from specdecode.experiment.model import Sweep, TestCase, Variant
 
 FEW_ARMS = 4
 """Up to this many arms are laid side by side; of more, the baseline and the best, and all of them in the matrix."""
+TICKS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+APART = 12.0
+"""Least distance of two labelled ticks, in per cent of the axis' width."""
 
 
 class ReportView:
@@ -45,30 +50,10 @@ class ReportView:
         self.info: dict[str, MetricInfo] = {metric.name: metric for metric in comparison.metrics}
         self.cases: dict[str, TestCase] = {case.name: case for case in comparison.experiment.workload.cases}
         self.variants: dict[str, Variant] = {variant.name: variant for variant in comparison.experiment.variants}
-        self.marks = MARKS
-        self.classes = CLASSES
-
-    turn_columns = turns.COLUMNS
-
-    @cached_property
-    def turns(self) -> list[tuple[str, ...]]:
-        """Conversations by turn. Empty if there are none."""
-        return turns.rows(self.comparison)
-
-    @property
-    def nodes(self) -> tuple[list[str], list[list[str]]]:
-        """Headers and rows of a run on several nodes."""
-        return nodes.headers(self.comparison), nodes.rows(self.comparison)
-
-    @property
-    def about_turns(self) -> str:
-        """Note on the answers in the conversations."""
-        return turns.about(self.comparison)
-
-    @cached_property
-    def best(self) -> Pair | None:
-        """The pair that the answer is about."""
-        return best_pair(self.comparison.pairs) if self.comparison.pairs else None
+        self.best: Pair | None = best_pair(comparison.pairs) if comparison.pairs else None
+        self.curves: list[Curve] = shown_curves(comparison)
+        self.turns: ReportTable | None = turn_table(comparison)
+        self.winner: Served | None = winner(comparison)
 
     @cached_property
     def pairs(self) -> list[Pair]:
@@ -84,6 +69,12 @@ class ReportView:
         """
         count = len(self.comparison.pairs)
         return count >= FEW_ARMS or (count > 1 and self.comparison.experiment.sweep is Sweep.ADAPTIVE)
+
+    @property
+    def work(self) -> list[Work]:
+        """Results by kind of work, of the pairs that are shown in full."""
+        shown = {(pair.variant, pair.baseline) for pair in self.pairs}
+        return [each for each in self.comparison.work if (each.variant, each.baseline) in shown]
 
     def title(self, pair: Pair) -> str:
         """Subject of a pair, distinct from the other pairs'."""
@@ -102,53 +93,34 @@ class ReportView:
         if arm.address:
             known = f", draft {spec.draft.id}, {spec.k_in_words}" if spec else ""
             return f"{target} at {arm.address}, which ran already{known}"
-        if spec is None:
-            return f"{target}, {arm.quantization}"
-        return f"{target}, {arm.quantization}, draft {spec.draft.id}, {spec.k_in_words}, {spec.method.value}"
-
-    def arm(self, pair: Pair, variant: str, case: str) -> ArmCase | None:
-        """Figures of an arm of a pair in a case."""
-        return self.comparison.beside(pair, variant, case)
+        drafts = f", draft {spec.draft.id}, {spec.k_in_words}, {spec.method.value}" if spec else ""
+        return f"{target}, {arm.quantization}{drafts}"
 
     @cached_property
-    def curves(self) -> list[CurveTable]:
-        """The answer over the load. Empty for a run of one load."""
-        return curve_tables(self.comparison, self.label)
-
-    @property
-    def work(self) -> list[Work]:
-        """Results by kind of work, of the pairs that are shown in full."""
-        shown = {(pair.variant, pair.baseline) for pair in self.pairs}
-        return [each for each in self.comparison.work if (each.variant, each.baseline) in shown]
-
-    @cached_property
-    def tiles(self) -> list[Tile]:
-        """The few figures of the first screen."""
-        return tiles(self.comparison, self.best, self.costs(self.best)) if self.best else []
+    def drawn(self) -> Drawn:
+        """What the charts show."""
+        shown = list(dict.fromkeys(name for pair in self.pairs for name in (pair.baseline, pair.variant)))
+        return Drawn(self.comparison, shown)
 
     @cached_property
     def axis(self) -> Axis:
         """The axis of all speed-ups."""
         return Axis(case.headline for pair in self.comparison.pairs for case in pair.cases if case.headline)
 
-    def costs(self, pair: Pair) -> tuple[float, float] | None:
-        """Dollars per million output tokens over all compared cases: (baseline, arm)."""
-        return costs(self.comparison, pair)
-
     def headline_number(self, case: CaseResult) -> Number:
         """The speed-up of a case with its formula."""
-        return ratio(case.headline, self.info[HEADLINE])._replace(
-            text=times(case.headline.ratio) if case.headline else NONE
-        )
-
-    def headline_interval(self, case: CaseResult) -> str:
-        """The interval of a case."""
-        return interval(case.headline)
+        found = ratio(case.headline, self.info[HEADLINE])
+        return found._replace(text=times(case.headline.ratio) if case.headline else NONE)
 
     def speedup(self, case: CaseResult, metric: str) -> Number:
         """A metric's speed-up in a case."""
         found = next((estimate for estimate in case.speedups if estimate.metric == metric), None)
         return ratio(found, self.info[metric]) if found else Number("", "")
+
+    def group_speedup(self, group: GroupResult | None) -> Number:
+        """A group's speed-up with its interval, and its formula."""
+        found = ratio(group.headline if group else None, self.info[HEADLINE])
+        return found._replace(text=group_figure(group)) if group and group.headline else found
 
     @cached_property
     def headline(self) -> str:
@@ -167,19 +139,6 @@ class ReportView:
         """The answer's part about the first load. Empty for a run of one load."""
         return self.comparison.answer.removeprefix(self.headline).strip()
 
-    cases_by_kind = staticmethod(case_rows.cases_by_kind)
-    remarks = staticmethod(case_rows.remarks)
-    sample = staticmethod(case_rows.sample)
-
-    def by_case(self, pair: Pair) -> dict[str, CaseResult]:
-        """A pair's results by case."""
-        return {case.case: case for case in pair.cases}
-
-    @cached_property
-    def grid(self) -> Grid:
-        """Results of a sweep by draft and k."""
-        return grid(self.comparison)
-
     def accuracy_change(self, score: Accuracy) -> AccuracyChange | None:
         """Change of a score from the baseline's. None if there is none."""
         for change in self.comparison.accuracy:
@@ -188,48 +147,94 @@ class ReportView:
         return None
 
     @property
-    def setting(self) -> tuple[Fact, ...]:
-        """Model, arms, engine, node, load and certainty."""
-        return setting(self.comparison)
-
-    @property
-    def winner(self) -> Served | None:
-        """How the recommended arm was served."""
-        return winner(self.comparison)
-
-    @property
-    def dated(self) -> bool:
-        """Whether the time of the measurement is known."""
-        return self.comparison.context.started_at.timestamp() > 0
-
-    @cached_property
-    def drawn(self) -> Drawn:
-        """What the charts show."""
-        shown = list(dict.fromkeys(name for pair in self.pairs for name in (pair.baseline, pair.variant)))
-        return Drawn(self.comparison, shown)
-
-    @property
     def experiment_text(self) -> str:
         """The experiment as YAML, defaults left out."""
         document = endpoints.written(self.comparison.experiment.model_dump(mode="json", exclude_defaults=True))
         return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
-    @property
-    def cost_formula(self) -> str:
-        """How dollars per million output tokens are computed."""
-        return cost_formula(self.comparison)
+    @cached_property
+    def grid(self) -> Grid:
+        """Results of a sweep: arms that differ from their baseline by speculation alone, and draft one number of tokens
+        at every load.
+        """
+        of_one_k = {v.name: s for v in speculative(self.comparison.experiment) if (s := v.speculation)}
+        points = [(s.draft.id, s.num_speculative_tokens) for s in of_one_k.values()]
+        rows: dict[str, dict[int, GroupResult]] = {draft: {} for draft, _ in points}
+        for pair in self.comparison.pairs:
+            speculation, total = of_one_k.get(pair.variant), pair.group("all")
+            if speculation and total and pair.changes == ("speculation",):
+                rows[speculation.draft.id][speculation.num_speculative_tokens] = total
+        return Grid(ks=tuple(sorted({k for _, k in points})), rows=rows)
+
+
+class Grid(NamedTuple):
+    """ReportTable of a sweep, over all cases."""
+
+    ks: tuple[int, ...]
+    """Numbers of speculative tokens, the smallest first: the columns."""
+    rows: dict[str, dict[int, GroupResult]]
+    """Draft -> k -> result; no entry for a k that was not measured."""
+
+
+class Bar(NamedTuple):
+    """An interval on the axis, in per cent of its width."""
+
+    at: float
+    low: float | None
+    high: float | None
+
+
+class Axis:
+    """The logarithmic axis on which every speed-up interval lies. It covers all of them, and at least 0.75 to 1.5."""
+
+    def __init__(self, estimates: Iterable[Estimate]) -> None:
+        ends = [0.75, 1.5]
+        for found in estimates:
+            ends += [value for value in (found.ratio, found.low, found.high) if value is not None]
+        self.low = max(0.05, min(ends) * 0.95)
+        self.high = min(50.0, max(ends) * 1.06)
+
+    def position(self, value: float) -> float:
+        """Per cent of the axis' width."""
+        if value <= self.low:
+            return 0.0
+        return 100.0 * min(1.0, max(0.0, math.log(value / self.low) / math.log(self.high / self.low)))
+
+    def bar(self, found: Estimate) -> Bar:
+        """Where an interval lies."""
+        low, high = (None if end is None else self.position(end) for end in (found.low, found.high))
+        return Bar(self.position(found.ratio), low, high)
 
     @property
-    def has_costs(self) -> bool:
-        """Whether any arm has dollars per million output tokens."""
-        return any(arm.cost_per_million is not None for arm in self.comparison.arms)
+    def ticks(self) -> list[tuple[float, str]]:
+        """Positions and labels: always 1, then powers of two, then others if there is room."""
+        inside = [tick for tick in TICKS if self.low <= tick <= self.high]
+        shown: list[float] = [1.0]
+        for tick in sorted(inside, key=lambda tick: math.log2(tick) % 1 > 0):
+            if all(abs(self.position(tick) - self.position(other)) >= APART for other in shown):
+                shown.append(tick)
+        return [(self.position(tick), f"{tick:g}×") for tick in sorted(shown)]
 
-    @property
-    def cost_sentence(self) -> str:
-        """Cost of the run, and how much of it paid for measurement."""
-        return cost_sentence(self.comparison)
 
-    def group_speedup(self, group: GroupResult | None) -> Number:
-        """A group's speed-up with its interval, and its formula."""
-        found = ratio(group.headline if group else None, self.info[HEADLINE])
-        return found._replace(text=group_figure(group)) if group and group.headline else found
+def cases_by_kind(pair: Pair) -> list[tuple[str, GroupResult | None, list[CaseResult]]]:
+    """Structured prompts first, then open-ended ones, each with the group's result."""
+    kinds = (("structured", True), ("open-ended", False))
+    found = [(name, pair.group(name), [c for c in pair.cases if c.structured is kind]) for name, kind in kinds]
+    return [item for item in found if item[2]]
+
+
+def remarks(pair: Pair) -> dict[str, list[str]]:
+    """Each remark with the cases that it holds for."""
+    found: dict[str, list[str]] = {}
+    for case in pair.cases:
+        for note in case.notes:
+            found.setdefault(note, []).append(case.case)
+    return found
+
+
+def sample(case: CaseResult) -> str:
+    """How much a case's interval rests on: `8 prompts`, `12 requests of one prompt`, `50 requests`."""
+    if case.distinct_prompts == 1 and case.pairs > 1:
+        return f"{case.pairs} requests of one prompt"
+    unit = "prompt" if case.distinct_prompts else "request"
+    return f"{case.pairs} {unit}{'s' if case.pairs != 1 else ''}"

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from specdecode.analysis.results.comparison import HEADLINE, CaseResult, GroupName, GroupResult, TypeRange, Verdict
+from specdecode.analysis.results.numbers import times
 from specdecode.analysis.results.parts import Estimate
 from specdecode.analysis.statistics.pairing import OF_NODES, on_nodes
-from specdecode.analysis.statistics.verdict import Conclusion, estimate, judge, times
+from specdecode.analysis.statistics.verdict import Conclusion, estimate, judge
 from specdecode.measures.student import LogMean, log_mean, t_quantile
 
 MIN_TYPES = 5

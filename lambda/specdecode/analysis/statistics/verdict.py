@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from specdecode.analysis.results.comparison import Verdict
-from specdecode.analysis.results.parts import Estimate
+from specdecode.analysis.results.numbers import spread, times
+from specdecode.analysis.results.parts import Estimate, Verdict
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.observations import RELEVANT
-from specdecode.measures.student import CONFIDENCE, NOMINAL, LogMean, t_quantile
+from specdecode.measures.student import NOMINAL, LogMean, t_quantile
 
 MAX_FAILED = 0.05
 """Share of failed requests above which the completed ones are no fair sample of an arm's speed."""
@@ -36,25 +36,6 @@ def estimate(metric: str, stat: LogMean, *, method: str, confidence: float = NOM
         n=stat.n,
         method=method,
     )
-
-
-def times(ratio: float) -> str:
-    """A speed-up for people: `1.98×`, `12.3×`."""
-    digits = 2 if ratio < 10 else 1 if ratio < 100 else 0
-    return f"{ratio:.{digits}f}×"
-
-
-def compact(found: Estimate) -> str:
-    """`1.98× (1.91-2.05)`. Three decimals if two would hide on which side of 1 an end lies."""
-    if found.low is None or found.high is None:
-        return times(found.ratio)
-    digits = 3 if any(0 < abs(end - 1.0) < 0.005 for end in (found.low, found.high)) else 2
-    return f"{times(found.ratio)} ({found.low:.{digits}f}–{found.high:.{digits}f})"
-
-
-def spread(found: Estimate) -> str:
-    """`1.98× (95% CI 1.91-2.05)`, for text without a heading that names the range."""
-    return compact(found).replace("(", f"({CONFIDENCE:.0%} CI ")
 
 
 def judge(

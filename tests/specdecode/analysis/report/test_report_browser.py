@@ -10,8 +10,8 @@ import pytest
 from specdecode.analysis import compare
 from specdecode.analysis.report import render_html, render_trend
 from specdecode.analysis.results.context import Accuracy
+from specdecode.analysis.results.numbers import compact
 from specdecode.analysis.several_runs.difference import trend
-from specdecode.analysis.statistics.verdict import compact
 from specdecode.experiment.model import Sweep
 
 from tests.specdecode.analysis.browser import Page, chromium, visit

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from specdecode.analysis import Comparison
 from specdecode.analysis.report import render_html
-from specdecode.analysis.report.numbers import compact, digits
+from specdecode.analysis.results.numbers import compact, digits
 from specdecode.analysis.texts.by_load import rounded
 
 from tests.specdecode.analysis.browser import Page, chromium, visit

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -79,6 +80,11 @@ def test_csv_has_no_formula_and_the_right_columns(hostile: Comparison) -> None:
     assert len(rows) > 50
     assert not any(value.startswith(("=", "@", "+")) for row in rows for value in row.values())
     assert all(None not in row for row in rows)
+
+
+@pytest.mark.parametrize("render", [render_csv, render_html, render_markdown, render_terminal])
+def test_a_report_that_was_read_back_says_the_same(render: Callable[[Comparison], str], comparison: Comparison) -> None:
+    assert render(Comparison.model_validate_json(comparison.json_document())) == render(comparison)
 
 
 def test_terminal_lets_no_escape_through(hostile: Comparison) -> None:

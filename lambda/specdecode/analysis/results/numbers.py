@@ -1,12 +1,12 @@
-"""Figures as people read them: three significant digits, a unit, and the formula behind them."""
+"""Figures as people read them, everywhere: three significant digits, a unit, and the formula behind them."""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
-from specdecode.analysis.results.comparison import Estimate, GroupResult, MetricInfo
-from specdecode.analysis.statistics.verdict import compact, spread, times
+from specdecode.analysis.results.parts import Estimate, MetricInfo
+from specdecode.measures.student import CONFIDENCE
 
 NONE = "–"
 
@@ -54,17 +54,31 @@ def duration(value: float) -> str:
     return f"{value:.1f} s"
 
 
+def times(ratio: float) -> str:
+    """A speed-up for people: `1.98×`, `12.3×`."""
+    digits = 2 if ratio < 10 else 1 if ratio < 100 else 0
+    return f"{ratio:.{digits}f}×"
+
+
+def compact(found: Estimate) -> str:
+    """`1.98× (1.91-2.05)`. Three decimals if two would hide on which side of 1 an end lies."""
+    if found.low is None or found.high is None:
+        return times(found.ratio)
+    digits = 3 if any(0 < abs(end - 1.0) < 0.005 for end in (found.low, found.high)) else 2
+    return f"{times(found.ratio)} ({found.low:.{digits}f}–{found.high:.{digits}f})"
+
+
+def spread(found: Estimate) -> str:
+    """`1.98× (95% CI 1.91-2.05)`, for text without a heading that names the range."""
+    return compact(found).replace("(", f"({CONFIDENCE:.0%} CI ")
+
+
 def figure(value: float | None, info: MetricInfo, what: str = "") -> Number:
     """A metric's value with its unit; `what` names the statistic (`median of 8 requests`)."""
     if value is None:
         return Number(NONE, f"{info.label}: no value")
-    text = (
-        seconds(value)
-        if info.unit == "s"
-        else percent(value)
-        if info.unit == "ratio"
-        else f"{digits(value)} {info.unit}"
-    )
+    shown = {"s": seconds, "ratio": percent}.get(info.unit)
+    text = shown(value) if shown else f"{digits(value)} {info.unit}"
     stated = f"{what}; " if what else ""
     return Number(text, f"{info.label}: {stated}unit {info.unit}; {info.formula} ({info.better} is better)")
 
@@ -85,29 +99,3 @@ def interval(found: Estimate | None) -> str:
     if found is None or found.low is None or found.high is None:
         return "no interval"
     return f"95%\u00a0CI\u00a0{found.low:.2f}\u2060–\u2060{found.high:.2f}"
-
-
-def reach(group: GroupResult) -> str:
-    """How far a group's figure reaches: its interval over prompt types, or only the measured ones."""
-    if group.next is not None:
-        return interval(group.headline)
-    count = len(group.judged)
-    return f"on the {count} measured prompt type{'s' if count != 1 else ''} only"
-
-
-__all__ = [
-    "NONE",
-    "Number",
-    "compact",
-    "digits",
-    "dollars",
-    "duration",
-    "figure",
-    "interval",
-    "percent",
-    "ratio",
-    "reach",
-    "seconds",
-    "spread",
-    "times",
-]

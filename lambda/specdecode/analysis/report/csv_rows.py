@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from specdecode.analysis.results.comparison import HEADLINE, Comparison
-from specdecode.analysis.results.parts import MetricInfo
+from specdecode.analysis.results.parts import Estimate, MetricInfo
 from specdecode.escape import csv_cell
 from specdecode.measures.arm_case import ArmCase
-from specdecode.measures.distribution import Summary
 from specdecode.measures.metrics.steps import AcceptanceRate
 
 STATISTICS = ("n", "mean", "stddev", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
 COLUMNS = (
-    "run_id",
-    "kind",
-    "variant",
-    "baseline",
-    "case",
-    "load",
-    "metric",
-    "unit",
+    *("run_id", "kind", "variant", "baseline", "case", "load", "metric", "unit"),
     *STATISTICS,
-    "value",
-    "low",
-    "high",
-    "verdict",
-    "formula",
+    *("value", "low", "high", "verdict", "formula"),
 )
+Row = Mapping[str, str | float | int | None]
 
 
 def render_csv(comparison: Comparison) -> str:
@@ -43,19 +32,14 @@ def render_csv(comparison: Comparison) -> str:
     return out.getvalue()
 
 
-def _rows(comparison: Comparison) -> Iterator[dict[str, str | float | int | None]]:
+def _rows(comparison: Comparison) -> Iterator[Row]:
     info = {metric.name: metric for metric in comparison.metrics}
     for arm in comparison.arms:
         place = {"variant": arm.variant, "case": arm.case}
         for name, summary in arm.metrics.items():
-            yield {
-                "kind": "metric",
-                **place,
-                "metric": name,
-                "unit": info[name].unit,
-                **_statistics(summary),
-                "formula": info[name].formula,
-            }
+            figures = {name: getattr(summary, name) for name in STATISTICS}
+            known = {"metric": name, "unit": info[name].unit, "formula": info[name].formula}
+            yield {"kind": "metric", **place, **known, **figures}
         for name, unit, value, formula in (
             ("requests", "requests", arm.requests, "requests sent, without warm-up"),
             ("failed", "requests", arm.failed, "requests that ended in an error"),
@@ -68,47 +52,32 @@ def _rows(comparison: Comparison) -> Iterator[dict[str, str | float | int | None
     for pair in comparison.pairs:
         for case in pair.cases:
             for estimate in case.speedups:
-                yield {
-                    "kind": "speedup",
-                    "variant": pair.variant,
-                    "baseline": pair.baseline,
-                    "case": case.case,
-                    "metric": estimate.metric,
-                    "unit": "ratio",
-                    "n": estimate.n,
-                    "value": estimate.ratio,
-                    "low": estimate.low,
-                    "high": estimate.high,
-                    "verdict": case.verdict.value if estimate is case.headline else "",
-                    "formula": estimate.method,
-                }
+                verdict = case.verdict.value if estimate == case.headline else ""
+                names = {"variant": pair.variant, "baseline": pair.baseline, "case": case.case}
+                yield {"kind": "speedup", **names, **_estimate(estimate), "verdict": verdict}
     yield from _curves(comparison)
     yield from _objectives(comparison)
     yield from _parts(comparison)
 
 
-def _curves(comparison: Comparison) -> Iterator[dict[str, str | float | int | None]]:
+def _curves(comparison: Comparison) -> Iterator[Row]:
     """Rows of kind `curve` (speed-up at a load) and `crossover`; `case` holds the group, `load` the level."""
     for curve in comparison.curve:
-        place = {"variant": curve.variant, "baseline": curve.baseline, "case": curve.group, "unit": "ratio"}
+        place = {"variant": curve.variant, "baseline": curve.baseline, "case": curve.group}
         for point in curve.points:
-            found = point.speedup
-            figures = {"n": found.n, "value": found.ratio, "low": found.low, "high": found.high}
-            yield {"kind": "curve", **place, "load": point.level.name, "metric": found.metric, **figures} | {
-                "formula": found.method
-            }
+            yield {"kind": "curve", **place, "load": point.level.name, **_estimate(point.speedup)}
         for crossing in curve.crossovers:
             ends = {"value": crossing.load, "low": crossing.low, "high": crossing.high}
             unit = "requests/s" if curve.points[0].level.rate is not None else "requests"
             yield {"kind": "crossover", **place, "metric": crossing.direction, **ends, "unit": unit}
 
 
-def _objectives(comparison: Comparison) -> Iterator[dict[str, str | float | int | None]]:
+def _objectives(comparison: Comparison) -> Iterator[Row]:
     """Rows of kind `objective`: what an arm does at a load of all its cases, and the largest load that it carries."""
     for found in comparison.objective:
-        place: dict[str, str | float | int | None] = {"kind": "objective", "variant": found.variant}
+        place: Row = {"kind": "objective", "variant": found.variant}
         for each in found.loads:
-            at = place | {"load": each.level.name, "n": each.requests}
+            at: Row = {**place, "load": each.level.name, "n": each.requests}
             yield {**at, "metric": "good_requests", "unit": "ratio", "value": each.share}
             if each.goodput is not None:
                 yield {**at, "metric": "goodput", "unit": "requests/s", "value": each.goodput}
@@ -122,20 +91,18 @@ def _objectives(comparison: Comparison) -> Iterator[dict[str, str | float | int 
         }
 
 
-def _parts(comparison: Comparison) -> Iterator[dict[str, str | float | int | None]]:
+def _parts(comparison: Comparison) -> Iterator[Row]:
     """Rows of kind `node`: a run on several nodes has one each, the baseline there; `case` holds the node."""
     for part in comparison.parts:
-        place: dict[str, str | float | int | None] = {"kind": "node", "variant": part.baseline, "case": part.label}
-        if found := part.against_others:
-            figures = {"n": found.n, "value": found.ratio, "low": found.low, "high": found.high}
-            yield {**place, "metric": found.metric, "unit": "ratio", **figures, "formula": found.method}
-        else:
-            yield {**place, "metric": HEADLINE, "unit": "ratio"}
+        place: Row = {"kind": "node", "variant": part.baseline, "case": part.label}
+        found = part.against_others
+        yield {**place, **(_estimate(found) if found else {"metric": HEADLINE, "unit": "ratio"})}
 
 
 def _formula(info: MetricInfo, arm: ArmCase) -> str:
     return f"{info.formula} ({arm.acceptance_source})" if info.name == AcceptanceRate.tag else info.formula
 
 
-def _statistics(summary: Summary) -> dict[str, float | int | None]:
-    return {name: getattr(summary, name) for name in STATISTICS}
+def _estimate(found: Estimate) -> Row:
+    figures = {"n": found.n, "value": found.ratio, "low": found.low, "high": found.high}
+    return {"metric": found.metric, "unit": "ratio", **figures, "formula": found.method}

@@ -1,0 +1,180 @@
+"""Tables that are the same in every form of the report; here those by kind of work and turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from specdecode.analysis.results.comparison import Comparison, Verdict
+from specdecode.analysis.results.numbers import NONE, compact, times
+from specdecode.analysis.results.work_result import CategoryAtLevel, PromptGain, Work
+
+
+class Column(NamedTuple):
+    """A heading, and what its figures are."""
+
+    header: str
+    title: str = ""
+    """Unit and formula, or meaning. Empty if the heading says all."""
+    words: bool = False
+    """Its cells are words, on the left, and may have come from outside. All others are figures."""
+    speed: bool = False
+    """Its cells begin with a speed-up, which the page sets larger than the rest."""
+
+
+class Cell(NamedTuple):
+    """What a cell shows."""
+
+    text: str
+    verdict: Verdict | None = None
+    """Verdict that colours it on the page."""
+    title: str = ""
+    """What the page says of it, if not what it says of the whole column."""
+
+
+class ReportTable(NamedTuple):
+    """Columns and rows. The first column names the row."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+
+    @property
+    def headers(self) -> list[str]:
+        """Headings of the columns."""
+        return [column.header for column in self.columns]
+
+    @property
+    def texts(self) -> list[list[str]]:
+        """Text of each row's cells."""
+        return [[cell.text for cell in row] for row in self.rows]
+
+
+BY_WORK = (
+    Column("kind of work", words=True),
+    Column(
+        "speed-up (95% CI)",
+        "Output tokens per second of whole requests, arm / baseline; geometric mean and interval over prompts, rounds "
+        "averaged",
+        speed=True,
+    ),
+    Column("verdict", "What the interval of the speed-up says"),
+    Column("acceptance length", "Tokens of a step that had drafts: 1 + accepted tokens / drafts"),
+    Column(
+        "accepted by position (%)",
+        "Of the drafts whose earlier tokens were accepted: share with this one accepted too",
+    ),
+    Column("outputs equal", "Pairs of answers to the same prompt, equal character for character"),
+    Column("prompts", "Different prompts that both arms completed"),
+)
+SAID = {
+    Verdict.PAYS: "pays for",
+    Verdict.COSTS: "costs for",
+    Verdict.NO_DIFFERENCE: "makes no relevant difference for",
+    Verdict.CANNOT_TELL: "cannot be told for",
+}
+
+
+def work_sentence(found: Work) -> str:
+    """`sd pays for code, math (2 of 5 kinds of work); costs for chat (1).`, and which kinds have only one prompt."""
+    parts: list[str] = []
+    for verdict, words in SAID.items():
+        cases = [each.case for each in found.categories if each.levels[0].verdict is verdict]
+        if cases:
+            of = f" of {len(found.categories)} kinds of work" if not parts else ""
+            parts.append(f"{words} {', '.join(cases)} ({len(cases)}{of})")
+    alone = [each.case for each in found.categories if each.prompts == 1 and each.levels[0].speedup]
+    noise = f" Measured with one prompt only: {', '.join(alone)}. That interval covers timing noise, not other prompts."
+    return f"{found.variant} {'; '.join(parts)}.{noise if alone else ''}"
+
+
+def work_table(found: Work) -> ReportTable:
+    """A row for each category, at the first load."""
+    rows = []
+    for category in found.categories:
+        at = category.levels[0]
+        positions = " ".join(f"{share:.0%}".rstrip("%") for share in at.accepted_per_position)
+        row = (
+            Cell(category.case),
+            Cell(compact(at.speedup) if at.speedup else NONE, at.verdict),
+            Cell(at.verdict.value, at.verdict),
+            Cell(_length(at.acceptance_length)),
+            Cell(positions or NONE),
+            Cell(f"{at.identical} of {at.compared}" if at.compared else NONE),
+            Cell(str(category.prompts)),
+        )
+        rows.append(row)
+    return ReportTable(BY_WORK, rows)
+
+
+def work_by_load(found: Work) -> ReportTable | None:
+    """A row for each category, a column for each load: speed-up, interval and acceptance length. None for one load."""
+    levels = max((each.levels for each in found.categories), key=len)
+    if len(levels) < 2:
+        return None
+    rows = [
+        (Cell(each.case), *(_at({str(at.level): at for at in each.levels}.get(str(at.level))) for at in levels))
+        for each in found.categories
+    ]
+    return ReportTable((BY_WORK[0], *(Column(str(at.level), speed=True) for at in levels)), rows)
+
+
+def _at(at: CategoryAtLevel | None) -> Cell:
+    what = "speed-up (95% CI over prompts), acceptance length"
+    if at is None:
+        return Cell(NONE, title=f"not measured at this load: {what}")
+    accepted = f", {_length(at.acceptance_length)}" if at.acceptance_length is not None else ""
+    return Cell((compact(at.speedup) if at.speedup else NONE) + accepted, at.verdict, f"{at.verdict.value}: {what}")
+
+
+def _length(value: float | None) -> str:
+    return NONE if value is None else f"{value:.2f}"
+
+
+def gain(prompt: PromptGain) -> str:
+    """`2.31×, acceptance length 4.10`."""
+    accepted = (
+        f", acceptance length {_length(prompt.acceptance_length)}" if prompt.acceptance_length is not None else ""
+    )
+    return times(prompt.speedup) + accepted
+
+
+TURNS = (
+    Column("Conversations", words=True),
+    Column("Arm", words=True),
+    Column("Turn", "Which question of its conversation, from 1"),
+    Column(
+        "TTFT p50", "Time from the request to the first token, ms: half of the requests of this turn had it by then"
+    ),
+    Column(
+        "TTFT p90", "Time from the request to the first token, ms: nine in ten requests of this turn had it by then"
+    ),
+    Column("Prompt tokens", "Tokens of the whole request, history included, as the server counts them; mean"),
+    Column("From prefix cache", "Of the prompt tokens, those that the server had in its prefix cache; mean"),
+    Column("Requests", "Completed ones of this turn"),
+)
+
+
+def turn_table(comparison: Comparison) -> ReportTable | None:
+    """A row for each case, turn and arm. None if there are no conversations."""
+    rows = []
+    for case in comparison.experiment.workload.cases:
+        own = [(each.turn, arm.variant, each) for arm in comparison.arms if arm.case == case.name for each in arm.turns]
+        for turn, arm, each in sorted(own, key=lambda item: item[0]):
+            texts = (
+                *(case.name, arm, str(turn)),
+                *(NONE if at is None else f"{at * 1000:.1f} ms" for at in (each.ttft.p50, each.ttft.p90)),
+                *(NONE if count is None else f"{count:,.0f}" for count in (each.prompt_tokens, each.cached_tokens)),
+                str(each.ttft.n),
+            )
+            rows.append([Cell(text) for text in texts])
+    return ReportTable(TURNS, rows) if rows else None
+
+
+def about_turns(comparison: Comparison) -> str:
+    """Note on whose answers the conversations contain, and which servers cache prompt prefixes."""
+    caching = comparison.context.prefix_caching
+    known = "; ".join(f"{arm} {'on' if on else 'off'}" for arm, on in caching.items())
+    return (
+        "Each turn contains the turns before it. Their answers are of the arm that was loaded first, so every arm got "
+        f"the same text. Prefix caching, as the servers report it: {known or 'not reported'}."
+    )
