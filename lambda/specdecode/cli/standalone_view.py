@@ -11,7 +11,7 @@ from specdecode import s3_keys
 from specdecode.cli.experiments_view import objects_text
 from specdecode.escape import line
 from specdecode.manifests import KubeObject, RenderContext
-from specdecode.manifests.api_keys import ENTRY
+from specdecode.manifests.addresses import ENTRY
 from specdecode.manifests.pods import word
 from specdecode.manifests.standalone import (
     ACCOUNT,

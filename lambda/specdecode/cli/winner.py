@@ -21,7 +21,7 @@ from specdecode.escape import line
 from specdecode.experiment import Capacity
 from specdecode.experiment.model import ServedExperiment, Sweep
 from specdecode.manifests import KubeObject, RenderContext
-from specdecode.manifests.api_keys import ENTRY
+from specdecode.manifests.addresses import ENTRY
 from specdecode.manifests.production import production
 from specdecode.names import NAMESPACE
 from specdecode.planning import Inventory, make_plan

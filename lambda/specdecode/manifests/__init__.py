@@ -2,7 +2,7 @@
 
 from specdecode.experiment.prompt_lengths import count_spec, longest_prompt
 from specdecode.experiment.prompt_sets import hub_sets
-from specdecode.manifests.api_keys import api_key_secret, new_api_key
+from specdecode.manifests.addresses import api_key_secret, new_api_key
 from specdecode.manifests.benchmarking import (
     accuracy_job,
     accuracy_rights,
@@ -11,21 +11,20 @@ from specdecode.manifests.benchmarking import (
     benchmark_spec,
     smoke,
 )
+from specdecode.manifests.bundle import Rights, session_policy, session_secret
 from specdecode.manifests.compiling import compile_job, compile_rights
-from specdecode.manifests.context import RenderContext
-from specdecode.manifests.network import network_policies
-from specdecode.manifests.object_names import compile_name, labels, serving_name, staging_name, wave_name
+from specdecode.manifests.context import RenderContext, compile_name, labels, serving_name, staging_name, wave_name
 from specdecode.manifests.pods import KubeObject
-from specdecode.manifests.prompts import (
+from specdecode.manifests.root import network_policies, owned, run_root
+from specdecode.manifests.serving import serving
+from specdecode.manifests.staging import (
     count_prompts_job,
     count_prompts_rights,
     fetch_prompts_job,
     fetch_prompts_rights,
+    staging_job,
+    staging_rights,
 )
-from specdecode.manifests.root import owned, run_root
-from specdecode.manifests.serving import serving
-from specdecode.manifests.sessions import Rights, session_policy, session_secret
-from specdecode.manifests.staging import staging_job, staging_rights
 from specdecode.planning import Plan, first_served
 
 __all__ = [

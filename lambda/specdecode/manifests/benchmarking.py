@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from specdecode import names, s3_keys
-from specdecode.exit_codes import PERMANENT
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.experiment.clients import each_client
 from specdecode.experiment.prompt_lengths import LongestPrompt
 from specdecode.experiment.step import most_tokens
-from specdecode.manifests.addresses import address
-from specdecode.manifests.api_keys import client_env
-from specdecode.manifests.bundle import bundle_env, bundle_script
-from specdecode.manifests.context import RenderContext
-from specdecode.manifests.object_names import labels, wave_name
-from specdecode.manifests.pods import (
-    CONTAINER,
-    KubeObject,
-    container,
-    job,
-    meta,
-    on_cpu_nodes,
-    on_held_node,
-    pod_template,
-    word,
-)
+from specdecode.manifests.addresses import address, client_env
+from specdecode.manifests.bundle import Rights, program_job
+from specdecode.manifests.context import RenderContext, labels, wave_name
+from specdecode.manifests.pods import KubeObject, config_map, on_held_node, word
 from specdecode.manifests.serve_command import served_model
-from specdecode.manifests.sessions import ENV, MOUNT, Rights, volume
 from specdecode.planning import Arm, Plan, Wave, first_served
 from specdecode.planning.states import ACCURACY_MINUTES
 from specdecode.planning.states import SMOKE_MINUTES as SMOKE_MINUTES
@@ -73,62 +60,34 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
 
     If a level takes several clients, the Job is an indexed one with a pod for each.
     """
-    name = wave_name(wave, "benchmark", ctx)
-    own = labels(ctx, "benchmark", wave=wave.index)
+    name, own = wave_name(wave, "benchmark", ctx), labels(ctx, "benchmark", wave=wave.index)
     spec = benchmark_spec(plan, wave, ctx)
-    config = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": meta(name, own),
-        "data": {"spec.json": spec.model_dump_json(indent=2)},
-    }
-    volumes: dict[str, KubeObject] = {"spec": {"name": "spec", "configMap": {"name": name}}}
-    if plan.experiment.holds_node:  # for the tokenizer
-        claim = {"claimName": names.model_pv("models"), "readOnly": True}
-        volumes["models"] = {"name": "models", "persistentVolumeClaim": claim}
-    template = pod_template(
-        labels=own,
-        service_account=names.SERVICE_ACCOUNTS["benchmark"],
-        main=_benchmark_container(plan, wave, ctx, clients=spec.most_clients, folders=tuple(volumes)),
-        without_credentials=(CONTAINER,),
-        volumes=[volume(name), *volumes.values()],
-        placement=_placement(plan, ctx),
-        restart_policy="Never",
-        finds_services=plan.experiment.holds_node,
-    )
-    made = job(
-        name=name,
-        labels=own,
-        template=template,
-        retries=2,
-        deadline_minutes=plan.experiment.deadlines.benchmark,
-        permanent_exits=PERMANENT,
-        indexes=spec.most_clients,
-    )
-    return [config, made]
-
-
-def _benchmark_container(
-    plan: Plan, wave: Wave, ctx: RenderContext, *, clients: int, folders: Sequence[str]
-) -> KubeObject:
-    """The container of one of `clients`, with a mount for each of `folders`."""
+    clients = spec.most_clients
     arguments = ["--spec", "spec/spec.json", *_arms(plan, wave.arms, ctx)]
     arguments += ["--upload", f'"s3://$BUCKET/{s3_keys.run_prefix(ctx.run_id)}"']
     if clients > 1:
         notes = s3_keys.run_key(ctx.run_id, s3_keys.NOTES)
         arguments += ["--client", '"$JOB_COMPLETION_INDEX"', "--meet", f'"s3://$BUCKET/{notes}${names.JOB_UID}/"']
-    return container(
-        image=plan.engine.tools_reference,
-        script=bundle_script("specdecode.benchmark", arguments),
-        env=bundle_env(ctx) | ENV,
-        references=[*client_env(plan, wave.arms, ctx), *([JOB_UID] if clients > 1 else [])],
+    folders: dict[str, KubeObject] = {"spec": {"configMap": {"name": name}}}
+    if plan.experiment.holds_node:  # for the tokenizer
+        folders["models"] = {"persistentVolumeClaim": {"claimName": names.model_pv("models"), "readOnly": True}}
+    made = program_job(
+        plan,
+        ctx,
+        "specdecode.benchmark",
+        arguments,
+        name=name,
+        labels=own,
         resources=each_client(plan.engine.resources.benchmark, clients),
-        mounts=[
-            MOUNT,
-            *({"name": name, "mountPath": f"{names.WORKDIR}/{name}", "readOnly": True} for name in folders),
-        ],
-        read_only_root=True,
+        references=[*client_env(plan, wave.arms, ctx), *([JOB_UID] if clients > 1 else [])],
+        folders=folders,
+        account=names.SERVICE_ACCOUNTS["benchmark"],
+        minutes=plan.experiment.deadlines.benchmark,
+        retries=2,
+        indexes=clients,
+        **_beside_the_servers(plan, ctx),
     )
+    return [config_map(name, own, {"spec.json": spec.model_dump_json(indent=2)}), made]
 
 
 def benchmark_rights(ctx: RenderContext) -> Rights:
@@ -142,21 +101,12 @@ def smoke(plan: Plan, wave: Wave, ctx: RenderContext, longest: LongestPrompt | N
     """Job that sends one real request to every arm of `wave`, then the `longest` prompt, and fails unless each answers
     with text and usage and has room for that prompt and its answer. Before it the ConfigMap with that prompt.
     """
+    name, own = wave_name(wave, "smoke", ctx), labels(ctx, "smoke", wave=wave.index)
     arguments = ["--endpoint", plan.experiment.workload.endpoint]
     arguments += ["--longest", "longest/prompt.json"] if longest else []
-    image = plan.engine.tools_reference
-    asks = _client_job(
-        plan, wave, ctx, "smoke", arguments, image=image, minutes=SMOKE_MINUTES, retries=1, arms=wave.arms
-    )
-    if longest is None:
-        return [asks]
-    name, pod = asks["metadata"]["name"], asks["spec"]["template"]["spec"]
-    pod["volumes"].append({"name": "longest", "configMap": {"name": name}})
-    mount = {"name": "longest", "mountPath": f"{names.WORKDIR}/longest", "readOnly": True}
-    pod["containers"][0]["volumeMounts"].append(mount)
-    data = {"prompt.json": longest.model_dump_json()}
-    metadata = meta(name, labels(ctx, "smoke", wave=wave.index))
-    return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, asks]
+    folders = {"longest": {"configMap": {"name": name}}} if longest else {}
+    asks = _asking(plan, wave, ctx, "smoke", arguments, wave.arms, minutes=SMOKE_MINUTES, folders=folders)
+    return [*([config_map(name, own, {"prompt.json": longest.model_dump_json()})] if longest else []), asks]
 
 
 def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
@@ -165,15 +115,12 @@ def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
     It runs in the engine's image, which the node has: lm-eval draws in wheels that need a newer glibc than the small
     image's 2.26 (numpy 2.3 and later: 2.27).
     """
-    prefix = s3_keys.run_key(ctx.run_id, "accuracy", "")
-    arguments = ["--bucket", '"$BUCKET"', "--prefix", word(prefix)]
-    experiment = plan.experiment
+    experiment, arms = plan.experiment, first_served(plan.waves, wave)
     asked = max(level.concurrency or 1 for level in experiment.workload.levels)
+    arguments = ["--bucket", '"$BUCKET"', "--prefix", word(s3_keys.run_key(ctx.run_id, "accuracy", ""))]
     arguments += ["--concurrency", str(experiment.batch or asked)]
-    arms = first_served(plan.waves, wave)
-    minutes = ACCURACY_MINUTES * len(arms)
-    image = plan.engine.reference
-    return _client_job(plan, wave, ctx, "accuracy", arguments, image=image, minutes=minutes, retries=1, arms=arms)
+    minutes, image = ACCURACY_MINUTES * len(arms), plan.engine.reference
+    return _asking(plan, wave, ctx, "accuracy", arguments, arms, minutes=minutes, image=image)
 
 
 def accuracy_rights(ctx: RenderContext) -> Rights:
@@ -181,53 +128,33 @@ def accuracy_rights(ctx: RenderContext) -> Rights:
     return Rights(writes=(s3_keys.run_key(ctx.run_id, "accuracy", "*"),))
 
 
-def _client_job(
-    plan: Plan,
-    wave: Wave,
-    ctx: RenderContext,
-    component: str,
-    arguments: list[str],
-    *,
-    image: str,
-    minutes: int,
-    retries: int,
-    arms: Sequence[Arm],
+def _asking(
+    plan: Plan, wave: Wave, ctx: RenderContext, component: str, arguments: list[str], arms: Sequence[Arm], **more: Any
 ) -> KubeObject:
-    """Job of the program `specdecode.pod.<component>` with the model and the `arms` as arguments."""
-    own = labels(ctx, component, wave=wave.index)
+    """Job of the program `specdecode.pod.<component>` with the model and the `arms` as arguments. `more`: of the Job."""
     arguments = ["--model", word(served_model(plan.experiment)), *arguments, *_arms(plan, arms, ctx)]
     for arm in arms:
         if model := address(plan, arm, ctx).model:
             arguments += ["--arm-model", word(f"{arm.variant}={model}")]
-    main = container(
-        image=image,
-        script=bundle_script(f"specdecode.pod.{component}", arguments),
-        env=bundle_env(ctx) | ENV,
-        references=client_env(plan, arms, ctx),
+    return program_job(
+        plan,
+        ctx,
+        f"specdecode.pod.{component}",
+        arguments,
+        name=wave_name(wave, component, ctx),
+        labels=labels(ctx, component, wave=wave.index),
         resources=plan.engine.resources.benchmark,
-        mounts=[MOUNT],
-        read_only_root=True,
-    )
-    name = wave_name(wave, component, ctx)
-    template = pod_template(
-        labels=own,
-        service_account=names.PLAIN_ACCOUNT,
-        main=main,
-        volumes=[volume(name)],
-        placement=_placement(plan, ctx),
-        restart_policy="Never",
-        finds_services=plan.experiment.holds_node,
-    )
-    return job(
-        name=name, labels=own, template=template, retries=retries, deadline_minutes=minutes, permanent_exits=PERMANENT
+        references=client_env(plan, arms, ctx),
+        retries=1,
+        **_beside_the_servers(plan, ctx),
+        **more,
     )
 
 
-def _placement(plan: Plan, ctx: RenderContext) -> KubeObject:
-    """On the held node beside the servers. On an ordinary node if the servers already run elsewhere."""
-    if plan.experiment.holds_node:
-        return on_held_node(plan.experiment, ctx.pool)
-    return on_cpu_nodes(makes_nodes=ctx.makes_nodes)
+def _beside_the_servers(plan: Plan, ctx: RenderContext) -> dict[str, Any]:
+    """On the held node, where the pods find the servers. On an ordinary node if the servers already run elsewhere."""
+    holds_node = plan.experiment.holds_node
+    return {"placement": on_held_node(plan.experiment, ctx.pool), "finds_services": True} if holds_node else {}
 
 
 def _arms(plan: Plan, arms: Sequence[Arm], ctx: RenderContext) -> list[str]:

@@ -1,12 +1,26 @@
-"""How a container runs a program of ours: it fetches the bundle from S3, checks its hash, and starts Python."""
+"""How a pod runs a program of ours: it fetches the bundle from S3, checks its hash, and starts Python.
+
+Its rights in AWS are a session of a role, limited to the needs of one step of one run (ADR 127). No service account of
+these pods has a role. The pipeline asks STS for the session and puts it into a Secret, which is mounted only where the
+bundle runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
 
-from specdecode.exit_codes import Exit
+from pydantic import Field
+
+from specdecode import names
+from specdecode.exit_codes import PERMANENT, Exit
+from specdecode.experiment.engine_parts import Resources
+from specdecode.experiment.model import Frozen
 from specdecode.manifests.context import RenderContext
-from specdecode.manifests.pods import word
+from specdecode.manifests.pods import CONTAINER, KubeObject, container, job, on_cpu_nodes, pod_template, secret, word
+from specdecode.planning import Plan
 
 HOME = """\
 set -eu
@@ -47,6 +61,17 @@ zipfile.ZipFile("bundle.zip").extractall("bundle")
 """Python 3.11 or newer and boto3 are all that it needs of an image."""
 
 
+LIMIT = 2048
+"""Most characters of a session policy (STS, AssumeRole, `Policy`)."""
+VOLUME = "aws"
+ENV = {"AWS_CONFIG_FILE": f"{VOLUME}/config"}
+"""Relative, as every path of a pod is: no program of ours leaves its working directory."""
+MOUNT = {"name": VOLUME, "mountPath": f"{names.WORKDIR}/{VOLUME}", "readOnly": True}
+"""The whole folder: the kubelet never renews a file that is mounted by `subPath` (Kubernetes, "Secrets")."""
+CONFIG = f"[default]\ncredential_process = cat {VOLUME}/credentials.json\n"
+"""SDKs and the AWS CLI run the process again when `Expiration` nears (AWS SDKs guide, "Process provider")."""
+
+
 def bundle_script(module: str, arguments: Sequence[str]) -> str:
     """Shell script that fetches the bundle, verifies it and becomes `python3 -m module`.
 
@@ -80,3 +105,109 @@ def bundle_env(ctx: RenderContext) -> dict[str, str]:
 
 def _run(module: str, arguments: Sequence[str]) -> str:
     return "exec python3 -m " + " ".join([module, *arguments])
+
+
+class Rights(Frozen):
+    """Keys of the artifact bucket, exact or beginnings that end with `*`, and whether the hub's token is needed."""
+
+    reads: tuple[str, ...] = Field(default=())
+    writes: tuple[str, ...] = Field(default=())
+    token: bool = False
+
+
+def session_policy(rights: Rights, ctx: RenderContext, *, partition: str = "aws") -> str:
+    """The policy that narrows a role to `rights`, as STS takes it.
+
+    The session may do what the role and this both allow. So `*` stands where the role names the resource itself: the
+    bucket that is listed (without it a missing object answers 403, not 404), the key that decrypts, the one token.
+    """
+    objects = f"arn:{partition}:s3:::{ctx.bucket}/"
+    bundle = f"arn:{partition}:s3:::{ctx.bundle_uri.removeprefix('s3://')}"
+    anywhere = ["s3:ListBucket", "kms:Decrypt", "kms:GenerateDataKey"]
+    anywhere += ["secretsmanager:GetSecretValue"] if rights.token else []
+    statements: list[dict[str, Any]] = [
+        _allow(["s3:GetObject"], [bundle, *(objects + key for key in rights.reads)]),
+        _allow(anywhere, ["*"]),
+    ]
+    if rights.writes:
+        writing = ["s3:PutObject", "s3:AbortMultipartUpload"]
+        statements.append(_allow(writing, [objects + key for key in rights.writes]))
+    return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
+
+
+def _allow(actions: list[str], resources: list[str]) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": actions, "Resource": resources}
+
+
+def volume(name: str) -> KubeObject:
+    """The volume of a pod whose session is in the Secret `name`; the group of the pod reads it."""
+    return {"name": VOLUME, "secret": {"secretName": name, "defaultMode": 0o440}}
+
+
+def session_secret(
+    job: KubeObject, *, key_id: str, secret_key: str, token: str | None, until: datetime | None
+) -> KubeObject:
+    """The Secret with the session of the pods of `job`, called as the Job is; without `until` it is read once."""
+    credentials: dict[str, Any] = {"Version": 1, "AccessKeyId": key_id, "SecretAccessKey": secret_key}
+    if token is not None:
+        credentials["SessionToken"] = token
+    if until is not None:
+        credentials["Expiration"] = until.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    files = {"config": CONFIG, "credentials.json": json.dumps(credentials)}
+    return secret(job["metadata"]["name"], job["metadata"]["labels"], files)
+
+
+def program_job(
+    plan: Plan,
+    ctx: RenderContext,
+    module: str,
+    arguments: Sequence[str],
+    *,
+    name: str,
+    labels: Mapping[str, str],
+    resources: Resources,
+    minutes: int,
+    retries: int,
+    image: str | None = None,
+    env: Mapping[str, str] | None = None,
+    references: Sequence[KubeObject] = (),
+    folders: Mapping[str, KubeObject] | None = None,
+    placement: KubeObject | None = None,
+    account: str = names.PLAIN_ACCOUNT,
+    indexes: int = 1,
+    finds_services: bool = False,
+) -> KubeObject:
+    """Job of one container, which runs a program of the bundle with the session in the Secret of the Job's name.
+
+    `folders`: volumes that it reads, by their names below the working directory. Without `image` it runs in the small
+    one, without `placement` on an ordinary CPU node, and without `account` by one that has no role.
+    """
+    folders = folders or {}
+    main = container(
+        image=image or plan.engine.tools_reference,
+        script=bundle_script(module, arguments),
+        env=bundle_env(ctx) | ENV | dict(env or {}),
+        references=references,
+        resources=resources,
+        mounts=[MOUNT, *({"name": it, "mountPath": f"{names.WORKDIR}/{it}", "readOnly": True} for it in folders)],
+        read_only_root=True,
+    )
+    template = pod_template(
+        labels=labels,
+        service_account=account,
+        main=main,
+        without_credentials=() if account == names.PLAIN_ACCOUNT else (CONTAINER,),
+        volumes=[volume(name), *({"name": key, **source} for key, source in folders.items())],
+        placement=on_cpu_nodes(makes_nodes=ctx.makes_nodes) if placement is None else placement,
+        restart_policy="Never",
+        finds_services=finds_services,
+    )
+    return job(
+        name=name,
+        labels=labels,
+        template=template,
+        retries=retries,
+        deadline_minutes=minutes,
+        permanent_exits=PERMANENT,
+        indexes=indexes,
+    )

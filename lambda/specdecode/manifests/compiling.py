@@ -13,10 +13,9 @@ from specdecode import names, s3_keys
 from specdecode.exit_codes import PERMANENT
 from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine_parts import Artifact, CpuCompile
-from specdecode.manifests.bundle import bundle_env, bundle_script, fetched_bundle_script
-from specdecode.manifests.context import RenderContext
+from specdecode.manifests.bundle import ENV, MOUNT, Rights, bundle_env, bundle_script, fetched_bundle_script, volume
+from specdecode.manifests.context import RenderContext, compile_name, labels
 from specdecode.manifests.early import device_check, disk_check
-from specdecode.manifests.object_names import compile_name, labels
 from specdecode.manifests.pods import (
     KubeObject,
     claiming,
@@ -28,7 +27,6 @@ from specdecode.manifests.pods import (
 )
 from specdecode.manifests.serve_command import serve_words
 from specdecode.manifests.serving import OFFLINE, SHM_MOUNT, shm_volume
-from specdecode.manifests.sessions import ENV, MOUNT, Rights, volume
 from specdecode.planning import Arm, Plan
 from specdecode.planning.compiling import cpu_deadline
 from specdecode.planning.states import HEALTHY_SHARE

@@ -1,14 +1,20 @@
-"""The facts of a manifest that the deployment knows. All others come from the plan."""
+"""The facts of a manifest that the deployment knows, and the names and labels that follow from them.
+
+Names are pure functions, so that the pipeline always finds the objects again. All else comes from the plan.
+"""
 
 from __future__ import annotations
 
+import re
+from hashlib import sha256
 from typing import Annotated
 
 from pydantic import StringConstraints
 
 from specdecode import names
 from specdecode.experiment.capacity import NodeStorage
-from specdecode.experiment.model import Frozen
+from specdecode.experiment.model import Frozen, ModelRef
+from specdecode.planning import Arm, Wave
 
 
 class RenderContext(Frozen):
@@ -27,3 +33,61 @@ class RenderContext(Frozen):
     makes_nodes: bool = True
     """Whether the cluster has our NodePools. If not, pods that need no held node run on any node."""
     node_storage: NodeStorage = "instance-store"
+
+
+LIMIT = 63
+"""Most characters of a Service's name and of a label's value."""
+
+
+def object_name(run_id: str, *parts: str) -> str:
+    """`r<8 digits of the run>-<parts>`: a DNS label of at most 63 characters, unique for run and parts."""
+    full = "-".join([f"r{sha256(run_id.encode()).hexdigest()[:8]}", *parts])
+    name = re.sub(r"[^a-z0-9]+", "-", full.lower()).strip("-")
+    if len(name) <= LIMIT and name == full:
+        return name
+    return f"{name[: LIMIT - 7].strip('-')}-{sha256(full.encode()).hexdigest()[:6]}"
+
+
+def root_name(ctx: RenderContext) -> str:
+    """Name of the ConfigMap that owns the run's objects."""
+    return object_name(ctx.run_id, "run")
+
+
+def staging_name(model: ModelRef, ctx: RenderContext) -> str:
+    return object_name(ctx.run_id, "stage", model.prefix.removeprefix("models/").rstrip("/"))
+
+
+def compile_name(arm: Arm, ctx: RenderContext) -> str:
+    return object_name(ctx.run_id, "compile", arm.fingerprint)
+
+
+def serving_name(arm: Arm, ctx: RenderContext) -> str:
+    """Name of the Deployment, the Service of an arm."""
+    return object_name(ctx.run_id, f"w{arm.wave}", arm.variant)
+
+
+def wave_name(wave: Wave, component: str, ctx: RenderContext) -> str:
+    """Name of a wave's Job (`benchmark`, `smoke`, `accuracy`)."""
+    return object_name(ctx.run_id, f"w{wave.index}", component)
+
+
+def service_host_variable(name: str) -> str:
+    """Variable in which Kubernetes gives the cluster IP of the Service `name` to the pods started after it."""
+    return name.upper().replace("-", "_") + "_SERVICE_HOST"
+
+
+def labels(
+    ctx: RenderContext, component: str, *, wave: int | None = None, variant: str | None = None
+) -> dict[str, str]:
+    """Labels of every object of a run."""
+    out = {
+        "app.kubernetes.io/name": "specdecode",
+        "app.kubernetes.io/managed-by": "specdecode",
+        names.COMPONENT_LABEL: component,
+        names.RUN_LABEL: names.run_label(ctx.run_id),
+    }
+    if wave is not None:
+        out[names.WAVE_LABEL] = str(wave)
+    if variant is not None:
+        out[names.VARIANT_LABEL] = variant
+    return out

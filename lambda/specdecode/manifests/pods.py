@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,15 @@ def literal(text: str) -> str:
 
 def meta(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
     return {"name": name, "namespace": names.NAMESPACE, "labels": dict(labels)}
+
+
+def config_map(name: str, labels: Mapping[str, str], data: Mapping[str, str]) -> KubeObject:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta(name, labels), "data": dict(data)}
+
+
+def secret(name: str, labels: Mapping[str, str], data: Mapping[str, str]) -> KubeObject:
+    encoded = {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}
+    return {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": meta(name, labels), "data": encoded}
 
 
 def container(

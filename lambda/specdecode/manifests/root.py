@@ -1,22 +1,26 @@
-"""The run's root: a small ConfigMap that owns all other objects of the run. They are deleted with it."""
+"""Objects before any pod: network policies, and the ConfigMap that owns all other objects."""
 
 from __future__ import annotations
 
 from specdecode import names
-from specdecode.manifests.context import RenderContext
-from specdecode.manifests.object_names import labels, root_name
-from specdecode.manifests.pods import KubeObject, meta
+from specdecode.experiment.assets import kubernetes_objects
+from specdecode.manifests.context import RenderContext, labels, root_name
+from specdecode.manifests.pods import KubeObject, config_map
 from specdecode.planning import Plan
+
+
+def network_policies() -> list[KubeObject]:
+    """The same policies that the stack applies. They select by component, not by run: one set for the namespace.
+
+    Inert without `enableNetworkPolicy` of vpc-cni.
+    """
+    return kubernetes_objects("network-policies.yaml")
 
 
 def run_root(plan: Plan, ctx: RenderContext) -> KubeObject:
     """The first object that a run creates. It only says to which run the objects belong."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": meta(root_name(ctx), labels(ctx, names.ROOT_COMPONENT)),
-        "data": {"run": ctx.run_id, "experiment": plan.experiment.name},
-    }
+    about = {"run": ctx.run_id, "experiment": plan.experiment.name}
+    return config_map(root_name(ctx), labels(ctx, names.ROOT_COMPONENT), about)
 
 
 def owned(obj: KubeObject, root: KubeObject) -> KubeObject:

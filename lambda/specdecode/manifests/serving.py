@@ -12,17 +12,15 @@ from typing import Any
 
 from specdecode import names, s3_keys
 from specdecode.exit_codes import Exit
-from specdecode.experiment.capacity import COPY_MARGIN, COPY_STREAMS
+from specdecode.experiment.capacity import COPY_MARGIN, COPY_STREAMS, MONITOR
 from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.engine_parts import Probe, Resources
 from specdecode.experiment.model import EnvName
-from specdecode.manifests.api_keys import server_env
-from specdecode.manifests.bundle import HOME
-from specdecode.manifests.context import RenderContext
+from specdecode.manifests.addresses import server_env
+from specdecode.manifests.bundle import HOME, bundle_env, bundle_script
+from specdecode.manifests.context import RenderContext, labels, serving_name
 from specdecode.manifests.early import device_check, disk_check
-from specdecode.manifests.monitoring import monitored
-from specdecode.manifests.object_names import labels, serving_name
 from specdecode.manifests.pods import CONTAINER, KubeObject, claiming, container, meta, pod_template, word
 from specdecode.manifests.serve_command import LOCAL, serve_words
 from specdecode.planning import Arm, Plan
@@ -48,6 +46,8 @@ again finds the copy.
 `mode` makes it read-only like the mount, or not: if NxD Inference fails to load an artifact that it can
 write, it compiles it anew, and the run would measure the wrong artifact.
 """
+MONITOR_CONTAINER, MONITOR_SCRATCH = "neuron-monitor", "monitor-"
+"""The monitor beside a server, and the prefix of its own volumes' names: the engine cannot write there."""
 SHM_MOUNT = {"name": "shm", "mountPath": "/dev/shm"}  # noqa: S108
 
 
@@ -109,7 +109,39 @@ def _template(plan: Plan, arm: Arm, ctx: RenderContext, own: Mapping[str, str]) 
         restart_policy="Always",
         grace_s=60,
     )
-    return monitored(template, plan, arm, ctx) if experiment.serving.neuron_metrics else template
+    return _monitored(template, plan, arm, ctx) if experiment.serving.neuron_metrics else template
+
+
+def _monitored(template: KubeObject, plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
+    """The serving pod's `template` with the monitor in it, the account that may publish, and a way to do so.
+
+    It shares the server's claim, to see its devices, and nothing else: it has credentials, and the engine has none.
+    Whatever happens to it, the container stays: a pod is only ready, and an arm only measured, with all its containers.
+    """
+    script = bundle_script("specdecode.pod.neuron_metrics", ["--variant", word(arm.label)])
+    beside = container(
+        name=MONITOR_CONTAINER,
+        image=plan.engine.reference,
+        script=f"sh -c {word(script)} || true\nexec sleep infinity",
+        env=bundle_env(ctx),
+        resources=MONITOR,
+        scratch=MONITOR_SCRATCH,
+        read_only_root=False,
+    )
+    beside["resources"]["claims"] = [{"name": "neuron"}]
+    metadata, spec = template["metadata"], template["spec"]
+    return {
+        "metadata": {**metadata, "labels": {**metadata["labels"], names.MONITORED_LABEL: "true"}},
+        "spec": {
+            **spec,
+            "serviceAccountName": names.SERVICE_ACCOUNTS["monitored"],
+            "containers": [*spec["containers"], beside],
+            "volumes": [
+                *spec["volumes"],
+                *({"name": f"{MONITOR_SCRATCH}{name}", "emptyDir": {}} for name in ("work", "tmp")),
+            ],
+        },
+    }
 
 
 def _server(plan: Plan, arm: Arm, ctx: RenderContext, mounted: Sequence[str]) -> KubeObject:

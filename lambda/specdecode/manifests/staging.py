@@ -1,63 +1,41 @@
-"""The staging Job: a model's weights to the bucket, from an ordinary CPU node."""
+"""Jobs on ordinary CPU nodes before a node is taken: weights and sets of prompts to the bucket, prompts counted."""
 
 from __future__ import annotations
 
-from specdecode import names
-from specdecode.exit_codes import PERMANENT
+from specdecode import names, s3_keys
 from specdecode.experiment.model import ModelRef
-from specdecode.manifests.bundle import bundle_env, bundle_script
-from specdecode.manifests.context import RenderContext
-from specdecode.manifests.object_names import labels, staging_name
-from specdecode.manifests.pods import (
-    KubeObject,
-    container,
-    job,
-    on_cpu_nodes,
-    pod_template,
-    word,
-)
-from specdecode.manifests.sessions import ENV, MOUNT, Rights, volume
+from specdecode.experiment.prompt_lengths import CountSpec
+from specdecode.manifests.bundle import Rights, program_job
+from specdecode.manifests.context import RenderContext, labels, object_name, staging_name
+from specdecode.manifests.pods import KubeObject, config_map, word
 from specdecode.planning import Plan
+from specdecode.planning.states import COUNT_MINUTES
+from specdecode.prompts import HubFile, PromptsOf
+
+FEW_SETS = 6
+"""Most sets that a session policy names one by one; it has no room for more (`bundle.LIMIT`)."""
+TO_BUCKET = ("--bucket", '"$BUCKET"')
 
 
 def staging_job(plan: Plan, model: ModelRef, ctx: RenderContext) -> KubeObject:
-    """Job that downloads `model` (or copies it from its import prefix) to `models/…`, COMPLETE.json last.
-
-    The Hugging Face token is read from Secrets Manager by the pod's own session, for gated models only.
-    """
-    own, name = labels(ctx, "staging"), staging_name(model, ctx)
-    source = (
-        ["--import-prefix", word(model.import_prefix)]
-        if model.import_prefix
-        else ["--model", word(model.id), "--revision", word(model.revision)]
-    )
-    arguments = ["--bucket", '"$BUCKET"', "--prefix", word(model.prefix), *source]
+    """Job that downloads `model` (or copies it from its import prefix) to `models/…`, COMPLETE.json last."""
+    source = ["--model", word(model.id), "--revision", word(model.revision)]
+    if model.import_prefix:
+        source = ["--import-prefix", word(model.import_prefix)]
+    arguments = [*TO_BUCKET, "--prefix", word(model.prefix), *source]
     arguments += ["--rescale-fp8"] if model.rescale_fp8 else []
     arguments += ["--safetensors"] if plan.engine.safetensors_alone else []
-    env = bundle_env(ctx) | ENV | ({"HF_TOKEN_SECRET": names.HF_TOKEN_SECRET} if model.gated else {})
-    main = container(
-        image=plan.engine.tools_reference,
-        script=bundle_script("specdecode.pod.stage", arguments),
-        env=env,
+    return program_job(
+        plan,
+        ctx,
+        "specdecode.pod.stage",
+        arguments,
+        name=staging_name(model, ctx),
+        labels=labels(ctx, "staging"),
         resources=plan.engine.resources.staging,
-        mounts=[MOUNT],
-        read_only_root=True,
-    )
-    template = pod_template(
-        labels=own,
-        service_account=names.PLAIN_ACCOUNT,
-        main=main,
-        volumes=[volume(name)],
-        placement=on_cpu_nodes(makes_nodes=ctx.makes_nodes),
-        restart_policy="Never",
-    )
-    return job(
-        name=name,
-        labels=own,
-        template=template,
+        env=_token(model.gated),
+        minutes=plan.experiment.deadlines.staging,
         retries=4,
-        deadline_minutes=plan.experiment.deadlines.staging,
-        permanent_exits=PERMANENT,
     )
 
 
@@ -66,3 +44,56 @@ def staging_rights(model: ModelRef) -> Rights:
     own = f"{model.prefix}*"
     imported = (f"{model.import_prefix}*",) if model.import_prefix else ()
     return Rights(reads=(own, *imported), writes=(own,), token=model.gated)
+
+
+def fetch_prompts_job(plan: Plan, given: PromptsOf, hub: HubFile, ctx: RenderContext) -> KubeObject:
+    """Job that puts the file of `hub` under the set's key, its hash checked."""
+    words = {"key": given.key, "sha256": given.sha256, "repo": hub.repo, "revision": hub.revision, "file": hub.file}
+    return program_job(
+        plan,
+        ctx,
+        "specdecode.pod.fetch_prompts",
+        [*TO_BUCKET, *(part for key, value in words.items() for part in (f"--{key}", word(value)))],
+        name=object_name(ctx.run_id, "prompts", given.set, given.sha256[:12]),
+        labels=labels(ctx, "staging"),
+        resources=plan.engine.resources.staging,
+        env=_token(hub.gated),
+        minutes=plan.experiment.deadlines.staging,
+        retries=2,
+    )
+
+
+def fetch_prompts_rights(given: PromptsOf, hub: HubFile) -> Rights:
+    """Write only this file."""
+    return Rights(writes=(given.key,), token=hub.gated)
+
+
+def count_prompts_job(plan: Plan, spec: CountSpec, ctx: RenderContext) -> list[KubeObject]:
+    """ConfigMap with what is to be counted, and the Job, both of one name."""
+    name, own = object_name(ctx.run_id, "count"), labels(ctx, "staging")
+    made = program_job(
+        plan,
+        ctx,
+        "specdecode.pod.count_prompts",
+        [*TO_BUCKET, "--spec", "spec/spec.json"],
+        name=name,
+        labels=own,
+        resources=plan.engine.resources.staging,
+        folders={"spec": {"configMap": {"name": name}}},
+        minutes=COUNT_MINUTES,
+        retries=2,
+    )
+    return [config_map(name, own, {"spec.json": spec.model_dump_json(indent=2)}), made]
+
+
+def count_prompts_rights(spec: CountSpec) -> Rights:
+    """Read the model's tokenizer and the sets, write the lengths."""
+    sets = tuple(dict.fromkeys(case.prompts.key for case in spec.cases if case.prompts))
+    if len(sets) > FEW_SETS:
+        sets = (f"{s3_keys.PROMPTS}*",)
+    return Rights(reads=(f"{spec.model}tokenizer*", f"{spec.model}chat_template.jinja", *sets), writes=(spec.key,))
+
+
+def _token(is_needed: bool) -> dict[str, str]:
+    """The pod's own session reads the Hugging Face token from Secrets Manager, for gated models and sets only."""
+    return {"HF_TOKEN_SECRET": names.HF_TOKEN_SECRET} if is_needed else {}

@@ -18,17 +18,13 @@ from specdecode.experiment.claims import claim_template
 from specdecode.experiment.prompt_lengths import longest_prompt
 from specdecode.experiment.prompt_sets import hub_sets, shipped
 from specdecode.manifests.benchmarking import accuracy_job, benchmark, smoke
-from specdecode.manifests.bundle import bundle_env, bundle_script
+from specdecode.manifests.bundle import ENV, MOUNT, VOLUME, bundle_env, bundle_script
 from specdecode.manifests.compiling import COMPILE, compile_job
-from specdecode.manifests.context import RenderContext
-from specdecode.manifests.network import network_policies
-from specdecode.manifests.object_names import serving_name
+from specdecode.manifests.context import RenderContext, serving_name
 from specdecode.manifests.pods import SKIP_CREDENTIALS, KubeObject, container, word
-from specdecode.manifests.prompts import fetch_prompts_job
-from specdecode.manifests.root import run_root
+from specdecode.manifests.root import network_policies, run_root
 from specdecode.manifests.serving import serving
-from specdecode.manifests.sessions import ENV, MOUNT, VOLUME
-from specdecode.manifests.staging import staging_job
+from specdecode.manifests.staging import fetch_prompts_job, staging_job
 from specdecode.planning import Arm, Plan, Wave, first_served
 
 ACCOUNT = names.PLAIN_ACCOUNT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from specdecode import s3_keys
 from specdecode.analysis.results.context import Compiled, Served
 from specdecode.experiment.model import CompileOn
-from specdecode.manifests.recipe import recipe
+from specdecode.manifests.serve_command import recipe
 from specdecode.planning import fingerprint
 from specdecode.steps.run import Run
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from specdecode.experiment import load
 from specdecode.experiment.loading import load_engine
-from specdecode.manifests.recipe import recipe
-from specdecode.manifests.serve_command import serve_words
+from specdecode.manifests.serve_command import recipe, serve_words
 
 
 @pytest.mark.parametrize("preset", ["qwen3-32b", "llama-3.1-405b", "rehearsal", "rehearsal-vllm"])

@@ -14,7 +14,7 @@ from specdecode.experiment import from_document, load_preset, preset_names
 from specdecode.experiment.model import ModelRef
 from specdecode.experiment.prompt_lengths import count_spec
 from specdecode.experiment.prompt_sets import hub_sets
-from specdecode.manifests.sessions import LIMIT, Rights, session_policy
+from specdecode.manifests.bundle import LIMIT, Rights, session_policy
 from specdecode.planning import Inventory, make_plan
 
 from tests.access.policies import allows
