@@ -131,7 +131,7 @@ def accuracy_rights(ctx: RenderContext) -> Rights:
 def _asking(
     plan: Plan, wave: Wave, ctx: RenderContext, component: str, arguments: list[str], arms: Sequence[Arm], **more: Any
 ) -> KubeObject:
-    """Job of the program `specdecode.pod.<component>` with the model and the `arms` as arguments. `more`: of the Job."""
+    """Job of the program `specdecode.pod.<component>` with the model and `arms` as arguments. `more`: of the Job."""
     arguments = ["--model", word(served_model(plan.experiment)), *arguments, *_arms(plan, arms, ctx)]
     for arm in arms:
         if model := address(plan, arm, ctx).model:
