@@ -59,7 +59,12 @@ def speculating(line, method, model, k):
 
 COMMANDS = [
     # preset, variant, the published line, {what differs: why}
-    ("llama-3.1-8b-eagle3", "base-async", LLAMA, NO_EFA | PATIENCE | SAMPLING),
+    (
+        "llama-3.1-8b-eagle3",
+        "base-async",
+        LLAMA,
+        NO_EFA | PATIENCE | {f"{NC}.on_device_sampling_config": "the plugin's own default (all_greedy off), said"},
+    ),
     ("llama-3.1-8b-eagle3", "base", LLAMA, NO_EFA | PATIENCE | SAMPLING | {"--no-async-scheduling": ALIKE}),
     (
         "llama-3.1-8b-eagle3",
@@ -113,17 +118,19 @@ COMMANDS = [
 
 def test_every_preset_of_the_native_plugin_is_laid_beside_its_source():
     native = {name for name in preset_names() if load_engine(load_preset(name).engine).dialect is Dialect.NATIVE_PLUGIN}
-    assert native == {preset for preset, *_ in COMMANDS} | {"qwen3-32b-native", "llama-3.1-8b-eagle3-small"}
-    for preset in native - {"qwen3-32b-native", "llama-3.1-8b-eagle3-small"}:
+    unpublished = {"qwen3-32b-native", "llama-3.1-8b-eagle3-small", "gpt-oss-20b-eagle3-small"}
+    assert native == {preset for preset, *_ in COMMANDS} | unpublished
+    for preset in native - unpublished:
         speculating = {variant.name for variant in load_preset(preset).variants if variant.speculation}
         assert speculating <= {variant for name, variant, *_ in COMMANDS if name == preset}
 
 
 @pytest.mark.parametrize("variant", ["base", "sd"])
-def test_the_small_node_has_the_same_lines_but_for_tp(variant):
+def test_the_small_node_has_the_same_lines_but_for_tp_and_fewer_compilers(variant):
     large, small = (ours(f"llama-3.1-8b-eagle3{end}", variant) for end in ("", "-small"))
     assert {key for key in large.keys() | small.keys() if large.get(key) != small.get(key)} == {
-        "--tensor-parallel-size"
+        "--tensor-parallel-size",
+        "NEURON_LIBTORCH_PARALLEL_COMPILE_WORKERS",
     }
 
 

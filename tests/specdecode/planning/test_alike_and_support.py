@@ -55,7 +55,8 @@ def test_what_speculation_switches_off_is_off_whatever_the_arm_says():
     assert not [text for text in warnings("llama-3.1-8b-eagle3", **said) if "not in speculation alone" in text]
     against = said | {"variants.sd.compare_to": "base-async"}
     (found,) = [text for text in warnings("llama-3.1-8b-eagle3", **against) if "not in speculation alone" in text]
-    assert found.endswith("alone: --async-scheduling: off against on")
+    sampling = "on_device_sampling_config: {all_greedy: on} against {all_greedy: off}"
+    assert found.endswith(f"alone: --async-scheduling: off against on; {sampling}")
 
 
 def test_what_both_arms_are_told_and_speculation_switches_off_is_said():
