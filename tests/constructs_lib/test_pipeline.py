@@ -199,7 +199,7 @@ def test_rbac_grants_no_wildcard_and_scales_the_pools_of_runs_only():
 
 def test_rbac_is_what_a_run_needs_and_nothing_more():
     """Every verb used by a whole run, its failure, the watchdog and the inspection, against every verb granted."""
-    from specdecode.kubernetes.readiness import why_no_node
+    from specdecode.kubernetes.pools import why_no_node
     from specdecode.steps import inspect, release, watchdog
     from specdecode.steps.errors import ServeNotReady
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from specdecode.kubernetes.readiness import NOT_PART_OF_READY
+from specdecode.kubernetes.pools import NOT_PART_OF_READY
 
 from rehearsal.kubernetes.karpenter import pools
 from tests.upstream.conftest import Upstream

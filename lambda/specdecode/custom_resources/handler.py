@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
+import urllib3
 from botocore.exceptions import ClientError
+from pydantic import BaseModel, ConfigDict, Field
 
 from specdecode import aws
-from specdecode.custom_resources import heartbeat, log_groups, node
-from specdecode.custom_resources.response import Request, answer
+from specdecode.custom_resources import heartbeat, node
 from specdecode.custom_resources.waiting import (
     DEADLINE,
     LIMIT_S,
@@ -29,6 +31,44 @@ from specdecode.custom_resources.waiting import (
 from specdecode.kubernetes.connect import connect
 from specdecode.kubernetes.node_group import pools_of
 from specdecode.kubernetes.pools import Pools
+
+REASON_LIMIT = 1000
+"""Most characters of a reason that CloudFormation shows."""
+
+
+class Request(BaseModel):
+    """CloudFormation's request. Keys that no guard reads are left out."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    RequestType: Literal["Create", "Update", "Delete"]
+    RequestId: str
+    ResponseURL: str
+    StackId: str
+    LogicalResourceId: str
+    PhysicalResourceId: str | None = None
+    ResourceProperties: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def identity(self) -> str:
+        """The physical id to answer with if there is no new one."""
+        return self.PhysicalResourceId or self.LogicalResourceId
+
+
+def answer(request: Request, *, physical_id: str, failure: str | None = None) -> None:
+    """Tell CloudFormation that the request is done, or why it failed. Raises urllib3's errors if it cannot be told."""
+    body = {
+        "Status": "FAILED" if failure else "SUCCESS",
+        "Reason": (failure or "")[:REASON_LIMIT],
+        "PhysicalResourceId": physical_id,
+        "StackId": request.StackId,
+        "RequestId": request.RequestId,
+        "LogicalResourceId": request.LogicalResourceId,
+    }
+    http = urllib3.PoolManager(retries=urllib3.Retry(5, backoff_factor=1.0, allowed_methods={"PUT"}))
+    # An empty content type: the URL was signed without one.
+    http.request("PUT", request.ResponseURL, body=json.dumps(body).encode(), headers={"Content-Type": ""})
+
 
 LOGGER = logging.getLogger("specdecode")
 
@@ -125,12 +165,18 @@ def ready(request: Request, event: dict[str, Any], context: Context, pools: Pool
 
 
 def retention(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
-    """Set the retention of log groups that AWS makes by itself. They stay when the stack is deleted, and empty
-    themselves.
+    """Make each log group that is missing of those that AWS writes under fixed names and keeps for ever (of EKS and of
+    Container Insights), and let each delete its lines after some days. They stay when the stack is deleted.
+
+    CloudFormation cannot own them. EKS makes its group again when the last lines of a deleted cluster arrive, and so do
+    the agent's pods (terraform-aws-eks#920, #2446). The next deployment would then fail to create them.
     """
     if request.RequestType != "Delete":
-        given = request.ResourceProperties
-        log_groups.keep(map(str, given["Groups"]), days=int(given["Days"]), logs=aws.client("logs"))
+        given, logs = request.ResourceProperties, aws.client("logs")
+        for name in map(str, given["Groups"]):
+            with contextlib.suppress(logs.exceptions.ResourceAlreadyExistsException):
+                logs.create_log_group(logGroupName=name)
+            logs.put_retention_policy(logGroupName=name, retentionInDays=int(given["Days"]))
     return request.identity
 
 

@@ -11,6 +11,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
@@ -28,7 +29,20 @@ from specdecode.kubernetes.errors import (
     from_response,
 )
 from specdecode.kubernetes.resources import KubeObject, path
-from specdecode.kubernetes.transport import Response, Transport
+
+
+@dataclass(frozen=True)
+class Response:
+    """The part of an answer that the client reads."""
+
+    status: int
+    data: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Transport = Callable[[str, str, Mapping[str, str], bytes | None], Response]
+"""method, path with query, headers, body -> answer. Raises urllib3.exceptions.HTTPError if there is no answer."""
+
 
 ATTEMPTS = 5
 BACKOFF_S = 0.5

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import base64
+import ssl
 import time
 from collections.abc import Mapping
 from typing import Any
 
+import urllib3
 from botocore.signers import RequestSigner
 
 from specdecode import aws, names
-from specdecode.kubernetes.client import Kubernetes
-from specdecode.kubernetes.transport import https_transport
+from specdecode.kubernetes.client import Kubernetes, Response, Transport
 
 PREFIX = "k8s-aws-v1."
 LIFETIME_S = 14 * 60
@@ -40,6 +41,25 @@ def eks_token(session: Any, *, cluster_name: str, region: str) -> str:
         operation_name="",
     )
     return PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
+
+
+def https_transport(*, endpoint: str, ca_pem: str) -> Transport:
+    """A transport that verifies the API server by the cluster's own CA and never retries by itself.
+
+    It works with urllib3 1.26 and 2: Lambda's runtime has the one that its boto3 needs. 1.26 knows no `ca_cert_data`;
+    both take an `ssl_context`.
+    """
+    pool = urllib3.PoolManager(
+        ssl_context=ssl.create_default_context(cadata=ca_pem),
+        retries=False,
+        timeout=urllib3.Timeout(connect=5.0, read=20.0),
+    )
+
+    def send(method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+        answer = pool.request(method, endpoint.rstrip("/") + target, headers=dict(headers), body=body)
+        return Response(status=answer.status, data=answer.data, headers=dict(answer.headers))
+
+    return send
 
 
 SEES = {names.NAMESPACE_RIGHTS: (), names.GROUP_RIGHTS: ("Node", "ResourceSlice")}

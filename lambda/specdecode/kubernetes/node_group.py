@@ -12,8 +12,7 @@ from botocore.exceptions import ClientError
 
 from specdecode import names
 from specdecode.kubernetes.client import Kubernetes
-from specdecode.kubernetes.pools import Missing, NodePools, PoolBusy, Pools
-from specdecode.kubernetes.readiness import missing_of
+from specdecode.kubernetes.pools import Missing, NodePools, PoolBusy, Pools, missing_of
 from specdecode.kubernetes.resources import KubeObject
 
 LABEL = "eks.amazonaws.com/nodegroup"

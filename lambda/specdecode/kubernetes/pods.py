@@ -1,4 +1,4 @@
-"""The problems of pods, read from the objects alone: pure functions, no API."""
+"""The problems of pods and the state of Jobs, read from the objects alone: pure functions, no API."""
 
 from __future__ import annotations
 
@@ -190,3 +190,33 @@ def container_statuses(pod: KubeObject) -> list[KubeObject]:
     """The statuses of all containers of a pod. Init containers come first."""
     status = pod.get("status", {})
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+
+class Phase(StrEnum):
+    ACTIVE = "active"
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class JobState:
+    """Phase of a Job, why it failed, and how many of its pods failed so far."""
+
+    phase: Phase
+    message: str
+    failed_pods: int
+
+
+def job_state(job: KubeObject) -> JobState:
+    failed_pods = int(job.get("status", {}).get("failed") or 0)
+    if is_true(job, "Complete"):
+        return JobState(Phase.COMPLETE, "complete", failed_pods)
+    if is_true(job, "Failed"):
+        found = condition(job, "Failed")
+        return JobState(Phase.FAILED, f"{found.get('reason', 'Failed')}: {found.get('message', '')}", failed_pods)
+    return JobState(Phase.ACTIVE, f"{job.get('status', {}).get('active') or 0} pod running", failed_pods)
+
+
+def created_at(obj: KubeObject) -> datetime:
+    """The creation time, with its zone."""
+    return parse_time(str(obj["metadata"]["creationTimestamp"]))

@@ -1,7 +1,12 @@
-"""The lease document in S3, changed only by compare-and-swap: no update is ever lost."""
+"""The lease document in S3, changed only by compare-and-swap: several writers change it, and no update is ever lost.
+
+S3 takes a write with If-Match only if the object is still the one that was read, and one with If-None-Match only if
+there is none ("Conditional writes" in the user guide of Amazon S3).
+"""
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,11 +16,17 @@ from pydantic import ValidationError
 
 from specdecode import s3_keys
 from specdecode.runs.lease import ONE_SLOT, Lease, impossible
-from specdecode.runs.swap import swap
-from specdecode.store import Store
+from specdecode.store import ABSENT, Store, error_code
 
 LARGEST = 1 << 20
 """Most bytes of a document that are read. A hundred claims are 26 KiB (docs/reliability.md)."""
+ATTEMPTS = 20
+"""Enough for 100 writers at once at S3's latencies (docs/reliability.md)."""
+_LOST_RACE = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
+
+
+class Contended(Exception):
+    """Other writers won every attempt; the caller may simply try again."""
 
 
 class LeaseDamaged(Exception):
@@ -73,9 +84,23 @@ class LeaseStore:
     def update(self, change: Callable[[Lease], Lease]) -> Lease:
         """Apply the pure function `change` to the newest state and store the result. Returns the lease that now holds.
 
-        Raises LeaseDamaged, swap.Contended, or boto3's errors.
+        What does not change is not written. Raises LeaseDamaged, Contended, or boto3's errors.
         """
-        return swap(self._load, self._write, change, what=self._url, sleep=self._sleep)
+        for attempt in range(ATTEMPTS):
+            before, etag = self._load()
+            after = change(before)
+            if after == before:
+                return before
+            try:
+                self._write(after, {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag})
+            except Exception as error:
+                # Absent at a conditional write: the object was deleted between the read and the write.
+                if error_code(error) not in _LOST_RACE | ABSENT:
+                    raise
+                self._sleep(random.random() * 0.05 * 2.0 ** min(attempt, 6))
+            else:
+                return after
+        raise Contended(f"{ATTEMPTS} attempts to change {self._url} lost the race")
 
     def _etag(self) -> str:
         return str(self._store.s3.head_object(Bucket=self._store.bucket, Key=self._key)["ETag"])

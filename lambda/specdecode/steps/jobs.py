@@ -9,8 +9,16 @@ from typing import NamedTuple
 from specdecode import names, s3_keys
 from specdecode.kubernetes.client import Kubernetes
 from specdecode.kubernetes.errors import KubernetesError
-from specdecode.kubernetes.jobs import Phase, created_at, job_state
-from specdecode.kubernetes.pods import Kind, PodProblem, container_statuses, problems, refusals
+from specdecode.kubernetes.pods import (
+    Kind,
+    Phase,
+    PodProblem,
+    container_statuses,
+    created_at,
+    job_state,
+    problems,
+    refusals,
+)
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.manifests import Rights, owned, run_root
 from specdecode.steps.errors import StepFailed

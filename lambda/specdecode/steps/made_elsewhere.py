@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from specdecode import names
-from specdecode.kubernetes.jobs import Phase, created_at, job_state
+from specdecode.kubernetes.pods import Phase, created_at, job_state
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.planning import Arm
 from specdecode.runs.state import change_state

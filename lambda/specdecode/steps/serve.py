@@ -8,8 +8,7 @@ from typing import Any
 
 from specdecode import manifests, names
 from specdecode.analysis.results.context import DeviceGroup
-from specdecode.kubernetes.jobs import created_at
-from specdecode.kubernetes.pods import PodProblem, is_ready
+from specdecode.kubernetes.pods import PodProblem, created_at, is_ready
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.planning import Arm
 from specdecode.planning.cost import slowest_load

@@ -17,7 +17,7 @@ import boto3
 import pytest
 from botocore.config import Config
 from specdecode.kubernetes.client import Kubernetes
-from specdecode.kubernetes.transport import https_transport
+from specdecode.kubernetes.connect import https_transport
 from specdecode.store import Store
 
 from rehearsal import services, tools

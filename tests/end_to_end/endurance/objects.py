@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from specdecode import names
 from specdecode.kubernetes.client import Kubernetes
+from specdecode.kubernetes.connect import https_transport
 from specdecode.kubernetes.evidence import collect_logs, collect_status
 from specdecode.kubernetes.teardown import delete_workloads, run_selector
-from specdecode.kubernetes.transport import https_transport
 
 from rehearsal.rehearse import Rehearsal
 from tests.end_to_end.endurance.measuring import MIB, Note, rss_mib, spread, timed

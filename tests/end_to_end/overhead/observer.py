@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specdecode import names
-from specdecode.kubernetes.jobs import Phase, job_state
-from specdecode.kubernetes.pods import is_ready, is_true
+from specdecode.kubernetes.pods import Phase, is_ready, is_true, job_state
 
 from rehearsal.cloud.kubernetes import Kubernetes
 from tests.end_to_end.overhead.shares import Span

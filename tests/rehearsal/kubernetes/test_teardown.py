@@ -6,8 +6,8 @@ from typing import Any
 
 from specdecode import names
 from specdecode.kubernetes.client import Kubernetes
+from specdecode.kubernetes.connect import https_transport
 from specdecode.kubernetes.teardown import delete_workloads, run_selector
-from specdecode.kubernetes.transport import https_transport
 from specdecode.manifests import owned
 
 from tests.rehearsal.kubernetes.conftest import Double

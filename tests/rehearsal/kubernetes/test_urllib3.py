@@ -10,10 +10,10 @@ from types import ModuleType
 import pytest
 import urllib3
 from pip._vendor import urllib3 as urllib3_of_pip
-from specdecode.kubernetes import client, transport
+from specdecode.kubernetes import client, connect
 from specdecode.kubernetes.client import Kubernetes
+from specdecode.kubernetes.connect import https_transport
 from specdecode.kubernetes.errors import ClusterUnavailable
-from specdecode.kubernetes.transport import https_transport
 
 from rehearsal.kubernetes.certificates import server_context
 from tests.rehearsal.kubernetes.conftest import Double
@@ -23,7 +23,7 @@ from tests.rehearsal.kubernetes.conftest import Double
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module: ModuleType = request.param
     monkeypatch.setattr(client, "urllib3", module)
-    monkeypatch.setattr(transport, "urllib3", module)
+    monkeypatch.setattr(connect, "urllib3", module)
     return module
 
 

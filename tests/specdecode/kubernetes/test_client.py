@@ -8,7 +8,7 @@ import pytest
 import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
-from specdecode.kubernetes.client import ATTEMPTS, BACKOFF_MAX_S, Kubernetes, retry_delay
+from specdecode.kubernetes.client import ATTEMPTS, BACKOFF_MAX_S, Kubernetes, Response, retry_delay
 from specdecode.kubernetes.errors import (
     ClusterUnavailable,
     Conflict,
@@ -20,7 +20,6 @@ from specdecode.kubernetes.errors import (
     NotFound,
     QuotaExceeded,
 )
-from specdecode.kubernetes.transport import Response
 
 ANSWER = Response(200, b'{"kind": "Pod"}')
 

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import boto3
 from specdecode.kubernetes import connect as connecting
+from specdecode.kubernetes.client import Response
 from specdecode.kubernetes.connect import eks_token
-from specdecode.kubernetes.transport import Response
 
 
 def test_the_token_is_a_presigned_identity_request_bound_to_the_cluster():

@@ -3,8 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from specdecode.kubernetes.jobs import Phase, job_state
-from specdecode.kubernetes.pods import Kind, is_ready, problems, refusals
+from specdecode.kubernetes.pods import Kind, Phase, is_ready, job_state, problems, refusals
 from specdecode.kubernetes.resources import parse_time
 
 

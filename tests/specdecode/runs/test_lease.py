@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from specdecode import names, s3_keys
 from specdecode.runs import lease as leases
 from specdecode.runs.lease import Claim, Lease
-from specdecode.runs.lease_store import LeaseStore
-from specdecode.runs.swap import Contended
+from specdecode.runs.lease_store import Contended, LeaseStore
 from specdecode.steps.watchdog import _without
 
 from tests.specdecode.steps.aws_fake import FakeS3, client_error

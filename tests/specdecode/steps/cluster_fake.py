@@ -14,9 +14,8 @@ from urllib.parse import parse_qs
 
 import kubernetes_validate
 import urllib3
-from specdecode.kubernetes.client import Kubernetes
+from specdecode.kubernetes.client import Kubernetes, Response
 from specdecode.kubernetes.resources import RESOURCES, KubeObject
-from specdecode.kubernetes.transport import Response
 
 from rehearsal.kubernetes.queries import field_selector
 

@@ -8,12 +8,11 @@ from datetime import timedelta
 
 import pytest
 from specdecode import names
-from specdecode.kubernetes.client import ATTEMPTS
+from specdecode.kubernetes.client import ATTEMPTS, Response
 from specdecode.kubernetes.errors import QuotaExceeded
 from specdecode.kubernetes.evidence import LOG_BUDGET_S, collect_logs, collect_status
 from specdecode.kubernetes.resources import KubeObject
 from specdecode.kubernetes.teardown import run_selector
-from specdecode.kubernetes.transport import Response
 from specdecode.runs.state import load_state
 from specdecode.steps import accuracy, release
 from specdecode.steps.diagnose import examine

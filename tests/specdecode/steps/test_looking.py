@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
-from specdecode.kubernetes.readiness import missing_because
+from specdecode.kubernetes.pools import missing_because
 from specdecode.steps import arms
 from specdecode.steps.errors import BenchmarkFailed
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 from specdecode import names
-from specdecode.kubernetes.client import Kubernetes
+from specdecode.kubernetes.client import Kubernetes, Response, Transport
 from specdecode.kubernetes.connect import connect
-from specdecode.kubernetes.transport import Response, Transport
 from specdecode.runs.state import load_state
 from specdecode.steps import inspect, release, watchdog
 from specdecode.steps.errors import BenchmarkFailed, LeaseLost
