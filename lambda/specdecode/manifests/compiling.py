@@ -25,7 +25,7 @@ from specdecode.manifests.pods import (
     pod_template,
     word,
 )
-from specdecode.manifests.serve_command import serve_words
+from specdecode.manifests.serve_command import forgotten, serve_words
 from specdecode.manifests.serving import OFFLINE, SHM_MOUNT, shm_volume
 from specdecode.planning import Arm, Plan
 from specdecode.planning.compiling import cpu_deadline
@@ -138,7 +138,8 @@ def _compiler(
     return container(
         name=COMPILE,
         image=engine.reference,
-        script=fetched_bundle_script("specdecode.pod.compile", [*_destination(arm), *serving, "--", *command]),
+        script=forgotten(engine)
+        + fetched_bundle_script("specdecode.pod.compile", [*_destination(arm), *serving, "--", *command]),
         env=OFFLINE,
         given=serving_env(experiment, variant, engine) | (on_cpu.env if on_cpu else {}),
         mounts=[SHM_MOUNT, _mount("bundle", read_only=True), _mount("models", read_only=True), _mount("compiled")],

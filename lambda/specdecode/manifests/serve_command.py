@@ -17,6 +17,15 @@ _HERE = "@PWD@"
 """Mark in JSON for the folder with the weights, until the JSON becomes shell source."""
 
 
+def forgotten(engine: Engine) -> str:
+    """Shell source before the command: variables away that a driver or an image may set and that end the engine.
+
+    Workers of the native plugin set NEURON_RT_VISIBLE_CORES themselves, one core each, and refuse to start where it is
+    set already (vllm_neuron/vllm/worker/neuron_worker.py).
+    """
+    return "unset NEURON_RT_VISIBLE_CORES\n" if engine.dialect is Dialect.NATIVE_PLUGIN else ""
+
+
 def serve_words(
     experiment: ServedExperiment, variant: ServedVariant, engine: Engine, *, compiled: bool, local: bool = False
 ) -> list[str]:

@@ -22,7 +22,7 @@ from specdecode.manifests.bundle import HOME, bundle_env, bundle_script
 from specdecode.manifests.context import RenderContext, labels, serving_name
 from specdecode.manifests.early import device_check, disk_check
 from specdecode.manifests.pods import CONTAINER, KubeObject, claiming, container, meta, pod_template, word
-from specdecode.manifests.serve_command import LOCAL, serve_words
+from specdecode.manifests.serve_command import LOCAL, forgotten, serve_words
 from specdecode.planning import Arm, Plan
 from specdecode.planning.load_times import is_copied, reads_weights
 
@@ -196,7 +196,9 @@ def _script(plan: Plan, arm: Arm, *, copied: Sequence[str]) -> str:
                 "  fi",
                 "done",
                 *found,
-                "exec " + " ".join(serve_words(plan.served, variant, plan.engine, compiled=True, local=local)),
+                forgotten(plan.engine)
+                + "exec "
+                + " ".join(serve_words(plan.served, variant, plan.engine, compiled=True, local=local)),
             ]
         )
     )
