@@ -83,8 +83,8 @@ def over_category(*, shape: str, noise: float, prompts: int, runs: int) -> dict[
 ARM = measure_arm([request(variant="sd", case="repeat", index=0, rng=random.Random(1), tokens=3)]).arm
 
 
-def of_type(name: str, stat: LogMean, nodes: LogMean | None = None) -> Any:
-    """A prompt type's result, with this log speed-up; `nodes`: what is added on several nodes."""
+def of_type(name: str, stat: LogMean) -> Any:
+    """A prompt type's result, with this log speed-up."""
     case = TestCase(name=name, label=name, kind=PromptKind.LINE, text="a", structured=True)
     stats = {"request_output_throughput": stat}
     found = case_result(
@@ -96,7 +96,6 @@ def of_type(name: str, stat: LogMean, nodes: LogMean | None = None) -> Any:
         same=SAME,
         distinct_prompts=8,
         notes=(),
-        nodes=nodes,
     )
     return found, stats
 

@@ -63,10 +63,10 @@
     for (const d of all) d.x = d.at / per;
     const parts = new Map();
     for (const each of data.timeline) {
-      const [round, process, node] = each.part;
+      const [round, process] = each.part;
       const at = (each.began - began) / per;
-      const key = `${node}/${round}/${process}`, of = node === undefined ? '' : `part ${node}, `;
-      if (!parts.has(key) || parts.get(key).at > at) parts.set(key, { at, name: of + (process ? `round ${round + 1}, process ${process + 1}` : `round ${round + 1}`) });
+      const key = `${round}/${process}`;
+      if (!parts.has(key) || parts.get(key).at > at) parts.set(key, { at, name: process ? `round ${round + 1}, process ${process + 1}` : `round ${round + 1}` });
     }
     const marks = [...parts.values()].filter((d) => d.at > 0);
     const arms = data.arms.map((arm) => arm.name).filter((name) => all.some((d) => d.arm === name));

@@ -12,14 +12,12 @@ from specdecode.analysis.loads.curve import curves
 from specdecode.analysis.loads.k_by_load import schedules
 from specdecode.analysis.loads.objective import objectives
 from specdecode.analysis.loads.other_loads import other_loads
-from specdecode.analysis.nodes import about_nodes, elsewhere_too, parts_of
 from specdecode.analysis.notes import notes
 from specdecode.analysis.results.comparison import Chain, Comparison, Drift, Pair, RunCost
 from specdecode.analysis.results.context import RunContext
 from specdecode.analysis.statistics.accuracy import accuracy_changes
-from specdecode.analysis.statistics.drift import drifts, margin, measured_on
+from specdecode.analysis.statistics.drift import drifts, margin
 from specdecode.analysis.statistics.measured import METRICS, AtLevel, measure
-from specdecode.analysis.statistics.node_noise import between_nodes
 from specdecode.analysis.statistics.pairs import compare_pair
 from specdecode.analysis.texts.by_load import without_a_curve
 from specdecode.analysis.texts.missing import failed_requests, missing
@@ -29,7 +27,6 @@ from specdecode.analysis.work import Sets, work
 from specdecode.experiment.model import Experiment, Sweep, Variant
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.metrics.base import load_seconds
-from specdecode.measures.student import LogMean
 from specdecode.measures.timeline import timeline
 from specdecode.records import RequestRecord, raw_file
 
@@ -62,13 +59,12 @@ def compare_measured(
         arms=arms,
         device_groups=context.device_groups,
     )
-    pair = partial(_pair, experiment, first, moved, between_nodes(first))
+    pair = partial(_pair, experiment, first, moved)
     pairs = _pairs(experiment, pair)
     chains = _chains(experiment, pairs, pair)
-    parts = parts_of(experiment, first, context)
     over = curves(experiment=experiment, levels=levels, pairs=pairs)
     carried = objectives(experiment=experiment, levels=levels)
-    by_load = over_load(over, pairs, () if first.units else carried)
+    by_load = over_load(over, pairs, carried)
     if pairs and not over and len(levels) > 1:
         by_load = without_a_curve(sorted((at.level for at in levels), key=lambda level: level.value))
     lacking = tuple(missing(experiment, first, context))
@@ -94,8 +90,7 @@ def compare_measured(
         objective=carried,
         schedule=schedules(experiment=experiment, levels=levels, pairs=pairs, curves=over),
         cost=_run_cost(context, arms),
-        parts=parts,
-        notes=notes(experiment, context, levels, moved, about_nodes(parts, pairs)),
+        notes=notes(experiment, context, levels, moved),
         files=_files(arms),
     )
     return comparison.model_copy(
@@ -107,20 +102,16 @@ def _pair(
     experiment: Experiment,
     at: AtLevel,
     moved: Sequence[Drift],
-    nodes: LogMean | None,
     base: Variant,
     other: Variant,
 ) -> Pair | None:
-    """Two arms at one load, on the nodes that measured both. None if a case of either is missing.
+    """Two arms at one load. None if a case of either is missing.
 
     A speed-up that is not shown to be larger than the baseline's own drift cannot be judged. An adaptive sweep has no
     such margin: there each arm is compared with the baseline that served beside it.
     """
-    both = at.beside(base.name, other.name)
-    steady = experiment.sweep is Sweep.ADAPTIVE
-    drift = 1.0 if steady else margin(moved, base.name, measured_on(both, base.name))
-    found = compare_pair(experiment=experiment, base=base, other=other, arms=both, drift=drift, nodes=nodes)
-    return found and found.model_copy(update={"arms": elsewhere_too(at, both)})
+    drift = 1.0 if experiment.sweep is Sweep.ADAPTIVE else margin(moved, base.name)
+    return compare_pair(experiment=experiment, base=base, other=other, arms=at.arms, drift=drift)
 
 
 def _pairs(experiment: Experiment, pair: MakePair) -> list[Pair]:

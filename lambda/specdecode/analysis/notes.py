@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from specdecode.analysis.results.comparison import Drift
 from specdecode.analysis.results.context import RunContext
@@ -21,14 +21,12 @@ def notes(
     context: RunContext,
     levels: Sequence[AtLevel],
     moved: Sequence[Drift],
-    of_nodes: Iterable[str],
 ) -> tuple[str, ...]:
-    """All notes, in the order of the report. `of_nodes` has those about several nodes."""
+    """All notes, in the order of the report."""
     first = levels[0]
     arms = first.arms
     records = [record for each in arms.values() for record in each.block.records]
     return (
-        *of_nodes,
         *published_notes(experiment, first),
         *which_comparison(experiment),
         *context.notes,

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from specdecode.analysis.results.comparison import HEADLINE, CaseResult, Pair
 from specdecode.analysis.results.work_result import TEXT_KEPT, Category, CategoryAtLevel, PromptGain, Work
 from specdecode.analysis.statistics.measured import AtLevel
-from specdecode.analysis.statistics.node_noise import between_nodes
 from specdecode.analysis.statistics.pairs import compare_pair, rounds_beside
 from specdecode.experiment.model import Experiment, TestCase
 from specdecode.experiment.prompt_sets import shipped
@@ -43,17 +42,7 @@ def _categories(
     experiment: Experiment, levels: Sequence[AtLevel], pair: Pair, cases: Sequence[TestCase], sets: Sets
 ) -> tuple[Category, ...]:
     base, other = experiment.variant(pair.baseline), experiment.variant(pair.variant)
-    more = [
-        compare_pair(
-            experiment=experiment,
-            base=base,
-            other=other,
-            arms=at.beside(base.name, other.name),
-            drift=1.0,
-            nodes=between_nodes(at),
-        )
-        for at in levels[1:]
-    ]
+    more = [compare_pair(experiment=experiment, base=base, other=other, arms=at.arms, drift=1.0) for at in levels[1:]]
     compared = [{result.case: result for result in each.cases} if each else {} for each in (pair, *more)]
     found = []
     for case in cases:
@@ -92,46 +81,39 @@ def _at(at: AtLevel, result: CaseResult, pair: Pair) -> CategoryAtLevel:
 
 def _gains(experiment: Experiment, at: AtLevel, pair: Pair, case: TestCase, sets: Sets) -> Iterable[PromptGain]:
     """Each prompt that both arms completed."""
-    arms = at.beside(pair.baseline, pair.variant)
-    base, other = (arms[name, case.name] for name in (pair.baseline, pair.variant))
+    base, other = (at.arms[name, case.name] for name in (pair.baseline, pair.variant))
     rounds = rounds_beside(experiment, other)
     before, after = _means(base, HEADLINE, rounds), _means(other, HEADLINE)
     accepted = {} if other.arm.acceptance_length is None else _accepted(other)
     texts = _rows(case, sets)
-    gained: dict[str, list[float]] = defaultdict(list)
-    for unit, name in sorted(before.keys() & after.keys()):
-        gained[name].append(after[unit, name] - before[unit, name])
-    for name, each in gained.items():
+    for name in sorted(before.keys() & after.keys()):
         text = texts[name].text if name in texts else ""
         yield PromptGain(
             id=name,
             text=text[:TEXT_KEPT],
             characters=len(text),
-            speedup=math.exp(max(-300.0, min(300.0, mean(each)))),
+            speedup=math.exp(max(-300.0, min(300.0, after[name] - before[name]))),
             acceptance_length=accepted.get(name),
         )
 
 
-def _means(measured: Measured, metric: str, rounds: set[int] | None = None) -> dict[tuple[int, str], float]:
-    """Node and id of the prompt -> mean over its requests there of ln(metric)."""
+def _means(measured: Measured, metric: str, rounds: set[int] | None = None) -> dict[str, float]:
+    """Id of the prompt -> mean over its requests of ln(metric)."""
     found = _values(measured, metric, rounds)
     return {name: mean([math.log(value) for value in values]) for name, values in found.items()}
 
 
 def _accepted(measured: Measured) -> dict[str, float]:
     """Id of the prompt -> mean acceptance length over its requests."""
-    of_prompt: dict[str, list[float]] = defaultdict(list)
     found = _values(measured, AcceptanceLength.tag) or _values(measured, TokensPerStep.tag)
-    for (_, name), values in found.items():
-        of_prompt[name] += values
-    return {name: mean(values) for name, values in of_prompt.items()}
+    return {name: mean(values) for name, values in found.items()}
 
 
-def _values(measured: Measured, metric: str, rounds: set[int] | None = None) -> dict[tuple[int, str], list[float]]:
-    found: dict[tuple[int, str], list[float]] = defaultdict(list)
+def _values(measured: Measured, metric: str, rounds: set[int] | None = None) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = defaultdict(list)
     for record, value in measured.values.get(metric, ()):
         if record.prompt_id is not None and value > 0.0 and (rounds is None or record.round in rounds):
-            found[record.unit, record.prompt_id].append(value)
+            found[record.prompt_id].append(value)
     return found
 
 

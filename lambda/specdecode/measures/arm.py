@@ -52,7 +52,7 @@ def by_arm(records: Iterable[RequestRecord]) -> dict[Key, list[RequestRecord]]:
         if not record.warmup:
             groups[record.variant, record.case].append(record)
     for group in groups.values():
-        group.sort(key=lambda record: (record.unit, record.round, record.index))
+        group.sort(key=lambda record: (record.round, record.index))
     return dict(groups)
 
 

@@ -28,9 +28,9 @@ def doubtful(records: Sequence[RequestRecord]) -> bool:
 
     Each client is judged alone, and one late client is enough: the requests of the others must not hide it.
     """
-    clients: dict[tuple[int, int], list[RequestRecord]] = defaultdict(list)
+    clients: dict[int, list[RequestRecord]] = defaultdict(list)
     for record in records:
-        clients[record.unit, record.client].append(record)
+        clients[record.client].append(record)
     return bool(apart(records)) or any(map(_fell_behind, clients.values()))
 
 
@@ -75,18 +75,14 @@ def doubts(records: Iterable[RequestRecord]) -> list[str]:
 
 def apart(records: Iterable[RequestRecord]) -> list[str]:
     """A sentence for each arm, case, round and level whose clients did not load together."""
-    groups: dict[tuple[str, str, int, int, str], list[RequestRecord]] = defaultdict(list)
+    groups: dict[tuple[str, str, int, str], list[RequestRecord]] = defaultdict(list)
     for record in records:
         if record.clients > 1 and not record.warmup:
-            groups[record.variant, record.case, record.unit, record.round, record.level].append(record)
+            groups[record.variant, record.case, record.round, record.level].append(record)
     found = []
-    for (variant, case, unit, round_, level), group in groups.items():
+    for (variant, case, round_, level), group in groups.items():
         if why := _why(group):
-            place = (
-                f"{variant}/{case} at {level}"
-                + (f" in round {round_ + 1}" if round_ else "")
-                + (f" of unit {unit}" if unit else "")
-            )
+            place = f"{variant}/{case} at {level}" + (f" in round {round_ + 1}" if round_ else "")
             found.append(f"The load on {place} is doubtful: {why}.")
     return found
 

@@ -64,17 +64,17 @@ def read_drafts(records: Sequence[RequestRecord], counters: Sequence[EngineCount
 def counted(
     counters: Sequence[EngineCounters], records: Sequence[RequestRecord], *, every_step: bool = True
 ) -> tuple[Drafted | None, list[str]]:
-    """Sum over nodes and rounds; and the reasons if the counters are not used.
+    """Sum over rounds; and the reasons if the counters are not used.
 
     The counters of every round are needed: else the rate would be that of a part. `counters` and `records` are those of
     one arm and case.
     """
     own = [item for item in counters if item.trusted]
-    if not own or {(item.unit, item.round) for item in own} != {(record.unit, record.round) for record in records}:
+    if not own or {item.round for item in own} != {record.round for record in records}:
         return None, []
     problems = []
     for item in own:
-        same = [record for record in records if (record.unit, record.round) == (item.unit, item.round)]
+        same = [record for record in records if record.round == item.round]
         if why := contradiction(item, same, every_step=every_step):
             problems.append(f"the engine's counters contradict the answers: {why}")
     if problems:

@@ -28,20 +28,18 @@ class Asked(NamedTuple):
     prompt: str = ""
     """Id of the prompt in its set. A set is sent again if more requests are measured than it has. Empty for a prompt of
     no set."""
-    unit: int = 0
-    """Number of the run's part on its node. Answers of two nodes are never compared."""
 
 
 def asked(record: RequestRecord) -> Asked:
-    """The key of a record: equal for the same request on the same node, in any arm and round."""
-    return Asked(record.index - record.turn, record.turn, record.prompt_id or "", record.unit)
+    """The key of a record: equal for the same request, in any arm and round."""
+    return Asked(record.index - record.turn, record.turn, record.prompt_id or "")
 
 
 def differences(base: Mapping[Asked, float], other: Mapping[Asked, float]) -> list[float]:
     """`other` minus `base` for each prompt that both have, in the order in which they are asked.
 
     The turns of a conversation depend on each other, so they are averaged. A prompt that is asked again is averaged
-    over all times and nodes, since repeating it is no more evidence. If there is only one prompt, its repetitions are
+    over all times, since repeating it is no more evidence. If there is only one prompt, its repetitions are
     the observations.
     """
     both = sorted(base.keys() & other.keys())

@@ -32,8 +32,6 @@ class Stretch(Frozen):
 
     variant: str
     case: str
-    unit: Count = 0
-    """Number of the run's part on its node; 0 for a run on one node."""
     round: Count
     session: Count
     """Number of the measuring process: each wave, resumed run and restarted pod has its own."""
@@ -48,10 +46,10 @@ class Stretch(Frozen):
 
 def timeline(records: Iterable[RequestRecord]) -> tuple[Stretch, ...]:
     """All stretches of measured load (no warm-up), the earliest first."""
-    found: dict[tuple[str, str, int, int, int], list[RequestRecord]] = defaultdict(list)
+    found: dict[tuple[str, str, int, int], list[RequestRecord]] = defaultdict(list)
     for record in records:
         if not record.warmup:
-            found[record.variant, record.case, record.unit, record.round, record.session].append(record)
+            found[record.variant, record.case, record.round, record.session].append(record)
     most = max(2, min(SHOWN, ALL_SHOWN // max(1, len(found))))
     stretches = [_stretch(each, most) for each in found.values()]
     return tuple(sorted(stretches, key=lambda each: (each.began, each.variant, each.case)))
@@ -62,7 +60,6 @@ def _stretch(records: Sequence[RequestRecord], most: int) -> Stretch:
     return Stretch(
         variant=first.variant,
         case=first.case,
-        unit=first.unit,
         round=first.round,
         session=first.session,
         began=began,

@@ -107,14 +107,12 @@ class RequestRecord(BaseModel):
     run_id: str
     variant: str
     case: str
-    unit: Count = 0
-    """Which part of a run on several nodes measured it, and so on which node; 0 in a run on one node."""
     round: Count = 0
     level: str = ""
     """The load that the request was part of (`Level.name`). Empty in records of an earlier version, which had one
     load."""
     index: Count
-    """Position among the requests of its variant, case, unit, round and level. An equal index means an equal prompt."""
+    """Position among the requests of its variant, case, round and level. An equal index means an equal prompt."""
     turn: Annotated[int, Field(ge=0, lt=MOST_TURNS)] = 0
     """Which question of its conversation it asks, from 0. The turns of a conversation have consecutive indices, so that
     `index - turn` is the conversation."""

@@ -33,8 +33,6 @@ class EngineCounters(_Read):
 
     variant: str
     case: str
-    unit: int = Field(default=0, ge=0, le=2**31 - 1)
-    """Part of a run on several nodes, as in a record."""
     round: int = 0
     level: str = ""
     drafts: int = Field(ge=0, le=MOST)

@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from recompute_intervals import apart, beyond, bounds, over_prompts
+from recompute_intervals import another_node, bounds, over_prompts
 
 TOLERANCE = 1e-6
 QUANTILES = {"p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99}
@@ -58,12 +58,12 @@ SEVERAL = {"inter_chunk_latency": gaps, "inter_token_latency": each_token}
 HIGHER = {"request_output_throughput", "tokens_per_step"}
 
 
-def process_of(r: Record) -> tuple[int, int, int]:
-    return r.get("unit", 0), r["round"], r["session"]
+def process_of(r: Record) -> tuple[int, int]:
+    return r["round"], r["session"]
 
 
 def load_seconds(records: list[Record]) -> float:
-    """First send to last end of each process, which a round or a resumed session is, on each node."""
+    """First send to last end of each process, which a round or a resumed session is."""
     total = 0.0
     for process in {process_of(r) for r in records}:
         own = [r for r in records if process_of(r) == process]
@@ -95,12 +95,12 @@ def shows(check: Check, what: str, shown: str, values: list[float]) -> None:
     check.same(f"{what}: {shown} of {values}", True, any(abs(float(plain) - value) <= half for value in values))
 
 
-def by_prompt(records: list[Record], metric: str) -> dict[tuple[int, int], float]:
-    """(Index, unit) -> mean log over the rounds: what two nodes measured is not put together."""
-    logs: dict[tuple[int, int], list[float]] = defaultdict(list)
+def by_prompt(records: list[Record], metric: str) -> dict[int, float]:
+    """Index -> mean log over the rounds."""
+    logs: dict[int, list[float]] = defaultdict(list)
     for r in records:
         if r["error"] is None:
-            logs[r["index"], r.get("unit", 0)].append(math.log(FORMULAS[metric](r)))
+            logs[r["index"]].append(math.log(FORMULAS[metric](r)))
     return {place: statistics.fmean(values) for place, values in logs.items()}
 
 
@@ -110,20 +110,8 @@ def differences(base: list[Record], other: list[Record], metric: str) -> list[fl
     began = {r["index"]: r["index"] - r.get("turn", 0) for r in other}  # a conversation is one observation
     talks: dict[int, list[float]] = defaultdict(list)
     for i in sorted(set(a) & set(b)):
-        talks[began[i[0]]].append(sign * (b[i] - a[i]))
+        talks[began[i]].append(sign * (b[i] - a[i]))
     return [statistics.fmean(each) for each in talks.values()]
-
-
-def nodes_of(report: dict[str, Any], records: dict[Any, list[Record]]) -> list[float]:
-    """Mean log tokens/s of the baseline on each node, the cases with equal weight."""
-    found = []
-    for part in report["parts"]:
-        means = []
-        for case in report["experiment"]["workload"]["cases"]:
-            logs = by_prompt(records[part["baseline"], case["name"]], "request_output_throughput")
-            means.append(statistics.fmean(value for (_, unit), value in logs.items() if unit == part["unit"]))
-        found.append(statistics.fmean(means))
-    return found
 
 
 def drafted(report: dict[str, Any], variant: str) -> int | None:
@@ -176,55 +164,47 @@ def check_arm(check: Check, report: dict[str, Any], arm: dict[str, Any], records
         check.same(f"{name} steps of {size}", shares.get(size), count / steps.total())
 
 
-def check_pair(
-    check: Check, report: dict[str, Any], pair: dict[str, Any], records: dict[Any, list[Record]], nodes: list[float]
-) -> None:
+def check_pair(check: Check, report: dict[str, Any], pair: dict[str, Any], records: dict[Any, list[Record]]) -> None:
     logs: dict[str, dict[str, list[float]]] = {}
     for case in pair["cases"]:
         name = f"{pair['variant']} vs {pair['baseline']}, {case['case']}"
         base, other = (records[arm, case["case"]] for arm in (pair["baseline"], pair["variant"]))
-        shared = {r.get("unit", 0) for r in base} & {r.get("unit", 0) for r in other}
-        base, other = ([r for r in own if r.get("unit", 0) in shared] for own in (base, other))
         logs[case["case"]] = {}
         for estimate in case["speedups"]:
             found = differences(base, other, estimate["metric"])
             logs[case["case"]][estimate["metric"]] = found
             n = len(found)
-            ratio, low, high = over_prompts(found, [] if estimate["metric"] == "tokens_per_step" else nodes)
+            ratio, low, high = over_prompts(found)
             for key, value in (("ratio", ratio), ("low", low), ("high", high), ("n", n)):
                 check.same(f"{name} {estimate['metric']} {key}", estimate[key], value)
-        twins = {(r.get("unit", 0), r["round"], r["index"]): r["output"] for r in base if r["error"] is None}
-        pairs = [
-            (twins.get((r.get("unit", 0), r["round"], r["index"])), r["output"]) for r in other if r["error"] is None
-        ]
+        twins = {(r["round"], r["index"]): r["output"] for r in base if r["error"] is None}
+        pairs = [(twins.get((r["round"], r["index"])), r["output"]) for r in other if r["error"] is None]
         check.same(f"{name} compared", case["equality"]["compared"], sum(a is not None for a, _ in pairs))
         check.same(f"{name} identical", case["equality"]["identical"], sum(a == b for a, b in pairs))
     for group in pair["groups"]:
-        check_group(check, pair["variant"], group, logs, nodes)
+        check_group(check, pair["variant"], group, logs)
     if pair["among"]:
         judged = next(group["judged"] for group in pair["groups"] if group["group"] == "all")
-        check_among(check, report, pair, [logs[case]["request_output_throughput"] for case in judged], nodes)
+        check_among(check, report, pair, [logs[case]["request_output_throughput"] for case in judged])
 
 
-def check_among(
-    check: Check, report: dict[str, Any], pair: dict[str, Any], gains: list[list[float]], nodes: list[float]
-) -> None:
+def check_among(check: Check, report: dict[str, Any], pair: dict[str, Any], gains: list[list[float]]) -> None:
     """The mean of the cases, each of the same weight, with an interval that holds for all arms of the run."""
     name, among = f"{pair['variant']} among all arms", pair["among"]
     arms = sum(variant["compare_to"] is not None for variant in report["experiment"]["variants"])
     level = max(0.96, 1 - 0.08 / arms)
     n = len(gains)
 
-    def on(nodes: list[float]) -> tuple[float, float, float]:
+    def on(elsewhere: bool) -> tuple[float, float, float]:
         if n == 1:
-            return over_prompts(gains[0], nodes, level)
+            return over_prompts(gains[0], level, elsewhere=elsewhere)
         parts = [(statistics.variance(own) / len(own) / n**2, len(own) - 1) for own in gains]
         variance = sum(part for part, _ in parts)
         df = variance**2 / sum(part**2 / degrees for part, degrees in parts)
         mean = statistics.fmean(statistics.fmean(own) for own in gains)
-        return bounds(mean, *beyond(variance, df, nodes), level)
+        return bounds(mean, *(another_node(variance, df) if elsewhere else (variance, df)), level)
 
-    ratio, low, high = on(nodes)
+    ratio, low, high = on(False)
     check.same(f"{name}, arms", among["arms"], arms)
     for key, value in (("ratio", ratio), ("low", low), ("high", high), ("n", sum(map(len, gains)))):
         check.same(f"{name}, {key}", among["speedup"][key], value)
@@ -234,22 +214,19 @@ def check_among(
         if item["variant"] == pair["baseline"] and item["shown"]
     ]
     check.same(f"{name}, faster", among["faster"], low > max(moved, default=1.0))
-    check.same(f"{name}, elsewhere", among["elsewhere"], on(nodes or [0.0])[1] > max(moved, default=1.0))
+    check.same(f"{name}, elsewhere", among["elsewhere"], on(True)[1] > max(moved, default=1.0))
 
 
-def check_group(
-    check: Check, variant: str, group: dict[str, Any], logs: dict[str, dict[str, list[float]]], nodes: list[float]
-) -> None:
+def check_group(check: Check, variant: str, group: dict[str, Any], logs: dict[str, dict[str, list[float]]]) -> None:
     """The mean of the prompt types; from five on an interval over types, and one for the next type."""
     many = len(group["judged"]) >= 5
     for estimate in group["speedups"]:
         means = [statistics.fmean(logs[case][estimate["metric"]]) for case in group["judged"]]
         name, n = f"{variant} {group['group']} {estimate['metric']}", len(means)
         check.same(f"{name} ratio", estimate["ratio"], math.exp(statistics.fmean(means)))
-        shared = [] if estimate["metric"] == "tokens_per_step" else nodes
         low = high = None
         if many:
-            _, low, high = bounds(statistics.fmean(means), *beyond(statistics.variance(means) / n, n - 1, shared), 0.99)
+            _, low, high = bounds(statistics.fmean(means), statistics.variance(means) / n, n - 1, 0.99)
         check.same(f"{name} low", estimate["low"], low)
         check.same(f"{name} high", estimate["high"], high)
         if estimate["metric"] == "request_output_throughput":
@@ -257,48 +234,9 @@ def check_group(
             check.same(f"{name} smallest", group["range"]["low"], ends[0])
             check.same(f"{name} largest", group["range"]["high"], ends[1])
             if many:
-                _, low, high = bounds(
-                    statistics.fmean(means),
-                    statistics.variance(means) * (1 + 1 / n) + apart(nodes),
-                    n - 1,
-                    0.975,
-                )
+                _, low, high = bounds(statistics.fmean(means), statistics.variance(means) * (1 + 1 / n), n - 1, 0.975)
                 check.same(f"{name} next low", group["next"][0], low)
                 check.same(f"{name} next high", group["next"][1], high)
-
-
-def part_figures(
-    report: dict[str, Any], part: dict[str, Any], records: dict[Any, list[Record]]
-) -> tuple[float, tuple[float, float, float, int]]:
-    """The baseline's tokens/s on one node; and over the mean of what the other nodes did with the same prompts: ratio,
-    low, high and number of prompts.
-    """
-    means, errors, degrees = [], [], []
-    here = []
-    for case in report["experiment"]["workload"]["cases"]:
-        logs = by_prompt(records[part["baseline"], case["name"]], "request_output_throughput")
-        own = {index: value for (index, unit), value in logs.items() if unit == part["unit"]}
-        here.append(statistics.fmean(own.values()))
-        others = {
-            index: [value for (i, unit), value in logs.items() if i == index and unit != part["unit"]] for index in own
-        }
-        gains = [own[index] - statistics.fmean(values) for index, values in sorted(others.items()) if values]
-        means.append(statistics.fmean(gains))
-        errors.append(statistics.variance(gains) / len(gains))
-        degrees.append(len(gains) - 1)
-    n = len(means)
-    variance = sum(errors) / n**2
-    df = variance**2 / sum((error / n**2) ** 2 / degree for error, degree in zip(errors, degrees, strict=True))
-    against = bounds(statistics.fmean(means), variance, df)
-    return math.exp(statistics.fmean(here)), (*against, sum(degrees) + n)
-
-
-def check_part(check: Check, report: dict[str, Any], part: dict[str, Any], records: dict[Any, list[Record]]) -> None:
-    """What the report says of one node."""
-    here, against = part_figures(report, part, records)
-    check.same(f"part {part['unit']} tokens/s", part["tokens_per_second"], here)
-    for key, value in zip(("ratio", "low", "high", "n"), against, strict=True):
-        check.same(f"part {part['unit']} {key}", part["against_others"][key], value)
 
 
 def acceptance(tokens: float, k: int) -> float:
@@ -328,7 +266,7 @@ def check_theory(check: Check, report: dict[str, Any], theory: dict[str, Any], p
 
 def together(groups: list[list[Record]]) -> float:
     """Time in which any of the arms was loaded."""
-    events: dict[tuple[int, int, int], list[tuple[float, int]]] = defaultdict(list)
+    events: dict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
     for records in groups:
         for process in {process_of(r) for r in records}:
             own = [r for r in records if process_of(r) == process]
@@ -371,20 +309,8 @@ def recompute(folder: Path) -> Check:
     records = next(iter(by_load(folder, report).values()))
     for arm in report["arms"]:
         check_arm(check, report, arm, records[arm["variant"], arm["case"]])
-    nodes = nodes_of(report, records)
     for pair in [*report["pairs"], *(chain["total"] for chain in report["chains"])]:
-        check_pair(check, report, pair, records, nodes)
-        for arm in pair["arms"]:
-            shared = set.intersection(
-                *(
-                    {r.get("unit", 0) for r in records[name, arm["case"]]}
-                    for name in (pair["variant"], pair["baseline"])
-                )
-            )
-            own = [r for r in records[arm["variant"], arm["case"]] if r.get("unit", 0) in shared]
-            check_arm(check, report, arm, own)
-    for part in report["parts"]:
-        check_part(check, report, part, records)
+        check_pair(check, report, pair, records)
     for theory in report["theory"]:
         check_theory(check, report, theory, report["pairs"])
     everything = [record for group in records.values() for record in group]

@@ -49,17 +49,13 @@ class Run:
         self.variants = {item["name"]: item for item in experiment["variants"]}
         self.labels = {item["label"]: item["name"] for item in experiment["variants"]}
         self.cases = {item["label"]: item["name"] for item in experiment["workload"]["cases"]}
-        self.nodes = raw.nodes_of(self.report, self.records)
 
     def done(self, key: Key) -> list[raw.Record]:
         return [record for record in self.records[key] if record["error"] is None]
 
     def beside(self, variant: str, base: str, case: str) -> tuple[list[raw.Record], list[raw.Record]]:
-        """Of the baseline and of the arm: what they did on the nodes that measured both."""
-        both = self.records[base, case], self.records[variant, case]
-        shared = set.intersection(*({record.get("unit", 0) for record in own} for own in both))
-        first, second = ([record for record in own if record.get("unit", 0) in shared] for own in both)
-        return first, second
+        """The baseline's records, and the arm's."""
+        return self.records[base, case], self.records[variant, case]
 
     def values(self, key: Key, metric: str) -> list[float]:
         done = self.done(key)
@@ -100,16 +96,12 @@ class Run:
     def speedup(self, variant: str, base: str, case: str, metric: str) -> tuple[float, float, float, int]:
         """Ratio, low, high and number of pairs."""
         found = raw.differences(*self.beside(variant, base, case), metric)
-        return (*raw.over_prompts(found, [] if metric == "tokens_per_step" else self.nodes), len(found))
+        return (*raw.over_prompts(found), len(found))
 
     def identical(self, variant: str, base: str, case: str) -> tuple[int, int]:
         """Pairs of answers that are equal, of how many."""
         first, second = (
-            {
-                (record.get("unit", 0), record["round"], record["index"]): record["output"]
-                for record in own
-                if record["error"] is None
-            }
+            {(record["round"], record["index"]): record["output"] for record in own if record["error"] is None}
             for own in self.beside(variant, base, case)
         )
         both = [(first.get(place), output) for place, output in second.items()]
@@ -121,16 +113,16 @@ class Run:
         if max(sum(record["error"] is not None for record in own) / len(own) for own in both) > 0.05:
             return "cannot tell"
         _, low, high, _ = self.speedup(variant, base, case, HEADLINE)
-        drift = max(self.drift(base, unit) for unit in {record.get("unit", 0) for record in both[0]})
+        drift = self.drift(base)
         if low > 1 / 1.05 and high < 1.05 and drift < 1.05:
             return "no relevant difference"
         return "pays" if low > drift else "costs" if high < 1 / drift else "cannot tell"
 
-    def drift(self, base: str, unit: int) -> float:
-        """The base's last round by its first on a node, as a ratio above 1; 1 if their interval holds 1."""
+    def drift(self, base: str) -> float:
+        """The base's last round by its first, as a ratio above 1; 1 if their interval holds 1."""
         parts = []
         for name in self.cases.values():
-            own = [record for record in self.records[base, name] if record.get("unit", 0) == unit]
+            own = self.records[base, name]
             first, last = (f(record["round"] for record in own) for f in (min, max))
             if first == last:
                 return 1.0
@@ -154,9 +146,6 @@ def check_csv(check: raw.Check, run: Run, text: str) -> None:
             stated |= {quantile: cuts[round(q * 100) - 1] for quantile, q in raw.QUANTILES.items()}
         elif row["kind"] == "aggregate":
             stated = {"value": run.aggregate(key, row["metric"])}
-        elif row["kind"] == "node":
-            _, found = node(run, row["case"])
-            stated = dict(zip(("value", "low", "high", "n"), found, strict=True))
         else:
             found = run.speedup(row["variant"], row["baseline"], row["case"], row["metric"])
             stated = dict(zip(("value", "low", "high", "n"), found, strict=True))
@@ -166,13 +155,6 @@ def check_csv(check: raw.Check, run: Run, text: str) -> None:
         for column in numbers:
             if row[column] or column in stated:
                 check.same(f"{name} {column}", float(row[column] or "nan"), stated.get(column))
-
-
-def node(run: Run, label: str) -> tuple[float, tuple[float, float, float, int]]:
-    """Tokens per second of the baseline on the node `part 2 (ip-10-0-1-2)`, and against the others."""
-    number = re.match(r"part (\d+)\b", label)
-    part = next(part for part in run.report["parts"] if number and part["unit"] == int(number[1]))
-    return raw.part_figures(run.report, part, run.records)
 
 
 def check_cloudwatch(check: raw.Check, run: Run, data: list[dict[str, Any]]) -> None:
@@ -205,7 +187,7 @@ def check_cloudwatch(check: raw.Check, run: Run, data: list[dict[str, Any]]) -> 
 def check_terminal(check: raw.Check, run: Run, text: str) -> None:
     """Each cell of its tables, the ratios of its answer, the price of the run."""
     pair: tuple[str, str] | None = None
-    rows = nodes = 0
+    rows = 0
     for line in text.splitlines():
         if found := re.fullmatch(r"(\S+) against (\S+)\s*", line):
             pair = (found[1], found[2])
@@ -213,11 +195,6 @@ def check_terminal(check: raw.Check, run: Run, text: str) -> None:
         if pair and len(cells) == 8 and cells[0] in run.cases.values():
             rows += 1
             _check_row(check, run, pair, cells)
-        if found := re.fullmatch(r"(\d+)  +(ip\S+)  +\S.*?  +([\d.,]+)  +([\d.]+)× \(([\d.]+)–([\d.]+)\) *", line):
-            here, against = node(run, f"part {found[1]}")
-            nodes += 1
-            for shown, value in zip(found.groups()[2:], (here, *against[:3]), strict=True):
-                raw.shows(check, f"terminal: part {found[1]}", shown, [value])
         if found := re.match(r"run: \$([\d.,]+) for ([\d.]+) node-hours", line):
             hours = run.report["context"]["node_seconds"] / 3600
             raw.shows(
@@ -225,7 +202,6 @@ def check_terminal(check: raw.Check, run: Run, text: str) -> None:
             )
             raw.shows(check, "terminal: node-hours", found[2], [hours])
     check.same("terminal rows", rows, sum(len(p["cases"]) for p in run.report["pairs"]))
-    check.same("terminal nodes", nodes, len(run.report["parts"]))
     ratios = [
         run.speedup(name, item["compare_to"], case, HEADLINE)[0]
         for name, item in run.variants.items()

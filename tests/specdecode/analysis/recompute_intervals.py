@@ -49,27 +49,17 @@ def hall(values: list[float], t: float, share: float = 1.0) -> tuple[float, floa
     return (max(t, solve(t)), max(t, -solve(-t))) if n >= 12 else (t, t)
 
 
-def over_prompts(values: list[float], nodes: list[float], level: float = 0.96) -> tuple[float, float, float]:
-    """`nodes`: the baseline's mean log on each of several. Half of what they vary by is added, 5% being ten degrees of
-    freedom more."""
+def over_prompts(values: list[float], level: float = 0.96, *, elsewhere: bool = False) -> tuple[float, float, float]:
+    """`elsewhere`: with what another node is assumed to add."""
     n, mean = len(values), statistics.fmean(values)
     own = statistics.variance(values) / n
-    variance, df = beyond(own, n - 1, nodes)
+    variance, df = another_node(own, n - 1) if elsewhere else (own, n - 1)
     below, above = hall(values, t_quantile(df, level), (own / variance) ** 1.5)
     error = math.sqrt(variance)
     return math.exp(mean), math.exp(mean - below * error), math.exp(mean + above * error)
 
 
-def beyond(own: float, df: float, nodes: list[float]) -> tuple[float, float]:
-    """The variance of a mean with that of the nodes, and Satterthwaite's degrees of freedom."""
-    if not nodes:
-        return own, df
-    more, shown = apart(nodes), len(nodes) - 1
-    return own + more, (own + more) ** 2 / (own**2 / df + more**2 / (10 + shown))
-
-
-def apart(nodes: list[float]) -> float:
-    if not nodes:
-        return 0.0
-    shown = len(nodes) - 1
-    return (10 * 0.05**2 + (shown * statistics.variance(nodes) if shown else 0)) / (10 + shown) / 4
+def another_node(own: float, df: float) -> tuple[float, float]:
+    """The variance of a mean with half of 5% more, as ten degrees of freedom; and Satterthwaite's."""
+    more = 0.05**2 / 4
+    return own + more, (own + more) ** 2 / (own**2 / df + more**2 / 10)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 from specdecode.analysis import RunContext, compare
 from specdecode.analysis.results.comparison import CaseResult, Comparison
@@ -176,19 +175,6 @@ def run(
                     )
                     clock += record.end_s
                     yield record
-
-
-def on_nodes(
-    tested: Experiment, shares: Sequence[Sequence[str]], *, slow: Sequence[float], seed: int = 1, **arguments: Any
-) -> Iterator[RequestRecord]:
-    """The same as one run on several nodes: part 1, 2 … measures the arms of its share, on a node that is `slow` by
-    its factor. All parts begin at the same time.
-    """
-    for number, (share, factor) in enumerate(zip(shares, slow, strict=True), start=1):
-        own = tested.model_copy(update={"variants": tuple(tested.variant(name) for name in share)})
-        everywhere = {(name, turn): factor for name in share for turn in range(tested.rounds)}
-        for record in run(own, seed=1000 * seed + number, slow=everywhere, **arguments):
-            yield record.model_copy(update={"unit": number})
 
 
 def case(comparison: Comparison, name: str, variant: str = "sd") -> CaseResult:

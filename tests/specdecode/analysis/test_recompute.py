@@ -12,35 +12,28 @@ import pytest
 from specdecode.analysis import compare_measured, measure
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_terminal
-from specdecode.analysis.results.context import RunPart
 from specdecode.measures.accounting import Accounting
 from specdecode.measures.publish import metric_data as request_data
 from specdecode.measures.publish import places
 
 from tests.specdecode.analysis import recompute, recompute_forms
-from tests.specdecode.analysis.simulate import context, experiment, on_nodes, run
+from tests.specdecode.analysis.simulate import context, experiment, run
 from tests.specdecode.analysis.simulate import request as one_request
 
-NODES = (RunPart(unit=1, node="ip-10-0-1-1"), RunPart(unit=2, node="ip-10-0-1-2"))
-SHARES = (("base", "sd-k3", "sd-k7"), ("base", "sd-k11"))
 
-
-@pytest.fixture(params=["rehearsal-cpu", "0.9.1-sdk2.26.1", "two nodes"])
+@pytest.fixture(params=["rehearsal-cpu", "0.9.1-sdk2.26.1"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A run as it lies in the bucket: raw files and report.json; two rounds, three k, some failures.
 
-    On an engine of each kind: k + 1 tokens a step at most, and k. And on two nodes, the second 10% slower.
+    On an engine of each kind: k + 1 tokens a step at most, and k.
     """
     import random
 
-    several = request.param == "two nodes"
-    tested = experiment(ks=(3, 7, 11), rounds=2, engine="rehearsal-cpu" if several else request.param)
-    records = list(on_nodes(tested, SHARES, slow=(1.0, 1.1), seed=4) if several else run(tested, seed=4))
-    around = context(parts=NODES if several else ())
+    tested = experiment(ks=(3, 7, 11), rounds=2, engine=request.param)
+    records, around = list(run(tested, seed=4)), context()
     failed = one_request(variant="base", case="sonnet", index=99, rng=random.Random(1), failed=True, sent_s=1e6)
     warmup = one_request(variant="base", case="sonnet", index=0, rng=random.Random(1))
-    records.append(failed.model_copy(update={"unit": int(several)}))
-    records.append(warmup.model_copy(update={"warmup": True, "unit": int(several)}))
+    records += [failed, warmup.model_copy(update={"warmup": True})]
     for record in records:
         path = tmp_path / "raw" / record.variant / f"{record.case}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,16 +115,3 @@ def test_the_second_script_stands_alone_too(folder: Path) -> None:
         [sys.executable, "-I", recompute_forms.__file__, folder], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("folder", ["two nodes"], indirect=True)
-@pytest.mark.parametrize(
-    ("name", "old"),
-    [("report.csv", r",node,base,.*?ratio,.*?,(\d\.\d\d)"), ("terminal.txt", r"ip-10-0-1-2 .*?(\d\.\d\d)×")],
-)
-def test_a_wrong_number_of_a_node_is_noticed(folder: Path, name: str, old: str) -> None:
-    text = (folder / name).read_text()
-    found = re.search(old, text)
-    assert found, text
-    (folder / name).write_text(text[: found.start(1)] + "7.77" + text[found.end(1) :])
-    assert recompute_forms.recompute(folder).wrong

@@ -12,7 +12,6 @@ from specdecode.analysis.results.comparison import HEADLINE, Pair
 from specdecode.analysis.results.curve_result import ArmAtLoad, Curve, LoadPoint
 from specdecode.analysis.statistics import pairing
 from specdecode.analysis.statistics.measured import AtLevel
-from specdecode.analysis.statistics.node_noise import between_nodes
 from specdecode.analysis.statistics.pairs import rounds_beside
 from specdecode.analysis.statistics.verdict import estimate, too_many_failed
 from specdecode.experiment.model import Experiment
@@ -21,7 +20,7 @@ from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean, quantile
 from specdecode.measures.doubtful import doubtful
 from specdecode.measures.metrics.throughput import good_requests
-from specdecode.measures.student import LogMean, combine, with_shared
+from specdecode.measures.student import LogMean, combine
 from specdecode.records import RequestRecord
 
 DECODING, STEPS, TTFT = "time_per_output_token", "tokens_per_step", "ttft"
@@ -106,14 +105,13 @@ def _curve(
 
 
 def _compared(at: AtLevel, arms: tuple[str, str], cases: Sequence[str], gains: Mapping[str, LogMean]) -> _Compared:
-    both = at.beside(*arms)
-    base, other = ([both[name, case] for case in cases] for name in arms)
-    gain, nodes = combine([gains[case] for case in cases], [1.0 / len(cases)] * len(cases)), between_nodes(at)
+    base, other = ([at.arms[name, case] for case in cases] for name in arms)
+    gain = combine([gains[case] for case in cases], [1.0 / len(cases)] * len(cases))
     return _Compared(
         level=at.level,
         base=base,
         other=other,
-        gain=with_shared(gain, nodes) if nodes else gain,
+        gain=gain,
         of_rounds=_of_rounds(base, other) or [gain.mean],
         doubtful=doubtful([record for each in (*base, *other) for record in each.block.records]),
     )
@@ -160,7 +158,7 @@ def within_batch(experiment: Experiment, level: Level) -> float:
 
 def _gain(experiment: Experiment, at: AtLevel, arms: tuple[str, str], case: str) -> LogMean | None:
     """Log speed-up on the headline metric. None if it is no fair comparison."""
-    keys, both = [(name, case) for name in arms], at.beside(*arms)
+    keys, both = [(name, case) for name in arms], at.arms
     if any(key not in both for key in keys):
         return None
     base, other = (both[key] for key in keys)
@@ -236,8 +234,8 @@ def _under_way(cases: Sequence[Measured]) -> float:
 
 def _met(records: Sequence[RequestRecord]) -> float:
     met: list[float] = []
-    for process in sorted({(each.unit, each.session) for each in records}):
-        own = [each for each in records if (each.unit, each.session) == process]
+    for session in sorted({each.session for each in records}):
+        own = [each for each in records if each.session == session]
         spans = [(r.sent_s, r.sent_s + r.end_s) for r in own if r.end_s > 0]
         total, running, before = 0.0, 0, 0.0
         area: dict[float, float] = {}

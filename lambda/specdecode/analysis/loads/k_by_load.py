@@ -170,8 +170,7 @@ def _gain(at: AtLevel, curve: Curve, cases: set[str]) -> float:
 
 def _gains(at: AtLevel, curve: Curve, cases: set[str]) -> Iterator[float]:
     for case in sorted(cases):
-        arms = at.beside(curve.baseline, curve.variant)
-        base, other = arms[curve.baseline, case], arms[curve.variant, case]
+        base, other = at.arms[curve.baseline, case], at.arms[curve.variant, case]
         for number in sorted({record.round for record in other.block.records}):
             if stat := pairing.paired(base, other, HEADLINE, ({number}, {number})):
                 yield stat.mean

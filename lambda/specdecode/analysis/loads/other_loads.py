@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from specdecode.analysis.results.load_result import LoadResult
 from specdecode.analysis.results.pair_result import HEADLINE, CaseResult, Pair
 from specdecode.analysis.statistics.measured import AtLevel
-from specdecode.analysis.statistics.node_noise import between_nodes
 from specdecode.analysis.statistics.pairs import compare_pair
 from specdecode.experiment.model import Experiment
 from specdecode.measures.arm_case import ArmCase
@@ -29,14 +28,7 @@ def _pairs(experiment: Experiment, at: AtLevel) -> Iterator[Pair]:
     for other in experiment.variants:
         if other.compare_to is not None:
             base = experiment.variant(other.compare_to)
-            pair = compare_pair(
-                experiment=experiment,
-                base=base,
-                other=other,
-                arms=at.beside(base.name, other.name),
-                drift=1.0,
-                nodes=between_nodes(at),
-            )
+            pair = compare_pair(experiment=experiment, base=base, other=other, arms=at.arms, drift=1.0)
             if pair is not None:
                 yield pair.model_copy(update={"cases": tuple(map(_case, pair.cases)), "groups": ()})
 

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterator, Mapping
 
-from specdecode.analysis.results.comparison import HEADLINE, Comparison
+from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.parts import Estimate, MetricInfo
 from specdecode.escape import csv_cell
 from specdecode.measures.arm_case import ArmCase
@@ -57,7 +57,6 @@ def _rows(comparison: Comparison) -> Iterator[Row]:
                 yield {"kind": "speedup", **names, **_estimate(estimate), "verdict": verdict}
     yield from _curves(comparison)
     yield from _objectives(comparison)
-    yield from _parts(comparison)
 
 
 def _curves(comparison: Comparison) -> Iterator[Row]:
@@ -89,14 +88,6 @@ def _objectives(comparison: Comparison) -> Iterator[Row]:
             "value": kept.value if kept else 0,
             "load": kept.name if kept else "",
         }
-
-
-def _parts(comparison: Comparison) -> Iterator[Row]:
-    """Rows of kind `node`: a run on several nodes has one each, the baseline there; `case` holds the node."""
-    for part in comparison.parts:
-        place: Row = {"kind": "node", "variant": part.baseline, "case": part.label}
-        found = part.against_others
-        yield {**place, **(_estimate(found) if found else {"metric": HEADLINE, "unit": "ratio"})}
 
 
 def _formula(info: MetricInfo, arm: ArmCase) -> str:

@@ -49,7 +49,7 @@ class Drawn:
                 {
                     "arm": each.variant,
                     "case": line(each.case),
-                    "part": [each.round, each.session, *([each.unit] if self._comparison.parts else [])],
+                    "part": [each.round, each.session],
                     "began": each.began,
                     "sent": [[item.at_s, item.took_s, item.failed or ""] for item in each.shown],
                 }
@@ -135,7 +135,7 @@ class Drawn:
         stretches = self._comparison.timeline
         length = max(each.began + each.seconds for each in stretches) - stretches[0].began
         requests, failed = sum(each.requests for each in stretches), sum(each.failed for each in stretches)
-        parts = len({(each.unit, each.round, each.session) for each in stretches})
+        parts = len({(each.round, each.session) for each in stretches})
         again = f", in {parts} rounds or processes" if parts > 1 else ""
         return f"{digits(requests)} requests in {duration(length)}{again}; {failed} failed. The table has every stretch"
 

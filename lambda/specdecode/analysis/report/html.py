@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup
 
 from specdecode.analysis.loads.k_by_load import in_words
-from specdecode.analysis.report import load, nodes, tables, tiles, view
+from specdecode.analysis.report import load, tables, tiles, view
 from specdecode.analysis.report.view import ReportView
 from specdecode.analysis.results import numbers
 from specdecode.analysis.results.comparison import Comparison
@@ -30,8 +30,6 @@ USED = {
     **{name: vars(tiles)[name] for name in ("CLASSES", "MARKS", "cost_formula", "cost_sentence", "costs", "tiles")},
     **{name: vars(view)[name] for name in ("cases_by_kind", "remarks", "sample")},
     "k_by_load": in_words,
-    "node_headers": nodes.headers,
-    "node_rows": nodes.rows,
     "setting": setting,
 }
 """What the templates call, under its own name."""
@@ -145,7 +143,7 @@ def contents(seen: ReportView) -> list[Entry]:
         (seen.winner, Entry("serve", "serve-h", "Serve it again")),
         (seen.pairs or comparison.context.accuracy, Entry("equality", "equal-h", "Same text?")),
         (
-            comparison.parts or comparison.drift or comparison.context.device_groups,
+            comparison.drift or comparison.context.device_groups,
             Entry("conditions", "drift-h", "Same conditions?"),
         ),
         (True, Entry("configuration", "config-h", "What was run")),

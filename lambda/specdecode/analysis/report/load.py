@@ -55,7 +55,7 @@ def shown_curves(comparison: Comparison) -> list[Curve]:
 def curve_sentence(comparison: Comparison, curve: Curve) -> str:
     """The curve in words, and the noise that its intervals include."""
     shared = f"{100 * curve.shared:.2g}% ({SEEN[curve.shared_from]})"
-    said = advice_by_load(curve, comparison.objectives_compared)
+    said = advice_by_load(curve, comparison.objective)
     return f"{said} Every interval includes noise that all requests of a load share: {shared}."
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from specdecode.analysis.loads.k_by_load import in_words
-from specdecode.analysis.report import nodes
 from specdecode.analysis.report.load import curve_sentence, curve_table, shown_curves
 from specdecode.analysis.report.tables import (
     ReportTable,
@@ -35,7 +34,6 @@ def render_markdown(comparison: Comparison) -> str:
         *(block for found in comparison.work for block in _work(found)),
         *_turns(comparison),
         *(block for pair in comparison.pairs for block in _pair(comparison, pair)),
-        *_nodes(comparison),
         *(block for chain in comparison.chains for block in _chain(chain)),
         *_accuracy(comparison),
         *_theory(comparison),
@@ -94,13 +92,6 @@ def _curves(comparison: Comparison) -> Iterator[str]:
         yield f"    {found.paste}" if found.paste else ""
 
 
-def _nodes(comparison: Comparison) -> Iterator[str]:
-    if comparison.parts:
-        yield "## The nodes"
-        rows = [list(map(markdown, cells)) for cells in nodes.rows(comparison)]
-        yield _table([markdown(text) for text in nodes.headers(comparison)], rows, words=3)
-
-
 def _pair(comparison: Comparison, pair: Pair) -> Iterator[str]:
     """Verdict table of a pair, then each case."""
     yield f"## {markdown(pair.variant)} against {markdown(pair.baseline)}"
@@ -153,7 +144,7 @@ def _case(comparison: Comparison, pair: Pair, case: CaseResult) -> Iterator[str]
 
 
 def _arms(comparison: Comparison, pair: Pair, case: CaseResult) -> tuple[ArmCase | None, ArmCase | None]:
-    base, other = (comparison.beside(pair, name, case.case) for name in (pair.baseline, pair.variant))
+    base, other = (comparison.arm(name, case.case) for name in (pair.baseline, pair.variant))
     return base, other
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from specdecode.analysis.loads.k_by_load import in_words
-from specdecode.analysis.report import nodes
 from specdecode.analysis.report.load import curve_table, shown_curves
 from specdecode.analysis.report.tables import work_sentence, work_table
 from specdecode.analysis.results.comparison import CaseResult, Comparison, Estimate, Pair, Verdict
@@ -37,8 +36,6 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
     parts += by_work(comparison, width=width)
     for pair in comparison.pairs:
         parts.append(_table(comparison, pair, colour=colour, width=width))
-    if comparison.parts:
-        parts.append(_plain_table("The nodes", nodes.headers(comparison), nodes.rows(comparison), width=width))
     notes = [f"note: {line(note)}" for note in comparison.notes]
     notes += [f"to settle: {line(who)} in {line(case)}: {line(what)}" for who, case, what in comparison.open_questions]
     notes += [f"failed: {line(failure.stage)}: {line(failure.message)}" for failure in comparison.context.failures]
@@ -79,7 +76,7 @@ def _fill(text: str, width: int) -> str:
 
 def _row(comparison: Comparison, pair: Pair, case: CaseResult) -> tuple[str, ...]:
     by_name = {estimate.metric: estimate for estimate in case.speedups}
-    costs = [comparison.beside(pair, name, case.case) for name in (pair.baseline, pair.variant)]
+    costs = [comparison.arm(name, case.case) for name in (pair.baseline, pair.variant)]
     priced = [arm.cost_per_million for arm in costs if arm and arm.cost_per_million is not None]
     same = case.equality
     return (

@@ -126,7 +126,7 @@ class ReportView:
     def headline(self) -> str:
         """The answer. If there are several loads: its part about all of them."""
         comparison = self.comparison
-        by_load = over_load(comparison.curve, comparison.pairs, comparison.objectives_compared)
+        by_load = over_load(comparison.curve, comparison.pairs, comparison.objective)
         return by_load if by_load and comparison.answer.startswith(by_load) else comparison.answer
 
     @property

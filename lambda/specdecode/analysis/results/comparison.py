@@ -11,7 +11,6 @@ from pydantic import Field, StringConstraints, model_validator
 from specdecode.analysis.results.context import RunContext
 from specdecode.analysis.results.curve_result import Curve, Schedule
 from specdecode.analysis.results.load_result import LoadResult
-from specdecode.analysis.results.nodes_result import PartResult
 from specdecode.analysis.results.objective_result import Objective
 from specdecode.analysis.results.pair_result import HEADLINE, CaseResult, Chain, GroupName, GroupResult, Pair, TypeRange
 from specdecode.analysis.results.parts import Difference, Equality, Estimate, MetricInfo, Verdict
@@ -55,8 +54,6 @@ class Drift(Frozen):
     """Change of one arm between two measurements that should be equal."""
 
     variant: str
-    unit: int = 0
-    """Number of the run's part on its node, as in its records; 0 for a run on one node."""
     cause: Literal["time", "device group"]
     first: str
     second: str
@@ -112,8 +109,6 @@ class Comparison(Frozen):
     """Best k for each batch size, for each draft. Empty for a run of one load."""
     work: tuple[Work, ...] = ()
     """Each pair by kind of work. Empty if no set of prompts was measured."""
-    parts: tuple[PartResult, ...] = ()
-    """Speed of the baseline on each node. Empty for a run on one node."""
     recommendation: str | None = None
     """Which arm to use, why, and at which cost. None if nothing was compared."""
     advice: str | None = None
@@ -126,11 +121,6 @@ class Comparison(Frozen):
     def arm(self, variant: str, case: str) -> ArmCase | None:
         """Figures of `variant` in `case` at the first load. None if it was not measured."""
         return self._arms_by_name.get((variant, case))
-
-    def beside(self, pair: Pair, variant: str, case: str) -> ArmCase | None:
-        """Figures of an arm of a pair, from the nodes that measured both arms."""
-        own = next((arm for arm in pair.arms if (arm.variant, arm.case) == (variant, case)), None)
-        return own or self.arm(variant, case)
 
     def at(self, level: Level) -> LoadResult | None:
         """Results at one load. None if an earlier version wrote the report: it kept only the first load."""
@@ -147,13 +137,6 @@ class Comparison(Frozen):
             for case in pair.cases
             if case.verdict is Verdict.CANNOT_TELL and case.settle
         ]
-
-    @property
-    def objectives_compared(self) -> tuple[Objective, ...]:
-        """`objective`, if all arms were measured on one node, else empty, since arms on different nodes cannot be
-        compared.
-        """
-        return () if self.parts else self.objective
 
     @cached_property
     def _arms_by_name(self) -> dict[tuple[str, str], ArmCase]:
@@ -199,7 +182,6 @@ class Comparison(Frozen):
             *(f"case {case}" for case in sorted((curved | worked) - cases)),
             *(f"pair of {each.variant}" for each in self.work if (each.variant, each.baseline) not in compared),
             *(f"arm {each.variant}" for each in self.objective if each.variant not in variants),
-            *(f"arm {name}" for part in self.parts for name in (part.baseline, *part.variants) if name not in variants),
         ]
         if lacking:
             raise ValueError(f"it names what it does not have: {', '.join(lacking[:5])}")

@@ -22,8 +22,6 @@ class DeviceGroup(Frozen):
     """The Neuron devices that one arm held in one round (as its ResourceClaim was allocated)."""
 
     variant: str
-    unit: int = 0
-    """Number of the run's part on its node, as in its records; 0 for a run on one node."""
     round: int = 0
     devices: tuple[str, ...]
     """Names of the allocated devices, as the ResourceSlice has them."""
@@ -73,15 +71,6 @@ class Compiled(Frozen):
     """The artifact of the CPU node did not load, so the accelerator node compiled it again."""
 
 
-class RunPart(Frozen):
-    """One part of a run on several nodes: a baseline and some of the arms, measured on one node."""
-
-    unit: int = Field(ge=0)
-    """Number of the part, as in its records. A part that is repeated on another node gets a new number."""
-    node: str = ""
-    """Name of the node. Empty if unknown."""
-
-
 class RunContext(Frozen):
     """What is known of a run besides its records: times, node, price, failures."""
 
@@ -95,8 +84,6 @@ class RunContext(Frozen):
     capacity_type: Literal["on-demand", "capacity-block", "odcr", "none"] = "none"
     node: str = ""
     """Instance type that the arms ran on. Empty for servers that already ran."""
-    parts: tuple[RunPart, ...] = ()
-    """The parts of a run on several nodes. Empty for a run on one node."""
     devices_per_node: int = Field(default=TRN2.devices, ge=0)
     device_groups: tuple[DeviceGroup, ...] = ()
     counters: tuple[EngineCounters, ...] = ()

@@ -6,7 +6,6 @@ from typing import Literal
 
 from specdecode.analysis.results.parts import Equality, Estimate, Verdict
 from specdecode.experiment.model import Frozen
-from specdecode.measures.arm_case import ArmCase
 
 HEADLINE = "request_output_throughput"
 """The metric that the verdict is about: output tokens per second of whole requests (ADR 80)."""
@@ -81,8 +80,8 @@ class AmongArms(Frozen):
     faster: bool
     """The whole interval lies above 1, and beyond the baseline's own drift. Only such an arm is recommended."""
     elsewhere: bool | None = None
-    """Still so if the interval has what speed-ups are assumed to differ by between nodes, as that of a run on several
-    nodes always has. None in a report of an older version."""
+    """Still so if the interval has what a speed-up is assumed to differ by between nodes: this run had one. None in a
+    report of an older version."""
 
 
 class Pair(Frozen):
@@ -96,9 +95,6 @@ class Pair(Frozen):
     groups: tuple[GroupResult, ...]
     among: AmongArms | None = None
     """None if no case could be compared, and in the pairs of the loads after the first."""
-    arms: tuple[ArmCase, ...] = ()
-    """For a run on several nodes: figures of the two arms from the nodes that measured both, if an arm was measured on
-    other nodes too. Everything in a pair is from those nodes."""
 
     def group(self, name: str) -> GroupResult | None:
         """The group called `name`, if any of its cases could be compared."""

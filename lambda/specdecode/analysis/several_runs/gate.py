@@ -17,7 +17,6 @@ from specdecode.analysis.results.gate_result import WRONG, Decision, Gate, GateC
 from specdecode.analysis.several_runs.alike import incomparable
 from specdecode.analysis.several_runs.difference import settings
 from specdecode.analysis.several_runs.gate_questions import Question, Thresholds, judged_levels, questions
-from specdecode.analysis.statistics.node_noise import DIFFER
 
 MOST_TIMES = 20
 """Largest factor by which the gate suggests to repeat the runs."""
@@ -119,17 +118,6 @@ def _notes(runs: Sequence[Comparison], against: Sequence[Comparison], limits: Th
             f"One run on a side does not show what varies between runs: {limits.between_runs:.1%} is assumed "
             "(--between-runs). Repeats, as A1,A2..B1,B2, show it."
         )
-    if against and any(map(_nodes, runs)) and set().union(*map(_nodes, runs)) != set().union(*map(_nodes, against)):
-        yield (
-            "The runs were on different nodes, and a throughput has in it what those differ by, of which the "
-            f"{limits.between_runs:.1%} between runs knows nothing: the report of a run on several nodes assumes "
-            f"{DIFFER:.0%} (--between-runs {DIFFER:.0%}). A speed-up is of one node (--min-speedup): there it cancels."
-        )
     judged, levels = judged_levels(runs[0], limits), runs[0].experiment.workload.levels
     if len(judged) < len(levels):
         yield f"Of {len(levels)} loads only these are judged: {', '.join(map(str, judged))}."
-
-
-def _nodes(run: Comparison) -> set[str]:
-    """Names of the nodes that the run was on, as far as they are known."""
-    return {run.context.node, *(part.node for part in run.context.parts)} - {""}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from specdecode.analysis.results.comparison import HEADLINE, Drift
 from specdecode.analysis.results.context import DeviceGroup
 from specdecode.analysis.statistics.measured import Arms
 from specdecode.analysis.statistics.pairing import paired
-from specdecode.measures.arm import Measured
 from specdecode.measures.student import combine
 
 
@@ -20,12 +18,11 @@ def drifts(
     arms: Arms,
     device_groups: Sequence[DeviceGroup],
 ) -> tuple[Drift, ...]:
-    """Compare each arm's last round with its first on the same node, over all cases that both rounds measured."""
-    held_by = {(item.variant, item.unit, item.round): item for item in device_groups}
-    units = {variant: sorted(measured_on(arms, variant)) for variant in variants}
+    """Compare each arm's last round with its first, over all cases that both rounds measured."""
+    held_by = {(item.variant, item.round): item for item in device_groups}
     found: list[Drift] = []
-    for variant, unit in [(name, unit) for name in variants for unit in units[name]]:
-        own = [_on(arms[variant, case], unit) for case in cases if (variant, case) in arms]
+    for variant in variants:
+        own = [arms[variant, case] for case in cases if (variant, case) in arms]
         rounds = sorted({record.round for each in own for record in each.block.records})
         if len(rounds) < 2:
             continue
@@ -35,16 +32,14 @@ def drifts(
             continue
         total = combine(stats, [1.0 / len(stats)] * len(stats))
         interval = total.interval()
-        held = held_by.get((variant, unit, first)), held_by.get((variant, unit, last))
+        held = held_by.get((variant, first)), held_by.get((variant, last))
         moved = held[0] is not None and held[1] is not None and set(held[0].devices) != set(held[1].devices)
-        where = f" of part {unit}" if len(units[variant]) > 1 else ""
         found.append(
             Drift(
                 variant=variant,
-                unit=unit,
                 cause="device group" if moved else "time",
-                first=_name(first, held[0]) + where,
-                second=_name(last, held[1]) + where,
+                first=_name(first, held[0]),
+                second=_name(last, held[1]),
                 ratio=total.ratio,
                 low=interval[0] if interval else None,
                 high=interval[1] if interval else None,
@@ -54,25 +49,10 @@ def drifts(
     return tuple(found)
 
 
-def margin(found: Sequence[Drift], variant: str, units: Collection[int]) -> float:
-    """Largest change of `variant` between two measurements of itself on these nodes, as a ratio >= 1. 1 if no change is
-    shown.
-    """
-    own = (item for item in found if item.variant == variant and item.unit in units and item.shown)
+def margin(found: Sequence[Drift], variant: str) -> float:
+    """Largest change of `variant` between two measurements of itself, as a ratio >= 1. 1 if no change is shown."""
+    own = (item for item in found if item.variant == variant and item.shown)
     return max((max(item.ratio, 1.0 / item.ratio) for item in own), default=1.0)
-
-
-def measured_on(arms: Arms, variant: str) -> set[int]:
-    """The parts of a run on several nodes that measured an arm."""
-    own = (each for (name, _), each in arms.items() if name == variant)
-    return {record.unit for each in own for record in each.block.records}
-
-
-def _on(measured: Measured, unit: int) -> Measured:
-    """The arm as one node measured it, with only the fields that a drift is computed from."""
-    own = [(record, value) for record, value in measured.values.get(HEADLINE, ()) if record.unit == unit]
-    records = [record for record in measured.block.records if record.unit == unit]
-    return replace(measured, block=replace(measured.block, records=records), values={HEADLINE: own})
 
 
 def _name(number: int, held: DeviceGroup | None) -> str:

@@ -16,18 +16,18 @@ def equality(
     other: Sequence[RequestRecord],
     temperature: float,
 ) -> Equality:
-    """Compare outputs of requests with the same prompt on the same node. They are of the same round if both arms have
+    """Compare outputs of requests with the same prompt. They are of the same round if both arms have
     it, else of each arm's first round.
     """
-    by_round = {(record.unit, record.round, record.index): record for record in base if record.error is None}
-    first_round: dict[tuple[int, int], RequestRecord] = {}
+    by_round = {(record.round, record.index): record for record in base if record.error is None}
+    first_round: dict[int, RequestRecord] = {}
     for record in base:
         if record.error is None:
-            first_round.setdefault((record.unit, record.index), record)
+            first_round.setdefault(record.index, record)
     compared = identical = from_start = 0
     differences: list[Difference] = []
     for record in other:
-        twin = by_round.get((record.unit, record.round, record.index)) or first_round.get((record.unit, record.index))
+        twin = by_round.get((record.round, record.index)) or first_round.get(record.index)
         if record.error is not None or twin is None or twin.prompt_sha256 != record.prompt_sha256:
             continue
         compared += 1

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from specdecode.analysis.results.comparison import HEADLINE, CaseResult, GroupName, GroupResult, TypeRange, Verdict
 from specdecode.analysis.results.numbers import times
 from specdecode.analysis.results.parts import Estimate
-from specdecode.analysis.statistics.pairing import OF_NODES, on_nodes
 from specdecode.analysis.statistics.verdict import Conclusion, estimate, judge
 from specdecode.measures.student import LogMean, log_mean, t_quantile
 
@@ -25,25 +24,20 @@ OF_MEASURED = "geometric mean of the measured prompt types, which says nothing o
 Stats = dict[str, LogMean]
 
 
-def group(
-    name: GroupName, results: Sequence[tuple[CaseResult, Stats]], drift: float, nodes: LogMean | None = None
-) -> GroupResult | None:
-    """Judge the cases of a kind, or of all kinds, together. None if the experiment has no such case.
-
-    `nodes`: noise that all cases share, since their arms ran on different nodes. None for a run on one node.
-    """
+def group(name: GroupName, results: Sequence[tuple[CaseResult, Stats]], drift: float) -> GroupResult | None:
+    """Judge the cases of a kind, or of all kinds, together. None if the experiment has no such case."""
     own = [item for item in results if name == "all" or item[0].structured == (name == "structured")]
     if not own:
         return None
     judged = [(result, stats) for result, stats in own if result.comparable]
     generalises = len(judged) >= MIN_TYPES
     speedups = tuple(
-        _estimate(metric, [stats[metric].mean for _, stats in judged], generalises, nodes)
+        _estimate(metric, [stats[metric].mean for _, stats in judged], generalises)
         for metric in (judged[0][1] if judged else ())
         if all(metric in stats for _, stats in judged)
     )
     headline = next((found for found in speedups if found.metric == HEADLINE), None)
-    verdict, reason, settle = _judge(own, headline, drift, generalises, nodes)
+    verdict, reason, settle = _judge(own, headline, drift, generalises)
     return GroupResult(
         group=name,
         cases=tuple(result.case for result, _ in own),
@@ -53,25 +47,19 @@ def group(
         settle=settle,
         speedups=speedups,
         range=_range([result for result, _ in judged]),
-        next=_next([stats[HEADLINE].mean for _, stats in judged if HEADLINE in stats], nodes) if generalises else None,
+        next=_next([stats[HEADLINE].mean for _, stats in judged if HEADLINE in stats]) if generalises else None,
     )
 
 
-def _estimate(metric: str, means: Sequence[float], generalises: bool, nodes: LogMean | None) -> Estimate:
+def _estimate(metric: str, means: Sequence[float], generalises: bool) -> Estimate:
     stat = log_mean(means)
     if not generalises:
         return estimate(metric, stat._replace(df=0.0), method=OF_MEASURED)
-    shared = on_nodes(metric, stat, nodes)
-    method = OVER_TYPES if shared is stat else OVER_TYPES + OF_NODES
-    return estimate(metric, shared, method=method, confidence=MEAN_LEVEL)
+    return estimate(metric, stat, method=OVER_TYPES, confidence=MEAN_LEVEL)
 
 
 def _judge(
-    own: Sequence[tuple[CaseResult, Stats]],
-    headline: Estimate | None,
-    drift: float,
-    generalises: bool,
-    nodes: LogMean | None,
+    own: Sequence[tuple[CaseResult, Stats]], headline: Estimate | None, drift: float, generalises: bool
 ) -> Conclusion:
     cases = [result for result, _ in own]
     verdicts = Counter(result.verdict for result in cases)
@@ -79,7 +67,7 @@ def _judge(
         return Conclusion(cases[0].verdict, "; ".join(f"{case.case}: {case.reason}" for case in cases), cases[0].settle)
     against = {Verdict.PAYS, Verdict.COSTS} <= verdicts.keys()
     if generalises and not against:
-        return judge(headline, drift=drift, unit="prompt types", confidence=MEAN_LEVEL, nodes=nodes)
+        return judge(headline, drift=drift, unit="prompt types", confidence=MEAN_LEVEL)
     said = "; ".join(f"{case.case}: {case.verdict}" for case in cases)
     return Conclusion(Verdict.MIXED, f"the prompt types differ: {said}")
 
@@ -93,12 +81,10 @@ def _range(cases: Sequence[CaseResult]) -> TypeRange | None:
     return TypeRange(low=low, low_case=slowest, high=high, high_case=fastest)
 
 
-def _next(means: Sequence[float], nodes: LogMean | None) -> tuple[float, float]:
-    """95% prediction interval of one more prompt type's speed-up: mean ± t √(s² (1 + 1/n) + nodes) on the log scale."""
+def _next(means: Sequence[float]) -> tuple[float, float]:
+    """95% prediction interval of one more prompt type's speed-up: mean ± t s √(1 + 1/n) on the log scale."""
     stat, n = log_mean(means), len(means)
-    reach = t_quantile(0.5 + NEXT_LEVEL / 2.0, n - 1.0) * math.sqrt(
-        stat.variance * n * (1.0 + 1.0 / n) + (nodes.variance if nodes else 0.0)
-    )
+    reach = t_quantile(0.5 + NEXT_LEVEL / 2.0, n - 1.0) * math.sqrt(stat.variance * n * (1.0 + 1.0 / n))
     return math.exp(stat.mean - reach), math.exp(stat.mean + reach)
 
 

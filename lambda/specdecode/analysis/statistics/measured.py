@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from specdecode.analysis.results.context import RunContext
 from specdecode.analysis.results.parts import BETTER, MetricInfo
@@ -42,16 +41,6 @@ class AtLevel:
     """Arms and cases in the experiment's order."""
     unknown: tuple[Key, ...] = ()
     """Arms and cases with records that the experiment does not know."""
-    units: tuple[int, ...] = ()
-    """Parts of a run on several nodes that measured something. Empty for a run on one node."""
-    pairs: Mapping[tuple[str, str], Arms] = field(default_factory=dict)
-    """For several nodes: (baseline, arm) -> both arms, from the nodes that measured both."""
-
-    def beside(self, baseline: str, variant: str) -> Arms:
-        """Records of two arms that are compared, from the nodes that measured both. Records from other nodes are left
-        out.
-        """
-        return self.pairs.get((baseline, variant), self.arms)
 
 
 def measure(*, experiment: Experiment, records: Iterable[RequestRecord], context: RunContext) -> tuple[AtLevel, ...]:
@@ -76,51 +65,16 @@ def _measure_level(
     experiment: Experiment, records: Sequence[RequestRecord], context: RunContext, level: Level
 ) -> AtLevel:
     groups, load = by_arm(records), experiment.workload
-    cases = {case.name: case for case in load.cases}
-    units = {
-        (variant.name, case): frozenset(record.unit for record in groups[variant.name, case])
-        for variant in experiment.variants
-        for case in cases
-        if (variant.name, case) in groups
-    }
-
-    @cache
-    def of(key: Key, on: frozenset[int]) -> Measured:
-        own = [record for record in groups[key] if record.unit in on]
-        variant, case = experiment.variant(key[0]), cases[key[1]]
-        counters = [item for item in _counters(experiment, variant, case.name, level, context) if item.unit in on]
-        found = measure_arm(own, terms=terms(experiment, variant, context), counters=counters, slo=load.slo)
-        fewer = 1 + max(record.index for record in own) < load.requests_of(case, level)
-        return replace(found, stopped_early=load.requests.precision is not None and fewer)
-
-    def both(*variants: str) -> Iterator[tuple[Key, Measured]]:
-        for case in cases:
-            keys = [(name, case) for name in variants]
-            if shared := frozenset[int].intersection(*(units.get(key, frozenset()) for key in keys)):
-                yield from ((key, of(key, shared)) for key in keys)
-
-    every = frozenset[int]().union(*units.values())
-    several = len(every) > 1
-    return AtLevel(
-        level=level,
-        arms={key: of(key, own) for key, own in units.items()},
-        unknown=tuple(sorted(groups.keys() - units.keys())),
-        units=tuple(sorted(every)) if several else (),
-        pairs={
-            (before.name, variant.name): dict(both(before.name, variant.name))
-            for variant in (experiment.variants if several else ())
-            for before in _before(experiment, variant)
-        },
-    )
-
-
-def _before(experiment: Experiment, variant: Variant) -> Iterator[Variant]:
-    """The baseline of a variant, the baseline of that baseline, and so on."""
-    seen = {variant.name}
-    while variant.compare_to is not None and variant.compare_to not in seen:
-        variant = experiment.variant(variant.compare_to)
-        seen.add(variant.name)
-        yield variant
+    arms: dict[Key, Measured] = {}
+    for variant in experiment.variants:
+        for case in load.cases:
+            if own := groups.get((variant.name, case.name)):
+                counters = _counters(experiment, variant, case.name, level, context)
+                found = measure_arm(own, terms=terms(experiment, variant, context), counters=counters, slo=load.slo)
+                fewer = 1 + max(record.index for record in own) < load.requests_of(case, level)
+                early = load.requests.precision is not None and fewer
+                arms[variant.name, case.name] = replace(found, stopped_early=early)
+    return AtLevel(level=level, arms=arms, unknown=tuple(sorted(groups.keys() - arms.keys())))
 
 
 def _counters(

@@ -9,16 +9,14 @@ from collections.abc import Collection
 from specdecode.analysis.statistics.measured import BY_NAME, SPEEDUPS
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean
-from specdecode.measures.metrics.steps import TokensPerStep
 from specdecode.measures.observations import Asked, asked, differences
-from specdecode.measures.student import LogMean, over_prompts, with_shared
+from specdecode.measures.student import LogMean, over_prompts
 
 METHOD = "Student's t on the log-ratio of paired prompts (rounds averaged; from 12 prompts on, their skewness too)"
 ONE_PROMPT = (
     "Student's t on the log-ratio of paired requests of one prompt (rounds averaged; from 12 on, their skewness too)"
 )
 STOPPED_EARLY = "anytime-valid t interval on the log-ratio of paired prompts (rounds averaged)"
-OF_NODES = ", with half of what nodes differ by"
 Rounds = Collection[int] | None
 """Rounds whose requests count. None: all rounds."""
 
@@ -52,8 +50,3 @@ def speedups(base: Measured, other: Measured, rounds: Rounds = None) -> dict[str
     """Log speed-up of every compared metric, the headline first. `rounds`: rounds of the base that count."""
     found = {metric: paired(base, other, metric, (rounds, None)) for metric in SPEEDUPS}
     return {metric: stat for metric, stat in found.items() if stat is not None}
-
-
-def on_nodes(metric: str, found: LogMean, nodes: LogMean | None) -> LogMean:
-    """`found` with the noise between nodes (node_noise.py), if the metric depends on a clock."""
-    return with_shared(found, nodes) if nodes and metric != TokensPerStep.tag else found

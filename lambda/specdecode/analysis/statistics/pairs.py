@@ -50,24 +50,18 @@ def compare_pair(
     other: Variant,
     arms: Mapping[Key, Measured],
     drift: float,
-    nodes: LogMean | None = None,
 ) -> Pair | None:
-    """Compare `other` with `base` in every case that both were loaded with. None if there is no such case.
-
-    `nodes`: noise between nodes to add to a speed-up (node_noise.py). None for a run on one node.
-    """
+    """Compare `other` with `base` in every case that both were loaded with. None if there is no such case."""
     results: list[tuple[CaseResult, Stats]] = []
     for case in experiment.workload.cases:
         keys = (base.name, case.name), (other.name, case.name)
         if all(key in arms for key in keys):
             results.append(
-                _compare_case(
-                    experiment=experiment, case=case, base=arms[keys[0]], other=arms[keys[1]], drift=drift, nodes=nodes
-                )
+                _compare_case(experiment=experiment, case=case, base=arms[keys[0]], other=arms[keys[1]], drift=drift)
             )
     if not results:
         return None
-    return assemble(experiment=experiment, base=base, other=other, results=results, drift=drift, nodes=nodes)
+    return assemble(experiment=experiment, base=base, other=other, results=results, drift=drift)
 
 
 def rounds_beside(experiment: Experiment, other: Measured) -> set[int] | None:
@@ -84,7 +78,6 @@ def assemble(
     other: Variant,
     results: Sequence[tuple[CaseResult, Stats]],
     drift: float = 1.0,
-    nodes: LogMean | None = None,
 ) -> Pair:
     """The pair from its cases' results."""
     judged = [stats[HEADLINE] for result, stats in results if result.comparable and HEADLINE in stats]
@@ -93,8 +86,8 @@ def assemble(
         baseline=base.name,
         changes=changes(experiment, base, other),
         cases=tuple(result for result, _ in results),
-        groups=tuple(found for name in GROUPS if (found := group(name, results, drift, nodes))),
-        among=among_arms(judged, arms=compared_arms(experiment), drift=drift, nodes=nodes),
+        groups=tuple(found for name in GROUPS if (found := group(name, results, drift))),
+        among=among_arms(judged, arms=compared_arms(experiment), drift=drift),
     )
 
 
@@ -109,15 +102,12 @@ def case_result(
     distinct_prompts: int,
     notes: Sequence[str],
     drift: float = 1.0,
-    nodes: LogMean | None = None,
 ) -> CaseResult:
     """Verdict and figures of one case from its log speed-ups."""
-    estimates = tuple(
-        estimate(metric, pairing.on_nodes(metric, stat, nodes), method=method) for metric, stat in stats.items()
-    )
+    estimates = tuple(estimate(metric, stat, method=method) for metric, stat in stats.items())
     headline = next((found for found in estimates if found.metric == HEADLINE), None)
     one_prompt = distinct_prompts == 1 and headline is not None and headline.n > 1
-    verdict, reason, settle = judge(headline, drift=drift, nodes=nodes)
+    verdict, reason, settle = judge(headline, drift=drift)
     failed = too_many_failed(base, other)
     if failed:
         verdict, reason, settle = Verdict.CANNOT_TELL, failed, "a run in which they do not fail"
@@ -150,7 +140,6 @@ def _compare_case(
     base: Measured,
     other: Measured,
     drift: float,
-    nodes: LogMean | None,
 ) -> tuple[CaseResult, Stats]:
     rounds = rounds_beside(experiment, other)
     beside = [record for record in base.block.records if rounds is None or record.round in rounds]
@@ -162,7 +151,7 @@ def _compare_case(
         base=base.arm,
         other=other.arm,
         stats=stats,
-        method=_method(base, other, one_prompt=len(prompts) == 1 and len(other.block.records) > 1, nodes=nodes),
+        method=_method(base, other, one_prompt=len(prompts) == 1 and len(other.block.records) > 1),
         same=same,
         distinct_prompts=len(prompts),
         notes=[
@@ -171,16 +160,14 @@ def _compare_case(
             *_sent(experiment, case, base, other, stats.get(HEADLINE)),
         ],
         drift=drift,
-        nodes=nodes,
     )
     return result, stats
 
 
-def _method(base: Measured, other: Measured, *, one_prompt: bool, nodes: LogMean | None) -> str:
-    own = pairing.ONE_PROMPT if one_prompt else pairing.METHOD
+def _method(base: Measured, other: Measured, *, one_prompt: bool) -> str:
     if base.stopped_early or other.stopped_early:
-        own = pairing.STOPPED_EARLY
-    return own + (pairing.OF_NODES if nodes else "")
+        return pairing.STOPPED_EARLY
+    return pairing.ONE_PROMPT if one_prompt else pairing.METHOD
 
 
 def _repeated(other: Measured) -> list[str]:

@@ -44,7 +44,6 @@ def judge(
     drift: float = 1.0,
     unit: str = "requests",
     confidence: float = NOMINAL,
-    nodes: LogMean | None = None,
 ) -> Conclusion:
     """Judge an interval.
 
@@ -52,7 +51,6 @@ def judge(
     above `drift` (>= 1). Costs: all of it lies below 1/drift. Else it cannot be told. `drift` is the change of the
     baseline between two measurements of itself, as a ratio; 1 if no change was shown. A speed-up smaller than that may
     be such a change, however small the spread of the requests is. `unit`: what n counts. `confidence`: of the interval.
-    `nodes`: the noise between nodes that the interval includes.
     """
     if found is None:
         return Conclusion(Verdict.CANNOT_TELL, "no prompt was completed by both arms")
@@ -71,29 +69,23 @@ def judge(
         reason = f"{said}: not beyond the baseline's own drift of {drift - 1:.1%}"
         return Conclusion(Verdict.CANNOT_TELL, reason, "more rounds on a steadier machine")
     reason = f"{said}: the interval reaches to both sides of 1 and beyond ±{RELEVANT - 1:.0%}"
-    return Conclusion(Verdict.CANNOT_TELL, reason, _needed(found, unit, confidence, nodes))
+    return Conclusion(Verdict.CANNOT_TELL, reason, _needed(found, unit, confidence))
 
 
 def _within(found: Estimate) -> bool:
     return found.low is not None and found.high is not None and found.low > 1 / RELEVANT and found.high < RELEVANT
 
 
-def _needed(found: Estimate, unit: str, confidence: float, nodes: LogMean | None) -> str:
+def _needed(found: Estimate, unit: str, confidence: float) -> str:
     """Number of requests (or prompt types) that would make the interval short enough for a verdict, if nothing else
-    changes. More of them do not reduce the noise between nodes.
+    changes.
     """
     level = 0.5 + confidence / 2.0
     centre = abs(math.log(found.ratio))
     reach = max(centre, math.log(RELEVANT) - centre)
-    if nodes and t_quantile(level, nodes.df) * math.sqrt(nodes.variance) >= reach:
-        return f"a run on other nodes, and specdecode compare RUN RUN (more {unit} on these nodes would not settle it)"
-    shared = nodes.variance if nodes else 0.0
-    deviation = math.sqrt(max(0.0, log_stat(found, confidence).variance - shared) * found.n)
+    deviation = math.sqrt(log_stat(found, confidence).variance * found.n)
     n = found.n
-    while (
-        n <= MOST_NEEDED
-        and t_quantile(level, n - 1.0) * math.hypot(deviation / math.sqrt(n), math.sqrt(shared)) >= reach
-    ):
+    while n <= MOST_NEEDED and t_quantile(level, n - 1.0) * deviation / math.sqrt(n) >= reach:
         n = max(n + 1, n * 21 // 20)
     if n > MOST_NEEDED:
         return f"more than {MOST_NEEDED:,} {unit}, or a steadier machine"

@@ -27,12 +27,6 @@ def missing(experiment: Experiment, at: AtLevel, context: RunContext) -> Iterato
         for case in experiment.workload.cases:
             if case.name not in own:
                 yield f"{variant.name} was not measured in {case.name}"
-            elif (
-                variant.compare_to
-                and (variant.compare_to, case.name) in arms
-                and (variant.name, case.name) not in at.beside(variant.compare_to, variant.name)
-            ):
-                yield f"{variant.compare_to} was not measured on the node of {variant.name} in {case.name}"
             elif own[case.name].arm.failed > MAX_FAILED * own[case.name].arm.requests:
                 arm = own[case.name].arm
                 yield f"{arm.failed} of {arm.requests} requests of {variant.name} failed in {case.name}"

@@ -14,7 +14,7 @@ def published_notes(experiment: Experiment, at: AtLevel) -> list[str]:
     """`AWS published 184.4 -> 288.6 tok/s (1.56×; TP 8, …); you measured … Your run has TP 4`: one note for each
     published pair.
     """
-    return [_beside(experiment, item, at.beside(item.base, item.variant)) for item in experiment.published]
+    return [_beside(experiment, item, at.arms) for item in experiment.published]
 
 
 def _beside(experiment: Experiment, item: Published, arms: Arms) -> str:

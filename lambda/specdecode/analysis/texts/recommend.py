@@ -116,8 +116,8 @@ def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
 
 
 def _elsewhere(comparison: Comparison, pair: Pair) -> str:
-    """That the arm may be faster on the measured node alone, and what would tell (ADR 190). Empty if the run
-    held no node: its servers ran already.
+    """That the arm may be faster on the measured node alone, and what would tell. Empty if the run held no node: its
+    servers ran already.
     """
     if pair.among is None or pair.among.elsewhere is not False or comparison.context.capacity_type == "none":
         return ""
@@ -166,8 +166,6 @@ def _open(pair: Pair) -> str:
 
 def _cheapest(comparison: Comparison, pair: Pair) -> str:
     """The cheapest arm and both costs, if it is not the recommended arm."""
-    if comparison.parts:
-        return _cheapest_of_nodes(comparison, pair)
     others = (name for each in comparison.pairs for name in (each.baseline, each.variant))
     names = dict.fromkeys([pair.baseline, *others])
     costs = {name: cost for name in names if (cost := cost_over(comparison, name, pair)) is not None}
@@ -177,23 +175,6 @@ def _cheapest(comparison: Comparison, pair: Pair) -> str:
         return ""
     own = "" if chosen == pair.variant else f" against ${costs[chosen]:,.2f} of {chosen}"
     return f" The cheapest is {_named(comparison, cheapest)}: ${costs[cheapest]:,.2f}{own}."
-
-
-def _cheapest_of_nodes(comparison: Comparison, pair: Pair) -> str:
-    """The cheapest arm if arms were measured on several nodes: by its cost for each dollar of its baseline on the same
-    nodes.
-    """
-    shares = {pair.baseline: 1.0}
-    for each in comparison.pairs:
-        before, after = (cost_over(comparison, name, each) for name in (each.baseline, each.variant))
-        if each.baseline == pair.baseline and before and after is not None:
-            shares[each.variant] = after / before
-    cheapest, own = min(shares, key=lambda name: shares[name]), recommended(comparison)
-    if cheapest == own or own not in shares:
-        return ""
-    than = "" if own == pair.baseline else f", against {shares[own]:.0%} of {own}"
-    said = f"{shares[cheapest]:.0%} of what {pair.baseline} costs on the same node{than}"
-    return f" The cheapest is {_named(comparison, cheapest)}: {said}."
 
 
 def _listed(pair: Pair, verdict: Verdict) -> str:
@@ -220,7 +201,7 @@ def cost_over(comparison: Comparison, variant: str, pair: Pair) -> float | None:
     """Dollars per million output tokens of an arm: mean over all cases of `pair`, weighted by tokens. None if a case
     has no cost.
     """
-    arms = [comparison.beside(pair, variant, case.case) for case in pair.cases]
+    arms = [comparison.arm(variant, case.case) for case in pair.cases]
     priced = [arm for arm in arms if arm and arm.cost_per_million is not None]
     tokens = sum(arm.output_tokens for arm in priced)
     if not tokens or len(priced) < len(arms):

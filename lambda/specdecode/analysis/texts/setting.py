@@ -139,7 +139,6 @@ def objective(comparison: Comparison) -> tuple[Fact, ...]:
     if not found:
         return ()
     of = ", of the loads measured" if len(comparison.experiment.workload.levels) > 1 else ""
-    of += ", each on its own nodes" if comparison.parts else ""
     text = f"{limits(comparison.experiment.workload.slo)}: {'; '.join(map(carried, found))}{of}"
     return (Fact("SLO", text),)
 
@@ -153,11 +152,7 @@ def _sure(pair: Pair | None, comparison: Comparison) -> str:
     kinds = [found for name in ("structured", "open-ended") if (found := pair.group(name))]
     few = [found.group for found in kinds if len(found.judged) < MIN_TYPES]
     short = f" There are fewer than {MIN_TYPES} {' and '.join(few)} prompt types: other types may differ."
-    left_out = "it does not cover another day, node or machine load"
-    if comparison.parts:
-        over = f"{over} and half of what nodes differ by"
-        left_out = "it does not cover another day or machine load"
     return (
-        f"each 95% interval is over {over}, in this one run: {left_out} "
+        f"each 95% interval is over {over}, in this one run: it does not cover another day, node or machine load "
         f"(repeat the run, then: specdecode compare RUN RUN …).{short if few else ''}"
     )

@@ -53,19 +53,6 @@ def test_arms_that_are_slower_alike_are_a_regression_although_the_speedup_stays(
     assert gate([after], Thresholds(min_speedup=1.2)).outcome is Decision.PASSED
 
 
-def test_a_regression_between_different_nodes_says_that_nodes_differ() -> None:
-    """Two nodes that differ by 5% make a regression of arms that did not change."""
-
-    def on(node: str, seed: int) -> Comparison:
-        found = simulated(seed)
-        return found.model_copy(update={"context": found.context.model_copy(update={"node": node})})
-
-    before, other, same = on("ip-1", 1), on("ip-2", 2), on("ip-1", 3)
-    (note,) = [note for note in compared([before], [other]).notes if "different nodes" in note]
-    assert "--between-runs 5%" in note and "--min-speedup" in note
-    assert not [note for note in compared([before], [same]).notes if "different nodes" in note]
-
-
 def test_a_limit_within_the_interval_cannot_be_told_and_says_how_many_runs_would() -> None:
     found = compared([simulated(1)], [simulated(2, slow=1.031)])
     assert found.outcome is Decision.CANNOT_TELL

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 
 import pytest
@@ -11,7 +10,7 @@ from specdecode.analysis.statistics.among_arms import among_arms, confidence
 from specdecode.analysis.texts.recommend import pays, pays_by_itself, recommendation, recommended
 from specdecode.measures.student import NOMINAL, LogMean
 
-from benchmarks.node_runs import drawn, pairs
+from benchmarks.recommendation import drawn, pairs
 from tests.specdecode.analysis.simulate import context, experiment, run
 
 BARELY = LogMean(0.06, 0.026**2, 19.0, 20)
@@ -23,7 +22,7 @@ def report(arms: int) -> Comparison:
     tested = experiment(ks=tuple(range(1, arms + 1)))
     found = compare(experiment=tested, records=run(tested), context=context())
     same = LogMean(0.0, 0.03**2, 19.0, 20)
-    return found.model_copy(update={"pairs": tuple(pairs([[BARELY], *[[same]] * (arms - 1)], None)), "chains": ()})
+    return found.model_copy(update={"pairs": tuple(pairs([[BARELY], *[[same]] * (arms - 1)])), "chains": ()})
 
 
 def test_the_level_of_an_arm_gives_the_run_5_percent() -> None:
@@ -71,16 +70,7 @@ def test_a_gain_that_one_node_may_have_by_itself_asks_for_another_node() -> None
     assert (recommendation(clear) or "").startswith("Use sd") and asked not in (recommendation(clear) or "")
 
 
-def test_a_mean_over_cases_has_what_nodes_differ_by_once() -> None:
-    """All cases of an arm are of the same node: more cases do not make that smaller."""
-    exact, nodes = LogMean(0.1, 1e-12, 1e6, 1000), LogMean(0.0, 0.01**2, 10.0, 0)
-
-    def width(cases: int) -> float:
-        found = among_arms([exact] * cases, arms=1, nodes=nodes)
-        assert found and found.speedup.low and found.speedup.high
-        return math.log(found.speedup.high / found.speedup.low)
-
-    assert width(4) == pytest.approx(width(1), rel=1e-3)
+def test_of_no_case_nothing_is_said() -> None:
     assert among_arms([], arms=3) is None
 
 
@@ -94,7 +84,7 @@ def test_what_was_looked_at_early_is_wider_among_many_arms() -> None:
 def test_of_eight_equal_arms_few_runs_recommend_one() -> None:
     rng, counts = random.Random(7), {"by_itself": 0, "recommended": 0}
     for _ in range(120):
-        equal = pairs(*drawn(rng, arms=8, nodes=1, spread=0.0, share=0.0, types=4))
+        equal = pairs(drawn(rng, arms=8, apart=0.0, types=4))
         counts["by_itself"] += any(map(pays_by_itself, equal))
         counts["recommended"] += any(map(pays, equal))
     assert counts["recommended"] <= 0.05 * 120

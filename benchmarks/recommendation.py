@@ -1,19 +1,20 @@
 """How often a whole run says something wrong: in any of its verdicts, and in its recommendation.
 
-    python benchmarks/node_runs.py [--runs 2000] [--write]
+    python benchmarks/recommendation.py [--runs 2000] [--write]
 
-A run has so many arms beside its baseline. They go in turns to its nodes, which differ as in node_effects.py: 20
-prompts, 3% noise in each arm. The rows of one node with four types of prompts have 8 prompts and 14% noise each.
+A run has so many arms beside its baseline: 20 prompts, 3% noise in each arm; with four types of prompts 8 prompts and
+14% noise each. "Arms by": the deviation of a log-normal factor that each arm has on this node alone. Truth is the arm's
+speed-up on a node like all others.
 
 - all arms as fast as the baseline: how often any verdict says "pays" or "costs", and how often the report recommends an
   arm; by itself means the rule before: any arm that pays by its own 95% interval;
-- how often it recommends one without asking for another node, which only a run on one node does;
+- how often it recommends one without asking for another node;
 - how often the recommended arm also pays in a second run: beside the baseline alone, on another node;
 - one arm is faster by 10%, 20% or 40%, all others are as fast as the baseline: how often that one is recommended; and
   where it is 10%, how often without asking for another node, and how often another arm is recommended;
 - the recommended arm's interval, among all arms: how often it holds the arm's true speed-up.
 
-`--write` puts the figures into benchmarks/results/node_runs.json and the table into docs/explanation/how-sure.md.
+`--write` puts the figures into benchmarks/results/recommendation.json and the table into docs/explanation/how-sure.md.
 """
 
 from __future__ import annotations
@@ -35,13 +36,15 @@ from specdecode.analysis.results.pair_result import Pair
 from specdecode.analysis.statistics.pairs import assemble
 from specdecode.analysis.texts.recommend import chosen, pays, pays_by_itself
 from specdecode.experiment.model import Experiment
-from specdecode.measures.student import LogMean
+from specdecode.measures.student import LogMean, over_prompts
 
-from benchmarks.node_effects import FASTER, Nodes, gain
 from benchmarks.publishing import measure_and_publish
 from benchmarks.statistics_coverage import of_type
 from tests.specdecode.analysis.simulate import experiment
 
+NOISE, PROMPTS = 0.03, 20
+NOISE_OF_TYPES, PROMPTS_OF_TYPES = 0.14, 8
+FASTER = 1.1
 GAINS = (FASTER, 1.2, 1.4)
 EQUAL = ("any_verdict", "recommended_by_itself", "recommended", "not_asked", "twice")
 BETTER = (*(f"right_{true:g}" for true in GAINS), "right_not_asked", "another")
@@ -53,31 +56,36 @@ def _experiment(arms: int) -> Experiment:
     return experiment(ks=tuple(range(1, arms + 1)))
 
 
-def pair(arms: int, number: int, gains: Sequence[LogMean], nodes: LogMean | None) -> Pair:
+def pair(arms: int, number: int, gains: Sequence[LogMean]) -> Pair:
     """One of so many arms as a report has it, from its log speed-up in each type of prompts."""
     tested = _experiment(arms)
     return assemble(
         experiment=tested,
         base=tested.variant("base"),
         other=tested.variants[1 + number],
-        results=[of_type(f"t{at}", stat, nodes) for at, stat in enumerate(gains)],
-        nodes=nodes,
+        results=[of_type(f"t{at}", stat) for at, stat in enumerate(gains)],
     )
 
 
-def pairs(gains: Sequence[Sequence[LogMean]], nodes: LogMean | None) -> list[Pair]:
+def pairs(gains: Sequence[Sequence[LogMean]]) -> list[Pair]:
     """One pair for each arm."""
-    return [pair(len(gains), number, own, nodes) for number, own in enumerate(gains)]
+    return [pair(len(gains), number, own) for number, own in enumerate(gains)]
 
 
-def drawn(
-    rng: random.Random, *, arms: int, nodes: int, spread: float, share: float, types: int
-) -> tuple[list[list[LogMean]], LogMean | None]:
-    """Log speed-ups of arms that are as fast as the baseline, in turns on the nodes, and what the nodes add to them."""
-    size: dict[str, Any] = {"noise": 0.14, "prompts": 8} if types > 1 else {}
-    there = [Nodes(rng, nodes=nodes, spread=spread, share=share, **size) for _ in range(types)]
-    gains = [[gain(each.baseline[at % nodes], each.arm(at % nodes, 1.0)) for each in there] for at in range(arms)]
-    return gains, there[0].shared
+def drawn(rng: random.Random, *, arms: int, apart: float, types: int) -> list[list[LogMean]]:
+    """Log speed-ups of arms that are as fast as the baseline: of each arm, one for each type of prompts."""
+    noise, prompts = (NOISE_OF_TYPES, PROMPTS_OF_TYPES) if types > 1 else (NOISE, PROMPTS)
+
+    def requests(centre: float) -> list[float]:
+        return [centre + rng.gauss(0.0, noise) for _ in range(prompts)]
+
+    base = [requests(0.0) for _ in range(types)]
+
+    def gain(before: list[float]) -> LogMean:
+        after = requests(rng.gauss(0.0, apart))
+        return over_prompts([own - other for other, own in zip(before, after, strict=True)])
+
+    return [[gain(before) for before in base] for _ in range(arms)]
 
 
 def faster(gains: Sequence[LogMean], speedup: float) -> list[LogMean]:
@@ -86,10 +94,8 @@ def faster(gains: Sequence[LogMean], speedup: float) -> list[LogMean]:
 
 
 def again(rng: random.Random, **place: Any) -> bool:
-    """Whether an arm that is as fast as the baseline pays in a run of its own, on a node that is none of the first
-    run's.
-    """
-    (found,) = pairs(*drawn(rng, **place | {"nodes": 1, "arms": 1}))
+    """Whether an arm that is as fast as the baseline pays in a run of its own, on another node."""
+    (found,) = pairs(drawn(rng, **place | {"arms": 1}))
     return pays(found)
 
 
@@ -97,8 +103,8 @@ def row(*, arms: int, runs: int, **place: Any) -> dict[str, float]:
     """Shares of runs."""
     rng, found = random.Random(f"{arms}/{place}"), Counter[str]()
     for _ in range(runs):
-        gains, nodes = drawn(rng, arms=arms, **place)
-        equal = pairs(gains, nodes)
+        gains = drawn(rng, arms=arms, **place)
+        equal = pairs(gains)
         found["any_verdict"] += any(case.verdict in CALLED_DIFFERENT for each in equal for case in each.cases)
         found["recommended_by_itself"] += any(map(pays_by_itself, equal))
         if pays(said := chosen(equal)):
@@ -108,7 +114,7 @@ def row(*, arms: int, runs: int, **place: Any) -> dict[str, float]:
         best = rng.randrange(arms)
         for true in GAINS:
             told = [*equal]
-            told[best] = pair(arms, best, faster(gains[best], true), nodes)
+            told[best] = pair(arms, best, faster(gains[best], true))
             said = chosen(told)
             found[f"right_{true:g}"] += pays(said) and said is told[best]
             if true == FASTER and pays(said):
@@ -132,17 +138,7 @@ def holds(said: Pair, true: float) -> bool:
 
 def measure(runs: int) -> dict[str, Any]:
     """All figures."""
-    alike, apart, far = (0.0, 0.0), ((0.02, 0.5), (0.05, 0.0), (0.05, 0.25), (0.05, 0.5)), (0.1, 0.5)
-    places: list[dict[str, Any]] = [
-        {"nodes": nodes, "spread": spread, "share": share, "types": types}
-        for nodes, types, differ in (
-            (1, 1, (alike, *apart)),
-            (1, 4, (alike,)),
-            (2, 1, (alike, *apart, far)),
-            (4, 1, (alike, *apart, far)),
-        )
-        for spread, share in differ
-    ]
+    places = [{"types": 1, "apart": apart} for apart in (0.0, 0.01, 0.0125, 0.025)] + [{"types": 4, "apart": 0.0}]
     asked = [place | {"arms": arms} for place in places for arms in (2, 8)]
     with ProcessPoolExecutor() as pool:
         return {"runs": runs, "rows": list(pool.map(partial(_asked, runs), asked))}
@@ -152,31 +148,26 @@ def _asked(runs: int, place: dict[str, Any]) -> dict[str, Any]:
     return place | row(runs=runs, **place)
 
 
-def _shown(each: dict[str, Any]) -> bool:
-    """Whether the page has a row: eight arms, on one node and on two. The file of results has all rows."""
-    return bool(each["arms"] == 8 and each["nodes"] <= 2)
-
-
 def table(results: dict[str, Any]) -> str:
-    """The figures as docs/explanation/how-sure.md prints them."""
-    place = "| nodes | types | they differ by | arms by |"
+    """The figures as docs/explanation/how-sure.md prints them: of eight arms."""
+    place = "| types | arms by |"
     rights = [f"recommended rightly at {true - 1:.0%}" for true in GAINS]
     equal = [
         f"{place} any verdict is wrong | recommended, each by itself | recommended, among all | … and no other node "
         "asked for | … and in a second run |",
-        "|--:" * 9 + "|",
+        "|--:" * 7 + "|",
     ]
     better = [
         f"{place} {' | '.join(rights)} | … at 10%, and no other node asked for | another recommended | its interval "
         "holds the truth |",
-        "|--:" * 10 + "|",
+        "|--:" * 8 + "|",
     ]
-    for each in filter(_shown, results["rows"]):
-        start = f"| {each['nodes']} | {each['types']} | {each['spread']:.0%} | {each['spread'] * each['share']:.1%} |"
+    for each in (row for row in results["rows"] if row["arms"] == 8):
         for rows, names in ((equal, EQUAL), (better, (*BETTER, "held"))):
-            rows.append(f"{start} {' | '.join(f'{each[name]:.1%}' for name in names)} |")
+            figures = " | ".join(f"{each[name]:.1%}" for name in names)
+            rows.append(f"| {each['types']} | {each['apart']:.1%} | {figures} |")
     return "\n".join(["All arms are as fast as the baseline:", "", *equal, "", "One arm is faster:", "", *better])
 
 
 if __name__ == "__main__":
-    measure_and_publish(name="node_runs", about=__doc__, runs=2000, measure=measure, table=table)
+    measure_and_publish(name="recommendation", about=__doc__, runs=2000, measure=measure, table=table)
