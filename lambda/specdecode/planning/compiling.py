@@ -13,6 +13,8 @@ from specdecode import s3_keys
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import CompileOn, Frozen, ServedExperiment
+from specdecode.experiment.rules.case import ServedCase
+from specdecode.experiment.rules.engine import not_on_cpu
 from specdecode.experiment.shapes import COMPILER, COMPILERS
 from specdecode.planning.cost import NODE_START_MINUTES, NODE_STOP_MINUTES, Range, compile_minutes, total
 from specdecode.planning.fingerprint import fingerprint
@@ -87,12 +89,12 @@ def compile_cost(
     price: float,
     late_min: float,
 ) -> CompileCost | None:
-    """Cost of compiling the artifacts of `variants` (one for each missing artifact). None if the engine cannot compile
-    on CPU nodes, or if nothing is missing. `price`: of an hour of the node; `late_min`: minutes that a Job may outlive
-    its deadline.
+    """Cost of compiling the artifacts of `variants` (one for each missing artifact). None if CPU nodes cannot compile
+    this experiment, or if nothing is missing. `price`: of an hour of the node; `late_min`: minutes that a Job may
+    outlive its deadline.
     """
     variants, known = tuple(variants), COMPILER.price_in(capacity.region)
-    if not variants or engine.artifact is None or engine.artifact.on_cpu is None or known is None:
+    if not variants or known is None or next(not_on_cpu(ServedCase(experiment, engine, capacity)), None):
         return None
     around = Range(low=NODE_START_MINUTES.low / 2, high=NODE_START_MINUTES.high + NODE_STOP_MINUTES.high)
     most = (cpu_deadline(experiment, engine) + late_min + NODE_STOP_MINUTES.high) * len(variants)

@@ -55,10 +55,17 @@ LEAVE = "leave compile.on at accelerator"
 
 
 def compiled_on_cpu(case: ServedCase) -> Iterator[Finding]:
-    """The engine's file says how to compile all arms without devices, with a source."""
+    """What is asked of CPU nodes they can do."""
+    if case.experiment.compile.on is CompileOn.CPU:
+        yield from not_on_cpu(case)
+
+
+def not_on_cpu(case: ServedCase) -> Iterator[Finding]:
+    """Why CPU nodes cannot compile all arms, asked for or not: `plan` looks before it offers it.
+
+    Nothing if the engine's file says how, with a source, and a node has the room.
+    """
     engine, experiment = case.engine, case.experiment
-    if experiment.compile.on is not CompileOn.CPU:
-        return
     if engine.artifact is None:
         yield ON, f"{engine.name} compiles nothing", LEAVE
         return

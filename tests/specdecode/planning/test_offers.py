@@ -1,0 +1,71 @@
+"""`plan` offers only what `validate` takes, for every preset with every option that decides who can compile."""
+
+import itertools
+import re
+
+import pytest
+from specdecode.cli.cost_view import cost_lines
+from specdecode.experiment import ExperimentError, load_engine, load_preset, parse_overrides, preset_names
+from specdecode.experiment.model import ServedExperiment
+from specdecode.experiment.rules.case import ServedCase
+from specdecode.experiment.rules.engine import not_on_cpu
+from specdecode.planning import Inventory, make_bill, make_plan
+
+from tests.pricing import PRICED
+
+OPTIONS = {
+    "compile.on": ("accelerator", "cpu"),
+    "sweep": (None, "grid"),
+    "workload.rounds": (None, 1),
+    "serving.max_num_seqs": (None, 1),
+    "serving.neuron_config.save_sharded_checkpoint": (None, True, False),
+}
+OFFER = re.compile(r"--set ([\w.]+)=([^\s;,)]+)")
+
+
+def chosen() -> list[dict[str, object]]:
+    """Every choice of the options, without those that are left as they are."""
+    found = itertools.product(*([(key, value) for value in values] for key, values in OPTIONS.items()))
+    return [{key: value for key, value in each if value is not None} for each in found]
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_what_is_offered_is_taken(preset: str):
+    """A price of compiling on CPU nodes is shown if and only if asking for it is valid."""
+    valid = 0
+    for options in chosen():
+        try:
+            experiment = load_preset(preset, overrides=options, capacity=PRICED)
+        except ExperimentError:
+            continue
+        valid += 1
+        plan = make_plan(experiment, inventory=Inventory(), capacity=PRICED)
+        lines = "\n".join(cost_lines(make_bill(plan, PRICED)))
+        for key, value in OFFER.findall("\n".join([lines, *plan.warnings, *plan.assumptions])):
+            load_preset(preset, overrides={**options, **parse_overrides([f"{key}={value}"])}, capacity=PRICED)
+        try:
+            load_preset(preset, overrides={**options, "compile.on": "cpu"}, capacity=PRICED)
+        except ExperimentError:
+            assert plan.compiling is None
+        else:
+            assert plan.compiling is not None or not plan.artifacts
+    assert valid, "no choice is valid, so nothing was tried"
+
+
+@pytest.mark.parametrize(
+    ("preset", "why"),
+    [
+        ("llama-3.1-405b", r"compiling needs 1\d\d\d GiB of memory, and a r6id.24xlarge has 702 to give"),
+        ("llama-3.1-8b-eagle3", "cannot compile speculation without Neuron devices: sd"),
+        ("llama-3.3-70b-fp8-eagle3", "cannot compile speculation without Neuron devices: sd"),
+        ("gpt-oss-120b-eagle3", "cannot compile speculation without Neuron devices: sd"),
+        ("qwen3-32b-native", "is not known to compile without Neuron devices"),
+    ],
+)
+def test_these_were_offered_and_refused(preset: str, why: str):
+    experiment = load_preset(preset)
+    assert isinstance(experiment, ServedExperiment)
+    engine = load_engine(experiment.engine).on_node(experiment.node, experiment.devices)
+    messages = [message for _, message, _ in not_on_cpu(ServedCase(experiment, engine, PRICED))]
+    assert any(re.search(why, message) for message in messages), messages
+    assert make_plan(experiment, inventory=Inventory(), capacity=PRICED).compiling is None
