@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 from specdecode import names
-from specdecode.experiment.assets import kubernetes_objects
+from specdecode.assets import kubernetes_objects
 
 from constructs_lib.capacity import foreign_karpenter, node_group
 from constructs_lib.cluster import access

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lambda" / "specdecode"
 
 LAYER = {
+    "assets": 0,
     "names": 0,
     "aws": 0,
     "s3_keys": 0,
@@ -124,7 +125,7 @@ def test_no_file_imports_one_that_imports_it(root: Path) -> None:
 
 @pytest.mark.parametrize("folder", ["constructs_lib", "stacks"])
 def test_constructs_use_only_shared_names_of_specdecode(folder: str) -> None:
-    shared = ("names", "s3_keys", "giving_back", "__version__")
+    shared = ("assets", "names", "s3_keys", "giving_back", "__version__")
     planning = ("specdecode.planning",) if folder == "stacks" else ()  # the run of a schedule is priced at synth
     allowed = ("specdecode.experiment", *planning, *(f"specdecode.{name}" for name in shared))
     for path in modules(ROOT / folder):

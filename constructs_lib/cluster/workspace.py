@@ -3,7 +3,7 @@
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 from specdecode import names
-from specdecode.experiment.assets import kubernetes_objects
+from specdecode.assets import kubernetes_objects
 from specdecode.experiment.deployment_facts import PODS_CALL
 
 from constructs_lib.cluster.manifest import Manifest, apply, namespace

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import yaml
+from specdecode.assets import assets_dir
 from specdecode.benchmark import answer
 from specdecode.benchmark import exchange as exchanges
 from specdecode.benchmark.exchange import Exchange
 from specdecode.benchmark.progress import PlainProgress
 from specdecode.cli.experiments_view import BlockDumper
 from specdecode.experiment import ExperimentError, from_document, load_file, load_preset, to_yaml
-from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.documents import parse_yaml
 from specdecode.kubernetes.diagnosis import explain, load_table
 from specdecode.kubernetes.evidence import collect_logs, collect_status

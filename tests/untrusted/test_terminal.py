@@ -16,8 +16,9 @@ import pytest
 import typer
 from rich.console import Console
 from specdecode import cli
-from specdecode.cli import runs, runs_watch
+from specdecode.cli import runs, runs_deployment, runs_watch
 from specdecode.cli.output import say_json, show
+from specdecode.cli.preflight import checks
 from specdecode.cli.runs_deployment import Execution
 from specdecode.escape import json_text, line, plain
 from specdecode.runs.view import PodView
@@ -78,8 +79,8 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
     app = typer.Typer()
     runs.register(app)
     FakeDeployment.looks = 0
-    monkeypatch.setattr(runs, "Deployment", HostileDeployment)
-    monkeypatch.setattr(runs, "refuse_a_run_that_would_fail", lambda deployment, experiment: None)
+    monkeypatch.setattr(runs_deployment, "Deployment", HostileDeployment)
+    monkeypatch.setattr(checks, "refuse_a_run_that_would_fail", lambda deployment, experiment: None)
     monkeypatch.setattr(runs_watch.time, "sleep", lambda seconds: None)
     return lambda *arguments: CliRunner().invoke(app, arguments)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specdecode.experiment.assets import assets_dir
+from specdecode.assets import assets_dir
 from specdecode.kubernetes.diagnosis import load_table
 
 from tools.reference import page, table

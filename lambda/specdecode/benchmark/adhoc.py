@@ -6,20 +6,18 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from specdecode import names
+from specdecode.assets import CASE_GROUPS
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.experiment import credentials
-from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
+from specdecode.experiment.loading import case_library
 from specdecode.experiment.model import SAMPLE, PromptKind, TestCase, Workload
 from specdecode.prompts import BadPromptSet, PromptsOf, read_set, set_name
 from specdecode.untrusted import Unreadable, read_file
 
-GROUPS = ("structured", "open", "sample", "all")
-"""`--case` values that name several cases: predictable ones, free ones, the public sample's ten, all."""
 _PLACEHOLDER = "bench"
 
 
@@ -51,11 +49,10 @@ def endpoints_of(targets: Sequence[str], *, environ: Mapping[str, str]) -> dict[
 
 def cases_of(*, named: Sequence[str], prompts: Sequence[str], files: Sequence[Path]) -> tuple[TestCase, ...]:
     """Cases by name or group, prompts given as text, files of prompts. Raises BadRequest."""
-    library = _library()
-    known = {name: TestCase.model_validate({"name": name, **case}) for name, case in library.items()}
-    unknown = [name for name in named if name not in known and name not in GROUPS]
+    known = {name: TestCase.model_validate({"name": name, **case}) for name, case in case_library().items()}
+    unknown = [name for name in named if name not in known and name not in CASE_GROUPS]
     if unknown:
-        there_are = f"{', '.join(known)} and the groups {', '.join(GROUPS)}"
+        there_are = f"{', '.join(known)} and the groups {', '.join(CASE_GROUPS)}"
         raise BadRequest(f"no test case is called {', '.join(unknown)}; there are {there_are}")
     chosen = {case.name: case for name in named for case in _members(name, known)}
     for number, text in enumerate(prompts, 1):
@@ -65,16 +62,6 @@ def cases_of(*, named: Sequence[str], prompts: Sequence[str], files: Sequence[Pa
     if not chosen:
         chosen = {name: known[name] for name in ("repeat-line", "meaning-of-life")}
     return tuple(chosen.values())
-
-
-def case_names() -> list[str]:
-    """Names of the cases that ship and of the groups."""
-    return [*_library(), *GROUPS]
-
-
-def _library() -> Mapping[str, dict[str, Any]]:
-    library: Mapping[str, dict[str, Any]] = yaml.safe_load((assets_dir() / "prompts" / "cases.yaml").read_text())
-    return library
 
 
 def _members(name: str, known: Mapping[str, TestCase]) -> list[TestCase]:

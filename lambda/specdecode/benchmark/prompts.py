@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from specdecode.assets import assets_dir
 from specdecode.benchmark.tokens import TokenCounter
-from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.model import Load, PromptKind, TestCase, Workload
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.prompts import BadPromptSet, PromptRow, PromptSet, read_set

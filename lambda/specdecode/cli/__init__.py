@@ -1,4 +1,9 @@
-"""The `specdecode` command."""
+"""The `specdecode` command.
+
+Every start, and every press of the tab key, imports the modules of all commands, for their names and options. So at its
+top such a module imports only what options are made of. A command imports what does its work when it is called. (A test
+holds which modules may be there; `benchmarks/command_start.py` measures what they cost.)
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,9 @@ from importlib import import_module
 from typing import Annotated
 
 import typer
-from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import __version__
-from specdecode.aws import NoRegion
 from specdecode.cli import value_names
-from specdecode.cli.aws_errors import what_to_do
 from specdecode.cli.output import EXIT_ENVIRONMENT, complain, say
 from specdecode.escape import spell_out
 
@@ -73,9 +75,11 @@ def main() -> None:
         spell_out(stream)
     try:
         app()
-    except NoRegion as error:
-        complain(str(error))
-        sys.exit(EXIT_ENVIRONMENT)
-    except (BotoCoreError, ClientError) as error:
-        complain(f"{error} ({what_to_do(error)})")
+    except Exception as error:
+        from specdecode.cli.aws_errors import in_a_line
+
+        told = in_a_line(error)
+        if told is None:
+            raise
+        complain(told)
         sys.exit(EXIT_ENVIRONMENT)

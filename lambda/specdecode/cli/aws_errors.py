@@ -51,6 +51,13 @@ GIVE = (
 )
 
 
+def in_a_line(error: Exception) -> str | None:
+    """An error of AWS, or of the way to it, in one line. None for any other error."""
+    if isinstance(error, aws.NoRegion):
+        return str(error)
+    return f"{error} ({what_to_do(error)})" if isinstance(error, (BotoCoreError, ClientError)) else None
+
+
 def what_to_do(error: BotoCoreError | ClientError) -> str:
     """One line for the user. It makes no call: profiles are read from the AWS configuration."""
     if isinstance(error, ClientError):

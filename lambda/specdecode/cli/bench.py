@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from specdecode.cli.bench_arms import KnownOfArms, of_arms
 from specdecode.cli.bench_options import ResultOptions, SendingOptions, SentOptions, ServerOptions, Targets
 from specdecode.cli.option_groups import flat
 from specdecode.cli.options import Profile, Region
 from specdecode.cli.output import complain
-from specdecode.experiment.most_tokens import MostTokens
 
 if TYPE_CHECKING:
+    from specdecode.cli.bench_arms import KnownOfArms
     from specdecode.experiment.benchmark_spec import BenchmarkSpec
 
 
@@ -109,6 +108,9 @@ def _spec(
 
 
 def _known(endpoints: Mapping[str, Any], sent: SentOptions, known: ServerOptions) -> KnownOfArms:
+    from specdecode.cli.bench_arms import KnownOfArms, of_arms
+    from specdecode.experiment.most_tokens import MostTokens
+
     dollars, tokens = "a number of dollars", "a number of tokens"
     return KnownOfArms(
         models=of_arms("--model", sent.model or [], endpoints, str, what="a model's name"),
@@ -130,7 +132,7 @@ def _workload(sent: SentOptions, sending: SendingOptions, results: ResultOptions
         "concurrency": sending.concurrency.split(","),
         "rate": sending.rate.split(",") if sending.rate is not None else None,
         "warmup_requests": sending.warmup,
-        "load": sending.load,
+        "load": sending.load.value,
         "input_tokens": sent.input_tokens,
         "output_tokens": sent.output_tokens,
         "ignore_eos": sent.ignore_eos,

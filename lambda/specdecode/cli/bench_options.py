@@ -10,7 +10,6 @@ from typing import Annotated, ClassVar
 import typer
 
 from specdecode.cli import completion
-from specdecode.experiment.model import Load
 
 
 class EndpointOption(StrEnum):
@@ -21,6 +20,12 @@ class EndpointOption(StrEnum):
 class Arrivals(StrEnum):
     POISSON = "poisson"
     CONSTANT = "constant"
+
+
+class LoadOption(StrEnum):
+    INTERLEAVED = "interleaved"
+    SEQUENTIAL = "sequential"
+    SIMULTANEOUS = "simultaneous"
 
 
 class AccountingOption(StrEnum):
@@ -105,7 +110,7 @@ class SendingOptions:
     ] = None
     ramp: Annotated[float, typer.Option(help="Seconds until the full concurrency or rate is reached.")] = 0
     warmup: Annotated[int, typer.Option(help="Requests that are sent first and not measured.")] = 1
-    load: Annotated[Load, typer.Option(help="Order in which several arms are loaded.")] = Load.INTERLEAVED
+    load: Annotated[LoadOption, typer.Option(help="Order in which several arms are loaded.")] = LoadOption.INTERLEAVED
     timeout: Annotated[float, typer.Option(help="Seconds after which a request counts as failed.")] = 1200
 
 

@@ -1,14 +1,14 @@
 """What the shell offers at the tab key: presets, runs in this folder, test cases.
 
-No completion uses the network, so runs in the bucket are not offered: `specdecode list` shows them.
+No completion uses the network, so runs in the bucket are not offered: `specdecode list` shows them. None reads what
+is in a preset: the names of files are enough.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from specdecode.benchmark.adhoc import case_names
-from specdecode.experiment import preset_names
+from specdecode.assets import CASE_GROUPS, case_names, preset_names
 
 RESULTS = Path("results")
 """The folder of runs, unless --out names another."""
@@ -36,4 +36,4 @@ def experiments_or_runs(incomplete: str) -> list[str]:
 
 def cases(incomplete: str) -> list[str]:
     """Test cases and their groups."""
-    return [name for name in case_names() if name.startswith(incomplete)]
+    return [name for name in (*case_names(), *CASE_GROUPS) if name.startswith(incomplete)]

@@ -6,34 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
-from specdecode.analysis.advice.sweep import next_step
 from specdecode.cli import completion
-from specdecode.cli import experiments_view as view
 from specdecode.cli.options import Profile, Region
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json, show
-from specdecode.experiment import (
-    Capacity,
-    Engine,
-    Experiment,
-    ExperimentError,
-    engine_names,
-    load,
-    load_engine,
-    load_preset,
-    parse_overrides,
-    preset_names,
-)
-from specdecode.experiment.model import ServedExperiment, Sweep
-from specdecode.experiment.schema import experiment_schema
 from specdecode.giving_back import LONGEST_RUN_HOURS
-from specdecode.planning import Inventory, make_bill, make_plan, needed_prefixes, read_inventory
-from specdecode.planning.few import check_bursts, check_requests
-from specdecode.planning.warnings import check_served
+
+if TYPE_CHECKING:
+    from specdecode.experiment import Capacity, Experiment
+    from specdecode.planning import Inventory
 
 Reference = Annotated[
     str,
@@ -61,6 +45,9 @@ def register(app: typer.Typer) -> None:
 
 def presets(as_json: AsJson = False) -> None:
     """List the experiments that ship with specdecode, with their question and their arms."""
+    from specdecode.cli import experiments_view as view
+    from specdecode.experiment import load_preset, preset_names
+
     found = [load_preset(name) for name in preset_names()]
     if as_json:
         say_json([view.summary(experiment) for experiment in found])
@@ -73,6 +60,11 @@ def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None,
 
     Exit codes: 0 it can run, 2 it cannot (each problem is printed with its rule, its source and what to do).
     """
+    from specdecode.experiment import load, load_engine, parse_overrides
+    from specdecode.experiment.model import ServedExperiment
+    from specdecode.planning.few import check_bursts, check_requests
+    from specdecode.planning.warnings import check_served
+
     with refusing(as_json=as_json):
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=_capacity(ami=ami))
     where, warnings = "servers that already run", check_requests(experiment)
@@ -115,6 +107,12 @@ def plan(
     Without --bucket every model and artifact counts as missing. Exit codes: 0 planned, 2 the experiment cannot run,
     3 the bucket cannot be read.
     """
+    from specdecode.analysis.advice.sweep import next_step
+    from specdecode.cli import experiments_view as view
+    from specdecode.experiment import load, parse_overrides
+    from specdecode.experiment.model import Sweep
+    from specdecode.planning import Inventory, make_bill, make_plan
+
     with refusing(as_json=as_json):
         capacity = _capacity(
             ami=ami,
@@ -139,6 +137,9 @@ def engines(
     name: Annotated[str | None, typer.Argument(help="Show this engine whole.")] = None, as_json: AsJson = False
 ) -> None:
     """List the container images that can serve, with what each can do. With a name, show that image whole."""
+    from specdecode.cli import experiments_view as view
+    from specdecode.experiment import engine_names, load_engine
+
     with refusing(as_json=as_json):
         found = [load_engine(one) for one in ([name] if name else engine_names())]
     if as_json:
@@ -152,10 +153,15 @@ def schema(
     document: Annotated[Document, typer.Argument(help="Which document.")] = Document.EXPERIMENT,
 ) -> None:
     """Print the JSON Schema of an experiment (or engine) file. Editors complete and check such a file with it."""
+    from specdecode.experiment import Engine
+    from specdecode.experiment.schema import experiment_schema
+
     say_json(experiment_schema() if document is Document.EXPERIMENT else Engine.model_json_schema())
 
 
 def _capacity(**known: Any) -> Capacity:
+    from specdecode.experiment import Capacity
+
     return Capacity(**{key: value for key, value in known.items() if value is not None})
 
 
@@ -167,6 +173,8 @@ def _inventory(experiment: Experiment, bucket: str, *, region: str | None, profi
     from botocore.exceptions import BotoCoreError, ClientError
 
     from specdecode import aws
+    from specdecode.experiment import load_engine
+    from specdecode.planning import needed_prefixes, read_inventory
 
     try:
         prefixes = needed_prefixes(experiment, load_engine(experiment.images_of))
@@ -180,6 +188,10 @@ def _inventory(experiment: Experiment, bucket: str, *, region: str | None, profi
 @contextmanager
 def refusing(*, as_json: bool) -> Iterator[None]:
     """Turn a refused experiment, or an option that cannot be read, into one message and exit code 2."""
+    from pydantic import ValidationError
+
+    from specdecode.experiment import ExperimentError
+
     try:
         yield
     except ExperimentError as error:

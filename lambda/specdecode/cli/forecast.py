@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +12,6 @@ import typer
 
 from specdecode.cli.option_groups import flat
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, is_interactive, say, say_json, stop_with
-from specdecode.experiment.base import MOST_DRAFTED
-from specdecode.experiment.most_tokens import MostTokens
 
 if TYPE_CHECKING:
     from specdecode.forecast.answers import WrittenAnswers
@@ -21,6 +19,11 @@ if TYPE_CHECKING:
     from specdecode.forecast.server import Reader
 
 MOST_ANSWERS = 2_000
+
+
+class MostTokensOption(StrEnum):
+    K = "k"
+    K_PLUS_1 = "k+1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +57,9 @@ class DraftOptions:
     ] = None
     k: Annotated[str, typer.Option(metavar="K,K…", help="Speculative tokens to forecast.")] = "1,2,3,4,5,7,10,15"
     most_tokens_per_step: Annotated[
-        MostTokens, typer.Option(help="Of the engine: k for NxD Inference's, k+1 for vLLM's own and the native plugin.")
-    ] = MostTokens.K_PLUS_1
+        MostTokensOption,
+        typer.Option(help="Of the engine: k for NxD Inference's, k+1 for vLLM's own and the native plugin."),
+    ] = MostTokensOption.K_PLUS_1
 
 
 def register(app: typer.Typer) -> None:
@@ -88,6 +92,8 @@ def forecast(
 
     Exit codes: 0 done, 2 bad input, 3 a draft's server cannot be used.
     """
+    import asyncio
+
     from specdecode.cli.forecast_view import forecast_text
     from specdecode.forecast.answers import BadAnswers
     from specdecode.forecast.server import BadServer
@@ -126,10 +132,12 @@ def _answers(given: AnswerOptions) -> WrittenAnswers:
 
 
 async def _forecast(answers: WrittenAnswers, drafts: DraftOptions, ks: tuple[int, ...]) -> Forecast:
+    from specdecode.experiment.most_tokens import MostTokens
     from specdecode.forecast.making import forecast as make
 
+    most = MostTokens(drafts.most_tokens_per_step)
     readers = [await _reader(name, url, drafts.model or []) for name, url in map(_named, drafts.draft)]
-    return await make(answers, readers, ks=ks, most=drafts.most_tokens_per_step, progress=_progress)
+    return await make(answers, readers, ks=ks, most=most, progress=_progress)
 
 
 async def _reader(name: str, url: str, models: list[str]) -> Reader:
@@ -152,6 +160,8 @@ def _named(draft: str) -> tuple[str, str]:
 
 
 def _ks(text: str) -> tuple[int, ...]:
+    from specdecode.experiment.base import MOST_DRAFTED
+
     try:
         found = sorted({int(part) for part in text.split(",")})
     except ValueError:

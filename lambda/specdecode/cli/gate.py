@@ -5,23 +5,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
-from specdecode.analysis.results.gate_result import Decision, Gate
-from specdecode.analysis.several_runs.gate import Unfit
-from specdecode.analysis.several_runs.gate import gate as judge
-from specdecode.analysis.several_runs.gate_questions import BETWEEN_RUNS, Thresholds
 from specdecode.cli import completion
 from specdecode.cli.option_groups import flat
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE, complain, say, say_json, stop_with
-from specdecode.cli.report_sources import find_each
-from specdecode.cli.runs_deployment import Deployment
 
-ENDS = {Decision.PASSED: 0, Decision.FAILED: EXIT_FAILED, Decision.CANNOT_TELL: EXIT_UNDECIDED}
+if TYPE_CHECKING:
+    from specdecode.analysis.results.gate_result import Gate
+    from specdecode.analysis.several_runs.gate_questions import Thresholds
+
 BETWEEN = re.compile(r"(?<=[^./,])\.\.")
 """The dots of BEFORE..AFTER. The dots of a path like ../results come after a slash, a comma or nothing."""
 MOST_SHARE = 0.99
@@ -55,10 +51,12 @@ class LimitOptions:
         typer.Option(
             metavar="PERCENT", help="Assumed variation between runs. Repeated runs replace it by what they show."
         ),
-    ] = f"{BETWEEN_RUNS:.1%}"
+    ] = "0.5%"
 
     def thresholds(self) -> Thresholds:
         """The limits as the gate takes them. Raises Unfit for a text that is no percentage."""
+        from specdecode.analysis.several_runs.gate_questions import Thresholds
+
         return Thresholds(
             min_speedup=self.min_speedup,
             max_regression=None if self.max_regression is None else _share("--max-regression", self.max_regression),
@@ -80,6 +78,8 @@ class OutputOptions:
 
     def write(self, judged: Gate) -> None:
         """Write them. Ends the command if one cannot be written."""
+        from specdecode.analysis.report.gate import gate_junit, gate_markdown
+
         try:
             if self.junit is not None:
                 self.junit.write_text(gate_junit(judged), encoding="utf-8")
@@ -124,6 +124,13 @@ def gate(
     Exit codes: 0 every limit is kept, 1 one is broken, 2 bad input or runs that cannot be compared, 3 AWS cannot be
     reached, 4 cannot tell: the limit lies within an interval, or a figure is missing.
     """
+    from specdecode.analysis.report.gate import gate_text
+    from specdecode.analysis.results.gate_result import Decision
+    from specdecode.analysis.several_runs.gate import Unfit
+    from specdecode.analysis.several_runs.gate import gate as judge
+    from specdecode.cli.report_sources import find_each
+    from specdecode.cli.runs_deployment import Deployment
+
     before, after = _sides(runs)
     deployment = Deployment(stack=stack, region=region, profile=profile)
     try:
@@ -137,7 +144,8 @@ def gate(
     else:
         say(gate_text(judged), end="")
     written.write(judged)
-    raise typer.Exit(ENDS[judged.outcome])
+    ends = {Decision.PASSED: 0, Decision.FAILED: EXIT_FAILED, Decision.CANNOT_TELL: EXIT_UNDECIDED}
+    raise typer.Exit(ends[judged.outcome])
 
 
 def _sides(runs: str) -> tuple[list[str], list[str]]:
@@ -154,6 +162,8 @@ def _sides(runs: str) -> tuple[list[str], list[str]]:
 
 def _share(option: str, text: str) -> float:
     """A percentage as a share. Raises Unfit, also for a number without its %, which could be meant as a share."""
+    from specdecode.analysis.several_runs.gate import Unfit
+
     number, sign, rest = text.strip().partition("%")
     try:
         share = float(number) / 100.0

@@ -7,24 +7,16 @@ from typing import Annotated
 import typer
 
 from specdecode import names
-from specdecode.cli import standalone_view
 from specdecode.cli.experiments import AsJson, Overrides, Reference, refusing
-from specdecode.cli.experiments_view import objects_text
 from specdecode.cli.output import EXIT_USAGE, say, say_json, stop_with
-from specdecode.experiment import Capacity, load, parse_overrides
-from specdecode.experiment.errors import ExperimentError, Problem
-from specdecode.experiment.model import CompileOn, Sweep
-from specdecode.manifests import RenderContext, all_objects
-from specdecode.manifests.standalone import standalone
-from specdecode.planning import Inventory, make_plan
 
-ON_CPU = Problem(
-    field="compile.on",
-    rule="complete-compiles-on-the-node",
-    message="--complete compiles on the node that serves: without the pipeline, an artifact from a CPU node that does "
-    "not load would not be compiled again",
-    fix="--set compile.on=accelerator, or leave --complete out and run it with the pipeline",
-)
+ON_CPU = {
+    "field": "compile.on",
+    "rule": "complete-compiles-on-the-node",
+    "message": "--complete compiles on the node that serves: without the pipeline, an artifact from a CPU node that "
+    "does not load would not be compiled again",
+    "fix": "--set compile.on=accelerator, or leave --complete out and run it with the pipeline",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -59,13 +51,22 @@ def manifests(
     needed, and nothing runs until you start it. Comments say what you must fill in, and list the commands in order. An
     adaptive sweep then measures all its arms.
     """
+    from specdecode.cli import standalone_view
+    from specdecode.cli.experiments_view import objects_text
+    from specdecode.experiment import Capacity, load, parse_overrides
+    from specdecode.experiment.errors import ExperimentError, Problem
+    from specdecode.experiment.model import CompileOn, Sweep
+    from specdecode.manifests import RenderContext, all_objects
+    from specdecode.manifests.standalone import standalone
+    from specdecode.planning import Inventory, make_plan
+
     if not names.is_run_id(run_id):
         what = f"letters, digits, dots, underscores and hyphens, at most {names.LONGEST_RUN_ID} together"
         raise stop_with(f"--run-id {run_id!r}: use {what}, and begin with a letter or a digit", EXIT_USAGE)
     with refusing(as_json=False):
         experiment = load(reference, overrides=parse_overrides(overrides or []))
         if complete and experiment.compile.on is CompileOn.CPU:
-            raise ExperimentError([ON_CPU])
+            raise ExperimentError([Problem(**ON_CPU)])
         context = RenderContext(
             run_id=run_id, bucket=bucket, bundle_uri=bundle_uri, bundle_sha256=bundle_sha256, region=region
         )

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console, RenderableType
-from rich.table import Table
 
 from specdecode.escape import json_text, plain, plain_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 EXIT_FAILED, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_UNDECIDED = 1, 2, 3, 4
 
@@ -55,6 +56,9 @@ def say_coloured(text: str) -> None:
 
 def show(*items: Table | str) -> None:
     """Tables and texts. Markup in them has no effect."""
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
     console = Console(markup=False, emoji=False, highlight=False)
     for item in items:
         for column in item.columns if isinstance(item, Table) else ():

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from specdecode import s3_keys
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_USAGE, say, say_json, show, stop_with
-from specdecode.cli.prompts_view import as_yaml, categories_table, entry, lines, summary, text_of
-from specdecode.experiment import credentials
-from specdecode.experiment.prompt_sets import set_names, shipped
-from specdecode.prompts import BadPromptSet, PromptRow, PromptSet, read_set, set_name
 from specdecode.untrusted import Unreadable, read_file
+
+if TYPE_CHECKING:
+    from specdecode.prompts import PromptRow, PromptSet
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Name = Annotated[str | None, typer.Option(help="Name of the set. Default: the header's, or the file's.")]
@@ -38,6 +37,9 @@ def register(parent: typer.Typer) -> None:
 
 def list_sets(as_json: AsJson = False) -> None:
     """List the sets that ship: version, licence, categories, number of prompts and lengths."""
+    from specdecode.cli.prompts_view import categories_table, summary
+    from specdecode.experiment.prompt_sets import set_names, shipped
+
     found = [one for name in set_names() if (one := shipped(name)) is not None]
     if as_json:
         say_json([summary(one) for one in found])
@@ -52,6 +54,9 @@ def show_set(
     as_json: AsJson = False,
 ) -> None:
     """Print the prompts of a set, whole, for reading."""
+    from specdecode.cli.prompts_view import text_of
+    from specdecode.experiment.prompt_sets import set_names, shipped
+
     own = shipped(name)
     if own is None and not Path(name).exists():
         raise stop_with(f"{name}: neither a file nor a set that ships ({', '.join(set_names())})", EXIT_USAGE)
@@ -89,6 +94,8 @@ def check(
 
     Exit codes: 0 it can be measured, 2 it cannot.
     """
+    from specdecode.cli.prompts_view import categories_table, lines, summary
+
     found = _read(file, name)
     beyond = [] if max_model_len is None else _beyond(found, max_model_len, output_tokens)
     if as_json:
@@ -124,6 +131,9 @@ def add(
 
     Exit codes: 0 it is there, 2 the file is no set of prompts, 3 the bucket cannot be written.
     """
+    from specdecode.cli.prompts_view import as_yaml, entry, summary
+    from specdecode.experiment.prompt_sets import shipped
+
     found = _read(file, name)
     if (own := shipped(found.name)) is not None and own.sha256 != found.sha256:
         raise stop_with(f"a set that ships is called {found.name} already: give yours another --name", EXIT_USAGE)
@@ -143,6 +153,9 @@ def _beyond(found: PromptSet, room: int, output_tokens: int) -> list[tuple[Promp
 
 def _read(path: Path, name: str | None) -> PromptSet:
     """The set in a file. Ends the command if the file holds no set, or holds a credential."""
+    from specdecode.experiment import credentials
+    from specdecode.prompts import BadPromptSet, PromptSet, read_set, set_name
+
     try:
         found = read_set(read_file(path), name=set_name(path.stem))
         if name is not None:

@@ -6,30 +6,18 @@ import sys
 import webbrowser
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from specdecode.analysis import Comparison, json_schema
-from specdecode.analysis.advice.sweep import advise_sweep
-from specdecode.analysis.report import (
-    render_csv,
-    render_html,
-    render_markdown,
-    render_terminal,
-    render_trend,
-    write_report,
-)
-from specdecode.analysis.several_runs.alike import not_learnable
-from specdecode.analysis.several_runs.difference import NoSets, difference, trend
 from specdecode.cli import completion
-from specdecode.cli import report_view as show
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_USAGE, complain, say, say_coloured, say_document, say_json, stop_with
 from specdecode.cli.report_imports import import_results
-from specdecode.cli.report_sources import find, find_all, find_each, preset_of
-from specdecode.cli.runs_deployment import Deployment
-from specdecode.experiment import Experiment
+
+if TYPE_CHECKING:
+    from specdecode.analysis import Comparison
+    from specdecode.experiment import Experiment
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
@@ -87,6 +75,11 @@ def report(
 
     A folder with raw/*.jsonl and experiment.yaml but no report.json is compared again.
     """
+    from specdecode.analysis import json_schema
+    from specdecode.analysis.report import write_report
+    from specdecode.cli.report_sources import find
+    from specdecode.cli.runs_deployment import Deployment
+
     if schema:
         say_json(json_schema())
         return
@@ -119,6 +112,11 @@ def compare_runs(
     Runs of the same question are taken together: two versions with three runs each give a change with its interval.
     With one run a side, a change cannot be told from the usual variation between runs.
     """
+    from specdecode.analysis.several_runs.difference import NoSets, difference
+    from specdecode.cli.report_sources import find_each
+    from specdecode.cli.report_view import difference_text
+    from specdecode.cli.runs_deployment import Deployment
+
     deployment = Deployment(stack=stack, region=region, profile=profile)
     if len(runs) < 2:
         raise stop_with("give two runs or more", EXIT_USAGE)
@@ -129,7 +127,7 @@ def compare_runs(
     if as_json:
         say_json(found.model_dump(mode="json"))
     else:
-        say(show.difference_text(found), end="")
+        say(difference_text(found), end="")
 
 
 def advise(
@@ -154,6 +152,11 @@ def advise(
 
     For runs at several loads: the best measured k at each load, and the compile that gains most on average over them.
     """
+    from specdecode.analysis.advice.sweep import advise_sweep
+    from specdecode.cli.report_sources import find, preset_of
+    from specdecode.cli.report_view import advice_document, advice_text
+    from specdecode.cli.runs_deployment import Deployment
+
     deployment = Deployment(stack=stack, region=region, profile=profile)
     measured = [find(run, deployment=deployment) for run in also or ()]
     experiment = preset_of(reference)
@@ -161,15 +164,17 @@ def advise(
         comparison = find(reference, deployment=deployment)
         experiment, measured = comparison.experiment, [comparison, *measured]
     _check_advisable(experiment, measured)
-    document = show.advice_document(advise_sweep(experiment, measured, group=group.value), experiment)
+    document = advice_document(advise_sweep(experiment, measured, group=group.value), experiment)
     if as_json:
         say_json(document)
     else:
-        say(show.advice_text(document), end="")
+        say(advice_text(document), end="")
 
 
 def _check_advisable(experiment: Experiment, measured: list[Comparison]) -> None:
     """End the command if there is nothing to advise on, or the runs measured something else."""
+    from specdecode.analysis.several_runs.alike import not_learnable
+
     if not any(variant.speculation for variant in experiment.variants):
         raise stop_with(f"{experiment.name} has no arm with speculation: nothing to advise on", EXIT_USAGE)
     unlike = {item.run_id: found for item in measured if (found := not_learnable(experiment, item.experiment))}
@@ -190,6 +195,12 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """List the answers of all finished runs, oldest first: the trend. (`specdecode list` shows their states.)"""
+    from specdecode.analysis.report import render_trend
+    from specdecode.analysis.several_runs.difference import trend
+    from specdecode.cli.report_sources import find_all
+    from specdecode.cli.report_view import trend_text
+    from specdecode.cli.runs_deployment import Deployment
+
     if folder is not None and not folder.is_dir():
         raise stop_with(f"{folder}: no such folder", EXIT_USAGE)
     points = trend(find_all(folder=folder, deployment=Deployment(stack=stack, region=region, profile=profile)))
@@ -202,14 +213,17 @@ def runs(
     if as_json:
         say_json([point.model_dump(mode="json") for point in points])
     else:
-        say(show.trend_text(points), end="")
+        say(trend_text(points), end="")
 
 
 def _print(comparison: Comparison, form: Format) -> None:
+    from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
+    from specdecode.cli.report_view import terminal_width
+
     match form:
         case Format.TERMINAL:
             colour = sys.stdout.isatty()
-            say_coloured(render_terminal(comparison, colour=colour, width=show.terminal_width()))
+            say_coloured(render_terminal(comparison, colour=colour, width=terminal_width()))
         case Format.HTML:
             say(render_html(comparison), end="")
         case Format.MARKDOWN:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
-from specdecode.analysis.other_tools.imported_report import compare_imported
-from specdecode.analysis.other_tools.llmperf_results import ImportedArm, ImportProblem, read_arm
-from specdecode.analysis.other_tools.read_other import read_other
-from specdecode.analysis.report import render_terminal, write_report
 from specdecode.cli.output import EXIT_USAGE, complain, say_coloured, say_document, stop_with
-from specdecode.cli.report_view import terminal_width
-from specdecode.experiment.model import ServedVariant
+
+if TYPE_CHECKING:
+    from specdecode.analysis.other_tools.llmperf_results import ImportedArm
+    from specdecode.experiment.model import ServedVariant
 
 OPTIONS = ("draft", "k", "most_tokens_per_step", "quantization")
 UNKNOWN_SIZE_GIB = 1.0
@@ -48,6 +45,14 @@ def import_results(
 
     Exit codes: 0 compared, 2 the files are of no such tool, or lack something that is needed.
     """
+    from pydantic import ValidationError
+
+    from specdecode.analysis.other_tools.imported_report import compare_imported
+    from specdecode.analysis.other_tools.llmperf_results import ImportProblem, read_arm
+    from specdecode.analysis.other_tools.read_other import read_other
+    from specdecode.analysis.report import render_terminal, write_report
+    from specdecode.cli.report_view import terminal_width
+
     problems: list[str] = []
     described = _described(about or [], problems)
     found: list[tuple[ImportedArm, ServedVariant]] = []
@@ -92,6 +97,9 @@ def _described(about: list[str], problems: list[str]) -> dict[str, dict[str, str
 
 
 def _variant(name: str, about: dict[str, str], baseline: str | None) -> ServedVariant:
+    from specdecode.analysis.other_tools.llmperf_results import ImportProblem
+    from specdecode.experiment.model import ServedVariant
+
     values: dict[str, Any] = {"name": name, "label": name, "compare_to": baseline}
     if "quantization" in about:
         values["quantization"] = about["quantization"]

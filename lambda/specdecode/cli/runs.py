@@ -5,21 +5,19 @@ from __future__ import annotations
 import secrets
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from specdecode import s3_keys
-from specdecode.cli import completion, runs_release
-from specdecode.cli import runs_start as starting
-from specdecode.cli import runs_watch as watching
+from specdecode.cli import completion
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, agree, say, say_json, stop_with
-from specdecode.cli.preflight import refuse_a_run_that_would_fail
 from specdecode.cli.runs_capacity import capacity
-from specdecode.cli.runs_deployment import Deployment
-from specdecode.cli.runs_view import TERMINAL, lines, new_run_id, pod_line
 from specdecode.names import DEFAULT_PRESET
+
+if TYPE_CHECKING:
+    from specdecode.cli.runs_deployment import Deployment
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 RunId = Annotated[str | None, typer.Argument(metavar="RUN", help="The run's id. Default: the newest run.")]
@@ -70,6 +68,11 @@ def run(
     First it checks, in a second or two, what would make the run fail: whether somebody gets the alerts, the reservation
     and its window, models that must be uploaded and the token of gated ones. `specdecode preflight` checks the rest.
     """
+    from specdecode.cli import runs_start as starting
+    from specdecode.cli.preflight.checks import refuse_a_run_that_would_fail
+    from specdecode.cli.runs_deployment import Deployment
+    from specdecode.cli.runs_view import new_run_id
+
     asked = None if resume else starting.wanted_run(experiment, overrides or [])
     deployment = Deployment(stack=stack, region=region, profile=profile)
     wanted = asked or starting.resumed_run(deployment, str(resume))
@@ -102,11 +105,15 @@ def status(
     pods of a run that goes on, each with its problem. `pods` is null if they cannot be read now, and empty after the
     end.
     """
+    from specdecode.cli.runs_deployment import Deployment
+    from specdecode.cli.runs_view import TERMINAL, lines, pod_line
+    from specdecode.cli.runs_watch import look
+
     deployment = Deployment(stack=stack, region=region, profile=profile)
     if watch:
         _follow(deployment, deployment.execution(run_id).run_id, interval=interval, as_json=as_json)
         return
-    shown = watching.look(deployment, run_id)
+    shown = look(deployment, run_id)
     pods = deployment.pods(shown.run_id) if shown.status not in TERMINAL else ()
     if as_json:
         seen = None if pods is None else [pod.model_dump(mode="json") for pod in pods]
@@ -134,6 +141,11 @@ def stop(
     and asks; without a terminal it needs --yes. If no run goes on, it gives the node back all the same. If several runs
     hold a node each, it names them and stops none.
     """
+    from specdecode.cli import runs_release
+    from specdecode.cli.runs_deployment import Deployment
+    from specdecode.cli.runs_view import TERMINAL, lines
+    from specdecode.cli.runs_watch import look
+
     deployment = Deployment(stack=stack, region=region, profile=profile)
     wanted = run_id or runs_release.whose_turn(deployment)
     if wanted is None:
@@ -144,7 +156,7 @@ def stop(
         say(f"{wanted} has already ended: {found.status if found else 'Step Functions has forgotten it'}")
     else:
         if run_id is None:
-            say("\n".join(lines(watching.look(deployment, found.run_id))))
+            say("\n".join(lines(look(deployment, found.run_id))))
             agree(f"Stop {found.run_id}?", yes=yes, ask=True, refused=f"{found.run_id} goes on")
         runs_release.stop_run(deployment, found)
     runs_release.give_back(deployment, wanted)
@@ -158,6 +170,8 @@ def list_runs(
     as_json: AsJson = False,
 ) -> None:
     """List the runs, the newest first."""
+    from specdecode.cli.runs_deployment import Deployment
+
     found = list(Deployment(stack=stack, region=region, profile=profile).executions(limit=limit))
     if as_json:
         say_json([vars(item) for item in found])
@@ -176,6 +190,8 @@ def diagnose(
     as_json: AsJson = False,
 ) -> None:
     """Say why a run failed, in plain words, and where its logs, events and descriptions are kept."""
+    from specdecode.cli.runs_deployment import Deployment
+
     deployment = Deployment(stack=stack, region=region, profile=profile)
     found = deployment.execution(run_id)
     prefix = s3_keys.run_key(found.run_id, "diagnostics") + "/"
@@ -193,8 +209,10 @@ def diagnose(
 
 def _follow(deployment: Deployment, run_id: str, *, interval: float, as_json: bool) -> None:
     """Follow the run to its end. The command's exit code is the run's."""
+    from specdecode.cli.runs_watch import watch
+
     try:
-        shown = watching.watch(deployment, run_id, interval=interval, quiet=as_json)
+        shown = watch(deployment, run_id, interval=interval, quiet=as_json)
     except KeyboardInterrupt:
         raise stop_with(f"{run_id} goes on: `specdecode status {run_id} --watch` follows it again", 130) from None
     if as_json:

@@ -8,11 +8,8 @@ from typing import Annotated
 import typer
 
 from specdecode import names
-from specdecode.cli import runs_release
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import complain, say, say_json
-from specdecode.cli.runs_deployment import Deployment
-from specdecode.cli.runs_view import clock, pod_line
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
@@ -34,6 +31,10 @@ def capacity(
     to stop that run; without a terminal it needs --yes. If several runs hold a node each, it names them and stops none:
     use `specdecode stop RUN`.
     """
+    from specdecode.cli import runs_release
+    from specdecode.cli.runs_deployment import Deployment
+    from specdecode.cli.runs_view import clock, pod_line
+
     deployment = Deployment(stack=stack, region=region, profile=profile)
     if release:
         runs_release.free(deployment, yes=yes)

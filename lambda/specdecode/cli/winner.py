@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
 
-from specdecode.analysis import Comparison
-from specdecode.analysis.loads.k_by_load import in_words
-from specdecode.analysis.texts.recommend import recommended
 from specdecode.cli import completion
-from specdecode.cli.experiments_view import objects_text
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, say, say_json, stop_with
-from specdecode.cli.report_sources import find
-from specdecode.cli.runs_deployment import Deployment
 from specdecode.escape import line
-from specdecode.experiment import Capacity
-from specdecode.experiment.model import ServedExperiment, Sweep
-from specdecode.manifests import KubeObject, RenderContext
-from specdecode.manifests.addresses import ENTRY
-from specdecode.manifests.production import production
 from specdecode.names import NAMESPACE
-from specdecode.planning import Inventory, make_plan
+
+if TYPE_CHECKING:
+    from specdecode.analysis import Comparison
+    from specdecode.experiment.model import ServedExperiment
+    from specdecode.manifests import KubeObject
+    from specdecode.planning import Inventory
 
 MOST_NAME = 50
 
@@ -63,6 +57,13 @@ def winner(
 
     Exit codes: 0 printed, 1 the run compared nothing, 2 bad input or servers that already ran, 3 AWS cannot be reached.
     """
+    from specdecode.analysis.texts.recommend import recommended
+    from specdecode.cli.experiments_view import objects_text
+    from specdecode.cli.report_sources import find
+    from specdecode.cli.runs_deployment import Deployment
+    from specdecode.experiment.model import ServedExperiment
+    from specdecode.planning import Inventory
+
     comparison = find(run, deployment=Deployment(stack=stack, region=region, profile=profile))
     chosen = arm or recommended(comparison)
     if chosen is None:
@@ -90,6 +91,12 @@ def objects_of(
     experiment: ServedExperiment, arm: str, *, name: str, replicas: int, stored: Inventory | None = None
 ) -> list[KubeObject]:
     """Deployment and Service of an arm, called `name`. `stored`: the artifacts that the run's arms were served from."""
+    from specdecode.experiment import Capacity
+    from specdecode.experiment.model import Sweep
+    from specdecode.manifests import RenderContext
+    from specdecode.manifests.production import production
+    from specdecode.planning import Inventory, make_plan
+
     context = RenderContext(
         run_id="production",
         bucket="unused",
@@ -111,6 +118,9 @@ def _recipe(comparison: Comparison, chosen: str) -> str:
 
 def _head(comparison: Comparison, chosen: str, name: str) -> Iterator[str]:
     """What the user must know before applying it."""
+    from specdecode.analysis.loads.k_by_load import in_words
+    from specdecode.manifests.addresses import ENTRY
+
     yield f"{chosen} of run {comparison.run_id}. {comparison.recommendation or comparison.answer}"
     artifact = next((item.artifact for item in comparison.context.served if item.variant == chosen), "")
     if artifact:

@@ -1,19 +1,17 @@
 """The experiment: one validated, frozen object. Plan, manifests, benchmark and report are pure functions of it."""
 
-from specdecode.experiment.assets import assets_dir
+from specdecode.assets import assets_dir, engine_names, preset_names
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.loading import (
-    engine_names,
     from_document,
     load,
     load_engine,
     load_file,
     load_preset,
     parse_overrides,
-    preset_names,
     to_yaml,
 )
 from specdecode.experiment.model import Experiment

@@ -13,8 +13,8 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from specdecode.assets import assets_dir, engine_names, preset_names
 from specdecode.experiment import documents, endpoints, expand, rules
-from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import ExperimentError, Problem
@@ -98,16 +98,6 @@ def did_you_mean(given: str, known: list[str]) -> str:
 
 _FIRST = ("schema_version", "name", "title", "description", "engine", "node", "target", "serving")
 FILE_SUFFIXES = (".yaml", ".yml", ".json")
-
-
-def preset_names() -> list[str]:
-    """Names of the presets that ship with the package."""
-    return _names("experiments")
-
-
-def engine_names() -> list[str]:
-    """Names of the engines that ship with the package."""
-    return _names("engines")
 
 
 def load_engine(name: str) -> Engine:
@@ -270,7 +260,3 @@ def _preset(name: str) -> dict[str, Any]:
 def _document(path: Path) -> dict[str, Any]:
     """A file that ships with the package. Nobody may change what is returned."""
     return dict(documents.parse_yaml(path.read_text("utf-8"), origin=path.name))
-
-
-def _names(folder: str) -> list[str]:
-    return sorted(path.stem for path in (assets_dir() / folder).glob("*.yaml"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from specdecode.experiment.assets import assets_dir
+from specdecode.assets import assets_dir
 from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.model import Experiment, TestCase
 from specdecode.prompts import HubFile, PromptSet, PromptsOf, SetOf, about_tokens, read_set

@@ -9,8 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from specdecode.assets import engine_names, preset_names
 from specdecode.experiment import model
-from specdecode.experiment.loading import case_library, engine_names, in_order, preset_names
+from specdecode.experiment.loading import case_library, in_order
 from specdecode.experiment.model import EndpointVariant, ServedExperiment
 from specdecode.experiment.prompt_sets import set_names
 from specdecode.prompts import SetOf

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import StringConstraints
 
-from specdecode.experiment.assets import assets_dir
+from specdecode.assets import assets_dir
 
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=128)]
 """The whole name of a variable: a beginning would open what the next version of an engine reads."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from specdecode import names
-from specdecode.experiment.assets import kubernetes_objects
+from specdecode.assets import kubernetes_objects
 
 from rehearsal.kubernetes import quotas
 from rehearsal.kubernetes import resources as r

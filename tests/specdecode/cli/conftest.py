@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import typer
-from specdecode.cli import output, runs, runs_capacity, runs_release
+from specdecode.cli import output, runs, runs_deployment, runs_release
+from specdecode.cli.preflight import checks
 from specdecode.experiment import Capacity, load_preset, to_yaml
 from typer.testing import CliRunner
 
@@ -27,9 +28,8 @@ def command(monkeypatch):
     FakeDeployment.capacity, FakeDeployment.s3 = Capacity(), FakeS3()
     FakeDeployment.s3.objects["runs/r/experiment.yaml"] = to_yaml(load_preset("rehearsal")).encode()
     FakeDeployment.broken, FakeDeployment.found = False, {"replicas": 0}
-    for module in (runs, runs_capacity):
-        monkeypatch.setattr(module, "Deployment", FakeDeployment)
-    monkeypatch.setattr(runs, "refuse_a_run_that_would_fail", lambda deployment, experiment: None)
+    monkeypatch.setattr(runs_deployment, "Deployment", FakeDeployment)
+    monkeypatch.setattr(checks, "refuse_a_run_that_would_fail", lambda deployment, experiment: None)
     monkeypatch.setattr(runs_release.time, "sleep", lambda seconds: None)
     return lambda *arguments: CliRunner().invoke(app, arguments)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from specdecode.benchmark.adhoc import BadRequest, endpoints_of
 from specdecode.benchmark.endpoint import Endpoint
-from specdecode.cli import app, runs
+from specdecode.cli import app, runs_deployment
 from typer.testing import CliRunner
 
 from tests.canaries import API_KEY, CANARIES, HUGGING_FACE, WORD, files, traces
@@ -142,7 +142,7 @@ def test_an_experiment_with_a_token_never_leaves_this_machine(
     def nothing_is_started(**_: object) -> None:
         raise AssertionError("AWS was reached")
 
-    monkeypatch.setattr(runs, "Deployment", nothing_is_started)
+    monkeypatch.setattr(runs_deployment, "Deployment", nothing_is_started)
     path = tmp_path / "experiment.yaml"
     path.write_text(f"extends: rehearsal\nserving:\n  env:\n    HF_TOKEN: {HUGGING_FACE}\n")
     for arguments in ((str(path),), ("rehearsal", "--set", f"description={HUGGING_FACE}")):

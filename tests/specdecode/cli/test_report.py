@@ -11,8 +11,7 @@ import pytest
 import typer
 from specdecode.analysis import compare, json_schema
 from specdecode.analysis.report import write_report
-from specdecode.cli import app
-from specdecode.cli import report as commands
+from specdecode.cli import app, runs_deployment
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, load_preset, to_yaml
 from typer.testing import CliRunner
 
@@ -63,7 +62,7 @@ class Bucket:
 
 @pytest.fixture
 def bucket(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "Deployment", lambda **given: Bucket(folder))
+    monkeypatch.setattr(runs_deployment, "Deployment", lambda **given: Bucket(folder))
 
 
 def test_report_of_a_folder_shows_the_answer(folder: Path) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 import yaml
+from specdecode.assets import assets_dir
 from specdecode.experiment import ExperimentError, credentials, from_document, load_preset, preset_names
-from specdecode.experiment.assets import assets_dir
 
 from tests.canaries import CANARIES, HUGGING_FACE, WORD
 

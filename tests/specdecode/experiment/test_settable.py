@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
+from specdecode.assets import assets_dir
 from specdecode.experiment import (
     Engine,
     ExperimentError,
@@ -13,7 +14,6 @@ from specdecode.experiment import (
     load_preset,
     settable,
 )
-from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.rules import RULES, check
 

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 from specdecode import names
+from specdecode.assets import kubernetes_objects
 from specdecode.experiment import load_preset, preset_names
-from specdecode.experiment.assets import kubernetes_objects
 from specdecode.manifests import all_objects
 from specdecode.planning import Inventory, make_plan
 

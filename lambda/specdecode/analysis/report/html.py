@@ -19,8 +19,8 @@ from specdecode.analysis.results import numbers
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.difference_result import TrendPoint
 from specdecode.analysis.texts.setting import setting
+from specdecode.assets import assets_dir
 from specdecode.escape import line, plain, script_json
-from specdecode.experiment.assets import assets_dir
 
 SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "load.js", "charts.js")
 USED = {

@@ -3,20 +3,123 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+import typer
+from rich.console import Console
+from rich.table import Table
+
 from specdecode import names, s3_keys
+from specdecode.assets import assets_dir
+from specdecode.cli.output import EXIT_ENVIRONMENT, complain, stop_with
 from specdecode.cli.preflight import account, capacity, cluster, leftovers, network, pulled, quotas
 from specdecode.cli.preflight.check import Ask, Check, looked
 from specdecode.cli.preflight.cluster_nodes import kubectl
 from specdecode.cli.runs_deployment import Deployment
+from specdecode.escape import line
 from specdecode.experiment import Experiment, load_engine
+from specdecode.experiment.deployment_facts import DeploymentFacts
 from specdecode.experiment.model import CompileOn, ModelRef
 from specdecode.runs.lease import Lease
 from specdecode.runs.lease_store import LeaseStore
 
 TOPIC = "AlertsTopicArn"
+
+
+def checked(deployment: Deployment, experiment: Experiment, settings: list[str], *, quiet: bool) -> list[Check]:
+    """Checks credentials first, then the stack: without them the other checks could only repeat that. Settings need
+    neither.
+    """
+    accounts: list[str] = []
+    deployed: list[DeploymentFacts] = []
+    found = looked("credentials", lambda: account.credentials(deployment.client, accounts))
+    if not fails(found):
+        found += looked("stack", lambda: _stack(deployment, deployed))
+    if fails(found) and not settings:
+        return found
+    try:
+        facts = deployed[0] if deployed and not settings else account.facts_of_checkout(settings)
+    except typer.Exit:
+        _complain_of(found)
+        raise
+    if fails(found):
+        return [*found, Check("settings", "ok", f"{', '.join(settings)} can be deployed")]
+    found += account.place(facts, account=accounts[0] if accounts else None, region=deployment.session.region_name)
+    ask = _ask(deployment, facts, deployed=bool(deployed))
+    console = Console(stderr=True)
+    with console.status("") if console.is_terminal and not quiet else nullcontext() as status:
+        tell = status.update if status is not None else lambda _: None
+        checks = Checks(ask=ask, stack=deployment, experiment=experiment, say=tell)
+        return [*found, *checks.everything()]
+
+
+def _stack(deployment: Deployment, deployed: list[DeploymentFacts]) -> Iterator[Check]:
+    """Checks whether there is a stack. Its facts are put into `deployed`."""
+    if outputs := deployment.found_outputs:
+        deployed.append(account.facts_of_stack(outputs, stack=deployment.stack))
+    yield Check("stack", "ok", f"{deployment.stack} is {'deployed' if outputs else 'not deployed yet'}")
+
+
+def refuse_a_run_that_would_fail(deployment: Deployment, experiment: Experiment) -> None:
+    """Checks before a run is started. Ends the command with 3 and every problem if the run would fail."""
+    facts = account.facts_of_stack(deployment.outputs, stack=deployment.stack)
+    ask = _ask(deployment, facts, deployed=True)
+    found = list(Checks(ask=ask, stack=deployment, experiment=experiment).before_a_run())
+    _complain_of(found)
+    if fails(found):
+        raise stop_with("nothing was started (`specdecode preflight` checks the rest too)", EXIT_ENVIRONMENT)
+
+
+def fails(found: list[Check]) -> bool:
+    """Whether a deployment or a run would fail."""
+    return any(check.verdict == "fail" for check in found)
+
+
+def _complain_of(found: list[Check]) -> None:
+    for check in found:
+        if check.verdict != "ok":
+            complain(f"{check.verdict}: {check.name}: {check.detail}\n      {check.fix}")
+
+
+def table(found: list[Check]) -> Table:
+    """A row for each check. What to do is below what was found."""
+    rows = Table(box=None, pad_edge=False, show_header=False)
+    for style in ("bold", "", ""):
+        rows.add_column(style=style, overflow="fold")
+    for check in found:
+        rows.add_row(check.verdict, line(check.name), line(check.detail))
+        if check.verdict != "ok":
+            rows.add_row("", "", f"-> {line(check.fix)}")
+    return rows
+
+
+def pin(experiment: Experiment, deployment: Deployment) -> None:
+    """Write the digests, and say what follows from it."""
+    engine = load_engine(experiment.images_of)
+    fields = {
+        field: value
+        for _, fields in pulled.images(engine, ask=pulled.http, client=deployment.client)
+        for field, value in fields.items()
+    }
+    file = assets_dir() / "engines" / f"{engine.name}.yaml"
+    written = pulled.pin(file, fields)
+    if written:
+        complain(f"wrote {', '.join(written)} into {file}; deploy again, and the next run compiles anew")
+    else:
+        complain(f"{file}: nothing to write")
+
+
+def _ask(deployment: Deployment, facts: DeploymentFacts, *, deployed: bool) -> Ask:
+    return Ask(
+        client=deployment.client,
+        region=deployment.session.region_name,
+        facts=facts,
+        deployed=deployed,
+        now=datetime.now(UTC),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

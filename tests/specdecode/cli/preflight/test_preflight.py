@@ -7,9 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 from botocore.exceptions import NoCredentialsError
-from specdecode.cli import app
-from specdecode.cli import preflight as command
-from specdecode.cli.preflight import account, pulled
+from specdecode.cli import app, runs_deployment
+from specdecode.cli.preflight import account, checks, pulled
 from specdecode.cli.preflight.checks import Checks
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import load_preset
@@ -90,7 +89,7 @@ class World:
 def world(monkeypatch):
     made = World()
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(command, "Deployment", made.deployment)
+    monkeypatch.setattr(runs_deployment, "Deployment", made.deployment)
     monkeypatch.setattr(pulled, "http", made.http)
     return made
 
@@ -207,7 +206,7 @@ def test_pin_writes_the_digest(world, monkeypatch, tmp_path):
     (tmp_path / "engines").mkdir()
     file = tmp_path / "engines" / "0.9.1-sdk2.26.1.yaml"
     file.write_text("image: x\n")
-    monkeypatch.setattr(command, "assets_dir", lambda: tmp_path)
+    monkeypatch.setattr(checks, "assets_dir", lambda: tmp_path)
     assert "deploy again" in called("--pin").stderr
     assert file.read_text() == f"image: x\ndigest: sha256:{'a' * 64}\n"
     assert "nothing to write" in called("--pin").stderr
@@ -260,9 +259,6 @@ def test_a_block_that_is_over_starts_no_run(world):
 
 
 def test_run_starts_nothing_that_would_fail_and_says_why(world, monkeypatch):
-    from specdecode.cli import runs
-
-    monkeypatch.setattr(runs, "Deployment", world.deployment)
     world.aws.answers["ListSubscriptionsByTopic"] = {"Subscriptions": []}
     result = CliRunner().invoke(app, ["run", "qwen3-32b"])
     assert result.exit_code == 3
