@@ -16,10 +16,9 @@ from specdecode.planning.warnings import check_window
 from constructs_lib.pipeline.schedule import ScheduledRun
 from constructs_lib.settings.costs import capacity
 from constructs_lib.settings.cron import firing
-from constructs_lib.settings.fields import Settings
+from constructs_lib.settings.fields import BLOCK, Settings
 from constructs_lib.settings.reading import SettingsError
-from constructs_lib.settings.schedule_fields import BLOCK
-from constructs_lib.settings.schedule_rules import has_begun
+from constructs_lib.settings.rules import has_begun
 
 
 def scheduled_run(settings: Settings, *, now: datetime | None = None) -> ScheduledRun | None:

@@ -1,35 +1,186 @@
 """What the settings must satisfy together: pure checks that return one line a problem."""
 
 import ipaddress
+import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from zoneinfo import available_timezones
 
 from specdecode.experiment.shapes import DEFAULT
 
-from constructs_lib.settings import cluster_rules, schedule_rules
-from constructs_lib.settings import network_rules as network
-from constructs_lib.settings.fields import Settings
+from constructs_lib.settings.cron import firing, last_year
+from constructs_lib.settings.fields import BLOCK, ScheduleSettings, Settings
 from constructs_lib.settings.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS, REFUSED_AMIS, EngineGeneration
 from constructs_lib.settings.versions import ADDONS
 from constructs_lib.settings.zones import REGION_ZONES, problem_of
 
-LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288)
-"""The retentions that CloudWatch Logs takes."""
-MOST_PUBLIC_ADDRESSES = 2**24
-"""Most addresses that may reach the Kubernetes API from outside: a /8, the largest range that one owner has."""
+INTERFACE_ENDPOINTS = ("sts", "logs", "monitoring", "ec2", "sqs", "states", "lambda")
+"""Services of which the network can have an interface endpoint."""
+OF_YOURS = (*INTERFACE_ENDPOINTS, "s3")
+"""Those that a VPC of yours may have. Ours has S3's gateway endpoint, which costs nothing."""
+SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}")
 
 
 def problems_across(settings: Settings, *, now: datetime) -> Iterator[str]:
     """Every problem of `settings` that the fields' own types do not catch."""
     yield from _region_and_zones(settings)
-    yield from network.problems(settings)
-    yield from cluster_rules.problems(settings)
+    yield from _network(settings)
+    yield from _cluster(settings)
     yield from _public_addresses(settings.endpoint_public_cidrs)
     yield from _kubernetes_and_ami(settings)
     yield from _capacity(settings, now=now)
-    yield from schedule_rules.problems(settings)
+    yield from _schedule(settings)
     if settings.log_retention_days not in LOG_RETENTION_DAYS:
         yield f"log_retention_days: CloudWatch Logs takes {', '.join(map(str, LOG_RETENTION_DAYS))}"
+
+
+def _network(settings: Settings) -> Iterator[str]:
+    """Every problem of addresses, endpoints, and of a VPC that exists."""
+    yield from _range(settings)
+    allowed = OF_YOURS if settings.vpc_id else INTERFACE_ENDPOINTS
+    for name in sorted(set(settings.interface_endpoints) - set(allowed)):
+        yield f"interface_endpoints: {name} is not one of {', '.join(allowed)}"
+    if settings.vpc_id:
+        yield from _subnets(settings)
+        if settings.nat_gateways != 1:
+            yield "nat_gateways: none is made in a VPC of yours; leave it out"
+    elif settings.subnet_ids:
+        yield "subnet_ids: say whose they are with vpc_id"
+
+
+def _number_of_zones(settings: Settings) -> Iterator[str]:
+    """Two zones at least, which EKS needs; in our own network three at most."""
+    count = len(set(settings.zones))
+    if settings.vpc_id and count < 2:
+        yield f"availability_zones: EKS needs subnets in two zones, not {count}; with vpc_id, name each subnet's zone"
+    elif not settings.vpc_id and not 2 <= count <= 3:
+        yield f"availability_zones: EKS needs two zones and the network has room for three, not {len(settings.zones)}"
+
+
+def _range(settings: Settings) -> Iterator[str]:
+    smallest = 28 if settings.vpc_id else 20
+    try:
+        prefix = ipaddress.IPv4Network(settings.vpc_cidr).prefixlen
+        if not 16 <= prefix <= smallest:
+            yield f"vpc_cidr: {settings.vpc_cidr} must be between /16 and /{smallest}"
+    except ValueError as error:
+        yield f"vpc_cidr: {error}"
+
+
+def _subnets(settings: Settings) -> Iterator[str]:
+    subnets, zones = settings.subnet_ids, settings.availability_zones
+    look = (
+        f"`aws ec2 describe-subnets --region {settings.region} --filters Name=vpc-id,Values={settings.vpc_id} "
+        "--query 'Subnets[].[SubnetId,AvailabilityZoneId,AvailableIpAddressCount,Tags]'` lists them (by tag: add "
+        "Name=tag:KEY,Values=VALUE)"
+    )
+    if not subnets:
+        yield f"subnet_ids: name private subnets of {settings.vpc_id}, one in each of two zones or more; {look}"
+        return
+    for subnet in subnets:
+        if not SUBNET.fullmatch(subnet):
+            yield f"subnet_ids: {subnet} is no subnet's id such as subnet-0123456789abcdef0"
+    if len(set(subnets)) < max(2, len(subnets)):
+        yield f"subnet_ids: EKS needs two subnets or more, each named once, in two zones; {look}"
+    if not zones:
+        yield f"availability_zones: name the zone of each of subnet_ids, in their order; {look}"
+    elif len(zones) != len(subnets) or len(set(zones)) != len(zones):
+        yield (
+            f"availability_zones: one subnet a zone: {len(subnets)} subnet_ids and {len(set(zones))} zones given; "
+            f"name each subnet's zone in the same order; {look}"
+        )
+
+
+OF_EKS = {
+    "cluster_endpoint": "endpoint",
+    "cluster_ca": "certificateAuthority.data",
+    "cluster_security_group": "resourcesVpcConfig.clusterSecurityGroupId",
+    "cluster_oidc_issuer": "identity.oidc.issuer",
+    "vpc_id": "resourcesVpcConfig.vpcId",
+}
+"""Setting -> its place in the answer of `aws eks describe-cluster`."""
+OF_OURS = ("endpoint_public_cidrs", "admin_role_arns", "system_instance_type")
+"""Settings for a cluster that is made only."""
+OF_NODES = ("neuron_ami", "node_storage", "efa_interfaces", "capacity_zones", "trn2_zones", "capacity_reservation_id")
+"""Settings for nodes that are made only."""
+OF_KARPENTER = ("karpenter_node_role", "existing_node_group", "node_security_groups")
+"""Settings for nodes that are made in a cluster that exists only."""
+
+
+def _cluster(settings: Settings) -> Iterator[str]:
+    """A cluster that exists needs all settings of OF_EKS, and none of OF_OURS."""
+    if not settings.existing_cluster:
+        for key in (*OF_EKS, *OF_KARPENTER):
+            if key != "vpc_id" and getattr(settings, key):
+                yield f"{key}: it is for a cluster that exists; set existing_cluster too"
+        return
+    missing = [key for key in OF_EKS if not getattr(settings, key)]
+    if missing:
+        yield (
+            f"existing_cluster: {', '.join(missing)} must be given too, and subnet_ids with availability_zones; "
+            f"`{_described(settings)}` prints what cdk.json wants of the cluster"
+        )
+    for key in OF_OURS:
+        if _is_set(settings, key):
+            yield f"{key}: it is for a cluster that is made; leave it out with existing_cluster"
+    for key in () if settings.describes_nodes else (*OF_NODES, "node_security_groups"):
+        if _is_set(settings, key):
+            yield f"{key}: it is for NodePools of ours; leave it out, or give karpenter_node_role"
+    if settings.existing_node_group and settings.karpenter_node_role:
+        yield "existing_node_group, karpenter_node_role: a node comes from the one or from the other; leave one out"
+    if settings.existing_node_group and settings.nodes > 1:
+        yield "nodes: a node group is for one run at a time (which of its nodes goes is EKS's choice); leave it out"
+    for group in settings.node_security_groups:
+        if not re.fullmatch(r"sg-[0-9a-f]{8,17}", group):
+            yield f"node_security_groups: {group} is no id of a security group (sg-…)"
+
+
+def _is_set(settings: Settings, key: str) -> bool:
+    return bool(getattr(settings, key) != type(settings).model_fields[key].get_default())
+
+
+def _described(settings: Settings) -> str:
+    """The command that prints the settings of the cluster as JSON."""
+    parts = ",".join(f"{key}:cluster.{where}" for key, where in OF_EKS.items())
+    return (
+        f"aws eks describe-cluster --region {settings.region} --name {settings.existing_cluster} "
+        f"--query '{{existing_cluster:cluster.name,{parts}}}'"
+    )
+
+
+def _schedule(settings: Settings) -> Iterator[str]:
+    """Every problem of the schedule that can be seen without the experiment."""
+    if settings.schedule is None:
+        own = ScheduleSettings.model_fields
+        for key in sorted(key for key in own if getattr(settings, key) != own[key].default):
+            yield f"{key}: it belongs to a schedule; set schedule too"
+        return
+    if (known := available_timezones()) and settings.schedule_time_zone not in known:  # a bare machine knows none
+        yield f"schedule_time_zone: {settings.schedule_time_zone} is no time zone such as Europe/Berlin or UTC"
+    if settings.schedule == BLOCK:
+        if settings.capacity_start is None:
+            yield "schedule: a run that starts with the Capacity Block needs capacity_start"
+        return
+    if settings.schedule.startswith("rate("):
+        yield "schedule: a rate begins with the deployment itself, at once; give the hour with cron(…)"
+        return
+    try:
+        firing(settings.schedule)
+        if last_year(settings.schedule) < datetime.now(UTC).year:
+            yield "schedule: its last year is past: it would never start"
+    except ValueError as error:
+        yield f"schedule: {error}, or block (given: {settings.schedule!r})"
+
+
+def has_begun(settings: Settings, *, now: datetime) -> bool:
+    """Whether the Capacity Block has begun, so that there is nothing to schedule any more."""
+    return settings.schedule == BLOCK and settings.capacity_start is not None and settings.capacity_start <= now
+
+
+LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288)
+"""The retentions that CloudWatch Logs takes."""
+MOST_PUBLIC_ADDRESSES = 2**24
+"""Most addresses that may reach the Kubernetes API from outside: a /8, the largest range that one owner has."""
 
 
 def _region_and_zones(settings: Settings) -> Iterator[str]:
@@ -39,7 +190,7 @@ def _region_and_zones(settings: Settings) -> Iterator[str]:
             "name its availability_zones and trn2_zones to use it"
         )
         return
-    yield from network.number_of_zones(settings)
+    yield from _number_of_zones(settings)
     for zone in settings.zones:
         problem = problem_of(zone, region=settings.region)
         if problem:
