@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from specdecode.analysis import Comparison
+from specdecode.analysis.other_tools.imported import ImportProblem
 from specdecode.analysis.other_tools.imported_report import compare_imported
-from specdecode.analysis.other_tools.llmperf_results import ImportProblem, read_arm
+from specdecode.analysis.other_tools.llmperf import read_arm
 from specdecode.analysis.report import documents, render_terminal, render_trend
 from specdecode.analysis.several_runs.difference import difference, trend
 from specdecode.analysis.statistics.accuracy import NoScores, lm_eval_scores

@@ -10,7 +10,7 @@ import typer
 from specdecode.cli.output import EXIT_USAGE, complain, say_coloured, say_document, stop_with
 
 if TYPE_CHECKING:
-    from specdecode.analysis.other_tools.llmperf_results import ImportedArm
+    from specdecode.analysis.other_tools.imported import ImportedArm
     from specdecode.experiment.model import ServedVariant
 
 OPTIONS = ("draft", "k", "most_tokens_per_step", "quantization")
@@ -47,9 +47,10 @@ def import_results(
     """
     from pydantic import ValidationError
 
+    from specdecode.analysis.other_tools.imported import ImportProblem
     from specdecode.analysis.other_tools.imported_report import compare_imported
-    from specdecode.analysis.other_tools.llmperf_results import ImportProblem, read_arm
-    from specdecode.analysis.other_tools.read_other import read_other
+    from specdecode.analysis.other_tools.llmperf import read_arm
+    from specdecode.analysis.other_tools.newer_tools import read_other
     from specdecode.analysis.report import render_terminal, write_report
     from specdecode.cli.report_view import terminal_width
 
@@ -97,7 +98,7 @@ def _described(about: list[str], problems: list[str]) -> dict[str, dict[str, str
 
 
 def _variant(name: str, about: dict[str, str], baseline: str | None) -> ServedVariant:
-    from specdecode.analysis.other_tools.llmperf_results import ImportProblem
+    from specdecode.analysis.other_tools.imported import ImportProblem
     from specdecode.experiment.model import ServedVariant
 
     values: dict[str, Any] = {"name": name, "label": name, "compare_to": baseline}

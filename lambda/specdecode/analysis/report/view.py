@@ -168,7 +168,7 @@ class ReportView:
 
 
 class Grid(NamedTuple):
-    """ReportTable of a sweep, over all cases."""
+    """Table of a sweep, over all cases."""
 
     ks: tuple[int, ...]
     """Numbers of speculative tokens, the smallest first: the columns."""

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from specdecode.analysis import Comparison, Verdict
+from specdecode.analysis.other_tools.imported import ImportProblem
 from specdecode.analysis.other_tools.imported_report import compare_imported
-from specdecode.analysis.other_tools.llmperf_results import ImportProblem, read_arm
+from specdecode.analysis.other_tools.llmperf import read_arm
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
 from specdecode.experiment.model import ModelRef, ServedVariant, Speculation
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from specdecode.analysis.other_tools.llmperf_results import ImportProblem
-from specdecode.analysis.other_tools.read_other import MEANS, read_other
-from specdecode.analysis.other_tools.tool_arm import AIPERF, GUIDELLM, VLLM
+from specdecode.analysis.other_tools.imported import AIPERF, GUIDELLM, MEANS, VLLM, ImportProblem
+from specdecode.analysis.other_tools.newer_tools import read_other
 from specdecode.cli import app
 from typer.testing import CliRunner
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from specdecode.analysis.other_tools.llmperf_results import AGREE, FIELDS, LLMPERF, ImportedArm
-from specdecode.analysis.other_tools.read_other import MEANS
+from specdecode.analysis.other_tools.imported import AGREE, FIELDS, LLMPERF, MEANS, ImportedArm
 from specdecode.analysis.results.comparison import Pair
 from specdecode.analysis.results.numbers import times
 from specdecode.experiment.model import Experiment

@@ -1,0 +1,256 @@
+"""What is read from other tools' files: an arm as its tool measured it, and how a file is read.
+
+What LLMPerf's figures mean (ray-project/llmperf f1d6bed): output tokens are the text counted again with a Llama
+tokenizer (begin-of-sequence token included), whatever the model's own; `inter_token_latency_s` is end-to-end latency
+over streamed chunks, unless the Neuron patches were applied; a throughput's 99th percentile is its best request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
+
+from specdecode.experiment.model import Frozen
+from specdecode.experiment.workload import MOST_AT_A_TIME
+from specdecode.measures.distribution import Summary, summarize
+from specdecode.records.request import MOST_COUNTED
+from specdecode.untrusted import Unreadable, parse_json, read_file
+
+LLMPERF = "LLMPerf (token_benchmark_ray.py)"
+VLLM, AIPERF, GUIDELLM = "vllm bench serve", "AIPerf", "GuideLLM"
+MEANS = {
+    VLLM: "its mean_itl_ms is the time between chunks, and with speculation a chunk holds several tokens: it says the "
+    "opposite of the truth and is not used; its throughput is over the whole run, with the time in which the load "
+    "rises and falls; requests that waited for a free place (--max-concurrency) did so before their time began",
+    AIPERF: "its inter_token_latency is the time per output token after the first, its inter_chunk_latency is the time "
+    "between chunks and is not used; the TTFT of a request on a new connection holds the time to connect; without "
+    "--use-server-token-count its tokens are counted again by a tokenizer at the client",
+    GUIDELLM: "its time_per_output_token_ms is the whole latency divided by all tokens: it contains the time "
+    "to the first token and is not used; its inter_token_latency_ms is what is called time per output token here",
+}
+"""Tool -> what its own figures mean, for whoever compares them with these."""
+FIELDS = {
+    "ttft_s": "ttft",
+    "end_to_end_latency_s": "end_to_end_latency",
+    "inter_token_latency_s": "inter_token_latency",
+    "request_output_throughput_token_per_s": "request_output_throughput",
+    "number_output_tokens": "output_tokens",
+    "number_input_tokens": "input_tokens",
+}
+Figure = Annotated[float, AfterValidator(lambda value: 0.0 if value < SMALLEST else value), Field(ge=0, le=1e12)]
+SMALLEST = 1e-9
+"""Smaller times count as zero: no clock measures them."""
+MAX_TIMESTAMP = 4_102_444_800
+"""The year 2100."""
+MOST_SHOWN = 60
+AGREE = 0.02
+"""Relative difference up to which two ways to compute a figure count as equal."""
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class ImportProblem(ValueError):
+    """The files are no LLMPerf results; the message lists every problem and what to do."""
+
+
+class ImportedArm(Frozen):
+    """One arm as a tool measured it: LLMPerf's `_summary.json`, with the individual responses if they lie beside it; or
+    the requests that another tool lists (`analysis.other_tools`).
+    """
+
+    name: str
+    tool: str = LLMPERF
+    model: str
+    max_tokens: int
+    """`mean_output_tokens`: what the server was asked for at most; of other tools the most that it made."""
+    concurrency: int
+    completed: int
+    errors: int
+    metrics: dict[str, Summary]
+    """Figures of the file under this project's names, not corrected."""
+    overall_throughput: float | None = None
+    timestamp: float = 0.0
+    """When it was measured, seconds since the epoch; 0 if the file does not say."""
+    conditions: dict[str, str] = Field(default_factory=dict)
+    """How it was measured: load, lengths and sampling, as the file has them."""
+    requests: tuple[dict[str, float], ...] = ()
+    """Completed requests: field -> value."""
+
+    def value(self, metric: str, statistic: str) -> float | None:
+        """One figure, None if the file has none."""
+        summary = self.metrics.get(metric)
+        return getattr(summary, statistic) if summary else None
+
+    def best_known(self, metric: str) -> tuple[str, float] | None:
+        """The best statistic of a figure that the file has: median, else mean, else the 99th percentile."""
+        for statistic in ("p50", "mean", "p99"):
+            if (found := self.value(metric, statistic)) is not None:
+                return statistic, found
+        return None
+
+    @property
+    def counted(self) -> float | None:
+        """Output tokens a request by LLMPerf's count."""
+        found = self.best_known("output_tokens")
+        return found[1] if found else None
+
+    @property
+    def tokens(self) -> float:
+        """Output tokens a request, corrected: a count above what was asked for is another tokenizer's."""
+        counted = self.counted
+        return float(self.max_tokens) if counted is None or counted > self.max_tokens else counted
+
+    @property
+    def total_tokens(self) -> float:
+        """Output tokens of all completed requests, corrected. They are summed request by request if the file lists the
+        requests.
+        """
+        each = [request.get("number_output_tokens") for request in self.requests]
+        known = [min(found, float(self.max_tokens)) for found in each if found is not None]
+        return sum(known) if known and len(known) == self.completed else self.tokens * self.completed
+
+    @property
+    def itl_formula(self) -> Literal["neuron", "stock", "unknown"]:
+        """Which formula `inter_token_latency_s` follows: (e2e - ttft)/(tokens - 1), or e2e/chunks."""
+        found = [self.best_known(metric) for metric in ("inter_token_latency", "end_to_end_latency", "ttft")]
+        itl, e2e, ttft = (item[1] if item else None for item in found)
+        if itl is None or e2e is None or ttft is None or not self.counted or self.counted < 2:
+            return "unknown"
+        patched = (e2e - ttft) / (self.counted - 1.0)
+        return "neuron" if abs(itl - patched) < AGREE * abs(patched) else "stock"
+
+
+class Row(NamedTuple):
+    """One completed request."""
+
+    ttft_s: float
+    latency_s: float
+    output_tokens: int
+    input_tokens: int
+
+
+def tool_arm(
+    name: str,
+    tool: str,
+    rows: Sequence[Row],
+    *,
+    model: str,
+    concurrency: int,
+    completed: int,
+    failed: int,
+    took_s: float,
+    tokens: int,
+    timestamp: float,
+    conditions: dict[str, Any],
+    metrics: dict[str, Summary] | None = None,
+) -> ImportedArm:
+    if not rows and not metrics:
+        raise ImportProblem(
+            f"{name}: {tool} completed no request that has a time to its first token and a count of tokens"
+        )
+    per_token = [(row.latency_s - row.ttft_s) / (row.output_tokens - 1) for row in rows if row.output_tokens > 1]
+    columns = {
+        "ttft": [row.ttft_s for row in rows],
+        "end_to_end_latency": [row.latency_s for row in rows],
+        "output_tokens": [float(row.output_tokens) for row in rows],
+        "input_tokens": [float(row.input_tokens) for row in rows],
+        "request_output_throughput": [row.output_tokens / row.latency_s for row in rows if row.latency_s > 0],
+        "time_per_output_token": per_token,
+    }
+    longest = max(row.output_tokens for row in rows) if rows else round(tokens / max(1, completed))
+    return ImportedArm(
+        name=name,
+        tool=tool,
+        model=model,
+        max_tokens=min(max(1, longest), MOST_COUNTED),
+        concurrency=min(concurrency, MOST_AT_A_TIME),
+        completed=completed,
+        errors=failed,
+        metrics=metrics
+        if metrics is not None
+        else {key: summarize(values) for key, values in columns.items() if values},
+        overall_throughput=tokens / took_s if took_s > 0 else None,
+        timestamp=timestamp,
+        conditions={key: str(value)[:MOST_SHOWN] for key, value in conditions.items() if value is not None},
+        requests=tuple(
+            {
+                "ttft_s": row.ttft_s,
+                "end_to_end_latency_s": row.latency_s,
+                "number_output_tokens": float(row.output_tokens),
+                "number_input_tokens": float(row.input_tokens),
+            }
+            for row in rows
+        ),
+    )
+
+
+def read_json(file: Path) -> Any:
+    """A JSON file of any kind. Raises ImportProblem."""
+    try:
+        return parse_json(read_file(file))
+    except Unreadable as error:
+        raise ImportProblem(f"{file}: {error}") from None
+
+
+def read(model: type[Model], document: Any, file: Path, tool: str) -> Model:
+    """`document` as `model`. Raises ImportProblem, which names the file and every field that is wrong."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise ImportProblem(f"{file}: no result of {tool}, {lacks(error)}") from None
+
+
+def lacks(error: ValidationError) -> str:
+    """`it lacks a, b` and what is wrong with the other fields."""
+    found = [(".".join(map(str, item["loc"])), item) for item in error.errors()]
+    missing = [name for name, item in found if item["type"] == "missing"]
+    wrong = [f"{name}: {item['msg']}" for name, item in found if item["type"] != "missing"]
+    return "; ".join([*([f"it lacks {', '.join(missing)}"] if missing else []), *wrong])
+
+
+def lines(file: Path, model: type[Model], tool: str) -> Iterator[Model]:
+    """Each line of a JSON Lines file."""
+    try:
+        text = read_file(file)
+    except Unreadable as error:
+        raise ImportProblem(f"{file}: {error}") from None
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                yield read(model, parse_json(line), file, tool)
+            except (Unreadable, ImportProblem) as error:
+                raise ImportProblem(f"{file}, line {number}: {error}") from None
+
+
+def inside(value: Any, *keys: str) -> Any:
+    """Value under these keys. None if there is nothing."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def first(value: Any) -> Any:
+    """The first of a list. None if there is none."""
+    return value[0] if isinstance(value, list) and value else None
+
+
+def number(value: Any) -> float:
+    """A figure that may be missing: then 0."""
+    return float(value) if isinstance(value, (int, float)) and 0 <= value <= 1e12 else 0.0
+
+
+def count(value: Any) -> int | None:
+    """A count that may be missing."""
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def moment(text: str, form: str) -> float:
+    """Seconds since the epoch for a time as a tool writes it (taken for UTC). 0 if it is no time."""
+    try:
+        found = datetime.strptime(text, form).replace(tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+    return found if 0 <= found <= MAX_TIMESTAMP else 0.0

@@ -1,0 +1,129 @@
+"""Results of LLMPerf's `token_benchmark_ray.py`: its two JSON files, read and checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+
+from specdecode.analysis.other_tools.imported import (
+    FIELDS,
+    MAX_TIMESTAMP,
+    MOST_SHOWN,
+    Figure,
+    ImportedArm,
+    ImportProblem,
+    lacks,
+    read_json,
+)
+from specdecode.measures.distribution import Summary
+
+STATISTICS = {f"quantiles_{name}": name for name in ("p25", "p50", "p75", "p90", "p95", "p99")} | {
+    name: name for name in ("mean", "min", "max", "stddev")
+}
+CONDITIONS = (
+    "mean_input_tokens",
+    "stddev_input_tokens",
+    "mean_output_tokens",
+    "stddev_output_tokens",
+    "num_concurrent_requests",
+)
+SAMPLING = "additional_sampling_params_"
+"""Fields of a summary that say how it was measured; LLMPerf writes each sampling parameter behind this prefix."""
+
+
+class _Summary(BaseModel):
+    """Fields of a `_summary.json` that are used. LLMPerf writes NumPy's integers as texts, and NaN for what it could
+    not compute. Figures beyond 1e12 are no measurements.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    model: Annotated[str, StringConstraints(max_length=500)]
+    mean_output_tokens: int = Field(ge=1, le=2**20)
+    num_concurrent_requests: int = Field(ge=1, le=4096)
+    results_num_completed_requests: int = Field(ge=0, le=100_000)
+    results_number_errors: int | None = Field(default=None, ge=0, le=100_000)
+    results_mean_output_throughput_token_per_s: Figure | None = None
+    timestamp: float | None = Field(default=None, ge=0, le=MAX_TIMESTAMP)
+
+
+_FIGURE: TypeAdapter[float | None] = TypeAdapter(Figure | None)
+
+
+def read_arm(path: Path, *, name: str) -> ImportedArm:
+    """Read a `_summary.json`, or the folder that holds exactly one. Raises ImportProblem."""
+    file = _summary_file(path)
+    document = read_json(file)
+    document = document if isinstance(document, dict) else {}
+    try:
+        summary = _Summary.model_validate(document)
+    except ValidationError as error:
+        raise ImportProblem(
+            f"{file}: no LLMPerf summary, {lacks(error)}. Give the file *_summary.json that token_benchmark_ray.py "
+            "wrote into its --results-dir"
+        ) from None
+    individual = file.with_name(file.name.replace("_summary.json", "_individual_responses.json"))
+    return ImportedArm(
+        name=name,
+        model=summary.model,
+        max_tokens=summary.mean_output_tokens,
+        concurrency=summary.num_concurrent_requests,
+        completed=summary.results_num_completed_requests,
+        errors=summary.results_number_errors or 0,
+        metrics=_metrics(file, document, summary.results_num_completed_requests),
+        timestamp=summary.timestamp or 0.0,
+        overall_throughput=summary.results_mean_output_throughput_token_per_s,
+        conditions={
+            key: str(value)[:MOST_SHOWN]
+            for key, value in document.items()
+            if key in CONDITIONS or key.startswith(SAMPLING)
+        },
+        requests=_individual(individual) if individual != file and individual.exists() else (),
+    )
+
+
+def _summary_file(path: Path) -> Path:
+    if path.is_file():
+        return path
+    found = sorted(path.glob("*_summary.json")) if path.is_dir() else []
+    if len(found) != 1:
+        listed = ", ".join(item.name for item in found) or "none"
+        raise ImportProblem(f"{path}: expected one *_summary.json, found {listed}")
+    return found[0]
+
+
+def _metrics(file: Path, document: dict[str, Any], completed: int) -> dict[str, Summary]:
+    found: dict[str, Summary] = {}
+    for field, metric in FIELDS.items():
+        values = {
+            ours: _figure(file, key, document[key])
+            for theirs, ours in STATISTICS.items()
+            if (key := f"results_{field}_{theirs}") in document
+        }
+        if values:
+            found[metric] = Summary.model_validate({"n": completed, **values})
+    return found
+
+
+def _individual(file: Path) -> tuple[dict[str, float], ...]:
+    responses = read_json(file)
+    if not isinstance(responses, list) or not all(isinstance(response, dict) for response in responses):
+        raise ImportProblem(f"{file}: not LLMPerf's individual responses, a list of them")
+    return tuple(
+        {
+            field: value
+            for field in FIELDS
+            if (value := _figure(file, f"{number}.{field}", response.get(field))) is not None
+        }
+        for number, response in enumerate(responses)
+        if response.get("error_code") is None
+    )
+
+
+def _figure(file: Path, field: str, value: Any) -> float | None:
+    try:
+        return _FIGURE.validate_python(value)
+    except ValidationError as error:
+        raise ImportProblem(f"{file}: {field}: {error.errors()[0]['msg']}") from None

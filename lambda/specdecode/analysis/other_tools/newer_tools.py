@@ -1,0 +1,320 @@
+"""Results of vLLM's `bench serve` and of its sweep (vLLM 0.32.0, vllm/benchmarks/serve.py and sweep/serve.py), AIPerf
+(0.13.0: profile_export_aiperf.json, and the requests in profile_export.jsonl beside it) and GuideLLM (0.8.1: its JSON
+output of one load), read into the arms that are compared.
+
+Everything is taken from the requests that the files list, not from the tools' own statistics: a request's times and the
+tokens that were counted mean the same in all of them, what is computed from these does not (`MEANS`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from specdecode.analysis.other_tools.imported import (
+    AIPERF,
+    GUIDELLM,
+    VLLM,
+    Figure,
+    ImportedArm,
+    ImportProblem,
+    Row,
+    count,
+    first,
+    inside,
+    lines,
+    moment,
+    number,
+    read,
+    read_json,
+    tool_arm,
+)
+from specdecode.measures.distribution import Summary
+
+Text = Annotated[str, StringConstraints(max_length=500)]
+Tokens = Annotated[int, Field(ge=0, le=2**31)]
+SECONDS = {"sec": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+AIPERF_SUMMARY, AIPERF_RECORDS = "profile_export_aiperf.json", "profile_export.jsonl"
+AIPERF_PHASE = "profiling"
+
+
+def read_other(path: Path, *, name: str) -> ImportedArm | None:
+    """The arm in a file or folder of one of these tools. None if it is none of theirs. Raises ImportProblem."""
+    file = _result_file(path)
+    if file is None:
+        return None
+    if file.name == AIPERF_SUMMARY:
+        return aiperf_arm(file, name)
+    document = read_json(file)
+    head = document[0] if isinstance(document, list) and document else document
+    if isinstance(head, dict) and {"mean_ttft_ms", "total_output_tokens"} <= head.keys():
+        return vllm_arm(file, document if isinstance(document, list) else [document], name)
+    if isinstance(head, dict) and "guidellm_version" in (head.get("metadata") or {}):
+        return guidellm_arm(file, head, name)
+    return None
+
+
+def _result_file(path: Path) -> Path | None:
+    """The file to read: itself, AIPerf's, a sweep's summary.json, or the only JSON file of the folder."""
+    if not path.exists():
+        raise ImportProblem(f"{path}: no such file or folder")
+    if path.is_file():
+        return path.with_name(AIPERF_SUMMARY) if path.name == AIPERF_RECORDS else path
+    for known in (AIPERF_SUMMARY, "summary.json"):
+        if (path / known).is_file():
+            return path / known
+    if combinations := sorted(found.parent.name for found in path.glob("*/summary.json")):
+        raise ImportProblem(
+            f"{path}: a sweep of {len(combinations)}; give one of its folders: {', '.join(combinations)}"
+        )
+    found = [
+        file for file in sorted(path.glob("*.json")) if not file.name.endswith(("_summary.json", "_responses.json"))
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+class Lenient(BaseModel):
+    """Reads the fields that it knows. A newer version of a tool may write more."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Vllm(Lenient):
+    """Output of `vllm bench serve --save-result`. The lists need --save-detailed."""
+
+    model_id: Text
+    completed: Tokens
+    failed: Tokens = 0
+    date: Text = ""
+    duration: Figure
+    max_concurrency: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    request_rate: Text | float | None = None
+    total_output_tokens: Tokens
+    mean_ttft_ms: Figure
+    ttfts: tuple[Figure, ...] = ()
+    latencies: tuple[Figure, ...] = ()
+    itls: tuple[tuple[Figure, ...], ...] = ()
+    output_lens: tuple[Tokens, ...] = ()
+    input_lens: tuple[Tokens, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+def vllm_arm(file: Path, documents: Sequence[Any], name: str) -> ImportedArm:
+    runs = [read(Vllm, document, file, VLLM) for document in documents]
+    rows = [row for run in runs for row in _vllm_rows(file, run)]
+    head = runs[0]
+    metrics = None if rows else _vllm_summaries(file, documents)
+    return tool_arm(
+        name,
+        VLLM,
+        rows,
+        model=head.model_id,
+        concurrency=head.max_concurrency or max(1, head.completed),
+        completed=sum(run.completed for run in runs),
+        failed=sum(run.failed for run in runs),
+        took_s=sum(run.duration for run in runs),
+        tokens=sum(run.total_output_tokens for run in runs),
+        timestamp=moment(head.date, "%Y%m%d-%H%M%S"),
+        conditions={"max_concurrency": head.max_concurrency, "request_rate": head.request_rate},
+        metrics=metrics,
+    )
+
+
+def _vllm_rows(file: Path, run: Vllm) -> Iterator[Row]:
+    """The completed requests; none if the tool was called without --save-detailed."""
+    if not run.ttfts:
+        return
+    latencies = run.latencies or tuple(ttft + sum(gaps) for ttft, gaps in zip(run.ttfts, run.itls, strict=False))
+    lists = (run.ttfts, latencies, run.output_lens, run.input_lens, run.errors)
+    if len({len(each) for each in lists}) > 1:
+        raise ImportProblem(f"{file}: its lists of requests have {', '.join(str(len(each)) for each in lists)} entries")
+    for ttft, latency, made, asked, error in zip(*lists, strict=True):
+        if not error and made:
+            yield Row(ttft, latency, made, asked)
+
+
+def _vllm_summaries(file: Path, documents: Sequence[Any]) -> dict[str, Summary]:
+    """The tool's own statistics, in seconds, of a result without its requests."""
+    if len(documents) > 1:
+        raise ImportProblem(f"{file}: {len(documents)} runs without their requests: add --save-detailed to --bench-cmd")
+    (document,) = documents
+    names = {"mean": "mean", "median": "p50", "std": "stddev"}
+    names |= {p: p for p in ("p25", "p75", "p90", "p95", "p99")}
+    found = {}
+    for ours, theirs in (("ttft", "ttft"), ("time_per_output_token", "tpot"), ("end_to_end_latency", "e2el")):
+        values = {
+            statistic: document[key] / 1000.0
+            for prefix, statistic in names.items()
+            if isinstance(document.get(key := f"{prefix}_{theirs}_ms"), (int, float))
+        }
+        if values:
+            found[ours] = Summary.model_validate({"n": document["completed"], **values})
+    return found
+
+
+class Value(Lenient):
+    """A figure of AIPerf with its unit."""
+
+    value: Figure
+    unit: Text
+
+
+class AiperfMetrics(Lenient):
+    """Figures of one request."""
+
+    time_to_first_token: Value | None = None
+    request_latency: Value | None = None
+    usage_completion_tokens: Value | None = None
+    output_sequence_length: Value | None = None
+    input_sequence_length: Value | None = None
+
+
+class AiperfPhase(Lenient):
+    """Which part of the run a request belongs to."""
+
+    benchmark_phase: Text = "profiling"
+
+
+class AiperfRecord(Lenient):
+    """A line of profile_export.jsonl."""
+
+    metadata: AiperfPhase = AiperfPhase()
+    metrics: AiperfMetrics = AiperfMetrics()
+    error: Any = None
+
+
+def aiperf_arm(file: Path, name: str) -> ImportedArm:
+    summary = read_json(file)
+    records = file.with_name(AIPERF_RECORDS)
+    if not records.is_file():
+        raise ImportProblem(
+            f"{file}: {AIPERF_RECORDS} does not lie beside it, and without its requests nothing is compared"
+        )
+    every = [
+        record for record in lines(records, AiperfRecord, AIPERF) if record.metadata.benchmark_phase == AIPERF_PHASE
+    ]
+    rows, by_server = [], True
+    for record in every:
+        ttft, latency = record.metrics.time_to_first_token, record.metrics.request_latency
+        tokens = record.metrics.usage_completion_tokens or record.metrics.output_sequence_length
+        asked = record.metrics.input_sequence_length
+        by_server = by_server and record.metrics.usage_completion_tokens is not None
+        if record.error is None and ttft and latency and tokens:
+            rows.append(
+                Row(
+                    seconds(file, ttft), seconds(file, latency), round(tokens.value), round(asked.value) if asked else 0
+                )
+            )
+    config = summary.get("input_config") if isinstance(summary, dict) else None
+    phase = first(inside(config, "phases")) or {}
+    model = inside(first(inside(config, "models", "items")), "name")
+    return tool_arm(
+        name,
+        AIPERF,
+        rows,
+        model=str(model or "unknown"),
+        concurrency=count(inside(phase, "concurrency")) or 1,
+        completed=len(rows),
+        failed=len(every) - len(rows),
+        took_s=number(inside(summary, "benchmark_duration", "avg")),
+        tokens=sum(row.output_tokens for row in rows),
+        timestamp=moment(str(inside(summary, "start_time") or "")[:19], "%Y-%m-%dT%H:%M:%S"),
+        conditions={
+            "concurrency": inside(phase, "concurrency"),
+            "request_rate": inside(phase, "rate"),
+            "tokens counted by": "the server" if by_server else "a tokenizer at the client",
+        },
+    )
+
+
+def seconds(file: Path, value: Value) -> float:
+    """A figure with a unit of time, in seconds."""
+    if value.unit not in SECONDS:
+        raise ImportProblem(f"{file}: {value.unit!r} is no unit of time; known are {', '.join(SECONDS)}")
+    return value.value * SECONDS[value.unit]
+
+
+class GuidellmRequest(Lenient):
+    """A request that ended well."""
+
+    time_to_first_token_ms: Figure | None = None
+    request_latency: Figure
+    output_tokens: Tokens | None = None
+    prompt_tokens: Tokens | None = None
+    request_args: str | None = None
+
+
+class GuidellmRequests(Lenient):
+    """Requests of one benchmark, by how they ended."""
+
+    successful: tuple[GuidellmRequest, ...]
+    errored: tuple[Any, ...] | None = None
+    incomplete: tuple[Any, ...] | None = None
+
+
+class GuidellmConfig(Lenient):
+    """How the load was made."""
+
+    strategy: dict[str, Any] = Field(default_factory=dict)
+    sample_size: int | None = None
+
+
+class GuidellmBenchmark(Lenient):
+    """One load."""
+
+    config: GuidellmConfig = GuidellmConfig()
+    requests: GuidellmRequests
+    start_time: Figure = 0.0
+    duration: Figure
+
+
+def guidellm_arm(file: Path, document: dict[str, Any], name: str) -> ImportedArm:
+    benchmarks = document.get("benchmarks")
+    if not isinstance(benchmarks, list) or len(benchmarks) != 1:
+        many = len(benchmarks) if isinstance(benchmarks, list) else 0
+        raise ImportProblem(
+            f"{file}: {many} benchmarks, one is needed: run GuideLLM with one load (kind=concurrent,streams=N)"
+        )
+    found = read(GuidellmBenchmark, benchmarks[0], file, GUIDELLM)
+    if found.config.sample_size is not None:
+        raise ImportProblem(f"{file}: only a sample of its requests was kept; run GuideLLM without a sample size")
+    whole = [each for each in found.requests.successful if each.time_to_first_token_ms and each.output_tokens]
+    rows = [
+        Row(
+            (each.time_to_first_token_ms or 0.0) / 1000.0,
+            each.request_latency,
+            each.output_tokens or 0,
+            each.prompt_tokens or 0,
+        )
+        for each in whole
+    ]
+    strategy = found.config.strategy
+    return tool_arm(
+        name,
+        GUIDELLM,
+        rows,
+        model=asked_model(found.requests.successful),
+        concurrency=count(strategy.get("streams") or strategy.get("max_concurrency")) or 1,
+        completed=len(rows),
+        failed=len(found.requests.errored or ()) + len(found.requests.successful) - len(rows),
+        took_s=found.duration,
+        tokens=sum(row.output_tokens for row in rows),
+        timestamp=found.start_time,
+        conditions={key: strategy.get(key) for key in ("type_", "streams", "max_concurrency", "rate")},
+    )
+
+
+def asked_model(requests: Sequence[GuidellmRequest]) -> str:
+    """The model that GuideLLM's requests name."""
+    for request in requests[:1]:
+        try:
+            found = inside(json.loads(request.request_args or "null"), "body", "model")
+        except ValueError:
+            found = None
+        if isinstance(found, str):
+            return found[:500]
+    return "unknown"
