@@ -16,7 +16,7 @@ import pytest
 import typer
 from rich.console import Console
 from specdecode import cli
-from specdecode.cli import runs, runs_deployment, runs_watch
+from specdecode.cli import runs, runs_deployment, runs_view
 from specdecode.cli.output import say_json, show
 from specdecode.cli.preflight import checks
 from specdecode.cli.runs_deployment import Execution
@@ -81,7 +81,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
     FakeDeployment.looks = 0
     monkeypatch.setattr(runs_deployment, "Deployment", HostileDeployment)
     monkeypatch.setattr(checks, "refuse_a_run_that_would_fail", lambda deployment, experiment: None)
-    monkeypatch.setattr(runs_watch.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(runs_view.time, "sleep", lambda seconds: None)
     return lambda *arguments: CliRunner().invoke(app, arguments)
 
 
@@ -113,7 +113,7 @@ def test_a_message_begins_no_line_of_its_own(command: Any) -> None:
 def test_live_view_of_a_run_gets_no_control() -> None:
     FakeDeployment.looks = 0
     console = Console(file=StringIO(), force_terminal=True, width=400, color_system=None, legacy_windows=False)
-    runs_watch.watch(HostileDeployment(), "r", interval=5, quiet=False, console=console, sleep=lambda _: None)
+    runs_view.watch(HostileDeployment(), "r", interval=5, quiet=False, console=console, sleep=lambda _: None)
     text = re.sub(r"\x1b\[[0-9?]*[A-Zhlm]", "", console.file.getvalue())
     assert "window.pwned" in text
     assert not STEERING.search(text.replace("\r", ""))
@@ -142,7 +142,7 @@ def test_nothing_invisible_stays_and_everything_can_be_encoded(text: str) -> Non
 def test_commands_print_in_one_way_only() -> None:
     """A `print`, `typer.echo` or console elsewhere would be a way past the escape."""
     for path in sorted(COMMANDS.glob("*.py")):
-        if path.name in ("output.py", "runs_watch.py"):
+        if path.name in ("output.py", "runs_view.py"):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):

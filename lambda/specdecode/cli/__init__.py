@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from specdecode import __version__
-from specdecode.cli import value_names
+from specdecode.cli.options import name_values
 from specdecode.cli.output import EXIT_ENVIRONMENT, complain, say
 from specdecode.escape import spell_out
 
@@ -26,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-value_names.use()
+name_values()
 for _part in (
     "experiments",
     "forecast",

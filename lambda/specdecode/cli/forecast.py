@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from specdecode.cli.option_groups import flat
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, is_interactive, say, say_json, stop_with
+from specdecode.cli.options import flat
+from specdecode.cli.output import (
+    EXIT_ENVIRONMENT,
+    EXIT_USAGE,
+    complain,
+    is_interactive,
+    say,
+    say_json,
+    stop_with,
+    text_table,
+)
+from specdecode.escape import line
 
 if TYPE_CHECKING:
     from specdecode.forecast.answers import WrittenAnswers
-    from specdecode.forecast.result import Forecast
+    from specdecode.forecast.result import AtK, Forecast, OfDraft
     from specdecode.forecast.server import Reader
 
 MOST_ANSWERS = 2_000
@@ -94,7 +104,6 @@ def forecast(
     """
     import asyncio
 
-    from specdecode.cli.forecast_view import forecast_text
     from specdecode.forecast.answers import BadAnswers
     from specdecode.forecast.server import BadServer
 
@@ -174,3 +183,27 @@ def _ks(text: str) -> tuple[int, ...]:
 def _progress(what: str, done: int, of: int) -> None:
     if is_interactive() and (done == of or done % 10 == 0):
         complain(f"{what}: {done} of {of} answers")
+
+
+def forecast_text(found: Forecast) -> str:
+    """A table for each draft, and what its figures mean."""
+    parts = [_draft(draft) for draft in found.drafts]
+    parts.append(
+        "Tokens per step (95% interval over prompts). Speculation pays where a step with k drafts takes less than so\n"
+        "many plain steps. What a step takes on the engine is not in this forecast: a run measures it.\n"
+    )
+    return "\n".join(parts)
+
+
+def _draft(draft: OfDraft) -> str:
+    if not draft.categories:
+        return f"{line(draft.draft)}: no answer of two tokens or more\n"
+    head = ("prompts", "n", *(f"k={at.k}" for at in draft.categories[0].at))
+    rows = [(line(own.category), str(own.prompts), *map(_cell, own.at)) for own in draft.categories]
+    kind = " (no model)" if draft.kind == "n-gram" else ""
+    return f"{line(draft.draft)}{kind}\n{text_table([head, *rows], left=1)}"
+
+
+def _cell(at: AtK) -> str:
+    spread = "" if at.low is None or at.high is None else f" ({at.low:.2f}-{at.high:.2f})"
+    return f"{at.tokens_per_step:.2f}{spread}"

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specdecode.cli import completion
-from specdecode.cli.option_groups import flat
-from specdecode.cli.options import STACK, Profile, Region, Stack
+from specdecode.cli.options import STACK, Profile, Region, Stack, flat
 from specdecode.cli.output import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE, complain, say, say_json, stop_with
 
 if TYPE_CHECKING:

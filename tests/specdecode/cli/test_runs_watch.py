@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from rich.console import Console
-from specdecode.cli import runs_watch
+from specdecode.cli import runs_view
 from specdecode.cli.runs_deployment import Deployment, Execution
 from specdecode.cli.runs_view import clock, current_step, lines, new_run_id, view
 from specdecode.experiment import Capacity, load_preset
@@ -48,7 +48,7 @@ def test_watch_goes_on_without_pods_that_cannot_be_seen(command):
 
 def watched(console: Console) -> None:
     FakeDeployment.looks, FakeDeployment.asked_for_pods, FakeDeployment.seen_pods = 0, 0, (POD,)
-    runs_watch.watch(FakeDeployment(), "r", interval=5, quiet=False, console=console, sleep=lambda _: None)
+    runs_view.watch(FakeDeployment(), "r", interval=5, quiet=False, console=console, sleep=lambda _: None)
 
 
 def test_a_terminal_is_shown_step_pods_time_and_money_at_every_look():
@@ -61,7 +61,7 @@ def test_a_terminal_is_shown_step_pods_time_and_money_at_every_look():
 
 def test_pods_are_asked_for_at_a_slower_rate_than_the_steps(monkeypatch):
     times = iter(range(0, 1000, 5))
-    monkeypatch.setattr(runs_watch.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(runs_view.time, "monotonic", lambda: next(times))
     monkeypatch.setattr(FakeDeployment, "execution", lambda self, run_id: next(executions))
     executions = iter([RUNNING] * 4 + [Execution(**{**vars(RUNNING), "status": "ABORTED", "stopped": NOW.isoformat()})])
     watched(Console(file=StringIO()))
@@ -124,7 +124,7 @@ def test_ctrl_c_leaves_the_run_running_and_says_how_to_attach_again(command, mon
     def interrupt(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runs_watch.time, "sleep", interrupt)
+    monkeypatch.setattr(runs_view.time, "sleep", interrupt)
     result = command("status", "r", "--watch")
     assert (result.exit_code, FakeDeployment.stopped) == (130, [])
     assert "r goes on: `specdecode status r --watch` follows it again" in result.stderr

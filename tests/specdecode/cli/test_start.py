@@ -19,12 +19,9 @@ from typer.main import get_command
 HEAVY = ("aws_cdk", "boto3", "botocore", "rich", "pydantic", "yaml", "asyncio", "specdecode")
 LIGHT = {
     *(f"specdecode.{name}" for name in ("assets", "cli", "escape", "giving_back", "names", "s3_keys", "untrusted")),
-    *(f"specdecode.cli.{name}" for name in ("completion", "option_groups", "options", "output", "value_names")),
+    *(f"specdecode.cli.{name}" for name in ("completion", "options", "output")),
     *(f"specdecode.cli.{name}" for name in ("bench", "bench_options", "experiments", "forecast", "gate", "manifests")),
-    *(
-        f"specdecode.cli.{name}"
-        for name in ("preflight", "prompts", "report", "report_imports", "runs", "runs_capacity", "winner")
-    ),
+    *(f"specdecode.cli.{name}" for name in ("preflight", "prompts", "report", "report_imports", "runs", "winner")),
     "specdecode",
 }
 """Our modules that every start loads: names, options and texts. None of them imports a model or a client of AWS."""
