@@ -21,7 +21,7 @@ CDK := node_modules/.bin/cdk
 ALERTS = $(if $(ALERT_EMAIL),-c "alert_email=$$ALERT_EMAIL") $(if $(ACCEPT_NO_ALERTS),-c "accept_no_alerts=$$ACCEPT_NO_ALERTS")
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-rehearsal install-vllm lock audit rehearse test fuzz mutate upstream conformance validate synth deploy destroy bench wheel bundle clean need-python need-node need-preset need-vllm need-alerts
+.PHONY: help install install-rehearsal install-vllm lock audit rehearse test test-all suite suites fuzz mutate upstream conformance synth deploy destroy bench wheel bundle clean need-python need-node need-preset need-vllm need-alerts
 
 help:
 	@cat tools/make/help.txt
@@ -48,6 +48,16 @@ test: install install-rehearsal
 	.venv/bin/mypy
 	.venv/bin/pytest --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
 
+# Suites that take minutes each (tools/suites.py): all that did not pass on this code; one; which passed where.
+test-all: install install-rehearsal
+	@.venv/bin/python -m tools.suites all $(if $(filter command% environment,$(origin MINUTES)),$(MINUTES),0)
+
+suite: install install-rehearsal $(if $(filter vllm,$(NAME)),install-vllm)
+	@.venv/bin/python -m tools.suites run "$(NAME)"
+
+suites:
+	@$(PYTHON) -m tools.suites
+
 fuzz: install
 	FUZZ_MINUTES=$(MINUTES) .venv/bin/pytest tests/fuzz -o timeout=0
 
@@ -59,9 +69,6 @@ upstream: install
 
 conformance: install
 	@CONFORMANCE_KUBECONFIG=$(if $(filter command%,$(origin KUBECONFIG)),"$$KUBECONFIG") .venv/bin/pytest tests/conformance
-
-validate: install
-	CDK_VALIDATION=true .venv/bin/pytest tests/stacks/test_validator.py
 
 synth: install
 	$(CDK) synth --quiet

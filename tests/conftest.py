@@ -21,19 +21,17 @@ STACKS = ("TrainiumClusterStack", "SpecDecodeStack")
 Template = dict[str, Any]
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # hypothesis fails a property by the clock, unless it is told not to
-DEAR = ("rehearsal", "synth")
-"""Marks of tests that share something that costs much, the dearest first."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests one of `make test`'s processes runs by itself: all of a dear mark, else all of a file.
+    """Say which tests one of `make test`'s processes runs by itself: all that share a synth, else all of a file.
 
-    The dear ones come first, so that no process is left alone with them at the end.
+    Those of the synth come first, so that no process is left alone with them at the end.
     """
-    groups: dict[str, list[pytest.Item]] = {mark: [] for mark in DEAR}
+    groups: dict[str, list[pytest.Item]] = {"synth": []}
     for item in items:
-        name = next((mark for mark in DEAR if item.get_closest_marker(mark)), item.nodeid.split("::")[0])
+        name = "synth" if item.get_closest_marker("synth") else item.nodeid.split("::")[0]
         item.add_marker(pytest.mark.xdist_group(name))
         groups.setdefault(name, []).append(item)
     items[:] = [item for group in groups.values() for item in group]

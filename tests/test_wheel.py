@@ -48,7 +48,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.fixture(scope="module", params=["3.11", "3.12", "3.13"])
+@pytest.fixture(
+    scope="module", params=["3.11", *(pytest.param(each, marks=pytest.mark.slow) for each in ("3.12", "3.13"))]
+)
 def command(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The command, in an environment that has the wheel and what it draws in."""
     python = interpreter(request.param)

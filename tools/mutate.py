@@ -5,8 +5,8 @@
 A mutant is one changed comparison, operator, constant or condition of a file below lambda/specdecode, drawn at random
 with the seed. It lives in a copy of the checkout and meets the tests that name its module, then its package's. It is
 caught if one fails that passes without it, or if they take longer than PATIENCE_S. Prints each mutant as it ends, and
-the score. A survivor is a question, not always a fault: some change nothing that anybody can see. docs/benchmarks.md
-has a score.
+the score; exits 1 if less than half are caught. A survivor is a question, not always a fault: some change nothing
+that anybody can see. docs/benchmarks.md has a score.
 """
 
 from __future__ import annotations
@@ -199,6 +199,7 @@ def main() -> None:
             print(found, mutant, flush=True)
     told = counts.total() - counts[WORDS[None]]
     print(f"{counts[WORDS[True]]} of {told} caught; drawn from {len(every)} with seed {given.seed}")
+    sys.exit(2 * counts[WORDS[True]] < told)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.conformance.server import Json
@@ -15,6 +16,7 @@ from tests.rehearsal.kubernetes.conftest import REPOSITORY, Double, start
 KINDS = ("namespaces", "nodes")
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     double = start(tmp_path)
     try:

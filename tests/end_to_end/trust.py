@@ -1,6 +1,6 @@
 """Trust, end to end on the embedded cloud: every call by every role, and no secret in anything that comes out.
 
-Not part of `make test` (it takes two to five minutes; the pods' part of it is). It writes docs/security-access.md:
+Not part of `make test` (it takes two to five minutes). It writes docs/security-access.md:
 
     .venv/bin/pytest tests/end_to_end/trust.py
 """

@@ -7,7 +7,7 @@ import pytest
 from tests.access.calls_control import CALLS
 from tests.access.principals import PODS
 
-pytestmark = pytest.mark.rehearsal
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("call", [call for call in CALLS if call.request], ids=lambda call: call.what)

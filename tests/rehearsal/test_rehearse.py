@@ -10,7 +10,7 @@ import pytest
 from specdecode.analysis import Comparison
 from specdecode.records import RequestRecord
 
-pytestmark = pytest.mark.rehearsal
+pytestmark = pytest.mark.slow
 
 
 def template(rehearsed, stack):

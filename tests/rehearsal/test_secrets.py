@@ -7,7 +7,7 @@ from tests.canaries import HUGGING_FACE, traces
 from .came_out import INTERNAL
 from .conftest import MARKER
 
-pytestmark = pytest.mark.rehearsal
+pytestmark = pytest.mark.slow
 
 
 def test_all_that_comes_out_is_looked_at(rehearsed):

@@ -137,6 +137,7 @@ def _pods(bare: Bare) -> str:
     return "\n".join(told)
 
 
+@pytest.mark.slow
 def test_what_the_comments_say_brings_the_answer(bare: Bare) -> None:
     bundle = build_bundle()
     s3 = bare.s3.client("s3")

@@ -192,7 +192,9 @@ def test_services_act_for_this_account_only(templates: Templates) -> None:
     }
 
 
-@pytest.mark.parametrize("region", zones.REGION_ZONES)
+@pytest.mark.parametrize(
+    "region", [pytest.param(each, marks=[pytest.mark.slow] * (each != "us-east-2")) for each in zones.REGION_ZONES]
+)
 def test_cfn_lint(assembly: Assembly, tmp_path: Path, region: str) -> None:
     """In every region that the settings offer. W3005 is the CDK's redundant DependsOn."""
     trn2 = {"trn2_zones": ",".join(zones.REGION_ZONES[region]), "price_per_node_hour": "30"}

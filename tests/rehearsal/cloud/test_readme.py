@@ -78,6 +78,7 @@ def typed(words, cloud):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", LINES)
 def test_the_line_gets_past_region_and_credentials(line, deployed):
     """The error is about a deployment without a report, not about the environment."""
@@ -89,6 +90,7 @@ def test_the_line_gets_past_region_and_credentials(line, deployed):
     assert SAYS[words[1]] in said, said
 
 
+@pytest.mark.slow
 def test_a_run_is_refused_while_nobody_is_told(deployed):
     sns = deployed.client("sns")
     outputs = deployed.client("cloudformation").describe_stacks(StackName="SpecDecodeStack")["Stacks"][0]["Outputs"]
@@ -103,6 +105,7 @@ def test_a_run_is_refused_while_nobody_is_told(deployed):
         sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=told["Endpoint"])
 
 
+@pytest.mark.slow
 def test_preflight_sees_what_the_account_has(deployed):
     """Facts that the embedded AWS knows: zones by id, quotas of functions, missing AMIs, subscriptions."""
     ended = typed([".venv/bin/specdecode", "preflight", "qwen3-32b", "--json"], deployed)

@@ -10,6 +10,7 @@ from tests.patience import PATIENCE_S
 
 from .conftest import DRAFT, Served, serve
 
+pytestmark = pytest.mark.slow  # each starts the engine as a process
 LONG = {"prompt": "Count from 1 to 200:\n1\n2\n", "max_tokens": 900, "ignore_eos": True}
 
 

@@ -29,6 +29,13 @@ TOKEN = "test-admin-token"
 Json = dict[str, Any]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs a double of its own is of a slow suite: to start one takes more than a second of CPU."""
+    for item in items:
+        if "fresh" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 class Double:
     """A running double, and the requests of tests to it."""
 

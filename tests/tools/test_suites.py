@@ -1,0 +1,126 @@
+"""Suites note where they passed, and the table says which are older than the code that they judge."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tools import suites
+from tools.suites import Suite
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a package, and a suite that judges it."""
+    for folder in ("package", "checks", "tools"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "package" / "code.py").write_text("right = True\n")
+    (tmp_path / "checks" / "one.py").write_text(
+        "def test_one():\n    assert 'right = True' in open('package/code.py').read()\n"
+    )
+    monkeypatch.setattr(suites, "ROOT", tmp_path)
+    words = "-p no:cacheprovider -p no:randomly checks/*.py"
+    found = {
+        "one": Suite(words, ("package",), 1),
+        "all": Suite(words, ("package", "checks"), 60),
+        "rare": Suite("", (), 1, needs="rare"),
+    }
+    monkeypatch.setattr(suites, "SUITES", found)
+    git(tmp_path, "init", "--quiet")
+    (tmp_path / ".gitignore").write_text("__pycache__\n")
+    commit(tmp_path)
+    return tmp_path
+
+
+def git(folder: Path, *words: str) -> None:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "a")
+
+
+def state(name: str) -> str:
+    (line,) = [line for line in suites.table().splitlines() if line.startswith(f"{name} ")]
+    return " ".join(line.partition("within")[0].split()[1:])
+
+
+def test_a_pass_counts_until_the_code_changes_that_it_judges(checkout: Path) -> None:
+    assert state("one") == "never passed"
+    assert suites.run("one")
+    assert state("one") == "passed"
+    commit(checkout)  # the note itself
+    (checkout / "checks" / "two.py").write_text("def test_two():\n    pass\n")
+    commit(checkout)
+    assert state("one") == "passed", "of another path"
+    (checkout / "package" / "code.py").write_text("right = True  # still\n")
+    assert state("one") == "older than its code", "also before the change is committed"
+    commit(checkout)
+    assert state("one") == "older than its code"
+    (note,) = json.loads((checkout / suites.NOTED).read_text()).values()
+    assert (note["passed"], note["failed"], note["dirty"]) == (1, 0, False)
+
+
+def test_a_failure_is_noted_beside_the_last_pass(checkout: Path) -> None:
+    assert suites.run("one")
+    good = suites.noted()["one"].good_commit
+    (checkout / "package" / "code.py").write_text("right = False\n")
+    commit(checkout)
+    assert not suites.run("one")
+    note = suites.noted()["one"]
+    assert (note.passed, note.failed, note.good_commit) == (0, 1, good) and note.commit != good
+    assert state("one") == "FAILED"
+
+
+def test_a_tree_with_changes_does_not_count(checkout: Path) -> None:
+    (checkout / "unknown.py").touch()
+    assert not suites.run("one")
+    assert suites.noted()["one"].dirty and state("one") == "never passed"
+    assert "with changes" in suites.table()
+
+
+def test_what_takes_longer_than_its_bound_is_stopped_and_has_failed(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkout / "checks" / "one.py").write_text("import time\ndef test_one():\n    time.sleep(600)\n")
+    commit(checkout)
+    monkeypatch.setitem(suites.SUITES, "one", suites.SUITES["one"]._replace(minutes=1 / 60))
+    assert not suites.run("one")
+    assert suites.noted()["one"].failed
+
+
+def test_all_runs_what_did_not_pass_here_as_far_as_the_minutes_go(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[str] = []
+
+    def run(name: str) -> bool:
+        ran.append(name)
+        note = suites.Noted("c", "now", False, 1, 0, 1, "c", "now", suites.code(suites.SUITES[name]))
+        suites.write(suites.noted() | {name: note})
+        return True
+
+    monkeypatch.setattr(suites, "run", run)
+    assert suites.run_all(30)
+    assert ran == ["one"], "the bound of the other is an hour, and the third needs a file"
+    assert suites.run_all(0)
+    assert ran == ["one", "all"], "the first has passed"
+    *_, rare, end = capsys.readouterr().out.splitlines()
+    assert rare.startswith("rare") and end.startswith("2 of 3 suites passed on this code")
+
+
+def test_every_file_of_a_slow_suite_is_of_one() -> None:
+    """And every path that a suite names exists."""
+    named = [
+        path for suite in suites.SUITES.values() for word in suite.words.split() for path in suites._expanded(word)
+    ]
+    assert [path for path in named if path.startswith("tests") and not (suites.ROOT / path).exists()] == []
+    judged = [path for suite in suites.SUITES.values() for path in suite.judges]
+    assert [path for path in judged if not (suites.ROOT / path).exists()] == []
+    files = [path for path in (suites.ROOT / "tests/end_to_end").rglob("*.py") if "\ndef test_" in path.read_text()]
+    assert files and {str(path.relative_to(suites.ROOT)) for path in files} <= set(named)

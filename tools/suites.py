@@ -1,0 +1,206 @@
+"""The suites that `make test` does not run: which passed where, and which are older than the code that they judge.
+
+    python -m tools.suites               the table
+    python -m tools.suites run NAME      run one, and note in tools/suites.json how it ended
+    python -m tools.suites all MINUTES   run each that did not pass on the code that is here
+
+Only the standard library and git, so that the table needs no installation. `all` goes on where the last one stopped,
+since what passed on this code is not run again. It starts a suite only if its bound fits into the minutes (0: any).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as xml
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTED = Path("tools/suites.json")
+WRITTEN = (str(NOTED), "docs/reliability.md", "docs/security.md", "docs/security-access.md")
+"""What suites themselves write. It makes no tree dirty."""
+CODE = ("lambda", "constructs_lib", "stacks", "assets", "app.py", "cdk.json", "requirements", "requirements.txt")
+RUN = (*CODE, "rehearsal")
+
+
+class Suite(NamedTuple):
+    """`words`: of pytest. `judges`: the paths whose change makes a pass old. `minutes`: then it is stopped, and failed.
+
+    `needs`: a file without which `all` leaves it out.
+    """
+
+    words: str
+    judges: tuple[str, ...]
+    minutes: int
+    environment: tuple[tuple[str, str], ...] = ()
+    needs: str = ""
+
+
+def _cloud(minutes: int, *names: str, needs: str = "") -> Suite:
+    """Runs of the deployed stacks in the embedded cloud."""
+    words = " ".join(f"tests/end_to_end/{name}.py" for name in names)
+    return Suite(words, (*RUN, "tests/end_to_end"), minutes, needs=needs)
+
+
+DOUBLE = "tests/conformance tests/rehearsal/cloud tests/rehearsal/engine tests/rehearsal/kubernetes"
+SUITES = {
+    "slow": Suite("-m slow tests --ignore tests/rehearsal", (*CODE, "tests"), 30),
+    "double": Suite(f"-m= {DOUBLE}", ("rehearsal", *DOUBLE.split()), 20, (("CONFORMANCE_KUBECONFIG", ""),)),
+    "rehearsal": Suite("-m slow tests/rehearsal", (*RUN, "tests/rehearsal"), 20),
+    "attack": _cloud(20, "attack", "trust"),
+    "runs": _cloud(30, "clients", "compile", "kinds", "waves"),
+    "nodes": _cloud(20, "two_nodes"),
+    "own": _cloud(30, "own_cluster", "own_karpenter", "own_node_group"),
+    "redeploy": _cloud(20, "redeploy"),
+    "faults": _cloud(90, "faults/*"),
+    "hardship": _cloud(60, "hardship"),
+    "endurance": _cloud(60, "endurance/*"),
+    "vllm": _cloud(60, "vllm", needs=".rehearsal/vllm/.models"),
+    "fuzz": Suite("tests/fuzz -o timeout=0", ("lambda", "tests/fuzz"), 150, (("FUZZ_MINUTES", "2"),)),
+    "mutation": Suite("", ("lambda", "tests/specdecode"), 90),
+}
+
+
+class Noted(NamedTuple):
+    """How a suite ended last, and where it passed last (`code`: of the paths that it judges)."""
+
+    commit: str
+    date: str
+    dirty: bool
+    passed: int
+    failed: int
+    seconds: int
+    good_commit: str = ""
+    good_date: str = ""
+    good_code: str = ""
+
+
+def git(*words: str) -> str:
+    return subprocess.run(("git", *words), cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def noted() -> dict[str, Noted]:
+    """What tools/suites.json says."""
+    text = (ROOT / NOTED).read_text() if (ROOT / NOTED).exists() else "{}"
+    return {name: Noted(**found) for name, found in json.loads(text).items()}
+
+
+def write(results: dict[str, Noted]) -> None:
+    """One line a suite, so that results of two places merge."""
+    lines = [f'"{name}": {json.dumps(results[name]._asdict())}' for name in SUITES if name in results]
+    (ROOT / NOTED).write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def code(suite: Suite) -> str:
+    """The committed content of the paths that it judges, as a short hash; with a mark where the tree differs."""
+    changed = dirty(*suite.judges)
+    return hashlib.sha256(git("ls-tree", "HEAD", *suite.judges).encode()).hexdigest()[:12] + "+" * changed
+
+
+def dirty(*paths: str) -> bool:
+    """Whether the tree differs from its commit there, but for what suites write."""
+    return bool(git("status", "--porcelain", "--", *(paths or "."), *(f":(exclude){each}" for each in WRITTEN)))
+
+
+def run(name: str) -> bool:
+    """Run a suite and note how it ended. Returns whether it passed."""
+    suite, before, commit, was_dirty = SUITES[name], code(SUITES[name]), git("rev-parse", "--short", "HEAD"), dirty()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        words = [path for word in suite.words.split() for path in _expanded(word)]
+        command = ["pytest", *words, f"--junitxml={report}"] if words else ["tools.mutate"]
+        ended = _within(60 * suite.minutes, [sys.executable, "-m", *command], dict(suite.environment))
+        told = xml.parse(report).getroot()[0].attrib if report.exists() else {}  # noqa: S314 - of pytest
+    count = {key: int(told.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")}
+    failed = max(count["failures"] + count["errors"], int(ended != 0))
+    passed = count["tests"] - count["failures"] - count["errors"] - count["skipped"] if told else int(ended == 0)
+    good, date = not failed and passed > 0 and not was_dirty, datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+    results = noted()
+    old = results.get(name)
+    where = (commit, date, before) if good else old[-3:] if old and old.good_code != before else ()
+    seconds = round(time.monotonic() - began)
+    write(results | {name: Noted(commit, date, was_dirty, passed, failed, seconds, *where)})
+    return good
+
+
+def _expanded(word: str) -> list[str]:
+    return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(word)) if "*" in word else [word]
+
+
+def _within(seconds: float, command: list[str], environment: dict[str, str]) -> int:
+    """Its exit status. What it started is interrupted after this time, and killed a minute later."""
+    with subprocess.Popen(command, cwd=ROOT, env=os.environ | environment, start_new_session=True) as process:
+        for sent, wait in ((signal.SIGINT, seconds), (signal.SIGKILL, 60)):
+            try:
+                return process.wait(wait)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, sent)
+            except KeyboardInterrupt:
+                os.killpg(process.pid, signal.SIGINT)
+                raise
+        return process.wait()
+
+
+def table() -> str:
+    """A line for each suite: those that passed on this code first, then those that someone has to run."""
+    results, lines = noted(), []
+    for name, suite in SUITES.items():
+        last, held = results.get(name), fresh(name, results)
+        good = last is not None and last.good_commit
+        failed = last is not None and (last.failed or not last.passed)
+        state = "passed" if held else "FAILED" if failed else "older than its code" if good else "never passed"
+        line = f"{name:<10} {state:<20} within {suite.minutes} min"
+        if last:
+            tree = ", with changes" if last.dirty else ""
+            line += f"; last: {last.passed} passed, {last.failed} failed, {last.seconds} s"
+            line += f" ({last.date}, {last.commit}{tree})"
+            line += f"; passed {last.good_date} at {last.good_commit}" if good and last.good_date != last.date else ""
+        lines.append((not held, line))
+    old = sum(key for key, _ in lines)
+    told = [line for _, line in sorted(lines, key=lambda each: each[0])]
+    return "\n".join(
+        [*told, f"{len(lines) - old} of {len(lines)} suites passed on this code (make test-all runs the others)"]
+    )
+
+
+def fresh(name: str, results: dict[str, Noted]) -> bool:
+    """Whether its last pass was on the code that is here."""
+    return name in results and results[name].good_code == code(SUITES[name])
+
+
+def run_all(minutes: float) -> bool:
+    """Run what did not pass on this code. Returns whether everything that ran passed."""
+    until, failed = time.monotonic() + 60 * minutes, []
+    for name, suite in SUITES.items():
+        if fresh(name, noted()):
+            continue
+        if (ROOT / suite.needs).exists() and not (minutes and time.monotonic() + 60 * suite.minutes > until):
+            print(f"--- {name}: at most {suite.minutes} minutes", flush=True)
+            failed += [] if run(name) else [name]
+    print(table())
+    return not failed
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case []:
+            print(table())
+        case ["run", name] if name in SUITES:
+            sys.exit(not run(name))
+        case ["all", minutes]:
+            sys.exit(not run_all(float(minutes)))
+        case _:
+            sys.exit(f"{__doc__}\nThe suites: {', '.join(SUITES)}")
+
+
+if __name__ == "__main__":
+    main()
