@@ -28,8 +28,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.results.gate_result import Decision
-from specdecode.analysis.several_runs.gate import gate
+from specdecode.analysis.several_runs.gate import Decision, gate
 from specdecode.analysis.several_runs.gate_questions import Thresholds
 
 from benchmarks.publishing import publish, results_of, save

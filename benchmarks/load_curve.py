@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.loads.crossing import AtLoad, crossings
 from specdecode.analysis.loads.level_noise import Gains, level_noise
-from specdecode.analysis.results.curve_result import Crossover
+from specdecode.analysis.results.over_load import Crossover
 from specdecode.measures.student import LogMean
 
 from benchmarks.publishing import measure_and_publish

@@ -32,7 +32,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.analysis import Verdict
-from specdecode.analysis.results.pair_result import Pair
+from specdecode.analysis.results.pairs import Pair
 from specdecode.analysis.statistics.pairs import assemble
 from specdecode.analysis.texts.recommend import chosen, pays, pays_by_itself
 from specdecode.experiment.model import Experiment

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.analysis import Comparison
 from specdecode.analysis.results.numbers import compact
-from specdecode.analysis.results.objective_result import Objective
+from specdecode.analysis.results.over_load import Objective
 from specdecode.analysis.statistics.verdict import estimate
 from specdecode.measures.student import log_mean
 

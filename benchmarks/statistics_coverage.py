@@ -27,7 +27,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.analysis import Verdict
-from specdecode.analysis.results.parts import Equality
+from specdecode.analysis.results.pairs import Equality
 from specdecode.analysis.statistics.groups import MIN_TYPES, group
 from specdecode.analysis.statistics.pairs import case_result
 from specdecode.experiment.model import PromptKind, TestCase

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from specdecode.analysis import Comparison
-from specdecode.analysis.results.curve_result import KRange, Schedule
+from specdecode.analysis.results.over_load import KRange, Schedule
 from specdecode.experiment import load_preset
 from specdecode.records import RequestRecord, Servers
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.results.context import Accuracy, DeviceGroup, Failure
+from specdecode.analysis.results.run_context import Accuracy, DeviceGroup, Failure
 from specdecode.planning import SweepStep
 from specdecode.records import ErrorKind, RequestError
 

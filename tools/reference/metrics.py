@@ -6,7 +6,7 @@ import inspect
 
 from specdecode.measures.accounting import MODES, Accounting
 from specdecode.measures.metrics import BLOCK_METRICS, REQUEST_METRICS, SAMPLE_METRICS
-from specdecode.measures.metrics.base import Metric
+from specdecode.measures.metrics.metric import Metric
 
 from tools.reference import between, table
 

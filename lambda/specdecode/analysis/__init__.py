@@ -1,13 +1,9 @@
 """From raw records to the answer: comparison with confidence, verdicts, cost, equality; and the report."""
 
 from specdecode.analysis.compare import compare, compare_measured
-from specdecode.analysis.results.comparison import Comparison, Verdict, json_schema
-from specdecode.analysis.results.context import (
-    Accuracy,
-    DeviceGroup,
-    Failure,
-    RunContext,
-)
+from specdecode.analysis.results.comparison import Comparison, json_schema
+from specdecode.analysis.results.pairs import Verdict
+from specdecode.analysis.results.run_context import Accuracy, DeviceGroup, Failure, RunContext
 from specdecode.analysis.statistics.accuracy import lm_eval_scores
 from specdecode.analysis.statistics.measured import AtLevel, measure
 

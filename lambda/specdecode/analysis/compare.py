@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
-from specdecode.analysis.advice.prediction import theories
+from specdecode.analysis.advice.learned import theories
 from specdecode.analysis.advice.sweep import advice_sentence
 from specdecode.analysis.loads.curve import curves
 from specdecode.analysis.loads.k_by_load import schedules
 from specdecode.analysis.loads.objective import objectives
-from specdecode.analysis.loads.other_loads import other_loads
-from specdecode.analysis.notes import notes
-from specdecode.analysis.results.comparison import Chain, Comparison, Drift, Pair, RunCost
-from specdecode.analysis.results.context import RunContext
+from specdecode.analysis.results.comparison import Comparison, Drift, RunCost
+from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Chain, LoadResult, Pair
+from specdecode.analysis.results.run_context import RunContext
 from specdecode.analysis.statistics.accuracy import accuracy_changes
 from specdecode.analysis.statistics.drift import drifts, margin
 from specdecode.analysis.statistics.measured import METRICS, AtLevel, measure
 from specdecode.analysis.statistics.pairs import compare_pair
 from specdecode.analysis.texts.by_load import without_a_curve
-from specdecode.analysis.texts.missing import failed_requests, missing
+from specdecode.analysis.texts.notes import failed_requests, missing, notes
 from specdecode.analysis.texts.recommend import at_first_load, over_load, recommendation
 from specdecode.analysis.texts.wording import answer
 from specdecode.analysis.work import Sets, work
 from specdecode.experiment.model import Experiment, Sweep, Variant
 from specdecode.measures.arm import Key, Measured
-from specdecode.measures.metrics.base import load_seconds
+from specdecode.measures.arm_case import ArmCase
+from specdecode.measures.metrics.metric import load_seconds
 from specdecode.measures.timeline import timeline
 from specdecode.records import RequestRecord, raw_file
 
@@ -80,7 +80,7 @@ def compare_measured(
         arms=tuple(each.arm for each in arms.values()),
         timeline=timeline(record for each in arms.values() for record in each.block.records),
         pairs=tuple(pairs),
-        loads=other_loads(experiment, levels),
+        loads=_other_loads(experiment, levels),
         chains=tuple(chains),
         drift=moved,
         accuracy=tuple(accuracy_changes(context.accuracy, pairs)),
@@ -166,4 +166,51 @@ def _files(arms: Mapping[Key, Measured]) -> tuple[str, ...]:
         raw_file(variant, case, client)
         for (variant, case), each in arms.items()
         for client in sorted({0, *(record.client for record in each.block.records)})
+    )
+
+
+def _other_loads(experiment: Experiment, levels: Sequence[AtLevel]) -> tuple[LoadResult, ...]:
+    """Results at each level but the first."""
+    return tuple(
+        LoadResult(
+            level=at.level,
+            arms=tuple(_counts_of(each.arm) for each in at.arms.values()),
+            pairs=tuple(_pairs_at(experiment, at)),
+        )
+        for at in levels[1:]
+    )
+
+
+def _pairs_at(experiment: Experiment, at: AtLevel) -> Iterator[Pair]:
+    for other in experiment.variants:
+        if other.compare_to is not None:
+            base = experiment.variant(other.compare_to)
+            pair = compare_pair(experiment=experiment, base=base, other=other, arms=at.arms, drift=1.0)
+            if pair is not None:
+                yield pair.model_copy(update={"cases": tuple(map(_headline_of, pair.cases)), "groups": ()})
+
+
+def _headline_of(found: CaseResult) -> CaseResult:
+    equality = found.equality.model_copy(update={"first": None})
+    speedups = () if found.headline is None else (found.headline,)
+    return found.model_copy(update={"speedups": speedups, "equality": equality, "notes": ()})
+
+
+def _counts_of(arm: ArmCase) -> ArmCase:
+    """The headline of an arm, and how many requests failed."""
+    return ArmCase(
+        variant=arm.variant,
+        case=arm.case,
+        requests=arm.requests,
+        completed=arm.completed,
+        failed=arm.failed,
+        errors=arm.errors,
+        output_tokens=arm.output_tokens,
+        load_seconds=arm.load_seconds,
+        cost_per_million=arm.cost_per_million,
+        metrics={tag: each for tag, each in arm.metrics.items() if tag == HEADLINE},
+        totals={},
+        no_value={},
+        impossible=arm.impossible,
+        samples={tag: each for tag, each in arm.samples.items() if tag == HEADLINE},
     )

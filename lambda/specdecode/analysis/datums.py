@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from specdecode.analysis.results.comparison import CaseResult, Comparison
+from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.results.pairs import CaseResult
 from specdecode.measures.publish import Datum, Dimensions
 
 

@@ -6,8 +6,16 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from specdecode.analysis.results.comparison import HEADLINE, CaseResult, Pair
-from specdecode.analysis.results.work_result import TEXT_KEPT, Category, CategoryAtLevel, PromptGain, Work
+from specdecode.analysis.results.pairs import (
+    HEADLINE,
+    TEXT_KEPT,
+    CaseResult,
+    Category,
+    CategoryAtLevel,
+    Pair,
+    PromptGain,
+    Work,
+)
 from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.analysis.statistics.pairs import compare_pair, rounds_beside
 from specdecode.experiment.model import Experiment, TestCase

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field
 
 from specdecode.measures.distribution import quantile
-from specdecode.measures.metrics.base import NoValue, RequestMetric
 from specdecode.measures.metrics.latency import TimePerOutputToken, TimeToFirstToken
+from specdecode.measures.metrics.metric import NoValue, RequestMetric
 from specdecode.records import RequestRecord
 
 

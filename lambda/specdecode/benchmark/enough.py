@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.model import TestCase
 from specdecode.experiment.workload import PER_STREAM, Level
-from specdecode.measures.metrics.base import NoValue
+from specdecode.measures.metrics.metric import NoValue
 from specdecode.measures.metrics.throughput import RequestOutputThroughput
 from specdecode.measures.observations import Asked, asked, difference, looks, settled
 from specdecode.records import RequestRecord

@@ -17,7 +17,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from specdecode.benchmark.place import Place, PlaceError
-from specdecode.records.request import Count, Seconds
+from specdecode.records.record import Count, Seconds
 
 POLL_S = 0.5
 """Seconds between two looks for a note: this costs half a cent of S3's GETs for each client and hour."""

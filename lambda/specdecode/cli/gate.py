@@ -14,7 +14,7 @@ from specdecode.cli.options import STACK, Profile, Region, Stack, flat
 from specdecode.cli.output import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE, complain, say, say_json, stop_with
 
 if TYPE_CHECKING:
-    from specdecode.analysis.results.gate_result import Gate
+    from specdecode.analysis.several_runs.gate import Gate
     from specdecode.analysis.several_runs.gate_questions import Thresholds
 
 BETWEEN = re.compile(r"(?<=[^./,])\.\.")
@@ -124,8 +124,7 @@ def gate(
     reached, 4 cannot tell: the limit lies within an interval, or a figure is missing.
     """
     from specdecode.analysis.report.gate import gate_text
-    from specdecode.analysis.results.gate_result import Decision
-    from specdecode.analysis.several_runs.gate import Unfit
+    from specdecode.analysis.several_runs.gate import Decision, Unfit
     from specdecode.analysis.several_runs.gate import gate as judge
     from specdecode.cli.report_sources import find_each
     from specdecode.cli.runs_deployment import Deployment

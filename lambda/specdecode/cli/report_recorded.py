@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from specdecode.analysis import Comparison, RunContext, compare, lm_eval_scores
-from specdecode.analysis.results.context import Accuracy
+from specdecode.analysis.results.run_context import Accuracy
 from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.cli.output import EXIT_USAGE, complain, stop_with
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, ExperimentError, load_file

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from specdecode.analysis.advice.sweep import k_by_load, variant_of
-from specdecode.analysis.results.difference_result import (
+from specdecode.analysis.results.numbers import compact, times
+from specdecode.analysis.several_runs.difference import (
     Carried,
     CaseChange,
     OverRuns,
@@ -15,7 +16,6 @@ from specdecode.analysis.results.difference_result import (
     RunDifference,
     TrendPoint,
 )
-from specdecode.analysis.results.numbers import compact, times
 from specdecode.cli.output import text_table
 from specdecode.escape import line
 from specdecode.experiment import Experiment

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from specdecode.measures.metrics.base import NoValue, RequestMetric
 from specdecode.measures.metrics.latency import EndToEndLatency, TimePerOutputToken, TimeToFirstToken
+from specdecode.measures.metrics.metric import NoValue, RequestMetric
 from specdecode.measures.metrics.throughput import InputTokens, OutputTokens, RequestOutputThroughput
 from specdecode.records import RequestRecord
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from specdecode.experiment.workload import Slo
 from specdecode.measures.arm_case import SAMPLES, ArmCase, StepBin, Terms, TurnFigures
 from specdecode.measures.distribution import mean, quantile, summarize
-from specdecode.measures.drafts import by_chunks, gap, read_drafts
+from specdecode.measures.drafted import by_chunks, gap, read_drafts
 from specdecode.measures.metrics import BLOCK_METRICS, REQUEST_METRICS, SAMPLE_METRICS
-from specdecode.measures.metrics.base import Block, Impossible, NoValue, RequestMetric, SampleMetric
 from specdecode.measures.metrics.latency import InterTokenLatency, TimePerOutputToken, TimeToFirstToken
+from specdecode.measures.metrics.metric import Block, Impossible, NoValue, RequestMetric, SampleMetric
 from specdecode.measures.metrics.steps import (
     AcceptanceLength,
     AcceptanceRate,

@@ -17,7 +17,7 @@ from specdecode.experiment.model import Workload
 from specdecode.experiment.workload import Level
 from specdecode.measures.accounting import Accounting, Figures
 from specdecode.measures.distribution import PERCENTILES, quantile
-from specdecode.measures.metrics.base import load_seconds
+from specdecode.measures.metrics.metric import load_seconds
 from specdecode.records import RequestRecord
 
 RESULTS_VERSION = "2023-08-31"

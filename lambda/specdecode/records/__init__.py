@@ -1,7 +1,7 @@
 """The data that a benchmark writes: a record of every request, and facts about the servers. Nothing is computed."""
 
 from specdecode.records.packed import PackedChunks, read_record
-from specdecode.records.request import MOST_POSITIONS, Chunk, Drafted, ErrorKind, RequestError, RequestRecord, raw_file
+from specdecode.records.record import MOST_POSITIONS, Chunk, Drafted, ErrorKind, RequestError, RequestRecord, raw_file
 from specdecode.records.servers import CONVERSATIONS, SERVERS, BlockKey, EngineCounters, ServerFacts, Servers, SetFacts
 
 __all__ = [

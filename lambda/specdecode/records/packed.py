@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-from specdecode.records.request import Chunk, RequestRecord
+from specdecode.records.record import Chunk, RequestRecord
 
 _UNKNOWN = -1
 

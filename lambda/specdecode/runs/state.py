@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from specdecode import s3_keys
-from specdecode.analysis.results.context import DeviceGroup, Failure
+from specdecode.analysis.results.run_context import DeviceGroup, Failure
 from specdecode.store import Store
 
 LARGEST = 8 << 20

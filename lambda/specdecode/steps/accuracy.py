@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from specdecode import manifests
-from specdecode.analysis.results.context import Failure
+from specdecode.analysis.results.run_context import Failure
 from specdecode.kubernetes.resources import name_of
 from specdecode.planning import first_served
 from specdecode.planning.cost import accuracy_estimate

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from specdecode import names
-from specdecode.analysis.results.context import DeviceGroup
+from specdecode.analysis.results.run_context import DeviceGroup
 from specdecode.kubernetes.client import Kubernetes
 from specdecode.kubernetes.pods import PodProblem, is_ready, restarts
 from specdecode.kubernetes.resources import KubeObject, name_of

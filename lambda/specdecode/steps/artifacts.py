@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specdecode import s3_keys
-from specdecode.analysis.results.context import Compiled, Served
+from specdecode.analysis.results.run_context import Compiled, Served
 from specdecode.experiment.model import CompileOn
 from specdecode.manifests.serve_command import recipe
 from specdecode.planning import fingerprint

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from specdecode import s3_keys
-from specdecode.analysis.results.context import Failure
+from specdecode.analysis.results.run_context import Failure
 from specdecode.escape import clip, line, plain
 from specdecode.experiment import assets_dir
 from specdecode.kubernetes.diagnosis import explain, load_table

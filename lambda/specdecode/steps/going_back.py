@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdecode.analysis.results.context import Failure
+from specdecode.analysis.results.run_context import Failure
 from specdecode.exit_codes import Exit
 from specdecode.kubernetes.pods import Kind, PodProblem
 from specdecode.planning import Arm

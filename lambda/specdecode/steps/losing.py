@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specdecode.analysis.results.context import Failure
+from specdecode.analysis.results.run_context import Failure
 from specdecode.planning import Arm
 from specdecode.runs.state import change_state
 from specdecode.steps.diagnose import examine, short

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from specdecode import s3_keys
 from specdecode.analysis import Comparison
-from specdecode.analysis.results.comparison import Verdict
+from specdecode.analysis.results.pairs import Verdict
 from specdecode.experiment import Experiment
 from specdecode.runs.state import RunState, StateDamaged, load_state
 from specdecode.store import Store

@@ -12,7 +12,7 @@ from specdecode import __version__, s3_keys
 from specdecode.analysis import RunContext, compare_measured, lm_eval_scores, measure
 from specdecode.analysis.loads.objective import carried
 from specdecode.analysis.report import documents
-from specdecode.analysis.results.context import Accuracy, Failure
+from specdecode.analysis.results.run_context import Accuracy, Failure
 from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.experiment import Capacity, affinity
 from specdecode.manifests.serve_command import served_model

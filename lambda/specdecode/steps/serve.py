@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from specdecode import manifests, names
-from specdecode.analysis.results.context import DeviceGroup
+from specdecode.analysis.results.run_context import DeviceGroup
 from specdecode.kubernetes.pods import PodProblem, created_at, is_ready
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.planning import Arm

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from specdecode.analysis import RunContext, compare
-from specdecode.analysis.results.comparison import CaseResult, Comparison
+from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.results.pairs import CaseResult
 from specdecode.experiment.model import (
     Experiment,
     ModelRef,

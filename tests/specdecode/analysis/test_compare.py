@@ -7,7 +7,7 @@ import random
 import pytest
 from specdecode.analysis import Verdict, compare
 from specdecode.analysis.report import render_markdown
-from specdecode.analysis.results.context import DeviceGroup
+from specdecode.analysis.results.run_context import DeviceGroup
 from specdecode.experiment.model import ModelRef, PromptKind, Requests, ServedVariant, TestCase
 
 from tests.specdecode.analysis.simulate import case, context, experiment, request, run, simulated

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from specdecode.analysis import compare
 from specdecode.analysis.report import render_terminal
-from specdecode.analysis.report.load import curve_table
+from specdecode.analysis.report.over_load import curve_table
 from specdecode.analysis.results.numbers import compact
 from specdecode.cli import app
 from specdecode.experiment.workload import Slo

@@ -10,7 +10,7 @@ import yaml
 from specdecode import names
 from specdecode.analysis import compare
 from specdecode.analysis.report import write_report
-from specdecode.analysis.results.context import Served
+from specdecode.analysis.results.run_context import Served
 from specdecode.cli import app, winner
 from specdecode.experiment import Capacity, load_preset, preset_names
 from specdecode.planning import Inventory, make_plan

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from specdecode.analysis import compare
 from specdecode.analysis.advice.sweep import candidates, observations
 from specdecode.analysis.report import render_html, render_markdown, render_terminal
-from specdecode.analysis.results.curve_result import KRange, Schedule
+from specdecode.analysis.results.over_load import KRange, Schedule
 from specdecode.analysis.statistics.measured import terms
 from specdecode.analysis.texts.setting import setting
 from specdecode.experiment import Experiment, ExperimentError, load_engine, load_preset

@@ -9,7 +9,6 @@ from specdecode.measures.arm import measure_arm
 from specdecode.measures.arm_case import Terms, TurnFigures
 from specdecode.measures.distribution import summarize
 from specdecode.measures.metrics import ALL_METRICS
-from specdecode.measures.metrics.base import Block, Impossible, NoValue
 from specdecode.measures.metrics.latency import (
     EndToEndLatency,
     InterChunkLatency,
@@ -17,6 +16,7 @@ from specdecode.measures.metrics.latency import (
     TimePerOutputToken,
     TimeToFirstToken,
 )
+from specdecode.measures.metrics.metric import Block, Impossible, NoValue
 from specdecode.measures.metrics.steps import AcceptanceRate, TokensPerStep, histogram, mean_tokens_per_step
 from specdecode.measures.metrics.throughput import (
     ErrorRate,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from specdecode.records import Chunk, RequestRecord
 from specdecode.records.packed import PackedChunks, read_record
-from specdecode.records.request import MOST_COUNTED
+from specdecode.records.record import MOST_COUNTED
 
 from tests.specdecode.benchmark.making import record
 

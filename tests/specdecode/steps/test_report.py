@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from specdecode import names
-from specdecode.analysis.results.context import Failure
+from specdecode.analysis.results.run_context import Failure
 from specdecode.experiment import Capacity, load_preset
 from specdecode.experiment.shapes import CPU, TRN2, TRN2_SMALL
 from specdecode.records import Chunk, RequestRecord, Servers

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from specdecode.analysis.advice.observing import observation, observation_at
-from specdecode.analysis.results.comparison import Comparison, Pair
+from specdecode.analysis.advice.learned import observation, observation_at
+from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.results.pairs import Pair
 from specdecode.analysis.texts.by_load import listed
 from specdecode.experiment.model import Experiment, Sweep, Variant
 from specdecode.experiment.most_tokens import MostTokens

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from specdecode.analysis.results.curve_result import Crossover
+from specdecode.analysis.results.over_load import Crossover
 from specdecode.measures.distribution import quantile
 from specdecode.measures.student import NOMINAL, LogMean, t_cdf
 

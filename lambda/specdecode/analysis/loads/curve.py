@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from specdecode.analysis.loads.crossing import AtLoad, crossings
 from specdecode.analysis.loads.level_noise import Gains, LevelNoise, level_noise
-from specdecode.analysis.results.comparison import HEADLINE, Pair
-from specdecode.analysis.results.curve_result import ArmAtLoad, Curve, LoadPoint
+from specdecode.analysis.results.over_load import ArmAtLoad, Curve, LoadPoint
+from specdecode.analysis.results.pairs import HEADLINE, Pair
 from specdecode.analysis.statistics import pairing
 from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.analysis.statistics.pairs import rounds_beside

@@ -15,8 +15,8 @@ from itertools import pairwise
 from statistics import median
 
 from specdecode.analysis.loads.curve import gains_by_level, within_batch
-from specdecode.analysis.results.comparison import HEADLINE, Pair
-from specdecode.analysis.results.curve_result import Curve, KRange, Schedule
+from specdecode.analysis.results.over_load import Curve, KRange, Schedule
+from specdecode.analysis.results.pairs import HEADLINE, Pair
 from specdecode.analysis.statistics import pairing
 from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.analysis.statistics.verdict import too_many_failed

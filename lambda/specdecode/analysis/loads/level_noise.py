@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from specdecode.analysis.results.curve_result import Source
+from specdecode.analysis.results.over_load import Source
 from specdecode.measures.distribution import mean
 from specdecode.measures.student import ASSUMED_DF, LogMean, with_shared
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from specdecode.analysis.results.objective_result import GoodAtLoad, Objective
+from specdecode.analysis.results.over_load import GoodAtLoad, Objective
 from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.workload import SENT_OVER, Level, Slo

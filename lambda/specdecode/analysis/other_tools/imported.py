@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from specdecode.experiment.model import Frozen
 from specdecode.experiment.workload import MOST_AT_A_TIME
 from specdecode.measures.distribution import Summary, summarize
-from specdecode.records.request import MOST_COUNTED
+from specdecode.records.record import MOST_COUNTED
 from specdecode.untrusted import Unreadable, parse_json, read_file
 
 LLMPERF = "LLMPerf (token_benchmark_ray.py)"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from specdecode.analysis.other_tools.imported import AGREE, FIELDS, LLMPERF, MEANS, ImportedArm
-from specdecode.analysis.results.comparison import Pair
 from specdecode.analysis.results.numbers import times
+from specdecode.analysis.results.pairs import Pair
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.step import most_tokens
 from specdecode.measures.distribution import Summary, summarize

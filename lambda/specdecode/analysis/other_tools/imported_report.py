@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 from specdecode.analysis.other_tools.imported import LLMPERF, ImportedArm
 from specdecode.analysis.other_tools.imported_notes import contradictions, unlike, warnings
-from specdecode.analysis.results.comparison import CaseResult, Comparison, Verdict
-from specdecode.analysis.results.context import RunContext
-from specdecode.analysis.results.parts import Equality, MetricInfo
+from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.results.pairs import CaseResult, Equality, MetricInfo, Verdict
+from specdecode.analysis.results.run_context import RunContext
 from specdecode.analysis.statistics.groups import Stats
 from specdecode.analysis.statistics.measured import BY_NAME, SPEEDUPS
 from specdecode.analysis.statistics.pairs import assemble, case_result
@@ -32,7 +32,7 @@ from specdecode.measures.distribution import Summary
 from specdecode.measures.metrics.throughput import OutputThroughput
 from specdecode.measures.student import LogMean, welch_log_ratio
 from specdecode.names import LONGEST_RUN_ID
-from specdecode.records.request import MOST_COUNTED
+from specdecode.records.record import MOST_COUNTED
 
 CASE = TestCase(
     name="llmperf", label="llmperf", kind=PromptKind.SONNET, structured=False, source="LLMPerf's own sonnets"

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Mapping
 
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.parts import Estimate, MetricInfo
+from specdecode.analysis.results.pairs import Estimate, MetricInfo
 from specdecode.escape import csv_cell
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.metrics.steps import AcceptanceRate

@@ -7,11 +7,11 @@ from functools import cached_property
 from itertools import cycle
 from typing import Any
 
-from specdecode.analysis.report.load import curve_data, shown_curves
-from specdecode.analysis.results.comparison import ArmCase, Comparison, Theory
+from specdecode.analysis.report.over_load import curve_data, shown_curves
+from specdecode.analysis.results.comparison import Comparison, Theory
 from specdecode.analysis.results.numbers import digits, duration, figure, percent
 from specdecode.escape import line
-from specdecode.measures.arm_case import SAMPLES
+from specdecode.measures.arm_case import SAMPLES, ArmCase
 
 DISTRIBUTIONS = ("ttft", "time_per_output_token", "end_to_end_latency")
 """Metrics whose distribution over requests is drawn."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree import ElementTree as Xml
 
-from specdecode.analysis.results.gate_result import WRONG, Decision, Gate, GateCheck
+from specdecode.analysis.several_runs.gate import WRONG, Decision, Gate, GateCheck
 from specdecode.escape import line, markdown
 
 MARKS = {Decision.PASSED: "✓", Decision.FAILED: "✗", Decision.CANNOT_TELL: "?"}

@@ -13,11 +13,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup
 
 from specdecode.analysis.loads.k_by_load import in_words
-from specdecode.analysis.report import load, tables, tiles, view
-from specdecode.analysis.report.view import ReportView
+from specdecode.analysis.report import over_load, page, tables, tiles
+from specdecode.analysis.report.page import ReportView
 from specdecode.analysis.results import numbers
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.difference_result import TrendPoint
+from specdecode.analysis.several_runs.difference import TrendPoint
 from specdecode.analysis.texts.setting import setting
 from specdecode.assets import assets_dir
 from specdecode.escape import line, plain, script_json
@@ -26,9 +26,9 @@ SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "load.js", "charts.js")
 USED = {
     **{name: vars(numbers)[name] for name in ("compact", "dollars", "duration", "figure", "interval", "times")},
     **{name: vars(tables)[name] for name in ("about_turns", "gain", "work_by_load", "work_sentence", "work_table")},
-    **{name: vars(load)[name] for name in ("curve_charts", "curve_sentence", "curve_table")},
+    **{name: vars(over_load)[name] for name in ("curve_charts", "curve_sentence", "curve_table")},
     **{name: vars(tiles)[name] for name in ("CLASSES", "MARKS", "cost_formula", "cost_sentence", "costs", "tiles")},
-    **{name: vars(view)[name] for name in ("cases_by_kind", "remarks", "sample")},
+    **{name: vars(page)[name] for name in ("cases_by_kind", "remarks", "sample")},
     "k_by_load": in_words,
     "setting": setting,
 }

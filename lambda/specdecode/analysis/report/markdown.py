@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from specdecode.analysis.loads.k_by_load import in_words
-from specdecode.analysis.report.load import curve_sentence, curve_table, shown_curves
+from specdecode.analysis.report.over_load import curve_sentence, curve_table, shown_curves
 from specdecode.analysis.report.tables import (
     ReportTable,
     about_turns,
@@ -15,12 +15,13 @@ from specdecode.analysis.report.tables import (
     work_sentence,
     work_table,
 )
-from specdecode.analysis.results.comparison import ArmCase, CaseResult, Chain, Comparison, Pair
+from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, dollars, duration, figure, percent, ratio
-from specdecode.analysis.results.work_result import Work
+from specdecode.analysis.results.pairs import CaseResult, Chain, Pair, Work
 from specdecode.analysis.statistics.groups import figure as figure_of
 from specdecode.analysis.texts.setting import setting, winner
 from specdecode.escape import line, markdown
+from specdecode.measures.arm_case import ArmCase
 
 LONGEST_PROMPT = 160
 """Characters of a prompt; the page and report.json have more."""

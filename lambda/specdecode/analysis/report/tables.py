@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from specdecode.analysis.results.comparison import Comparison, Verdict
+from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, times
-from specdecode.analysis.results.work_result import CategoryAtLevel, PromptGain, Work
+from specdecode.analysis.results.pairs import CategoryAtLevel, PromptGain, Verdict, Work
 
 
 class Column(NamedTuple):

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from specdecode.analysis.loads.k_by_load import in_words
-from specdecode.analysis.report.load import curve_table, shown_curves
+from specdecode.analysis.report.over_load import curve_table, shown_curves
 from specdecode.analysis.report.tables import work_sentence, work_table
-from specdecode.analysis.results.comparison import CaseResult, Comparison, Estimate, Pair, Verdict
+from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, dollars, times
+from specdecode.analysis.results.pairs import CaseResult, Estimate, Pair, Verdict
 from specdecode.analysis.texts.setting import setting, winner
 from specdecode.escape import line
 

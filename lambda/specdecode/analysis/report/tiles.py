@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from specdecode.analysis.results.comparison import HEADLINE, Comparison, GroupResult, MetricInfo, Pair, Verdict
+from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import Number, dollars, duration, interval, percent, ratio
+from specdecode.analysis.results.pairs import HEADLINE, GroupResult, MetricInfo, Pair, Verdict
 from specdecode.analysis.statistics.groups import figure
 from specdecode.analysis.texts.recommend import cost_over
 

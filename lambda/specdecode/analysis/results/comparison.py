@@ -8,16 +8,21 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from specdecode.analysis.results.context import RunContext
-from specdecode.analysis.results.curve_result import Curve, Schedule
-from specdecode.analysis.results.load_result import LoadResult
-from specdecode.analysis.results.objective_result import Objective
-from specdecode.analysis.results.pair_result import HEADLINE, CaseResult, Chain, GroupName, GroupResult, Pair, TypeRange
-from specdecode.analysis.results.parts import Difference, Equality, Estimate, MetricInfo, Verdict
-from specdecode.analysis.results.theory_result import MeasuredK, Point, Theory
-from specdecode.analysis.results.work_result import Work
+from specdecode.analysis.results.over_load import Curve, Objective, Schedule
+from specdecode.analysis.results.pairs import (
+    HEADLINE,
+    Chain,
+    GroupName,
+    LoadResult,
+    MetricInfo,
+    Pair,
+    Verdict,
+    Work,
+)
+from specdecode.analysis.results.run_context import RunContext
 from specdecode.escape import plain_json
 from specdecode.experiment.model import AnyExperiment, Frozen
+from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.timeline import Stretch
@@ -63,6 +68,42 @@ class Drift(Frozen):
     high: float | None
     shown: bool
     """The interval excludes 1."""
+
+
+class Point(Frozen):
+    """Believed speed-up of decoding at one number of speculative tokens, with one-sided 95% bounds."""
+
+    k: int
+    speedup: float
+    low: float
+    high: float
+
+
+class MeasuredK(Frozen):
+    """Measured speed-up of decoding at one k."""
+
+    variant: str
+    k: int
+    speedup: float
+    low: float | None
+    high: float | None
+
+
+class Theory(Frozen):
+    """The advisor's calibrated model of one draft on a set of cases."""
+
+    draft: str
+    most_tokens_per_step: MostTokens = MostTokens.K_PLUS_1
+    """Most tokens that a step of the engine yields with k."""
+    group: GroupName
+    acceptance: float
+    """a: chance that a draft token is accepted, given that those before it were."""
+    draft_cost: float
+    """c: cost of one draft token, in base steps."""
+    overhead: float
+    """v: time that verification adds to a base step, in base steps."""
+    points: tuple[Point, ...]
+    measured: tuple[MeasuredK, ...]
 
 
 class RunCost(Frozen):
@@ -191,30 +232,3 @@ class Comparison(Frozen):
 def json_schema() -> dict[str, Any]:
     """JSON schema of report.json."""
     return Comparison.model_json_schema()
-
-
-__all__ = [
-    "HEADLINE",
-    "SCHEMA_VERSION",
-    "AccuracyChange",
-    "ArmCase",
-    "CaseResult",
-    "Chain",
-    "Comparison",
-    "Difference",
-    "Drift",
-    "Equality",
-    "Estimate",
-    "GroupName",
-    "GroupResult",
-    "LoadResult",
-    "MeasuredK",
-    "MetricInfo",
-    "Pair",
-    "Point",
-    "RunCost",
-    "Theory",
-    "TypeRange",
-    "Verdict",
-    "json_schema",
-]

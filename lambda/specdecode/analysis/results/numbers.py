@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from specdecode.analysis.results.parts import Estimate, MetricInfo
+from specdecode.analysis.results.pairs import Estimate, MetricInfo
 from specdecode.measures.student import CONFIDENCE
 
 NONE = "–"

@@ -11,12 +11,65 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.gate_result import WRONG, Decision, Gate, GateCheck
 from specdecode.analysis.several_runs.alike import incomparable
 from specdecode.analysis.several_runs.difference import settings
 from specdecode.analysis.several_runs.gate_questions import Question, Thresholds, judged_levels, questions
+from specdecode.experiment.model import Frozen
+
+WRONG = 0.05
+"""Largest share of gates that end with a wrong answer, of either kind."""
+
+
+class Decision(StrEnum):
+    """Outcome of a check or of the gate."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    CANNOT_TELL = "cannot tell"
+
+
+class GateCheck(Frozen):
+    """One limit on one arm."""
+
+    arm: str
+    about: str
+    """The case, or all prompts; with the load if there are several."""
+    load: str
+    """Name of the load: `c8`, `r0.5`."""
+    limit: str
+    speedup: bool
+    """True if the ratio is a speed-up over a baseline; False if it compares throughput with the runs before."""
+    outcome: Decision
+    reason: str
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    """Interval of the ratio. The intervals of all checks hold together."""
+
+
+class Gate(Frozen):
+    """All checks of one call."""
+
+    runs: tuple[str, ...]
+    """Ids of the runs that are judged."""
+    against: tuple[str, ...] = ()
+    """Ids of the runs that a regression is measured against."""
+    checks: tuple[GateCheck, ...]
+    between_runs: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def outcome(self) -> Decision:
+        """Failed if a check failed. Else cannot tell if a check cannot tell. Else passed."""
+        outcomes = {check.outcome for check in self.checks}
+        return next(
+            (each for each in (Decision.FAILED, Decision.CANNOT_TELL) if each in outcomes),
+            Decision.PASSED,
+        )
+
 
 MOST_TIMES = 20
 """Largest factor by which the gate suggests to repeat the runs."""

@@ -8,8 +8,9 @@ from typing import Any, TypeGuard
 
 from pydantic import BaseModel, Field, ValidationError
 
-from specdecode.analysis.results.comparison import AccuracyChange, Pair
-from specdecode.analysis.results.context import Accuracy
+from specdecode.analysis.results.comparison import AccuracyChange
+from specdecode.analysis.results.pairs import Pair
+from specdecode.analysis.results.run_context import Accuracy
 from specdecode.escape import clip
 from specdecode.untrusted import Unreadable, parse_json
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdecode.analysis.results.comparison import HEADLINE, Drift
-from specdecode.analysis.results.context import DeviceGroup
+from specdecode.analysis.results.comparison import Drift
+from specdecode.analysis.results.pairs import HEADLINE
+from specdecode.analysis.results.run_context import DeviceGroup
 from specdecode.analysis.statistics.measured import Arms
 from specdecode.analysis.statistics.pairing import paired
 from specdecode.measures.student import combine

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from specdecode.analysis.results.context import RunContext
-from specdecode.analysis.results.parts import BETTER, MetricInfo
+from specdecode.analysis.results.pairs import BETTER, MetricInfo
+from specdecode.analysis.results.run_context import RunContext
 from specdecode.experiment.model import Experiment, Variant
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens

@@ -1,20 +1,19 @@
-"""One arm against another: every case, and the groups of cases."""
+"""One arm against another: every case, with whether both wrote the same text, and the groups of cases."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from specdecode.analysis.results.comparison import HEADLINE, CaseResult, Equality, GroupName, Pair, Verdict
+from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Difference, Equality, GroupName, Pair, Verdict
 from specdecode.analysis.statistics import pairing
-from specdecode.analysis.statistics.among_arms import among_arms, compared_arms
-from specdecode.analysis.statistics.equality import equality
-from specdecode.analysis.statistics.groups import Stats, group
+from specdecode.analysis.statistics.groups import Stats, among_arms, compared_arms, group
 from specdecode.analysis.statistics.verdict import estimate, judge, too_many_failed
 from specdecode.experiment.model import Experiment, Sweep, TestCase, Variant
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.observations import settled
 from specdecode.measures.student import LogMean
+from specdecode.records import RequestRecord
 
 GROUPS: tuple[GroupName, ...] = ("all", "structured", "open-ended")
 LENGTHS_DIFFER = 0.01
@@ -213,3 +212,64 @@ def _notes(base: ArmCase, other: ArmCase, same: Equality, prompts: int) -> list[
     if failed:
         notes.append(f"{failed} requests failed and are in no speed figure; their time is in cost and throughput.")
     return notes
+
+
+CONTEXT_CHARS = 60
+
+
+def equality(
+    *,
+    base: Sequence[RequestRecord],
+    other: Sequence[RequestRecord],
+    temperature: float,
+) -> Equality:
+    """Compare outputs of requests with the same prompt. They are of the same round if both arms have
+    it, else of each arm's first round.
+    """
+    by_round = {(record.round, record.index): record for record in base if record.error is None}
+    first_round: dict[int, RequestRecord] = {}
+    for record in base:
+        if record.error is None:
+            first_round.setdefault(record.index, record)
+    compared = identical = from_start = 0
+    differences: list[Difference] = []
+    for record in other:
+        twin = by_round.get((record.round, record.index)) or first_round.get(record.index)
+        if record.error is not None or twin is None or twin.prompt_sha256 != record.prompt_sha256:
+            continue
+        compared += 1
+        if twin.output == record.output:
+            identical += 1
+        else:
+            differences.append(_difference(twin.output, record))
+            from_start += differences[-1].at < _first_token_chars(twin)
+    first = min(differences, key=lambda difference: difference.at, default=None)
+    return Equality(
+        compared=compared,
+        identical=identical,
+        from_start=from_start,
+        expected=temperature == 0,
+        first=first,
+        shortest_common=first.at if first else None,
+    )
+
+
+def _first_token_chars(record: RequestRecord) -> int:
+    """Characters of the answer's first token: mean over its first chunk. 1 if this is not known."""
+    if not record.chunks:
+        return 1
+    first = record.chunks[0]
+    return max(1, first.chars // max(1, first.tokens or first.chars))
+
+
+def _difference(base: str, other: RequestRecord) -> Difference:
+    at = min(len(base), len(other.output))
+    at = next((i for i, (a, b) in enumerate(zip(base, other.output, strict=False)) if a != b), at)
+    return Difference(
+        index=other.index,
+        round=other.round,
+        at=at,
+        before=base[max(0, at - CONTEXT_CHARS) : at],
+        base=base[at : at + CONTEXT_CHARS],
+        other=other.output[at : at + CONTEXT_CHARS],
+    )

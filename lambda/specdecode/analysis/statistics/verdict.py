@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from specdecode.analysis.results.numbers import spread, times
-from specdecode.analysis.results.parts import Estimate, Verdict
+from specdecode.analysis.results.pairs import Estimate, Verdict
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.observations import RELEVANT
 from specdecode.measures.student import NOMINAL, LogMean, t_quantile

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specdecode.analysis.loads.objective import doubted
-from specdecode.analysis.results.curve_result import Crossover, Curve, LoadPoint
-from specdecode.analysis.results.objective_result import Objective
+from specdecode.analysis.results.over_load import Crossover, Curve, LoadPoint, Objective
 from specdecode.experiment.workload import Level
 from specdecode.measures.shares import shares_differ
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdecode.analysis.results.comparison import CaseResult, Comparison, Pair, Verdict
-from specdecode.analysis.results.curve_result import Curve
+from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import compact, times
-from specdecode.analysis.results.objective_result import Objective
+from specdecode.analysis.results.over_load import Curve, Objective
+from specdecode.analysis.results.pairs import CaseResult, Pair, Verdict
 from specdecode.analysis.texts.by_load import advice_by_load, listed, side
 from specdecode.analysis.texts.wording import SHOWN, best_pair, differs
 from specdecode.experiment.model import Workload

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from specdecode.analysis.loads.objective import carried, limits
-from specdecode.analysis.results.comparison import Comparison, Pair
-from specdecode.analysis.results.context import Served
+from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.results.pairs import Pair
+from specdecode.analysis.results.run_context import Served
 from specdecode.analysis.statistics.groups import MIN_TYPES
 from specdecode.analysis.texts.recommend import recommended
 from specdecode.analysis.texts.wording import best_pair

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdecode.analysis.results.comparison import CaseResult, Chain, GroupResult, Pair, Verdict
 from specdecode.analysis.results.numbers import spread, times
+from specdecode.analysis.results.pairs import CaseResult, Chain, GroupResult, Pair, Verdict
 from specdecode.analysis.statistics.groups import MIN_TYPES, figure
 from specdecode.analysis.statistics.verdict import MAX_FAILED
 

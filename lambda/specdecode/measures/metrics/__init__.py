@@ -1,6 +1,5 @@
 """The registry of the metrics. A class of the modules here has its formula, unit and direction."""
 
-from specdecode.measures.metrics.base import BlockMetric, Metric, RequestMetric, SampleMetric
 from specdecode.measures.metrics.latency import (
     EndToEndLatency,
     InterChunkLatency,
@@ -8,6 +7,7 @@ from specdecode.measures.metrics.latency import (
     TimePerOutputToken,
     TimeToFirstToken,
 )
+from specdecode.measures.metrics.metric import BlockMetric, Metric, RequestMetric, SampleMetric
 from specdecode.measures.metrics.steps import AcceptanceLength, AcceptanceRate, TokensPerStep
 from specdecode.measures.metrics.throughput import (
     ErrorRate,

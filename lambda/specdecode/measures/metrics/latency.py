@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from specdecode.measures.metrics.base import (
+from specdecode.measures.metrics.metric import (
     Direction,
     Impossible,
     NoValue,

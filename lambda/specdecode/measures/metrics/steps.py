@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from specdecode.experiment.model import MOST_DRAFTED
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.measures.metrics.base import (
+from specdecode.measures.metrics.metric import (
     Block,
     BlockMetric,
     Direction,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from specdecode.experiment.workload import Slo
-from specdecode.measures.metrics.base import (
+from specdecode.measures.metrics.latency import EndToEndLatency, TimePerOutputToken, TimeToFirstToken
+from specdecode.measures.metrics.metric import (
     Block,
     BlockMetric,
     Direction,
@@ -14,7 +15,6 @@ from specdecode.measures.metrics.base import (
     Unit,
     output_tokens,
 )
-from specdecode.measures.metrics.latency import EndToEndLatency, TimePerOutputToken, TimeToFirstToken
 from specdecode.records import RequestRecord
 
 

@@ -11,10 +11,9 @@ from specdecode.analysis import Comparison, compare
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.loads.objective import carried, limits
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
-from specdecode.analysis.results.difference_result import Repeated, RunDifference
-from specdecode.analysis.results.objective_result import GoodAtLoad, Objective
+from specdecode.analysis.results.over_load import GoodAtLoad, Objective
 from specdecode.analysis.several_runs.alike import not_learnable
-from specdecode.analysis.several_runs.difference import difference
+from specdecode.analysis.several_runs.difference import Repeated, RunDifference, difference
 from specdecode.cli.report_view import difference_text
 from specdecode.experiment.workload import Level, Slo
 from specdecode.measures.publish import problems

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from specdecode.analysis import compare
 from specdecode.analysis.report import render_html, render_trend
-from specdecode.analysis.results.context import Accuracy
 from specdecode.analysis.results.numbers import compact
+from specdecode.analysis.results.run_context import Accuracy
 from specdecode.analysis.several_runs.difference import trend
 from specdecode.experiment.model import Sweep
 

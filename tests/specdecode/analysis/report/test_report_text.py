@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from specdecode.analysis import Comparison, compare, json_schema
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
-from specdecode.analysis.results.context import Compiled, Failure
+from specdecode.analysis.results.run_context import Compiled, Failure
 from specdecode.analysis.texts.setting import setting
 from specdecode.escape import csv_cell, line, markdown, script_json
 

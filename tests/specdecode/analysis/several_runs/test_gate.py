@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
-from specdecode.analysis.results.gate_result import Decision, Gate
-from specdecode.analysis.several_runs.gate import Unfit, gate
+from specdecode.analysis.several_runs.gate import Decision, Gate, Unfit, gate
 from specdecode.analysis.several_runs.gate_questions import ALL, Thresholds
 from specdecode.experiment.model import ServedExperiment
 from specdecode.measures.student import LogMean, log_mean, moderated, welch_log_ratio

@@ -8,9 +8,8 @@ from functools import cache
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
-from specdecode.analysis.results.gate_result import Decision
-from specdecode.analysis.results.pair_result import HEADLINE
-from specdecode.analysis.several_runs.gate import Unfit, gate
+from specdecode.analysis.results.pairs import HEADLINE
+from specdecode.analysis.several_runs.gate import Decision, Unfit, gate
 from specdecode.analysis.several_runs.gate_questions import Thresholds
 
 from tests.specdecode.analysis.simulate import context

@@ -8,7 +8,7 @@ import math
 import pytest
 from specdecode.analysis import compare, lm_eval_scores
 from specdecode.analysis.report import render_html, render_markdown
-from specdecode.analysis.results.context import Accuracy
+from specdecode.analysis.results.run_context import Accuracy
 
 from tests.specdecode.analysis.simulate import context, experiment, run
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.statistics.among_arms import among_arms, confidence
+from specdecode.analysis.statistics.groups import among_arms, confidence
 from specdecode.analysis.texts.recommend import pays, pays_by_itself, recommendation, recommended
 from specdecode.measures.student import NOMINAL, LogMean
 

@@ -126,7 +126,7 @@ class RequestRecord(BaseModel):
     end_s: Seconds
     """Seconds from sent to the last byte (or to the failure)."""
     chunks: tuple[Chunk, ...]
-    """In order of arrival. In a record that was read back they are packed (benchmark/packed.py)."""
+    """In order of arrival. In a record that was read back they are packed (records/packed.py)."""
     requested_input_tokens: Tokens
     requested_output_tokens: Tokens
     prompt_tokens: Tokens | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from specdecode.analysis import AtLevel, compare
-from specdecode.analysis.texts.published import published_notes, which_comparison
+from specdecode.analysis.texts.notes import published_notes, which_comparison
 from specdecode.analysis.texts.recommend import recommendation, recommended
 from specdecode.experiment import load_preset, preset_names
 from specdecode.experiment.model import Published

@@ -1,14 +1,14 @@
-"""The curve of a pair over the load, as data: a point for each level, the loads at which the speed-up passes 1, and k
-by load.
+"""Results over the load, as data: the curve of a pair, the loads at which the speed-up passes 1, k by load, and what
+each arm carries at the service-level objective.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from specdecode.analysis.results.parts import Estimate
+from specdecode.analysis.results.pairs import Estimate
 from specdecode.experiment.model import Frozen
 from specdecode.experiment.workload import Level
 from specdecode.measures.distribution import Count
@@ -136,3 +136,40 @@ class Schedule(Frozen):
             return ""
         table = [[each.first, each.last, each.k] for each in self.ranges]
         return f'"num_speculative_tokens": {most}, "num_speculative_tokens_per_batch_size": {table}'
+
+
+class GoodAtLoad(Frozen):
+    """One arm at one load, all its cases together. A request that failed is not good."""
+
+    level: Level
+    requests: int = Field(ge=1)
+    good: Count
+    """Requests that completed within every limit."""
+    goodput: float | None
+    """Good requests / seconds of load."""
+    enough: bool = True
+    """False if an open loop ended long after the last request was sent (SENT_OVER). Such a load does not count as
+    kept."""
+    doubtful: bool = False
+    """The load generator fell behind, so that the times behind `good` are partly its own."""
+
+    @property
+    def share(self) -> float:
+        """Of all requests."""
+        return self.good / self.requests
+
+
+class Objective(Frozen):
+    """Which loads one arm carries within the objective."""
+
+    variant: str
+    loads: tuple[GoodAtLoad, ...] = Field(min_length=1)
+    """The smallest first."""
+    keeps: Level | None
+    """Largest measured load up to which every load is shown to keep the objective. None: not even the smallest is."""
+
+    @model_validator(mode="after")
+    def _of_its_loads(self) -> Self:
+        if self.keeps is not None and self.keeps not in [each.level for each in self.loads]:
+            raise ValueError(f"{self.variant} keeps a load that it has no figures of: {self.keeps}")
+        return self

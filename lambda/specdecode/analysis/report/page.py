@@ -12,22 +12,13 @@ import yaml
 
 from specdecode.analysis.advice.sweep import speculative
 from specdecode.analysis.report.drawn import Drawn
-from specdecode.analysis.report.load import shown_curves
+from specdecode.analysis.report.over_load import shown_curves
 from specdecode.analysis.report.tables import ReportTable, turn_table
-from specdecode.analysis.results.comparison import (
-    HEADLINE,
-    AccuracyChange,
-    CaseResult,
-    Comparison,
-    Estimate,
-    GroupResult,
-    MetricInfo,
-    Pair,
-)
-from specdecode.analysis.results.context import Accuracy, Served
-from specdecode.analysis.results.curve_result import Curve
+from specdecode.analysis.results.comparison import AccuracyChange, Comparison
 from specdecode.analysis.results.numbers import NONE, Number, ratio, times
-from specdecode.analysis.results.work_result import Work
+from specdecode.analysis.results.over_load import Curve
+from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Estimate, GroupResult, MetricInfo, Pair, Work
+from specdecode.analysis.results.run_context import Accuracy, Served
 from specdecode.analysis.statistics.groups import figure as group_figure
 from specdecode.analysis.texts.recommend import over_load
 from specdecode.analysis.texts.setting import winner

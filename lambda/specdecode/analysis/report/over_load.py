@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from specdecode.analysis.report.tables import Cell, Column, ReportTable
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.curve_result import ArmAtLoad, Curve, LoadPoint, Source
 from specdecode.analysis.results.numbers import NONE, compact, digits, dollars, percent, seconds
+from specdecode.analysis.results.over_load import ArmAtLoad, Curve, LoadPoint, Source
 from specdecode.analysis.texts.by_load import advice_by_load, rounded
 from specdecode.analysis.texts.wording import best_pair
 from specdecode.experiment.model import Experiment

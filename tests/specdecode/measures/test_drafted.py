@@ -8,7 +8,7 @@ import pytest
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.arm import measure_arm
 from specdecode.measures.arm_case import ArmCase, Terms
-from specdecode.measures.drafts import by_chunks, contradiction, counted
+from specdecode.measures.drafted import by_chunks, contradiction, counted
 from specdecode.records import Drafted, EngineCounters, ErrorKind, RequestError, RequestRecord
 
 from tests.specdecode.benchmark.making import record

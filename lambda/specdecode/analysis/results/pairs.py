@@ -1,0 +1,250 @@
+"""One arm against another as data: case by case, by kind of prompts and by kind of work; and their parts."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from specdecode.experiment.model import Frozen
+from specdecode.experiment.workload import Level
+from specdecode.measures.arm_case import ArmCase
+from specdecode.measures.distribution import Count
+from specdecode.measures.metrics.metric import Direction
+
+BETTER: dict[Direction, Literal["lower", "higher", "neither"]] = {
+    Direction.LOWER: "lower",
+    Direction.HIGHER: "higher",
+    Direction.NONE: "neither",
+}
+
+
+class Verdict(StrEnum):
+    """Meaning of the interval of the headline speed-up."""
+
+    PAYS = "pays"
+    COSTS = "costs"
+    NO_DIFFERENCE = "no relevant difference"
+    """The whole interval lies within ±5%: shown to be too small to matter."""
+    CANNOT_TELL = "cannot tell"
+    """The interval is too wide, or there is none."""
+    MIXED = "mixed"
+    """Only for a group: its prompt types have different verdicts."""
+
+
+class MetricInfo(Frozen):
+    """How to read one figure."""
+
+    name: str
+    label: str
+    unit: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9/$% ]{1,40}$")]
+    formula: str
+    better: Literal["lower", "higher", "neither"]
+
+
+class Estimate(Frozen):
+    """A ratio with its confidence interval; above 1 is better for every metric."""
+
+    metric: str
+    ratio: float = Field(gt=0)
+    low: float | None = Field(gt=0)
+    high: float | None = Field(gt=0)
+    n: Count
+    method: str
+
+
+class Difference(Frozen):
+    """First difference between two outputs of the same prompt."""
+
+    index: int
+    round: int
+    at: int
+    """Characters that are equal before it."""
+    before: str
+    """Last characters of the equal part."""
+    base: str
+    other: str
+
+
+class Equality(Frozen):
+    """Whether both arms wrote the same text."""
+
+    compared: Count
+    identical: Count
+    from_start: Count = 0
+    """Pairs that differ from the first token on. Rounding does not do that to many pairs."""
+    expected: bool
+    """Decoding is greedy (temperature 0): in theory both arms write the same text."""
+    first: Difference | None
+    """The earliest difference of all prompts."""
+    shortest_common: int | None
+    """Characters before the earliest difference."""
+
+
+HEADLINE = "request_output_throughput"
+"""The metric that the verdict is about: output tokens per second of whole requests (ADR 80)."""
+
+GroupName = Literal["all", "structured", "open-ended"]
+
+
+class CaseResult(Frozen):
+    """One arm against its baseline in one case."""
+
+    case: str
+    structured: bool
+    verdict: Verdict
+    reason: str
+    settle: str = ""
+    """What would settle the verdict. Empty if there is a verdict."""
+    comparable: bool = True
+    """Both arms completed enough of the same prompts for a meaningful figure."""
+    impossible: bool = False
+    """An arm has figures here that no server can reach, so the advisor learns nothing from them."""
+    headline: Estimate | None
+    speedups: tuple[Estimate, ...]
+    pairs: int
+    distinct_prompts: int
+    equality: Equality
+    cost_ratio: float | None
+    """Baseline cost per million output tokens / this arm's: above 1 is cheaper."""
+    cost_saving: float | None
+    """Dollars per million output tokens saved (negative: it costs more)."""
+    notes: tuple[str, ...]
+
+
+class TypeRange(Frozen):
+    """The smallest and the largest speed-up of a group's prompt types."""
+
+    low: float
+    low_case: str
+    high: float
+    high_case: str
+
+
+class GroupResult(Frozen):
+    """A kind of prompts: geometric mean over its prompt types, each of the same weight."""
+
+    group: GroupName
+    cases: tuple[str, ...]
+    """All cases of the kind, also those that could not be compared."""
+    judged: tuple[str, ...]
+    """Cases that the figures are about."""
+    verdict: Verdict
+    reason: str
+    settle: str = ""
+    speedups: tuple[Estimate, ...]
+    """Speed-ups. They have an interval over prompt types if there are enough types, else they describe the measured
+    types only."""
+    range: TypeRange | None
+    next: tuple[float, float] | None
+    """95% prediction interval for one more prompt type of the kind. None if there are too few types."""
+
+    @property
+    def headline(self) -> Estimate | None:
+        """The group's speed-up on the headline metric."""
+        return next((estimate for estimate in self.speedups if estimate.metric == HEADLINE), None)
+
+
+class AmongArms(Frozen):
+    """An arm's speed-up over all measured cases, with an interval that holds for all arms of the run together."""
+
+    arms: int
+    """Arms of the run that are compared with a baseline."""
+    speedup: Estimate
+    faster: bool
+    """The whole interval lies above 1, and beyond the baseline's own drift. Only such an arm is recommended."""
+    elsewhere: bool | None = None
+    """Still so if the interval has what a speed-up is assumed to differ by between nodes: this run had one. None in a
+    report of an older version."""
+
+
+class Pair(Frozen):
+    """One arm against the arm it is compared with."""
+
+    variant: str
+    baseline: str
+    changes: tuple[str, ...]
+    """Differences between the two arms: `speculation`, `quantization`, `draft`, `k`, `weights`, `settings`."""
+    cases: tuple[CaseResult, ...]
+    groups: tuple[GroupResult, ...]
+    among: AmongArms | None = None
+    """None if no case could be compared, and in the pairs of the loads after the first."""
+
+    def group(self, name: str) -> GroupResult | None:
+        """The group called `name`, if any of its cases could be compared."""
+        return next((group for group in self.groups if group.group == name), None)
+
+
+class Chain(Frozen):
+    """Several changes one after the other, told apart: total = product of the links."""
+
+    variant: str
+    root: str
+    links: tuple[Pair, ...]
+    total: Pair
+
+
+class LoadResult(Frozen):
+    """All arms and pairs at one load."""
+
+    level: Level
+    arms: tuple[ArmCase, ...]
+    """For loads after the first: counts of failures, and only the headline metric."""
+    pairs: tuple[Pair, ...]
+    """For loads after the first: the headline of each case, without groups."""
+
+
+TEXT_KEPT = 1000
+"""Characters of a prompt that a report keeps."""
+
+
+class PromptGain(Frozen):
+    """Figures of one prompt: mean over its rounds."""
+
+    id: str
+    text: Annotated[str, Field(max_length=TEXT_KEPT)] = ""
+    """Text of its first request, cut to TEXT_KEPT characters. Empty if the set is not at hand."""
+    characters: Count = 0
+    """Characters of the whole text."""
+    speedup: float = Field(gt=0)
+    """Speed-up on the headline metric. A single prompt has no interval."""
+    acceptance_length: float | None = None
+    """Tokens of a step that had drafts. None if the server does not say so for single requests."""
+
+
+class CategoryAtLevel(Frozen):
+    """A category at one load."""
+
+    level: Level
+    verdict: Verdict
+    speedup: Estimate | None
+    """Speed-up with its interval over the category's prompts."""
+    acceptance_length: float | None = None
+    accepted_per_position: tuple[float, ...] = ()
+    """Acceptance at each position, given that all positions before it were accepted."""
+    compared: Count = 0
+    identical: Count = 0
+    """Compared answers that are equal character for character."""
+
+
+class Category(Frozen):
+    """One kind of work."""
+
+    case: str
+    prompts: Count
+    """Different prompts that both arms completed."""
+    levels: Annotated[tuple[CategoryAtLevel, ...], Field(min_length=1)]
+    """Results by load. All verdicts are about the first."""
+    most: tuple[PromptGain, ...] = ()
+    """Prompts that gained most at the first load, the largest gain first. They were picked after the measurement."""
+    least: tuple[PromptGain, ...] = ()
+    """Prompts that gained least, the smallest gain first."""
+
+
+class Work(Frozen):
+    """One arm against its baseline by kind of work."""
+
+    variant: str
+    baseline: str
+    categories: Annotated[tuple[Category, ...], Field(min_length=1)]
