@@ -68,7 +68,7 @@ def objects(settings: Settings) -> list[Manifest]:
 
 
 def main(given: list[str]) -> int:
-    """Print them."""
+    """Print the objects as a stream of YAML. Exit status 2 if the settings cannot work."""
     try:
         settings = read_settings(context_of((Path(__file__).resolve().parents[2],), given))
     except SettingsError as error:

@@ -29,5 +29,5 @@ class ProjectStack(Stack):
 
     @property
     def availability_zones(self) -> list[str]:
-        """The settings' zones."""
+        """By id: the CDK would ask the account for others."""
         return self._zones

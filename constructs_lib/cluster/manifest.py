@@ -22,5 +22,4 @@ def apply(
 
 
 def namespace(name: str, *, labels: dict[str, str] | None = None) -> Manifest:
-    """A Namespace."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels or {}}}

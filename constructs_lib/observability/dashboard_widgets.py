@@ -26,7 +26,7 @@ class Canvas:
     _y: int = 0
 
     def text(self, markdown: str, *, height: int) -> None:
-        """A full-width text."""
+        """Markdown over the whole width, `height` units high."""
         self._place([("text", {"markdown": markdown})], height)
 
     def graphs(self, *graphs: dict[str, Any], height: int = 6) -> None:

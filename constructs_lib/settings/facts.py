@@ -77,7 +77,7 @@ def context_of(folders: tuple[Path, ...], given: list[str]) -> Mapping[str, Any]
 
 
 def main(given: list[str]) -> int:
-    """Print the facts."""
+    """Print the facts as JSON. Exit status 2 if the settings cannot work."""
     try:
         print(document(read_settings(context_of((Path(__file__).resolve().parents[2],), given))))
     except SettingsError as error:

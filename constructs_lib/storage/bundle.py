@@ -30,7 +30,7 @@ KEPT = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """A built bundle."""
+    """A bundle on disk, and the SHA-256 of its bytes."""
 
     path: Path
     sha256: str

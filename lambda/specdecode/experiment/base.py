@@ -21,7 +21,7 @@ Argument = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]
 """An argument or a variable of a process. Tab and newline are the only control characters in it."""
 
 Prose = Annotated[str, StringConstraints(max_length=4000)]
-"""Text for people."""
+"""Text that people read; it decides nothing."""
 
 EndpointSecret = Annotated[str, StringConstraints(pattern=r"^endpoint-[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$")]
 """Name of a Secret whose key is meant for a server. A document can name no other Secret."""

@@ -61,7 +61,7 @@ class Published(Frozen):
 
 
 class CompileOn(StrEnum):
-    """Which node compiles."""
+    """The kind of node that compiles missing artifacts."""
 
     ACCELERATOR = "accelerator"
     """The node on which the arms are measured, one model at a time. A server loads the artifact that it has

@@ -44,7 +44,7 @@ class CountSpec(Frozen):
 
 
 class PromptLength(Frozen):
-    """One prompt."""
+    """What a prompt takes of the model's window, with its answers."""
 
     id: Annotated[str, Field(max_length=256)]
     tokens: Annotated[int, Field(ge=0)]
@@ -55,7 +55,7 @@ class PromptLength(Frozen):
 
 
 class PromptLengths(Frozen):
-    """The counted lengths."""
+    """The lengths of the prompts that a CountSpec asks for."""
 
     schema_version: Literal[1] = 1
     exact: bool

@@ -39,7 +39,7 @@ SAMPLE = "sample"
 
 
 class TestCase(Frozen):
-    """One prompt type."""
+    """A type of prompts, which is measured and reported by itself."""
 
     __test__ = False  # not a pytest class
 

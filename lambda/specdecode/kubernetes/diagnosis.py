@@ -16,7 +16,7 @@ LONGEST_LINE = 1000
 status, and may be longer.
 """
 MOST_SEARCHED = 2 * 1024 * 1024
-"""Characters."""
+"""Characters at the end of a text that are searched."""
 LONGEST_WORD = 300
 """Most characters of a pattern's match in the evidence."""
 

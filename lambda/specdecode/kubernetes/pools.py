@@ -230,7 +230,7 @@ class NodePools:
         return None if pool is None else int(pool.get("spec", {}).get("replicas") or 0)
 
     def scale(self, slot: str, replicas: int) -> None:
-        """Set that number."""
+        """Set the replicas of a slot's NodePool."""
         self.kube.scale("NodePool", self.name(slot), replicas)
 
     def nodes(self, slot: str | None = None) -> list[KubeObject]:

@@ -35,7 +35,7 @@ class Ask:
     client: Callable[[str], Any]
     """boto3 service name -> client."""
     region: str
-    """Of the session."""
+    """The session's: what a check asks, it asks there."""
     facts: DeploymentFacts
     deployed: bool
     """Whether the facts are of a stack that exists."""

@@ -158,7 +158,7 @@ def pin(file: Path, fields: Mapping[str, str]) -> list[str]:
 
 
 def models_of(experiment: Experiment) -> list[ModelRef]:
-    """Each model once."""
+    """The models of all arms, each once, in the order of first use."""
     return list({model.prefix: model for v in experiment.variants for model in experiment.models_of(v)}.values())
 
 
