@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from specdecode.experiment.loading import load_engine
+from specdecode.experiment.files import load_engine
 from specdecode.experiment.shapes import ACCELERATED, SHAPES
 
 from constructs_lib import logs

@@ -20,7 +20,7 @@ import yaml
 from botocore.exceptions import ClientError
 from specdecode import names, s3_keys
 from specdecode.experiment import Experiment, load_engine, load_preset
-from specdecode.manifests.context import object_name
+from specdecode.manifests.naming import object_name
 from specdecode.planning import Inventory, make_plan, needed_prefixes, read_inventory
 from specdecode.runs.state import RunState
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 from specdecode import names
-from specdecode.manifests.context import object_name, service_host_variable
+from specdecode.manifests.naming import object_name, service_host_variable
 
 from rehearsal.kubernetes import quantity
 from tests.fuzz.profile import fuzz, soon

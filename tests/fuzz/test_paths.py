@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from specdecode import names, s3_keys
 from specdecode.analysis.report import write_report
-from specdecode.manifests.context import RenderContext
+from specdecode.manifests.naming import RenderContext
 from specdecode.measures.llmperf_files import LlmperfRun
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError

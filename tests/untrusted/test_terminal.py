@@ -21,7 +21,7 @@ from specdecode.cli.output import say_json, show
 from specdecode.cli.preflight import checks
 from specdecode.cli.runs_deployment import Execution
 from specdecode.escape import json_text, line, plain
-from specdecode.runs.view import PodView
+from specdecode.runs.cluster_view import PodView
 from typer.testing import CliRunner
 
 from tests.specdecode.cli.runs_fake import RUNNING, FakeDeployment, entered, exited

@@ -54,8 +54,8 @@ def manifests(
     from specdecode.cli import standalone_view
     from specdecode.cli.experiments_view import objects_text
     from specdecode.experiment import Capacity, load, parse_overrides
-    from specdecode.experiment.errors import ExperimentError, Problem
     from specdecode.experiment.model import CompileOn, Sweep
+    from specdecode.experiment.problems import ExperimentError, Problem
     from specdecode.manifests import RenderContext, all_objects
     from specdecode.manifests.standalone import standalone
     from specdecode.planning import Inventory, make_plan

@@ -18,8 +18,8 @@ from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
 from specdecode.experiment import Capacity
 from specdecode.planning import Plan
 from specdecode.runs import PLAN
+from specdecode.runs.cluster_view import ClusterView, PodView
 from specdecode.runs.state import RunState, load_state
-from specdecode.runs.view import ClusterView, PodView
 from specdecode.store import Store
 
 LONGEST_FUNCTION_S = 200

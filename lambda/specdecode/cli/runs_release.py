@@ -10,7 +10,7 @@ from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, agr
 from specdecode.cli.runs_deployment import Deployment, Execution, FunctionFailed
 from specdecode.cli.runs_view import TERMINAL
 from specdecode.giving_back import BACKSTOP_PERIOD_MINUTES, BACKSTOP_WINDOW_MINUTES
-from specdecode.runs.view import ClusterView
+from specdecode.runs.cluster_view import ClusterView
 
 ATTEMPTS = 30
 PAUSE_S = 2.0

@@ -20,8 +20,8 @@ from specdecode.cli.runs_deployment import Deployment, Execution
 from specdecode.escape import line, plain
 from specdecode.experiment.capacity import TERMS, CapacityType
 from specdecode.planning import Plan
+from specdecode.runs.cluster_view import PodView
 from specdecode.runs.state import RunState, StateDamaged
-from specdecode.runs.view import PodView
 
 TERMINAL = {"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}
 """Step Functions' names for the ends of an execution."""

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from pydantic import BaseModel, ConfigDict, Field
 
 from specdecode import aws
-from specdecode.custom_resources import heartbeat, node
+from specdecode.custom_resources import heartbeat, in_use
 from specdecode.custom_resources.waiting import (
     DEADLINE,
     LIMIT_S,
@@ -84,7 +84,7 @@ def update(request: Request, event: dict[str, Any], context: Context, pools: Poo
     """Allow a change of what the node depends on only while no run has it."""
     return _let_through(
         request,
-        lambda: node.in_use(pools),
+        lambda: in_use.in_use(pools),
         "This deployment would change the NodePool, Karpenter or the Neuron driver, and {}. It would end the run, "
         "because applying the NodePool anew puts it back to 0 replicas.",
     )
@@ -94,7 +94,7 @@ def code(request: Request, event: dict[str, Any], context: Context, pools: Pools
     """Allow a change of the code of functions and pods only while no run goes on."""
     return _let_through(
         request,
-        lambda: node.in_use(pools) or node.at_work(pools.kube),
+        lambda: in_use.in_use(pools) or in_use.at_work(pools.kube),
         "This deployment would change the code of the pipeline and of its pods, and {}. Its pods would be refused the "
         "code that they were made for, and other code would carry out its next step.",
     )
@@ -127,7 +127,7 @@ def drain(request: Request, event: dict[str, Any], context: Context, pools: Pool
     this.
     """
     if request.RequestType == "Delete":
-        _wait(lambda: node.delete_node_claims(pools.kube), event, context)
+        _wait(lambda: in_use.delete_node_claims(pools.kube), event, context)
     return request.identity
 
 
@@ -139,7 +139,7 @@ def teardown(request: Request, event: dict[str, Any], context: Context, pools: P
     if request.RequestType == "Delete":
         given = request.ResourceProperties
         _stop_executions(str(given["StateMachineArn"]))
-        _wait(lambda: node.give_up(pools), event, context)
+        _wait(lambda: in_use.give_up(pools), event, context)
         for policy in given.get("NoLaunchPolicies", ()):
             _detach(role=str(given["KarpenterRole"]), policy=str(policy))
     return request.identity
@@ -157,9 +157,9 @@ def ready(request: Request, event: dict[str, Any], context: Context, pools: Pool
             "docs/operations.md, under `ReadyGuard`."
         )
         if SECOND_DEADLINE not in event:
-            but_refused = partial(node.not_ready, pools.kube, watched, but_refused=True)
+            but_refused = partial(in_use.not_ready, pools.kube, watched, but_refused=True)
             _wait(but_refused, event, context, limit_s=SOON_S, otherwise=otherwise)
-        everything = partial(node.not_ready, pools.kube, watched)
+        everything = partial(in_use.not_ready, pools.kube, watched)
         _wait(everything, event, context, limit_s=REFUSED_S, key=SECOND_DEADLINE, otherwise=otherwise)
     return request.identity
 

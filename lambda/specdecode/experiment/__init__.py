@@ -4,8 +4,7 @@ from specdecode.assets import assets_dir, engine_names, preset_names
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.errors import ExperimentError, Problem
-from specdecode.experiment.loading import (
+from specdecode.experiment.files import (
     from_document,
     load,
     load_engine,
@@ -15,6 +14,7 @@ from specdecode.experiment.loading import (
     to_yaml,
 )
 from specdecode.experiment.model import Experiment
+from specdecode.experiment.problems import ExperimentError, Problem
 
 __all__ = [
     "BenchmarkArm",

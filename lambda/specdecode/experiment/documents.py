@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from specdecode.experiment import credentials
-from specdecode.experiment.errors import ExperimentError, Problem
+from specdecode.experiment.problems import ExperimentError, Problem
 
 MAX_BYTES = 512 * 1024
 """Largest document, as a person writes it or a run keeps it."""

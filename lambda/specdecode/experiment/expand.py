@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from specdecode.experiment.documents import refused
-from specdecode.experiment.errors import ExperimentError, Problem
+from specdecode.experiment.problems import ExperimentError, Problem
 
 Document = dict[str, Any]
 OF_ONE_MODEL = ("revision", "size_gib", "import_prefix", "family")

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from specdecode.assets import assets_dir
-from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.model import Experiment, TestCase
+from specdecode.experiment.problems import ExperimentError, Problem
 from specdecode.prompts import HubFile, PromptSet, PromptsOf, SetOf, about_tokens, read_set
 
 Document = dict[str, Any]

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from specdecode.assets import engine_names, preset_names
 from specdecode.experiment import model
-from specdecode.experiment.loading import case_library, in_order
+from specdecode.experiment.files import case_library, in_order
 from specdecode.experiment.model import EndpointVariant, ServedExperiment
 from specdecode.experiment.prompt_sets import set_names
 from specdecode.prompts import SetOf

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from specdecode.experiment.errors import ExperimentError
-from specdecode.experiment.loading import load_engine
+from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import Experiment, Variant
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.problems import ExperimentError
 
 ASSUMED = MostTokens.K_PLUS_1
 """Assumed for an unknown engine: the same as vLLM's own, the higher limit."""

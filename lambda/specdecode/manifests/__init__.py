@@ -13,7 +13,7 @@ from specdecode.manifests.benchmarking import (
 )
 from specdecode.manifests.bundle import Rights, session_policy, session_secret
 from specdecode.manifests.compiling import compile_job, compile_rights
-from specdecode.manifests.context import RenderContext, compile_name, labels, serving_name, staging_name, wave_name
+from specdecode.manifests.naming import RenderContext, compile_name, labels, serving_name, staging_name, wave_name
 from specdecode.manifests.pods import KubeObject
 from specdecode.manifests.root import network_policies, owned, run_root
 from specdecode.manifests.serving import serving

@@ -12,7 +12,7 @@ from specdecode.experiment.prompt_lengths import LongestPrompt
 from specdecode.experiment.step import most_tokens
 from specdecode.manifests.addresses import address, client_env
 from specdecode.manifests.bundle import Rights, program_job
-from specdecode.manifests.context import RenderContext, labels, wave_name
+from specdecode.manifests.naming import RenderContext, labels, wave_name
 from specdecode.manifests.pods import KubeObject, config_map, on_held_node, word
 from specdecode.manifests.serve_command import served_model
 from specdecode.planning import Arm, Plan, Wave, first_served

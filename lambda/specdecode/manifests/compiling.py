@@ -14,8 +14,8 @@ from specdecode.exit_codes import PERMANENT
 from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine_parts import Artifact, CpuCompile
 from specdecode.manifests.bundle import ENV, MOUNT, Rights, bundle_env, bundle_script, fetched_bundle_script, volume
-from specdecode.manifests.context import RenderContext, compile_name, labels
 from specdecode.manifests.early import device_check, disk_check
+from specdecode.manifests.naming import RenderContext, compile_name, labels
 from specdecode.manifests.pods import (
     KubeObject,
     claiming,

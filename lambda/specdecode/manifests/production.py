@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from specdecode import names
-from specdecode.manifests.context import RenderContext
+from specdecode.manifests.naming import RenderContext
 from specdecode.manifests.pods import KubeObject
 from specdecode.manifests.serving import serving
 from specdecode.planning import Plan

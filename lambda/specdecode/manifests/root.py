@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specdecode import names
 from specdecode.assets import kubernetes_objects
-from specdecode.manifests.context import RenderContext, labels, root_name
+from specdecode.manifests.naming import RenderContext, labels, root_name
 from specdecode.manifests.pods import KubeObject, config_map
 from specdecode.planning import Plan
 

@@ -19,8 +19,8 @@ from specdecode.experiment.engine_parts import Probe, Resources
 from specdecode.experiment.model import EnvName
 from specdecode.manifests.addresses import server_env
 from specdecode.manifests.bundle import HOME, bundle_env, bundle_script
-from specdecode.manifests.context import RenderContext, labels, serving_name
 from specdecode.manifests.early import device_check, disk_check
+from specdecode.manifests.naming import RenderContext, labels, serving_name
 from specdecode.manifests.pods import CONTAINER, KubeObject, claiming, container, meta, pod_template, word
 from specdecode.manifests.serve_command import LOCAL, forgotten, serve_words
 from specdecode.planning import Arm, Plan

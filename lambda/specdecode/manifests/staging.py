@@ -6,7 +6,7 @@ from specdecode import names, s3_keys
 from specdecode.experiment.model import ModelRef
 from specdecode.experiment.prompt_lengths import CountSpec
 from specdecode.manifests.bundle import Rights, program_job
-from specdecode.manifests.context import RenderContext, labels, object_name, staging_name
+from specdecode.manifests.naming import RenderContext, labels, object_name, staging_name
 from specdecode.manifests.pods import KubeObject, config_map, word
 from specdecode.planning import Plan
 from specdecode.planning.states import COUNT_MINUTES

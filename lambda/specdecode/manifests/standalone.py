@@ -20,7 +20,7 @@ from specdecode.experiment.prompt_sets import hub_sets, shipped
 from specdecode.manifests.benchmarking import accuracy_job, benchmark, smoke
 from specdecode.manifests.bundle import ENV, MOUNT, VOLUME, bundle_env, bundle_script
 from specdecode.manifests.compiling import COMPILE, compile_job
-from specdecode.manifests.context import RenderContext, serving_name
+from specdecode.manifests.naming import RenderContext, serving_name
 from specdecode.manifests.pods import SKIP_CREDENTIALS, KubeObject, container, word
 from specdecode.manifests.root import network_policies, run_root
 from specdecode.manifests.serving import serving

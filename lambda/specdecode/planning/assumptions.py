@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from specdecode.experiment.capacity import TERMS, Capacity, CapacityType
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.errors import Problem
 from specdecode.experiment.model import CompileOn, Experiment
+from specdecode.experiment.problems import Problem
 from specdecode.experiment.shapes import COMPILERS
 
 ENDPOINTS_ASSUMED = (

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import NamedTuple
 
-from specdecode.experiment.errors import ExperimentError, Problem
+from specdecode.experiment.problems import ExperimentError, Problem
 from specdecode.planning.states import BEFORE_THE_NODE, STOP_MINUTES, Step
 
 HISTORY_LIMIT = 20_000

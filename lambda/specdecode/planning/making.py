@@ -9,9 +9,9 @@ from typing import NamedTuple
 from specdecode.experiment import affinity
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.errors import ExperimentError
-from specdecode.experiment.loading import load_engine
+from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import AnyExperiment, EndpointExperiment, ServedExperiment, Sweep
+from specdecode.experiment.problems import ExperimentError
 from specdecode.planning.assumptions import ENDPOINTS_ASSUMED, assumptions, unpriced
 from specdecode.planning.compiling import ahead, ahead_fingerprints, compile_cost
 from specdecode.planning.cost import Range, levels, node_minutes, parts

@@ -19,7 +19,7 @@ from specdecode.analysis.report import render_csv, render_html, render_markdown
 from specdecode.experiment import Experiment, from_document, load_preset
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.manifests.benchmarking import benchmark
-from specdecode.manifests.context import RenderContext
+from specdecode.manifests.naming import RenderContext
 from specdecode.planning import Inventory, make_plan
 from specdecode.records import read_record
 

@@ -9,9 +9,9 @@ from typing import Any
 from specdecode.cli.runs_deployment import Execution, FunctionFailed
 from specdecode.experiment import Capacity, load_preset
 from specdecode.planning import Inventory, make_plan
+from specdecode.runs.cluster_view import ClusterView, PodView
 from specdecode.runs.lease import Claim, Lease
 from specdecode.runs.state import RunState
-from specdecode.runs.view import ClusterView, PodView
 from specdecode.store import Store
 
 from tests.specdecode.steps.aws_fake import FakeS3

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from botocore.exceptions import ClientError
 from specdecode.cli.runs_deployment import Execution
+from specdecode.runs.cluster_view import ClusterView
 from specdecode.runs.lease import Claim, Lease
 from specdecode.runs.state import StateDamaged
-from specdecode.runs.view import ClusterView
 
 from tests.specdecode.cli.runs_fake import NOW, RUNNING, FakeDeployment
 

@@ -16,8 +16,8 @@ from specdecode.cli.runs_deployment import Deployment, Execution
 from specdecode.cli.runs_view import clock, current_step, lines, new_run_id, view
 from specdecode.experiment import Capacity, load_preset
 from specdecode.planning import Inventory, make_plan
+from specdecode.runs.cluster_view import ClusterView
 from specdecode.runs.lease import Lease
-from specdecode.runs.view import ClusterView
 
 from tests.specdecode.cli.runs_fake import NOW, PLAN, POD, RUNNING, STATE, FakeDeployment, entered, exited
 

@@ -8,7 +8,7 @@ import pytest
 from specdecode import names
 from specdecode.custom_resources import handler as guards
 from specdecode.custom_resources import waiting
-from specdecode.custom_resources.node import give_up
+from specdecode.custom_resources.in_use import give_up
 from specdecode.kubernetes.pools import NodePools
 
 from tests.specdecode.custom_resources.world import GIVEN, MACHINE, NO_LAUNCH, Context, World

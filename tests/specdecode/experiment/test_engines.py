@@ -7,7 +7,8 @@ import shutil
 import kubernetes_validate
 import pytest
 import yaml
-from specdecode.experiment import Engine, ExperimentError, assets_dir, engine_names, load_engine, load_preset, loading
+from specdecode import assets
+from specdecode.experiment import Engine, ExperimentError, assets_dir, engine_names, files, load_engine, load_preset
 from specdecode.experiment.capacity import RESERVED_CPU
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.model import Method
@@ -42,7 +43,8 @@ def root(tmp_path, monkeypatch):
     """The assets, for a test to change."""
     copied = tmp_path / "assets"
     shutil.copytree(assets_dir(), copied)
-    monkeypatch.setattr(loading, "assets_dir", lambda: copied)
+    for module in (assets, files):
+        monkeypatch.setattr(module, "assets_dir", lambda: copied)
     return copied
 
 

@@ -12,7 +12,7 @@ from specdecode import names
 from specdecode.experiment import BenchmarkSpec, load_preset
 from specdecode.experiment import capacity as node
 from specdecode.manifests import RenderContext, serving, serving_name
-from specdecode.manifests.context import object_name
+from specdecode.manifests.naming import object_name
 from specdecode.planning import Inventory, first_served, make_plan
 from specdecode.planning.events import JOB_GRACE_MINUTES, LONGEST_POLL_S
 from specdecode.planning.states import COUNT_MINUTES, SMOKE_MINUTES, accuracy_minutes

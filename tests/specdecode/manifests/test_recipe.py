@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from specdecode.experiment import load
-from specdecode.experiment.loading import load_engine
+from specdecode.experiment.files import load_engine
 from specdecode.manifests.serve_command import recipe, serve_words
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from specdecode.experiment import load_preset
-from specdecode.experiment.loading import load_engine, preset_names
+from specdecode.experiment.files import load_engine, preset_names
 from specdecode.experiment.model import Experiment, ServedExperiment
 from specdecode.planning import Inventory, make_plan
 from specdecode.planning.few import check_bursts, check_requests

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from specdecode import names
-from specdecode.custom_resources import node as guards
+from specdecode.custom_resources import in_use as guards
 from specdecode.giving_back import CLAIM_GRACE_MINUTES
 from specdecode.kubernetes.pools import NodePools
 from specdecode.steps import inspect, release, watchdog

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from specdecode import names
-from specdecode.custom_resources import node as guards
+from specdecode.custom_resources import in_use as guards
 from specdecode.kubernetes.client import Kubernetes
 from specdecode.kubernetes.connect import SEES
 from specdecode.kubernetes.node_group import PAUSE_S, NodeGroup

@@ -20,9 +20,9 @@ from specdecode.analysis.results.pairs import HEADLINE, Pair
 from specdecode.analysis.statistics import pairing
 from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.analysis.statistics.verdict import too_many_failed
-from specdecode.experiment.errors import ExperimentError
-from specdecode.experiment.loading import load_engine
+from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import Experiment
+from specdecode.experiment.problems import ExperimentError
 from specdecode.experiment.workload import Level
 from specdecode.measures.student import NOMINAL
 

@@ -8,9 +8,9 @@ from typing import TypeVar
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.endpoints import Document
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.errors import Problem
 from specdecode.experiment.model import AnyExperiment, ServedExperiment
-from specdecode.experiment.rules import arms, drafts, endpoints, engine, load, native, node, prompts
+from specdecode.experiment.problems import Problem
+from specdecode.experiment.rules import arms, endpoints, engine, native, node, prompts, speculation, workload
 from specdecode.experiment.rules.case import Case, EndpointCase, Finding, ServedCase
 
 _LEVIATHAN = "Leviathan et al., arXiv 2211.17192"
@@ -25,34 +25,37 @@ OF_THE_DOCUMENT: Rules[Document] = {
     "endpoint-settings": (endpoints.settings, "specdecode does not start a server that already runs"),
 }
 OF_BOTH: Rules[Case] = {
-    "unique-names": (load.unique_names, "names are keys in S3 and values of CloudWatch dimensions"),
-    "compare-to": (load.compare_to, "a comparison has two arms"),
-    "clients": (load.clients, "specdecode.experiment.clients, docs/benchmarks.md"),
-    "thinking": (load.thinking, "Qwen3 model card: enable_thinking"),
+    "unique-names": (workload.unique_names, "names are keys in S3 and values of CloudWatch dimensions"),
+    "compare-to": (workload.compare_to, "a comparison has two arms"),
+    "clients": (workload.clients, "specdecode.experiment.clients, docs/benchmarks.md"),
+    "thinking": (workload.thinking, "Qwen3 model card: enable_thinking"),
     "prompt-text": (prompts.texts, "assets/prompts/cases.yaml"),
     "prompt-set": (prompts.sets, _SETS),
 }
 OF_SERVED: Rules[ServedCase] = {
     "sweep-adaptive": (arms.adaptive, "the advisor compares draft and k of arms that differ in nothing else"),
     "model-family": (engine.model_family, "assets/engines: what the image's model library has"),
-    "method-supported": (drafts.method, "assets/engines: Neuron's vLLM user guide, known issue 5"),
-    "method-family": (drafts.method_family, "the model code: NxD Inference's models/, the native plugin's registry"),
-    "method-needs": (drafts.method_needs, "the method's tutorial and example for the native plugin"),
+    "method-supported": (speculation.method, "assets/engines: Neuron's vLLM user guide, known issue 5"),
+    "method-family": (
+        speculation.method_family,
+        "the model code: NxD Inference's models/, the native plugin's registry",
+    ),
+    "method-needs": (speculation.method_needs, "the method's tutorial and example for the native plugin"),
     "arms-alike": (arms.alike, "assets/engines: what an engine takes by itself, with and without speculation"),
-    "draft-verified": (drafts.verified, "NxD Inference v0.6.10598, models/model_base.py: _token_gen_forward"),
-    "k-by-load": (drafts.k_by_load, "assets/engines: vLLM's own, from 0.25 on (vllm/config/speculative.py)"),
-    "draft-kind": (drafts.draft_kind, "vLLM's Neuron plugin takes any draft of method eagle for an EAGLE head"),
-    "draft-of-family": (drafts.draft_family, _LEVIATHAN),
+    "draft-verified": (speculation.verified, "NxD Inference v0.6.10598, models/model_base.py: _token_gen_forward"),
+    "k-by-load": (speculation.k_by_load, "assets/engines: vLLM's own, from 0.25 on (vllm/config/speculative.py)"),
+    "draft-kind": (speculation.draft_kind, "vLLM's Neuron plugin takes any draft of method eagle for an EAGLE head"),
+    "draft-of-family": (speculation.draft_family, _LEVIATHAN),
     "tensor-parallel": (node.tensor_parallel, f"{_DRA}: 8 physical cores a device"),
     "node-deployed": (node.deployed, "docs/settings.md: node_type"),
     "node-engine": (node.drives, "specdecode.experiment.shapes"),
     "claim-size": (node.claim, f"{_DRA}: devicegroup1_id, devicegroup4_id, devicegroup8_id, devicegroup16_id"),
     "device-memory": (node.hbm, "Trainium2: 96 GiB of HBM a device"),
     "fits-node": (node.fits_node, "Karpenter's instance types: what pods can have"),
-    "lengths": (load.lengths, "vLLM refuses requests beyond max_model_len"),
-    "greedy": (load.greedy, "vLLM's Neuron loader: top_k 1, do_sample false under speculation"),
+    "lengths": (workload.lengths, "vLLM refuses requests beyond max_model_len"),
+    "greedy": (workload.greedy, "vLLM's Neuron loader: top_k 1, do_sample false under speculation"),
     "prompt-fits": (prompts.fits, "vLLM refuses requests beyond max_model_len; specdecode.prompts.bound"),
-    "published-figure": (load.published, "a published figure is of arms and a prompt type of this experiment"),
+    "published-figure": (workload.published, "a published figure is of arms and a prompt type of this experiment"),
     "quantization": (engine.quantization, "neuronx-distributed, quantization/README_rescaling_fp8_for_neuron.md"),
     "settable-variable": (engine.variables, "specdecode.experiment.settable: an experiment is data"),
     "settable-argument": (engine.arguments, "specdecode.experiment.settable: an experiment is data"),

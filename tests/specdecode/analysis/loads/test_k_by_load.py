@@ -12,7 +12,7 @@ from specdecode.analysis import Comparison, compare
 from specdecode.analysis.loads.k_by_load import Choice, in_words, table
 from specdecode.analysis.report import render_html, render_markdown, render_terminal
 from specdecode.analysis.results.over_load import KRange, Schedule
-from specdecode.experiment.loading import engine_names, load_engine
+from specdecode.experiment.files import engine_names, load_engine
 from specdecode.records import ErrorKind, RequestError
 
 from tests.specdecode.analysis.simulate import context

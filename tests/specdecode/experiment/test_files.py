@@ -7,15 +7,16 @@ import json
 import jsonschema
 import pytest
 import yaml
+from specdecode import assets
 from specdecode.experiment import (
     ExperimentError,
     assets_dir,
+    files,
     from_document,
     load,
     load_engine,
     load_file,
     load_preset,
-    loading,
     parse_overrides,
     preset_names,
     to_yaml,
@@ -147,7 +148,8 @@ def test_a_preset_that_extends_itself_is_told_so(tmp_path, monkeypatch):
     (root / "experiments").mkdir(parents=True)
     (root / "experiments" / "a.yaml").write_text("extends: b")
     (root / "experiments" / "b.yaml").write_text("extends: a")
-    monkeypatch.setattr(loading, "assets_dir", lambda: root)
+    for module in (assets, files):
+        monkeypatch.setattr(module, "assets_dir", lambda: root)
     with pytest.raises(ExperimentError, match="circle"):
         load_preset("a")
 

@@ -17,8 +17,8 @@ from specdecode.assets import assets_dir, engine_names, preset_names
 from specdecode.experiment import documents, endpoints, expand, rules
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.model import AnyExperiment, EndpointExperiment, Experiment, ServedExperiment
+from specdecode.experiment.problems import ExperimentError, Problem
 from specdecode.experiment.prompt_sets import expand_sets
 from specdecode.untrusted import Unreadable, read_text
 
