@@ -58,12 +58,19 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path
 
 
+ONE = pytest.mark.parametrize(
+    "folder", ["rehearsal-cpu", pytest.param("0.9.1-sdk2.26.1", marks=pytest.mark.slow)], indirect=True
+)
+"""What the scripts do is shown on one kind of engine; on the other by a suite of its own."""
+
+
 def test_every_number_is_recomputed(folder: Path) -> None:
     check = recompute.recompute(folder)
     assert check.wrong == []
     assert check.checked > 900
 
 
+@ONE
 def test_the_script_notices_a_wrong_number(folder: Path) -> None:
     report = json.loads((folder / "report.json").read_text())
     report["pairs"][0]["cases"][0]["speedups"][0]["low"] *= 1.001
@@ -73,6 +80,7 @@ def test_the_script_notices_a_wrong_number(folder: Path) -> None:
     assert len(recompute.recompute(folder).wrong) == 3
 
 
+@ONE
 def test_the_script_stands_alone(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-I", recompute.__file__, folder], capture_output=True, text=True, check=False
@@ -87,6 +95,7 @@ def test_every_number_of_the_table_of_cloudwatch_and_of_the_terminal_is_recomput
     assert check.checked > 2000
 
 
+@ONE
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
@@ -110,6 +119,7 @@ def test_one_wrong_number_in_any_of_them_is_noticed(folder: Path, name: str, old
     assert recompute_forms.recompute(folder).wrong
 
 
+@ONE
 def test_the_second_script_stands_alone_too(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-I", recompute_forms.__file__, folder], capture_output=True, text=True, check=False

@@ -102,6 +102,15 @@ WRONG = {
 }
 
 
+ONE = pytest.mark.parametrize(
+    "written",
+    ["a second", *(pytest.param(name, marks=pytest.mark.slow) for name in ("at a time", "two rounds"))],
+    indirect=True,
+)
+"""What the script does is shown on the shortest run; on the others by a suite of its own."""
+
+
+@ONE
 @pytest.mark.parametrize(("name", "pattern"), [(name, each) for name, all_of in WRONG.items() for each in all_of])
 def test_one_wrong_figure_is_noticed(folder: Path, name: str, pattern: str) -> None:
     path = folder / name
@@ -125,6 +134,7 @@ def test_a_crossover_elsewhere_and_a_wrong_file_of_llmperf_are_noticed(folder: P
     assert any("ttft_s mean" in text for text in recompute_load.recompute(folder).wrong)
 
 
+@ONE
 def test_the_script_stands_alone(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-I", recompute_load.__file__, folder], capture_output=True, text=True, check=False
