@@ -105,13 +105,13 @@ def status(
     end.
     """
     from specdecode.cli.runs_deployment import Deployment
-    from specdecode.cli.runs_view import TERMINAL, lines, look, pod_line
+    from specdecode.cli.runs_view import TERMINAL, lines, pod_line, run_now
 
     deployment = Deployment(stack=stack, region=region, profile=profile)
     if watch:
         _follow(deployment, deployment.execution(run_id).run_id, interval=interval, as_json=as_json)
         return
-    shown = look(deployment, run_id)
+    shown = run_now(deployment, run_id)
     pods = deployment.pods(shown.run_id) if shown.status not in TERMINAL else ()
     if as_json:
         seen = None if pods is None else [pod.model_dump(mode="json") for pod in pods]
@@ -141,10 +141,10 @@ def stop(
     """
     from specdecode.cli import runs_release
     from specdecode.cli.runs_deployment import Deployment
-    from specdecode.cli.runs_view import TERMINAL, lines, look
+    from specdecode.cli.runs_view import TERMINAL, lines, run_now
 
     deployment = Deployment(stack=stack, region=region, profile=profile)
-    wanted = run_id or runs_release.whose_turn(deployment)
+    wanted = run_id or runs_release.run_to_stop(deployment)
     if wanted is None:
         runs_release.bring_to_zero(deployment)
         return
@@ -153,7 +153,7 @@ def stop(
         say(f"{wanted} has already ended: {found.status if found else 'Step Functions has forgotten it'}")
     else:
         if run_id is None:
-            say("\n".join(lines(look(deployment, found.run_id))))
+            say("\n".join(lines(run_now(deployment, found.run_id))))
             agree(f"Stop {found.run_id}?", yes=yes, ask=True, refused=f"{found.run_id} goes on")
         runs_release.stop_run(deployment, found)
     runs_release.give_back(deployment, wanted)

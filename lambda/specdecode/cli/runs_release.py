@@ -17,7 +17,7 @@ PAUSE_S = 2.0
 BY_HAND = "docs/operations.md#a-node-that-stays"
 
 
-def whose_turn(deployment: Deployment) -> str | None:
+def run_to_stop(deployment: Deployment) -> str | None:
     """The run that holds a node. If no run holds one, the newest that goes on. If none goes on it says so and returns
     None.
 

@@ -168,7 +168,7 @@ PODS_EVERY_S = 15.0
 """Seconds between two looks at pods. Each is a call of the inspect function, and of the Kubernetes API behind it."""
 
 
-def look(deployment: Deployment, run_id: str | None) -> RunView:
+def run_now(deployment: Deployment, run_id: str | None) -> RunView:
     """The run now; the newest one if `run_id` is None.
 
     A record or plan that cannot be read is left out of the view: the user who wants to stop the run must still see it.
@@ -205,7 +205,7 @@ def watch(
         pods: tuple[str, ...] = ()
         asked_at: float | None = None
         while True:
-            shown = look(deployment, run_id)
+            shown = run_now(deployment, run_id)
             if shown.status in TERMINAL:
                 break
             news = []

@@ -21,7 +21,7 @@ from specdecode.manifests.standalone import (
     HUB_SECRET,
     KEY_SECRET,
     Standalone,
-    Turn,
+    UserStep,
 )
 from specdecode.names import COMPONENT_LABEL, NAMESPACE, RUN_LABEL, WAVE_LABEL
 from specdecode.planning import Plan
@@ -42,13 +42,13 @@ done; }""".replace("%k", KUBECTL)
 def text(found: Standalone, plan: Plan, ctx: RenderContext) -> str:
     """The whole stream: YAML for `kubectl apply -f -`. Comments at the top say all that the user must do."""
     told = [*_head(plan, ctx), "", *(f"$ {part}" for part in STEP.splitlines())]
-    for number, turn in enumerate(found.turns, start=1):
-        told += [f"{number}. {line(turn.title)}", *_commands(turn)]
+    for number, part in enumerate(found.steps, start=1):
+        told += [f"{number}. {line(part.title)}", *_commands(part)]
         if number == 1:
             told += _sets(found, ctx)
-    told += _answer(found, ctx, number=len(found.turns) + 1)
+    told += _answer(found, ctx, number=len(found.steps) + 1)
     parts = ["".join(map(_comment, told)), objects_text(found.setup)]
-    parts += [f"---\n# {line(turn.title)}\n{objects_text(turn.objects)}" for turn in found.turns]
+    parts += [f"---\n# {line(part.title)}\n{objects_text(part.objects)}" for part in found.steps]
     return "".join(parts)
 
 
@@ -87,19 +87,19 @@ def _head(plan: Plan, ctx: RenderContext) -> Iterator[str]:
     yield f"To give all up: kubectl delete namespace {NAMESPACE} (the bucket stays)."
 
 
-def _commands(turn: Turn) -> Iterator[str]:
-    if turn.before:
-        yield f"$ step {_names(turn.before)}"
-    for server in turn.servers:
+def _commands(part: UserStep) -> Iterator[str]:
+    if part.before:
+        yield f"$ step {_names(part.before)}"
+    for server in part.servers:
         yield f"$ {KUBECTL} scale deployment {_name(server)} --replicas=1"
-    for server in turn.servers:
+    for server in part.servers:
         limit = server["spec"]["progressDeadlineSeconds"]
         yield f"$ {KUBECTL} rollout status deployment {_name(server)} --timeout={limit}s"
-    if turn.asking:
-        yield f"$ step {_names(turn.asking)}"
-    if turn.servers:
-        yield f"$ {KUBECTL} scale deployment {_names(turn.servers)} --replicas=0"
-        yield f"$ {KUBECTL} wait pod -l {_selector(turn.servers)} --for=delete --timeout=300s"
+    if part.asking:
+        yield f"$ step {_names(part.asking)}"
+    if part.servers:
+        yield f"$ {KUBECTL} scale deployment {_names(part.servers)} --replicas=0"
+        yield f"$ {KUBECTL} wait pod -l {_selector(part.servers)} --for=delete --timeout=300s"
 
 
 def _sets(found: Standalone, ctx: RenderContext) -> Iterator[str]:

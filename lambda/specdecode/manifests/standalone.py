@@ -37,14 +37,14 @@ TOKENIZER = "tokenizer.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class UserStep:
     """One step of the user: Jobs before the servers, the servers, and Jobs that ask them."""
 
     title: str
     before: tuple[KubeObject, ...] = ()
     """Jobs, one after the other."""
     servers: tuple[KubeObject, ...] = ()
-    """Deployments, which are ended with the turn."""
+    """Deployments, which are ended with the step."""
     asking: tuple[KubeObject, ...] = ()
     others: tuple[KubeObject, ...] = ()
     """The objects that the servers and Jobs refer to."""
@@ -59,7 +59,7 @@ class Standalone:
     """All objects of a run, in the order of use."""
 
     setup: tuple[KubeObject, ...]
-    turns: tuple[Turn, ...]
+    steps: tuple[UserStep, ...]
     experiment_map: str
     """Name of the ConfigMap with EXPERIMENT."""
     own_sets: tuple[str, ...]
@@ -67,7 +67,7 @@ class Standalone:
 
     @property
     def objects(self) -> tuple[KubeObject, ...]:
-        return (*self.setup, *(obj for turn in self.turns for obj in turn.objects))
+        return (*self.setup, *(obj for step in self.steps for obj in step.objects))
 
 
 def standalone(plan: Plan, ctx: RenderContext) -> Standalone:
@@ -79,21 +79,21 @@ def standalone(plan: Plan, ctx: RenderContext) -> Standalone:
     root = {**root, "data": {**root["data"], EXPERIMENT: to_yaml(experiment)}}
     staged = [staging_job(plan, model, ctx) for model in plan.models_to_stage]
     staged += [fetch_prompts_job(plan, given, hub, ctx) for given, hub in hub_sets(experiment)]
-    turns = [Turn(title="bring weights and prompts to the bucket", before=tuple(map(adapt.job, staged)))]
+    steps = [UserStep(title="bring weights and prompts to the bucket", before=tuple(map(adapt.job, staged)))]
     compiled: set[str] = set()
     for wave in plan.waves:
-        turns.append(_turn(plan, wave, ctx, adapt, compiled))
+        steps.append(_of_wave(plan, wave, ctx, adapt, compiled))
     keys = {c.prompts.key for c in experiment.workload.cases if c.prompts and shipped(c.prompts.set) is None}
     return Standalone(
         setup=(_namespace(), _account(), *_claims(plan), *network_policies(), root),
-        turns=tuple(turn for turn in turns if turn.objects),
+        steps=tuple(step for step in steps if step.objects),
         experiment_map=root["metadata"]["name"],
         own_sets=tuple(sorted(keys)),
     )
 
 
-def _turn(plan: Plan, wave: Wave, ctx: RenderContext, adapt: _Adapting, compiled: set[str]) -> Turn:
-    """The turn of a wave. `compiled`: fingerprints that earlier turns compile; this turn adds its own."""
+def _of_wave(plan: Plan, wave: Wave, ctx: RenderContext, adapt: _Adapting, compiled: set[str]) -> UserStep:
+    """The step of a wave. `compiled`: fingerprints that earlier steps compile; this step adds its own."""
     jobs, servers, others = [], [], []
     to_do = {arm.fingerprint for arm in plan.compiles_to_do} - compiled
     for arm in wave.arms:
@@ -108,7 +108,7 @@ def _turn(plan: Plan, wave: Wave, ctx: RenderContext, adapt: _Adapting, compiled
     if plan.experiment.accuracy and first_served(plan.waves, wave):
         asking.append(accuracy_job(plan, wave, ctx))
     arms = ", ".join(arm.variant for arm in wave.arms)
-    return Turn(
+    return UserStep(
         title=f"wave {wave.index}: {arms}",
         before=tuple(jobs),
         servers=tuple(servers),

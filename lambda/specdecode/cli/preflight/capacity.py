@@ -159,7 +159,7 @@ def queue(lease: Lease, wanted: NodeShape, facts: DeploymentFacts, now: datetime
     return Check("node", "warn", detail, "see `specdecode capacity`")
 
 
-def turn(lease: Lease) -> Check:
+def endpoints(lease: Lease) -> Check:
     """Which run loads servers that already run."""
     if not lease.holders:
         return Check("endpoints", "ok", "no run loads servers that already run; they are asked by the run's smoke test")

@@ -139,7 +139,7 @@ class Checks:
         if self.experiment.holds_node:
             yield from self._of_a_node()
         else:
-            yield from self._look("endpoints", lambda: [capacity.turn(self._lease(s3_keys.ENDPOINTS_KEY))])
+            yield from self._look("endpoints", lambda: [capacity.endpoints(self._lease(s3_keys.ENDPOINTS_KEY))])
         if not ask.deployed:
             yield from self._look("network quotas", self._quotas_of_the_network)
             yield from self._look("Lambda concurrency", lambda: quotas.functions(ask))

@@ -122,7 +122,7 @@ def test_a_held_node_is_named_with_who_waits():
     found = capacity.queue(lease, SHAPES[FACTS.node], FACTS, NOW)
     words = "r-1 has held the node for 1:30:00, 1 more wait: a new run stands behind"
     assert (found.verdict, found.detail) == ("warn", words)
-    assert (capacity.turn(lease).verdict, capacity.turn(Lease()).verdict) == ("warn", "ok")
+    assert (capacity.endpoints(lease).verdict, capacity.endpoints(Lease()).verdict) == ("warn", "ok")
 
 
 def test_a_run_waits_only_when_all_nodes_of_its_kind_are_held():
