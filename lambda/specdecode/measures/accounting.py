@@ -51,7 +51,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Accounting:
-    """A token-accounting mode."""
+    """How one mode counts the tokens and times of a request."""
 
     mode: Mode
     retokenize: Retokenize | None = None

@@ -106,7 +106,7 @@ def _other_k(counts: Sequence[Drafted | EngineCounters], k: int | None) -> str |
 
 
 def _total(parts: Sequence[Drafted | EngineCounters]) -> Drafted:
-    """The sum."""
+    """All parts together. A position that a part does not have counts as 0 there."""
     width = max(len(item.accepted_per_position) for item in parts)
     return Drafted(
         drafts=sum(item.drafts for item in parts),

@@ -17,14 +17,14 @@ ALL_SHOWN = 4000
 
 
 class Sent(Frozen):
-    """One request."""
+    """When a request was sent, and how it ended."""
 
     at_s: float
     """Seconds from the beginning of its stretch until it was sent."""
     took_s: float
     """Seconds until its answer's end, or its failure."""
     failed: str | None = None
-    """Kind of error."""
+    """Kind of error. None: it completed."""
 
 
 class Stretch(Frozen):

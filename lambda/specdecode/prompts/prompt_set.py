@@ -39,7 +39,7 @@ class PromptRow(_Frozen):
     turns: Annotated[tuple[Text, ...], Field(min_length=1, max_length=100)]
     """What the user says, turn after turn. The answers between are the server's own."""
     system: Text | None = None
-    """The system message."""
+    """What the server is told before the first turn."""
     output_tokens: Annotated[int, Field(ge=1, le=2**20)] | None = None
     """Longest answer. Unset: the workload's."""
     history: tuple[dict[str, Any], ...] = ()
@@ -129,7 +129,7 @@ class PromptSet(_Frozen):
     version: Annotated[str, StringConstraints(max_length=40)] = ""
     """From the file's header. Empty for most formats, which have none."""
     licence: Annotated[str, StringConstraints(max_length=200)] = ""
-    """The same."""
+    """From the file's header too."""
     sha256: Sha256
     """SHA-256 of the file's bytes."""
     structured: tuple[SetName, ...] = ()

@@ -51,7 +51,7 @@ class Candidate(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """One measured arm."""
+    """What a measured arm shows the advisor."""
 
     draft: str
     k: int

@@ -23,13 +23,13 @@ def posterior(
             for i, x in enumerate(seen)
         ]
     )
-    weights = _backward(lower, _forward(lower, values))
+    solved = _forward(lower, values)
     found: list[tuple[float, float]] = []
     for x in at:
-        row = [covariance(x, y) for y in seen]
-        explained = _forward(lower, row)
+        explained = _forward(lower, [covariance(x, y) for y in seen])
+        mean = math.fsum(a * b for a, b in zip(explained, solved, strict=True))
         variance = covariance(x, x) - math.fsum(value * value for value in explained)
-        found.append((math.fsum(a * b for a, b in zip(row, weights, strict=True)), math.sqrt(max(0.0, variance))))
+        found.append((mean, math.sqrt(max(0.0, variance))))
     return found
 
 
@@ -47,12 +47,4 @@ def _forward(lower: Sequence[Sequence[float]], values: Sequence[float]) -> list[
     solved: list[float] = []
     for i, value in enumerate(values):
         solved.append((value - math.fsum(lower[i][m] * solved[m] for m in range(i))) / lower[i][i])
-    return solved
-
-
-def _backward(lower: Sequence[Sequence[float]], values: Sequence[float]) -> list[float]:
-    n = len(values)
-    solved = [0.0] * n
-    for i in reversed(range(n)):
-        solved[i] = (values[i] - math.fsum(lower[m][i] * solved[m] for m in range(i + 1, n))) / lower[i][i]
     return solved

@@ -124,7 +124,7 @@ class ImportedArm(Frozen):
 
 
 class Row(NamedTuple):
-    """One completed request."""
+    """A completed request: times in seconds, tokens by the count that the tool used."""
 
     ttft_s: float
     latency_s: float

@@ -264,7 +264,7 @@ class GuidellmConfig(Lenient):
 
 
 class GuidellmBenchmark(Lenient):
-    """One load."""
+    """Requests and settings of one load."""
 
     config: GuidellmConfig = GuidellmConfig()
     requests: GuidellmRequests

@@ -120,7 +120,7 @@ class RunCost(Frozen):
 
 
 class Comparison(Frozen):
-    """The answer."""
+    """A run's answer, with everything that it rests on."""
 
     schema_version: Literal[2] = SCHEMA_VERSION
     run_id: RunId

@@ -155,7 +155,7 @@ class GoodAtLoad(Frozen):
 
     @property
     def share(self) -> float:
-        """Of all requests."""
+        """Good requests as a share of all."""
         return self.good / self.requests
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from specdecode.analysis.loads.objective import doubted
 from specdecode.analysis.results.over_load import Crossover, Curve, LoadPoint, Objective
 from specdecode.experiment.workload import Level
-from specdecode.measures.shares import shares_differ
+
+SIGNIFICANT = 0.025
+"""Probability on each side below which chance alone does not explain two shares (Fisher's exact test)."""
 
 
 def advice_by_load(curve: Curve, objectives: Sequence[Objective]) -> str:
@@ -168,6 +171,20 @@ def _unsure(curve: Curve, objectives: Sequence[Objective]) -> str:
         return ""
     good = " and ".join(f"{at.good} of {at.requests}" for at in (one, other))
     return f"; that they differ is not shown ({good} good at {one.level})"
+
+
+def shares_differ(good: int, of: int, other_good: int, other_of: int) -> bool:
+    """Whether chance alone splits so unevenly in less than 2.5% of the cases, on each side (Fisher's exact test)."""
+    if good * other_of < other_good * of:
+        good, of, other_good, other_of = other_good, other_of, good, of
+    whole = good + other_good
+    ways = _log_ways(of + other_of, whole)
+    counts = range(good, min(of, whole) + 1)
+    return math.fsum(math.exp(_log_ways(of, n) + _log_ways(other_of, whole - n) - ways) for n in counts) < SIGNIFICANT
+
+
+def _log_ways(of: int, chosen: int) -> float:
+    return math.lgamma(of + 1) - math.lgamma(chosen + 1) - math.lgamma(of - chosen + 1)
 
 
 def _doubts(curve: Curve) -> str:

@@ -106,7 +106,7 @@ class RequestMetric(Metric):
     @classmethod
     @abstractmethod
     def value(cls, request: RequestRecord) -> float:
-        """Raises NoValue."""
+        """The value, in the metric's unit. Raises NoValue."""
 
 
 class SampleMetric(Metric):
@@ -115,7 +115,7 @@ class SampleMetric(Metric):
     @classmethod
     @abstractmethod
     def values(cls, request: RequestRecord) -> list[float]:
-        """Raises NoValue."""
+        """The values in the order of the tokens or chunks. Raises NoValue."""
 
 
 class BlockMetric(Metric):
@@ -124,7 +124,7 @@ class BlockMetric(Metric):
     @classmethod
     @abstractmethod
     def block_value(cls, block: Block) -> float:
-        """Raises NoValue."""
+        """The value, in the metric's unit. Raises NoValue."""
 
 
 def output_tokens(request: RequestRecord) -> int:

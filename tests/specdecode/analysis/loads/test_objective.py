@@ -14,10 +14,10 @@ from specdecode.analysis.report import render_csv, render_html, render_markdown,
 from specdecode.analysis.results.over_load import GoodAtLoad, Objective
 from specdecode.analysis.several_runs.alike import not_learnable
 from specdecode.analysis.several_runs.difference import Repeated, RunDifference, difference
+from specdecode.analysis.texts.by_load import shares_differ
 from specdecode.cli.report_view import difference_text
 from specdecode.experiment.workload import Level, Slo
 from specdecode.measures.publish import problems
-from specdecode.measures.shares import shares_differ
 from specdecode.records import ErrorKind, RequestError, RequestRecord
 
 from tests.specdecode.analysis.simulate import context
