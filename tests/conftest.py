@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import zipfile
@@ -35,6 +36,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group(name))
         groups.setdefault(name, []).append(item)
     items[:] = [item for group in groups.values() for item in group]
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected lives to the end: the collector of garbage need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ def zero(function: Callable[[float], float], low: float, high: float) -> float:
     return low
 
 
+@pytest.mark.slow
 def test_the_crossover_of_two_servers_is_the_one_that_their_step_times_have(tmp_path: Path, world: World) -> None:
     found = compared(world, tmp_path, CROSSES).curve[0]
     true = crossing(CROSSES)

@@ -150,6 +150,7 @@ def test_a_refused_key_says_which_variable_to_look_at(
     assert says in " ".join(result.stderr.split())
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(arms: tuple[str, str], tmp_path: Path) -> None:
     program, environment = Path(sys.executable).with_name("specdecode"), {**os.environ, **KEYS}
 

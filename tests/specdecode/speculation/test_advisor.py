@@ -108,6 +108,7 @@ def test_an_arm_that_verifies_no_draft_says_nothing_of_acceptance() -> None:
     assert calibrate([useless], most=MostTokens.K, prior_a=0.65)[0] == 0.65
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", MostTokens)
 def test_over_simulated_sweeps_it_beats_the_alternatives_and_the_committed_figures_are_reproduced(
     most: MostTokens, monkeypatch: pytest.MonkeyPatch
