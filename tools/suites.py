@@ -57,7 +57,7 @@ SUITES = {
     "rehearsal": Suite("-m slow tests/rehearsal", (*RUN, "tests/rehearsal"), 20),
     "attack": _cloud(20, "attack", "trust"),
     "runs": _cloud(30, "clients", "compile", "kinds", "waves"),
-    "nodes": _cloud(20, "two_nodes"),
+    "nodes": _cloud(40, "two_nodes", "several_nodes"),
     "own": _cloud(30, "own_cluster", "own_karpenter", "own_node_group"),
     "redeploy": _cloud(20, "redeploy"),
     "faults": _cloud(90, "faults/*"),

@@ -14,10 +14,11 @@ from specdecode.cli import completion
 from specdecode.cli.options import Profile, Region
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json, show
 from specdecode.giving_back import LONGEST_RUN_HOURS
+from specdecode.names import MOST_NODES
 
 if TYPE_CHECKING:
     from specdecode.experiment import Capacity, Experiment
-    from specdecode.planning import Inventory
+    from specdecode.planning import Bill, Inventory, Plan
 
 Reference = Annotated[
     str,
@@ -95,6 +96,10 @@ def plan(
             min=1, help="The deployment's setting longest_run_hours. 12 hours after it the backstop ends the node."
         ),
     ] = LONGEST_RUN_HOURS,
+    nodes: Annotated[
+        int,
+        typer.Option(min=1, max=MOST_NODES, help="Show what `run --nodes` would start: a run for each node."),
+    ] = 1,
     bucket: Annotated[
         str | None, typer.Option(help="Artifact bucket: check which models and artifacts it has already.")
     ] = None,
@@ -112,6 +117,7 @@ def plan(
     from specdecode.experiment import load, parse_overrides
     from specdecode.experiment.model import Sweep
     from specdecode.planning import Inventory, make_bill, make_plan
+    from specdecode.planning.several_nodes import plan_parts
 
     with refusing(as_json=as_json):
         capacity = _capacity(
@@ -123,14 +129,23 @@ def plan(
         )
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=capacity)
         inventory = _inventory(experiment, bucket, region=region, profile=profile) if bucket else Inventory()
+        parts = plan_parts(experiment, nodes, inventory=inventory, capacity=capacity) if nodes > 1 else ()
         adaptive = experiment.sweep is Sweep.ADAPTIVE
         begun = (next_step(experiment, ()),) if adaptive else ()
         planned = make_plan(experiment, inventory=inventory, capacity=capacity, sweep=begun)
         bill = make_bill(planned, capacity)
-    if as_json:
-        say_json({**planned.model_dump(mode="json"), "bill": bill.model_dump(mode="json")})
+    if parts and as_json:
+        say_json([_document(part.plan, part.bill) for part in parts])
+    elif parts:
+        show(*view.parts_tables(experiment.name, parts, bill))
+    elif as_json:
+        say_json(_document(planned, bill))
     else:
         show(*view.plan_tables(planned, bill))
+
+
+def _document(plan: Plan, bill: Bill) -> dict[str, Any]:
+    return {**plan.model_dump(mode="json"), "bill": bill.model_dump(mode="json")}
 
 
 def engines(

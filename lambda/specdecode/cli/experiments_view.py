@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -13,9 +13,10 @@ from rich.table import Table
 from specdecode.cli.cost_view import cost_lines, money, span
 from specdecode.experiment import Engine, Experiment
 from specdecode.experiment.model import Serving
-from specdecode.planning import Bill, Plan
+from specdecode.planning import Bill, Plan, Range
 from specdecode.planning.cost import LevelCost
 from specdecode.planning.room import apart
+from specdecode.planning.several_nodes import NodePart
 
 
 class BlockDumper(yaml.CSafeDumper):
@@ -106,6 +107,29 @@ def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
         *_accepting(plan, bill),
     ]
     return [*([] if elsewhere else [missing]), waves, "\n".join(lines)]
+
+
+def parts_tables(name: str, parts: Sequence[NodePart], whole: Bill) -> Iterator[Table | str]:
+    """A row for each part, one for all and one for `whole`, the bill on one node; and what the plans warn of."""
+    table = Table(title=f"{name}: {len(parts)} runs, each on a node of its own, with the baselines of its arms")
+    for column in ("run", "arms", "node hours", "cost", "at most"):
+        table.add_column(column)
+    for number, part in enumerate(parts, start=1):
+        own = part.bill
+        table.add_row(str(number), ", ".join(part.arms), span(own.node_hours), money(own.node), f"${own.most:,.0f}")
+    hours, cost = (_sum([getattr(part.bill, field) for part in parts]) for field in ("node_hours", "node"))
+    table.add_section()
+    most = sum(part.bill.most for part in parts)
+    table.add_row("all", f"{sum(len(part.arms) for part in parts)} arms", span(hours), money(cost), f"${most:,.0f}")
+    table.add_row("or one", "all on one node", span(whole.node_hours), money(whole.node), f"${whole.most:,.0f}")
+    yield table
+    last = Range(low=max(p.bill.node_hours.low for p in parts), high=max(p.bill.node_hours.high for p in parts))
+    yield f"last      ends {span(last)} h after all nodes are there"
+    yield from (f"warning   {text}" for text in dict.fromkeys(text for part in parts for text in part.plan.warnings))
+
+
+def _sum(found: Sequence[Range]) -> Range:
+    return Range(low=sum(each.low for each in found), high=sum(each.high for each in found))
 
 
 def _apart_lines(plan: Plan) -> list[str]:

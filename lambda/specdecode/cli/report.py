@@ -98,7 +98,7 @@ def compare_runs(
         list[str],
         typer.Argument(
             metavar="RUN RUN...",
-            help="Run ids, runs' folders or report.json files, two or more.",
+            help="Run ids, runs' folders or report.json files, two or more; also with commas: RUN,RUN.",
             autocompletion=completion.runs,
         ),
     ],
@@ -111,23 +111,28 @@ def compare_runs(
 
     Runs of the same question are taken together: two versions with three runs each give a change with its interval.
     With one run a side, a change cannot be told from the usual variation between runs.
+
+    Of the runs that `run --nodes` started it shows every arm beside the baseline of its own run, the fastest first.
     """
     from specdecode.analysis.several_runs.difference import NoSets, difference
+    from specdecode.analysis.several_runs.joint import Joint, joint
     from specdecode.cli.report_sources import find_each
-    from specdecode.cli.report_view import difference_text
+    from specdecode.cli.report_view import difference_text, joint_text
     from specdecode.cli.runs_deployment import Deployment
 
     deployment = Deployment(stack=stack, region=region, profile=profile)
-    if len(runs) < 2:
+    asked = [run for given in runs for run in given.split(",")]
+    if len(asked) < 2:
         raise stop_with("give two runs or more", EXIT_USAGE)
+    measured = find_each(asked, deployment=deployment)
     try:
-        found = difference(find_each(runs, deployment=deployment))
+        found = joint(measured) or difference(measured)
     except NoSets as error:
         raise stop_with(str(error), EXIT_USAGE) from None
     if as_json:
         say_json(found.model_dump(mode="json"))
     else:
-        say(difference_text(found), end="")
+        say(joint_text(found) if isinstance(found, Joint) else difference_text(found), end="")
 
 
 def advise(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from specdecode.analysis.advice.sweep import k_by_load, variant_of
-from specdecode.analysis.results.numbers import compact, times
+from specdecode.analysis.results.numbers import NONE, compact, digits, dollars, times
 from specdecode.analysis.several_runs.difference import (
     Carried,
     CaseChange,
@@ -16,6 +16,7 @@ from specdecode.analysis.several_runs.difference import (
     RunDifference,
     TrendPoint,
 )
+from specdecode.analysis.several_runs.joint import Joint
 from specdecode.cli.output import text_table
 from specdecode.escape import line
 from specdecode.experiment import Experiment
@@ -40,6 +41,30 @@ def difference_text(found: RunDifference | Repeated) -> str:
         table = text_table(rows) if found.cases else "No arm and case is in all of the runs.\n"
         return "\n".join([table, *_carried(found.carried)])
     return _change_text(found)
+
+
+def joint_text(found: Joint) -> str:
+    """A row for each arm, the fastest first, and what a reader must know of arms on different nodes."""
+    rows = [("arm", "speed-up (95% CI)", "verdict", "against", "tokens/s of that", "$ per 1M tokens", "run")]
+    rows += [
+        (
+            line(arm.variant),
+            compact(arm.speedup) if arm.speedup else NONE,
+            arm.verdict.value if arm.verdict else NONE,
+            line(arm.baseline),
+            digits(arm.baseline_speed) if arm.baseline_speed else NONE,
+            f"{dollars(arm.cost)}, not {dollars(arm.baseline_cost)}" if arm.cost and arm.baseline_cost else NONE,
+            line(arm.run_id),
+        )
+        for arm in found.arms
+    ]
+    at = f"At the first load, {found.first_of}; the others are in each run's own report.\n" if found.first_of else ""
+    missing = f"Not measured: {', '.join(map(line, found.not_measured))}.\n" if found.not_measured else ""
+    return (
+        f"{text_table(rows)}\n{at}{missing}Arms of different runs were measured on different nodes, each beside the "
+        "baseline of its own run. Nodes of one kind may differ, and the largest of many speed-ups is partly chance: to "
+        "choose between arms of different runs, measure the best of them once more in one run.\n"
+    )
 
 
 def _change_text(found: RunDifference) -> str:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 RunId = Annotated[str | None, typer.Argument(metavar="RUN", help="The run's id. Default: the newest run.")]
+RunIds = Annotated[
+    str | None, typer.Argument(metavar="RUN[,RUN]", help="The run's id, or several. Default: the newest run.")
+]
 Watch = Annotated[bool, typer.Option("--watch", help="Follow steps, pods, time and money until it ends.")]
 Interval = Annotated[float, typer.Option(min=0.2, help="Seconds between two looks with --watch.")]
 
@@ -44,6 +47,12 @@ def run(
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Repeat this run, skipping what it finished.")
     ] = None,
+    nodes: Annotated[
+        int,
+        typer.Option(
+            min=1, max=names.MOST_NODES, help="Share the arms among this many nodes: an ordinary run for each."
+        ),
+    ] = 1,
     watch: Watch = False,
     interval: Interval = 5.0,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking, for scripts.")] = False,
@@ -70,13 +79,21 @@ def run(
     from specdecode.cli import runs_start as starting
     from specdecode.cli.preflight.checks import refuse_a_run_that_would_fail
     from specdecode.cli.runs_deployment import Deployment
+    from specdecode.cli.runs_nodes import start_on_nodes
     from specdecode.cli.runs_view import new_run_id
 
+    if nodes > 1 and (resume or watch):
+        why = "a part is resumed as any run: --resume RUN alone" if resume else "--watch follows one run"
+        raise stop_with(f"--nodes starts {nodes} runs; {why}", EXIT_USAGE)
     asked = None if resume else starting.wanted_run(experiment, overrides or [])
     deployment = Deployment(stack=stack, region=region, profile=profile)
     wanted = asked or starting.resumed_run(deployment, str(resume))
     refuse_a_run_that_would_fail(deployment, wanted.experiment)
-    plan, bill = starting.estimate(deployment, wanted.experiment)
+    if nodes > 1:
+        start_on_nodes(deployment, wanted, nodes, accepted=accept_cost, yes=yes, as_json=as_json)
+        return
+    inventory = starting.inventory_of(deployment, wanted.experiment)
+    plan, bill = starting.estimate(deployment, wanted.experiment, inventory)
     starting.consent(wanted, plan, bill, accepted=accept_cost, yes=yes, as_json=as_json)
     said = {"accept_cost": accept_cost, "started_by": deployment.caller()}
     run_id = new_run_id(wanted.name, now=datetime.now(UTC), token=secrets.token_hex(2))
@@ -90,7 +107,7 @@ def run(
 
 
 def status(
-    run_id: RunId = None,
+    run_id: RunIds = None,
     watch: Watch = False,
     interval: Interval = 5.0,
     stack: Stack = STACK,
@@ -108,25 +125,33 @@ def status(
     from specdecode.cli.runs_view import TERMINAL, lines, pod_line, run_now
 
     deployment = Deployment(stack=stack, region=region, profile=profile)
+    asked = run_id.split(",") if run_id else [None]
     if watch:
+        if len(asked) > 1:
+            raise stop_with("--watch follows one run", EXIT_USAGE)
         _follow(deployment, deployment.execution(run_id).run_id, interval=interval, as_json=as_json)
         return
-    shown = run_now(deployment, run_id)
-    pods = deployment.pods(shown.run_id) if shown.status not in TERMINAL else ()
+    views = [run_now(deployment, each) for each in asked]
+    found = [(view, deployment.pods(view.run_id) if view.status not in TERMINAL else ()) for view in views]
     if as_json:
-        seen = None if pods is None else [pod.model_dump(mode="json") for pod in pods]
-        say_json({**asdict(shown), "pods": seen})
+        documents = [
+            {**asdict(shown), "pods": None if pods is None else [pod.model_dump(mode="json") for pod in pods]}
+            for shown, pods in found
+        ]
+        say_json(documents if len(asked) > 1 else documents[0])
         return
-    say("\n".join(lines(shown)))
-    if pods is None:
-        say("  pods        cannot be looked at now")
-    for pod in pods or ():
-        say(f"  pod         {pod_line(pod)}")
+    for shown, pods in found:
+        say("\n".join(lines(shown)))
+        if pods is None:
+            say("  pods        cannot be looked at now")
+        for pod in pods or ():
+            say(f"  pod         {pod_line(pod)}")
 
 
 def stop(
     run_id: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="The run's id. Default: the run that holds a node.")
+        str | None,
+        typer.Argument(metavar="RUN[,RUN]", help="The run's id, or several. Default: the run that holds a node."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Stop it without asking, though no RUN is given.")] = False,
     stack: Stack = STACK,
@@ -148,15 +173,17 @@ def stop(
     if wanted is None:
         runs_release.bring_to_zero(deployment)
         return
-    found = deployment.execution(run_id) if run_id else deployment.find(wanted)
-    if found is None or found.status in TERMINAL:
-        say(f"{wanted} has already ended: {found.status if found else 'Step Functions has forgotten it'}")
-    else:
-        if run_id is None:
-            say("\n".join(lines(run_now(deployment, found.run_id))))
-            agree(f"Stop {found.run_id}?", yes=yes, ask=True, refused=f"{found.run_id} goes on")
-        runs_release.stop_run(deployment, found)
-    runs_release.give_back(deployment, wanted)
+    runs = {each: deployment.execution(each) if run_id else deployment.find(each) for each in wanted.split(",")}
+    for each, found in runs.items():
+        if found is None or found.status in TERMINAL:
+            say(f"{each} has already ended: {found.status if found else 'Step Functions has forgotten it'}")
+        else:
+            if run_id is None:
+                say("\n".join(lines(run_now(deployment, each))))
+                agree(f"Stop {each}?", yes=yes, ask=True, refused=f"{each} goes on")
+            runs_release.stop_run(deployment, found)
+    for each in runs:
+        runs_release.give_back(deployment, each)
 
 
 def list_runs(

@@ -118,6 +118,12 @@ class Deployment:
 
     def start(self, run_id: str, request: dict[str, Any]) -> str:
         """Start an execution called `run_id`. Returns its ARN. Ends the command with 2 if the request is too large."""
+        text = self.input_of(request)
+        answer = self._states.start_execution(stateMachineArn=self.machine, name=run_id, input=text)
+        return str(answer["executionArn"])
+
+    def input_of(self, request: dict[str, Any]) -> str:
+        """The request as an execution's input. Ends the command with 2 if it is too large."""
         text = json.dumps(request, ensure_ascii=False, separators=(",", ":"))
         if (size := len(text.encode())) > MAX_INPUT_BYTES:
             raise stop_with(
@@ -126,8 +132,7 @@ class Deployment:
                 "that into the bucket (`specdecode prompts add`)",
                 EXIT_USAGE,
             )
-        answer = self._states.start_execution(stateMachineArn=self.machine, name=run_id, input=text)
-        return str(answer["executionArn"])
+        return text
 
     def executions(self, *, limit: int, status: str | None = None) -> Iterator[Execution]:
         """Executions, the newest first. With `status` only those in that state."""

@@ -77,19 +77,19 @@ def resumed_run(deployment: Deployment, run_id: str) -> Wanted:
     return Wanted(f"resume-{run_id}"[:40].rstrip("-"), {"resume": run_id}, experiment)
 
 
-def estimate(deployment: Deployment, experiment: AnyExperiment) -> tuple[Plan, Bill]:
-    """The plan for what the bucket has now, and its bill at this deployment's prices.
-
-    Ends the command with 2 if the deployment cannot run it. If the bucket may not be read, everything counts as
-    missing.
-    """
-    engine, capacity = load_engine(experiment.images_of), deployment.capacity
+def inventory_of(deployment: Deployment, experiment: AnyExperiment) -> Inventory:
+    """What the bucket has now. If it may not be read, everything counts as missing."""
+    prefixes = needed_prefixes(experiment, load_engine(experiment.images_of))
     try:
-        prefixes = needed_prefixes(experiment, engine)
-        inventory = read_inventory(deployment.store.s3, bucket=deployment.store.bucket, prefixes=prefixes)
+        return read_inventory(deployment.store.s3, bucket=deployment.store.bucket, prefixes=prefixes)
     except ClientError as error:
         complain(f"the bucket cannot be read ({error.response['Error']['Code']}): the estimate counts all as missing")
-        inventory = Inventory()
+        return Inventory()
+
+
+def estimate(deployment: Deployment, experiment: AnyExperiment, inventory: Inventory) -> tuple[Plan, Bill]:
+    """The plan, and its bill at this deployment's prices. Ends the command with 2 if the deployment cannot run it."""
+    engine, capacity = load_engine(experiment.images_of), deployment.capacity
     try:
         if problems := rules.check(experiment, engine, capacity):
             raise ExperimentError(problems)
@@ -122,11 +122,8 @@ def _what(wanted: Wanted, plan: Plan) -> str:
         return f"{wanted.experiment.name}, as {resumed} ran it: what that finished is not done again"
     if not plan.experiment.holds_node:
         return f"{wanted.experiment.name}: {_many(len(plan.experiment.variants), 'server')} that already run"
-    name, missing = (
-        wanted.experiment.name,
-        f"{_many(models, 'model')} to stage, {_many(compiles, 'artifact')} to compile",
-    )
-    return f"{name}: {_many(waves, 'wave')}, {missing}"
+    missing = f"{_many(models, 'model')} to stage, {_many(compiles, 'artifact')} to compile"
+    return f"{wanted.experiment.name}: {_many(waves, 'wave')}, {missing}"
 
 
 def _many(count: int, what: str) -> str:

@@ -159,8 +159,8 @@ def clock(seconds: float) -> str:
 
 
 def new_run_id(experiment: str, *, now: datetime, token: str) -> str:
-    """`qwen3-32b-20260801-131500-1a2b`: it sorts by time and fits into a label."""
-    return f"{experiment[:40]}-{now.astimezone(UTC):%Y%m%d-%H%M%S}-{token}"
+    """`qwen3-32b-20260801-131500-1a2b`: it sorts by time and fits into a label, also with `-16` at its end."""
+    return f"{experiment[:37]}-{now.astimezone(UTC):%Y%m%d-%H%M%S}-{token}"
 
 
 Stored = TypeVar("Stored")

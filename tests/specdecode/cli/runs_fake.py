@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from specdecode.cli.runs_deployment import Execution, FunctionFailed
+from specdecode.cli.runs_deployment import Deployment, Execution, FunctionFailed
 from specdecode.experiment import Capacity, load_preset
 from specdecode.planning import Inventory, make_plan
 from specdecode.runs.cluster_view import ClusterView, PodView
@@ -75,8 +75,10 @@ class FakeDeployment:
         return self.caller_is
 
     def start(self, run_id: str, request: dict[str, Any]) -> str:
-        type(self).started = [(run_id, request)]
+        type(self).started = [*self.started, (run_id, request)]
         return f"arn:{run_id}"
+
+    input_of = Deployment.input_of
 
     def execution(self, run_id: str | None) -> Execution:
         FakeDeployment.looks += 1

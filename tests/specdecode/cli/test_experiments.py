@@ -217,3 +217,12 @@ def test_a_plan_of_several_loads_shows_what_each_takes(run):
     text = run("plan", "qwen3-32b-load").output
     assert "load      8 at a time: 64 requests an arm and round: 1.4 to 8.5 min, $0.81 to $5.08" in text
     assert "\nload  " not in run("plan", "rehearsal").output
+
+
+def test_a_plan_on_several_nodes_shows_every_run_that_would_be_started(run):
+    arguments = ("plan", "qwen3-32b-tuning", "--set", "sweep=grid", "--nodes", "3")
+    flat = " ".join(run(*arguments).output.split())
+    assert "3 runs, each on a node of its own" in flat and "│ all │ 22 arms │" in flat
+    parts = json.loads(run(*arguments, "--json").stdout)
+    assert len(parts) == 3 and sum(len(part["experiment"]["variants"]) - 1 for part in parts) == 22
+    assert "one node measures it" in run("plan", "qwen3-32b-tuning", "--nodes", "2", code=2).stderr

@@ -251,6 +251,20 @@ def test_advise_on_a_run_proposes_other_ks_of_its_draft(folder: Path) -> None:
     assert structured["best"] == {"draft": "Qwen/Qwen3-1.7B", "k": 7, "variant": "sd"}
 
 
+def test_parts_of_a_sweep_are_one_table_however_their_names_are_given(tmp_path: Path) -> None:
+    whole = experiment(ks=(3, 7))
+    for name, arm in (("sweep-1", "sd-k3"), ("sweep-2", "sd-k7")):
+        tested = whole.model_copy(update={"variants": tuple(v for v in whole.variants if v.name in ("base", arm))})
+        found = compare(experiment=tested, records=run(tested), context=context(run_id=name))
+        write_report(found, tmp_path / name)
+    first, second = (str(tmp_path / name) for name in ("sweep-1", "sweep-2"))
+    shown = call("compare", first, second).stdout
+    assert "sd-k3" in shown and "sd-k7" in shown and "were measured on different nodes" in shown
+    assert call("compare", f"{first},{second}").stdout == shown
+    found = json.loads(call("compare", first, second, "--json").stdout)
+    assert {arm["variant"]: arm["run_id"] for arm in found["arms"]} == {"sd-k3": "sweep-1", "sd-k7": "sweep-2"}
+
+
 def test_import_makes_a_report_of_llmperf_results(tmp_path: Path) -> None:
     arms = [f"{name}={LLMPERF / 'llama-3.1-405b' / name}" for name in ("base", "sd")]
     about = (

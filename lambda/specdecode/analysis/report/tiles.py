@@ -8,7 +8,6 @@ from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import Number, dollars, duration, interval, percent, ratio
 from specdecode.analysis.results.pairs import HEADLINE, GroupResult, MetricInfo, Pair, Verdict
 from specdecode.analysis.statistics.groups import figure
-from specdecode.analysis.texts.recommend import cost_over
 
 MARKS = {
     Verdict.PAYS: "▲",
@@ -108,7 +107,7 @@ def cost_formula(comparison: Comparison) -> str:
 
 def costs(comparison: Comparison, pair: Pair) -> tuple[float, float] | None:
     """Dollars per million output tokens over all compared cases: (baseline, arm). None if one of them is not known."""
-    before, after = (cost_over(comparison, name, pair) for name in (pair.baseline, pair.variant))
+    before, after = (comparison.cost_over(name, pair) for name in (pair.baseline, pair.variant))
     return (before, after) if before is not None and after is not None else None
 
 

@@ -163,6 +163,17 @@ class Comparison(Frozen):
         """Figures of `variant` in `case` at the first load. None if it was not measured."""
         return self._arms_by_name.get((variant, case))
 
+    def cost_over(self, variant: str, pair: Pair) -> float | None:
+        """Dollars per million output tokens of an arm: mean over all cases of `pair`, weighted by tokens. None if a
+        case has no cost.
+        """
+        arms = [self.arm(variant, case.case) for case in pair.cases]
+        priced = [arm for arm in arms if arm and arm.cost_per_million is not None]
+        tokens = sum(arm.output_tokens for arm in priced)
+        if not tokens or len(priced) < len(arms):
+            return None
+        return sum((arm.cost_per_million or 0.0) * arm.output_tokens for arm in priced) / tokens
+
     def at(self, level: Level) -> LoadResult | None:
         """Results at one load. None if an earlier version wrote the report: it kept only the first load."""
         if level == self.experiment.workload.levels[0]:

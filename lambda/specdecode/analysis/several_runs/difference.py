@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from specdecode.analysis.results.comparison import Comparison
@@ -236,19 +236,19 @@ def _names(keys: Iterable[Key]) -> tuple[str, ...]:
     return tuple(sorted("/".join(key) for key in keys))
 
 
-def settings(before: Comparison, after: Comparison) -> list[str]:
-    """Differences between two runs' questions, a line each: versions, and the experiment except its title and
-    description.
+def settings(before: Comparison, after: Comparison, *, but: Collection[str] = ()) -> list[str]:
+    """Differences between two runs' questions, a line each: versions, and the experiment except its title, description
+    and the fields `but`.
     """
     found = []
     for name in sorted(before.context.versions.keys() | after.context.versions.keys()):
         old, new = before.context.versions.get(name, "unknown"), after.context.versions.get(name, "unknown")
         if old != new:
             found.append(f"{name}: {old} -> {new}")
-    return [*found, *paths(_question(before.experiment), _question(after.experiment))]
+    return [*found, *paths(_question(before.experiment, but), _question(after.experiment, but))]
 
 
-def _question(experiment: Experiment) -> dict[str, object]:
+def _question(experiment: Experiment, but: Collection[str]) -> dict[str, object]:
     """The question of an experiment, with its number of rounds, without title, description and deadlines."""
-    plain = experiment.model_dump(mode="json", exclude={"title", "description", "deadlines"})
+    plain = experiment.model_dump(mode="json", exclude={"title", "description", "deadlines", *but})
     return {**plain, "workload": {**plain["workload"], "rounds": experiment.rounds}}

@@ -105,7 +105,7 @@ def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
     gain = pair.group("all")
     found = f"Use {_named(comparison, pair.variant)}: {_over(gain.headline.ratio if gain and gain.headline else 1.0)}"
     found += _between(pair)
-    before, after = (cost_over(comparison, name, pair) for name in (pair.baseline, pair.variant))
+    before, after = (comparison.cost_over(name, pair) for name in (pair.baseline, pair.variant))
     if before is not None and after is not None:
         found += f", at ${after:,.2f} per million output tokens against ${before:,.2f}"
     whole = total.group("all") if total else None
@@ -168,7 +168,7 @@ def _cheapest(comparison: Comparison, pair: Pair) -> str:
     """The cheapest arm and both costs, if it is not the recommended arm."""
     others = (name for each in comparison.pairs for name in (each.baseline, each.variant))
     names = dict.fromkeys([pair.baseline, *others])
-    costs = {name: cost for name in names if (cost := cost_over(comparison, name, pair)) is not None}
+    costs = {name: cost for name in names if (cost := comparison.cost_over(name, pair)) is not None}
     cheapest = min(costs, key=lambda name: costs[name], default=None)
     chosen = recommended(comparison)
     if cheapest in (None, chosen) or chosen not in costs:
@@ -195,18 +195,6 @@ def _figure(case: CaseResult) -> str:
     if case.headline is None or not case.comparable:
         return "no figure"
     return compact(case.headline).replace(" (", ", ").rstrip(")")
-
-
-def cost_over(comparison: Comparison, variant: str, pair: Pair) -> float | None:
-    """Dollars per million output tokens of an arm: mean over all cases of `pair`, weighted by tokens. None if a case
-    has no cost.
-    """
-    arms = [comparison.arm(variant, case.case) for case in pair.cases]
-    priced = [arm for arm in arms if arm and arm.cost_per_million is not None]
-    tokens = sum(arm.output_tokens for arm in priced)
-    if not tokens or len(priced) < len(arms):
-        return None
-    return sum((arm.cost_per_million or 0.0) * arm.output_tokens for arm in priced) / tokens
 
 
 def pays(pair: Pair) -> bool:
