@@ -52,7 +52,7 @@ class Run:
             running = self.look().status == "RUNNING"
             events = self.deployment.events(self.arn)
             found, said = current_step(events)
-            if found and found != name and (running or found not in ("Succeeded", "Failed")):
+            if found and found != name and (running or found != "Failed"):
                 step.say(outcome(events, name))
                 return found, said or ""
             if found == name and said and said != step.message:

@@ -48,14 +48,10 @@ FUNCTIONS: dict[str, FunctionSpec] = {
         "stage", "brings models and prompts to the bucket", reads=(RUNS, *MARKS, f"{s3_keys.PROMPTS}*")
     ),
     "AcquireCapacity": FunctionSpec(
-        "acquire", "queues for the node and waits for it", reads=(RUNS, CAPACITY), writes=(RUNS, CAPACITY)
-    ),
-    "TakeTurn": FunctionSpec(
-        "turn",
-        "queues for servers that already run",
-        reads=(RUNS, ENDPOINTS),
-        writes=(ENDPOINTS,),
-        kubernetes=False,
+        "acquire",
+        "queues for the node, or for servers that already run, and waits for it",
+        reads=(RUNS, CAPACITY, ENDPOINTS),
+        writes=(RUNS, CAPACITY, ENDPOINTS),
     ),
     "Compile": FunctionSpec("compile", "compiles what is missing", reads=(RUNS, CAPACITY, *MARKS)),
     "Serve": FunctionSpec("serve", "starts the arms of a wave", reads=(RUNS, CAPACITY)),

@@ -1,4 +1,4 @@
-"""The kinds of states: a task that answers at once, a choice, and a step that is called again until it is done."""
+"""The kinds of tasks: one that answers at once, and a step that is called again until it is done."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ NEVER_AGAIN = (
     "StateDamaged",
 )
 """Errors of a step that another try cannot mend."""
+LOOK_AGAIN = {"LookAgainIn15s": 15, "LookAgainIn60s": 60, "LookAgainIn300s": 300}
+"""Errors by which a step says that it is not done yet -> seconds until it is called again."""
+RETRIES_A_VISIT = 7
+"""Retries for each of them until the state is left and entered again. specdecode.planning.events counts with it."""
 
 RETRY = [
     {"ErrorEquals": list(NEVER_AGAIN), "MaxAttempts": 0},
@@ -60,20 +64,22 @@ TO_DIAGNOSIS = {
     "Next": "Diagnose",
 }
 TASK_TIMEOUT_S = 330
-"""Above the longest timeout of a function, so that only a lost invocation ends here."""
+"""Above the longest timeout of a function, so that only a lost invocation ends here. It counts for each try."""
 
 
 def task(
     function: str,
     *,
     comment: str,
-    following: str,
+    following: str | None,
     payload: Mapping[str, Any] | None = None,
     assign: Mapping[str, Any] | None = None,
     retry: list[dict[str, Any]] = RETRY,
     catch: list[dict[str, Any]] | None = None,
 ) -> State:
-    """Invoke a function with the run's id and `payload`; its answer is the state's output."""
+    """Invoke a function with the run's id and `payload`; its answer is the state's output. Without `following` it ends
+    the execution.
+    """
     state: State = {
         "Type": "Task",
         "Comment": comment,
@@ -90,18 +96,11 @@ def task(
         "TimeoutSeconds": TASK_TIMEOUT_S,
         "Retry": retry,
         "Catch": catch or [TO_DIAGNOSIS],
-        "Next": following,
+        **({"Next": following} if following else {"End": True}),
     }
     if assign:
         state["Assign"] = dict(assign)
     return state
-
-
-def choice(comment: str, cases: Mapping[str, str], *, default: str, assign: Mapping[str, Any] | None = None) -> State:
-    """Go to the state of the first JSONata condition that is true, and assign `assign`; else go to `default`."""
-    then = {"Assign": dict(assign)} if assign else {}
-    choices = [{"Condition": f"{{% {condition} %}}", **then, "Next": state} for condition, state in cases.items()]
-    return {"Type": "Choice", "Comment": comment, "Choices": choices, "Default": default}
 
 
 def waiting(
@@ -113,20 +112,22 @@ def waiting(
     payload: Mapping[str, Any] | None = None,
     retry: list[dict[str, Any]] = RETRY,
     catch: list[dict[str, Any]] | None = None,
-) -> dict[str, State]:
-    """A step that is called again until it is done: a task, a choice and a wait."""
-    asked, wait = f"{name} done?", f"{name}: wait"
-    return {
-        name: task(function, comment=comment, payload=payload, following=asked, retry=retry, catch=catch),
-        asked: {
-            "Type": "Choice",
-            "Choices": [{"Condition": "{% $states.input.done %}", "Next": following}],
-            "Default": wait,
-        },
-        wait: {
-            "Type": "Wait",
-            "Comment": "The step itself says how long; its deadline is the experiment's.",
-            "Seconds": "{% $states.input.wait_s %}",
-            "Next": name,
-        },
-    }
+) -> State:
+    """The step `name`, called again as long as its function ends with an error of LOOK_AGAIN: a retrier waits.
+
+    After RETRIES_A_VISIT of a kind, a catcher enters the state again: the retrier of real errors counts over a whole
+    visit, and gets its tries back (ADR 55).
+    """
+    looks = [
+        {"ErrorEquals": [error], "IntervalSeconds": seconds, "MaxAttempts": RETRIES_A_VISIT, "BackoffRate": 1.0}
+        for error, seconds in LOOK_AGAIN.items()
+    ]
+    another_visit = {"ErrorEquals": list(LOOK_AGAIN), "Next": name}
+    return task(
+        function,
+        comment=comment,
+        following=following,
+        payload=payload,
+        retry=[*looks, *retry],
+        catch=[another_visit, *(catch or [TO_DIAGNOSIS])],
+    )

@@ -1,10 +1,12 @@
 """The state machine's definition (Amazon States Language, JSONata), as plain data.
 
-    Plan -> StageModels (-> CompileOnCpu) -> AcquireCapacity -> for each wave: Compile -> Serve -> Smoke -> Benchmark
-         (-> Accuracy) -> StopArms (-> Advise) -> ReleaseCapacity -> Report -> Succeeded
-    compile.on cpu: no Compile, unless an artifact does not load: Serve -> StopBeforeCompile -> Compile -> Serve
-    servers that already run: Plan -> TakeTurn -> for each wave: Smoke -> Benchmark (-> Accuracy) -> StopArms -> …
+    Plan -> StageModels -> CompileOnCpu -> AcquireCapacity -> for each wave: Compile -> Serve -> Smoke -> Benchmark
+         -> Accuracy -> StopArms (-> Advise, after the last wave of an adaptive sweep) -> ReleaseCapacity -> Report
+    an artifact of a CPU node does not load: Serve -> StopArms -> Compile -> Serve
     any error -> Diagnose -> StopArmsAfterFailure -> ReleaseAfterFailure -> Failed
+
+Every run enters every step. One that has nothing to do for this run says so at once: servers that already run are not
+staged, compiled or served, and only `compile.on: cpu` compiles on CPU nodes.
 
 The waves are a loop over a counter, not a Map: states stay at the top level, where the console, a stop and one Catch
 reach them alike. All data lies in S3; the states carry the run's id, the wave's number and a line of progress.
@@ -21,7 +23,6 @@ from constructs_lib.pipeline.state_kinds import (
     RETRY_DIAGNOSIS,
     TO_DIAGNOSIS,
     State,
-    choice,
     task,
     waiting,
 )
@@ -36,17 +37,17 @@ INPUT_HELP = (
 
 STEPS = {
     "Plan": "Validate the experiment, work out what is missing and in which waves the arms fit on the node.",
-    "TakeTurn": "For servers that already run, no node is needed: wait until no other run loads such servers.",
     "StageModels": "Bring missing models to the bucket, on ordinary CPU nodes.",
-    "CompileOnCpu": "Compile what is missing on large CPU nodes, models side by side, before the node is taken.",
-    "AcquireCapacity": "Queue for the node, then wait until it is Ready and has published its Neuron devices.",
+    "CompileOnCpu": "Only with `compile.on: cpu`: compile what is missing on large CPU nodes, models side by side, "
+    "before the node is taken.",
+    "AcquireCapacity": "Queue for the node, then wait until it is Ready and has published its Neuron devices. For "
+    "servers that already run: wait until no other run loads such servers.",
     "Compile": "Compile what has never been compiled with these settings, one model at a time.",
     "Serve": "Start the wave's arms from their compiled artifacts and wait until all are ready.",
-    "StopBeforeCompile": "Stop the wave's servers: an artifact of a CPU node does not load, and Compile needs "
-    "the devices.",
     "Smoke": "Send every arm one real request, before any is measured.",
     "Benchmark": "Load all arms of the wave alike and store every request.",
-    "Accuracy": "Let lm-eval question the arms while they serve. If it fails, the run goes on and the report says so.",
+    "Accuracy": "If the experiment asks for it, let lm-eval question the arms while they serve. If it fails, the run "
+    "goes on and the report says so.",
     "StopArms": "Delete the wave's workloads and wait until no pod and no device claim is left.",
 }
 """The steps in the order in which they run. All but Plan are called again until they are done."""
@@ -61,7 +62,7 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
         "QueryLanguage": "JSONata",
         "TimeoutSeconds": EXECUTION_TIMEOUT_S,
         "StartAt": "Plan",
-        "States": _before_the_node(functions)
+        "States": _before_the_waves(functions)
         | _of_a_wave(functions)
         | _after_a_wave(functions)
         | _at_the_end(functions)
@@ -69,11 +70,9 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _before_the_node(functions: Mapping[str, str]) -> dict[str, State]:
-    """Plan, then what the run needs: models, artifacts from CPU nodes, its turn or its node."""
-    answer = "{{% $states.result.Payload.{} %}}"
-    told = ("waves", "accuracy", "adaptive", "ahead", "endpoints")
-    return {
+def _before_the_waves(functions: Mapping[str, str]) -> dict[str, State]:
+    """Plan, then what the run needs: models, artifacts from CPU nodes, its node or its turn."""
+    states = {
         "Plan": task(
             functions["Plan"],
             comment=STEPS["Plan"],
@@ -81,80 +80,75 @@ def _before_the_node(functions: Mapping[str, str]) -> dict[str, State]:
                 "execution_started": "{% $states.context.Execution.StartTime %}",
                 "input": "{% $states.context.Execution.Input %}",
             },
-            assign={**{key: answer.format(key) for key in told}, "wave": 0},
-            following="Already running?",
-        ),
-        "Already running?": choice(
-            "Arms with an endpoint are servers that already run. They are not staged, compiled or served, and "
-            "need no node.",
-            {"$endpoints": "TakeTurn"},
-            default="StageModels",
-        ),
-        **waiting("TakeTurn", functions["TakeTurn"], comment=STEPS["TakeTurn"], following="Smoke"),
-        **waiting("StageModels", functions["StageModels"], comment=STEPS["StageModels"], following="Compile before?"),
-        "Compile before?": choice(
-            "With `compile.on: cpu`, CPU nodes compile before the node is taken.",
-            {"$ahead": "CompileOnCpu"},
-            default="AcquireCapacity",
-        ),
-        **waiting(
-            "CompileOnCpu",
-            functions["Compile"],
-            comment=STEPS["CompileOnCpu"],
-            following="AcquireCapacity",
-            payload={"ahead": True},
-        ),
-        **waiting(
-            "AcquireCapacity", functions["AcquireCapacity"], comment=STEPS["AcquireCapacity"], following="Compile here?"
-        ),
-        "Compile here?": choice("Skipped if CPU nodes have compiled.", {"$ahead": "Serve"}, default="Compile"),
+            assign={
+                "waves": "{% $states.result.Payload.waves %}",
+                "adaptive": "{% $states.result.Payload.adaptive %}",
+                "again": False,
+                "wave": 0,
+            },
+            following="StageModels",
+        )
     }
+    for name, following, payload in (
+        ("StageModels", "CompileOnCpu", {}),
+        ("CompileOnCpu", "AcquireCapacity", {"ahead": True}),
+        ("AcquireCapacity", "Compile", {}),
+    ):
+        function = functions["Compile" if name == "CompileOnCpu" else name]
+        states[name] = waiting(name, function, comment=STEPS[name], following=following, payload=payload)
+    return states
 
 
 def _of_a_wave(functions: Mapping[str, str]) -> dict[str, State]:
     """The steps that run once for each wave, on the node."""
-    states: dict[str, State] = {}
-    for name, following, catch in (
-        ("Compile", "Serve", None),
-        ("Serve", "Smoke", _caught("ArtifactRefused", "StopBeforeCompile")),
-        ("StopBeforeCompile", "Compile", None),
-        ("Smoke", "Benchmark", None),
-        ("Benchmark", "Accuracy?", None),
-        ("Accuracy", "StopArms", _caught("AccuracyFailed", "StopArms")),
-        ("StopArms", "Sweep?", None),
-    ):
-        states |= waiting(
+    same_wave_again = {"ErrorEquals": ["ArtifactRefused"], "Assign": {"again": True}, "Next": "StopArms"}
+    accuracy_is_optional = {"ErrorEquals": ["AccuracyFailed"], "Next": "StopArms"}
+    return {
+        name: waiting(
             name,
-            functions["StopArms" if name == "StopBeforeCompile" else name],
+            functions[name],
             comment=STEPS[name],
             following=following,
             payload={"wave": "{% $wave %}"},
-            catch=catch,
+            catch=[*caught, TO_DIAGNOSIS],
         )
-    states["Accuracy?"] = choice("Only if the experiment asks for it.", {"$accuracy": "Accuracy"}, default="StopArms")
-    return states
+        for name, following, caught in (
+            ("Compile", "Serve", []),
+            ("Serve", "Smoke", [same_wave_again]),
+            ("Smoke", "Benchmark", []),
+            ("Benchmark", "Accuracy", []),
+            ("Accuracy", "StopArms", [accuracy_is_optional]),
+            ("StopArms", "More waves?", []),
+        )
+    }
 
 
 def _after_a_wave(functions: Mapping[str, str]) -> dict[str, State]:
     """Whether another wave follows."""
-    first_step = {" and $endpoints": "Smoke", " and $ahead": "Serve", "": "Compile"}
     return {
-        "Sweep?": choice(
-            "Only an adaptive sweep decides after each wave what to measure next.",
-            {"$adaptive": "Advise"},
-            default="More waves?",
-        ),
+        "More waves?": {
+            "Type": "Choice",
+            "Comment": "Arms that do not fit on the node together are measured in waves. A wave is served once more if "
+            "an artifact of a CPU node did not load. An adaptive sweep asks the advisor for the next wave.",
+            "Choices": [
+                {"Condition": "{% $again %}", "Assign": {"again": False}, "Next": "Compile"},
+                {
+                    "Condition": "{% $wave + 1 < $waves %}",
+                    "Assign": {"wave": "{% $wave + 1 %}"},
+                    "Next": "Compile",
+                },
+                {"Condition": "{% $adaptive %}", "Next": "Advise"},
+            ],
+            "Default": "ReleaseCapacity",
+        },
         "Advise": task(
             functions["Advise"],
             comment="Ask the advisor, with all that is measured so far: plan one more wave, or end the sweep.",
-            assign={"waves": "{% $states.result.Payload.waves %}"},
+            assign={
+                "waves": "{% $states.result.Payload.waves %}",
+                "adaptive": "{% $states.result.Payload.adaptive %}",
+            },
             following="More waves?",
-        ),
-        "More waves?": choice(
-            "Arms that do not fit on the node together are measured in waves.",
-            {f"$wave + 1 < $waves{which}": step for which, step in first_step.items()},
-            default="ReleaseCapacity",
-            assign={"wave": "{% $wave + 1 %}"},
         ),
     }
 
@@ -171,21 +165,16 @@ def _at_the_end(functions: Mapping[str, str]) -> dict[str, State]:
         "Report": task(
             functions["Report"],
             comment="Compare the arms and write the report; its verdict and links are the execution's output.",
-            following="Succeeded",
+            following=None,
         ),
-        "Succeeded": {"Type": "Succeed", "Comment": "The output holds the verdict and where the report lies."},
     }
-
-
-def _caught(error: str, following: str) -> list[dict[str, Any]]:
-    return [{"ErrorEquals": [error], "Next": following}, TO_DIAGNOSIS]
 
 
 def _after_failure(functions: Mapping[str, str]) -> dict[str, State]:
     """Diagnose, stop, release, fail. Each is retried, and if one fails the next still runs."""
     error = {"error": "{% $failure %}", "execution_started": "{% $states.context.Execution.StartTime %}"}
     stop = "StopArmsAfterFailure"
-    states = {
+    return {
         "Diagnose": task(
             functions["Diagnose"],
             comment="Keep logs, events and descriptions before anything is deleted, and name the cause in plain words.",
@@ -195,7 +184,7 @@ def _after_failure(functions: Mapping[str, str]) -> dict[str, State]:
             retry=RETRY_DIAGNOSIS,
             catch=[{"ErrorEquals": ["States.ALL"], "Next": stop}],
         ),
-        **waiting(
+        stop: waiting(
             stop,
             functions["StopArms"],
             comment="Delete all workloads of the run.",
@@ -217,4 +206,3 @@ def _after_failure(functions: Mapping[str, str]) -> dict[str, State]:
             "Cause": "{% $exists($failure.Cause) ? $failure.Cause : 'no cause was given' %}",
         },
     }
-    return states

@@ -15,6 +15,21 @@ from typing import Any
 RUNTIME_PACKAGES = ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "six", "urllib3")
 """The packages of AWS Lambda's python3.11 runtime besides the standard library: the SDK and its dependencies."""
 
+FAILED = "_rehearsal_failed"
+"""Key of an answer of a worker that stands for its handler's exception."""
+REPORTED = (
+    "            _real_stdout.write(json.dumps("
+    '{"status": "error", "error": str(e), "trace": traceback.format_exc()}) + "\\n")\n'
+)
+"""How the emulator's worker reports an exception of the handler. The emulator then ends the process."""
+AS_ANSWER = f"""\
+            traceback.print_exc()
+            _ms_told = {{"errorMessage": str(e), "errorType": type(e).__name__}}
+            _ms_told["stackTrace"] = traceback.format_tb(e.__traceback__)
+            _real_stdout.write(json.dumps({{"status": "ok", "result": {{"{FAILED}": _ms_told}}}}) + "\\n")
+"""
+"""How it does so here: as AWS's runtime does, which logs it and goes on."""
+
 
 def runtime_folder(folder: Path) -> Path:
     """Make `folder` hold the runtime's packages and nothing else, as links into this interpreter's own."""
@@ -31,10 +46,14 @@ def runtime_folder(folder: Path) -> Path:
 
 def with_runtime(script: str, folder: Path) -> str:
     """The emulator's Python worker, changed so that it sees the function's zip and `folder`, but not the emulator's own
-    packages.
+    packages, and so that a handler's exception does not end it.
+
+    Raises ValueError if the worker no longer reports exceptions as it did.
     """
+    if REPORTED not in script:
+        raise ValueError("the emulator's worker reports exceptions otherwise")
     visible = f'[p for p in sys.path if not p.endswith("site-packages")] + [{json.dumps(str(folder))}]'
-    return f"import sys\nsys.path[:] = {visible}\n{script}"
+    return f"import sys\nsys.path[:] = {visible}\n{script.replace(REPORTED, AS_ANSWER)}"
 
 
 def extracting_once(original: Any, folder: Path) -> SimpleNamespace:
@@ -55,28 +74,14 @@ def extracting_once(original: Any, folder: Path) -> SimpleNamespace:
     return SimpleNamespace(**{**vars(original), "ZipFile": Archive})
 
 
-def error_type(message: str, trace: str) -> str | None:
-    """Class name of the exception at the end of a traceback; None if there is none. `message` is the exception's text.
-    The class stands before it in the last part of the traceback.
-    """
-    _, found, last = trace.rpartition("Traceback (most recent call last):\n")
-    if not found:
-        return None
-    head = last.rstrip("\n").removesuffix(message).rstrip(": ").rsplit("\n", 1)[-1]
-    name = head.rsplit(".", 1)[-1]
-    return name if name.isidentifier() else None
-
-
 def naming_errors(execute: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     """Wrap the emulator's invocation: a handler's exception keeps its class name. Retry and Catch compare this name."""
 
     def execute_function(function: dict[str, Any], event: Any, request_id: str) -> dict[str, Any]:
         result = execute(function, event, request_id)
         body = result.get("body")
-        if result.get("error") and isinstance(body, dict) and body.get("errorType") == "Runtime.HandlerError":
-            name = error_type(str(body.get("errorMessage", "")), str(result.get("log", "")))
-            if name:
-                body |= {"errorType": name, "requestId": request_id}
+        if isinstance(body, dict) and FAILED in body:
+            return {**result, "error": True, "body": body[FAILED] | {"requestId": request_id}}
         return result
 
     return execute_function

@@ -68,7 +68,7 @@ def _function_patches(runtime: Path) -> tuple[Patch, ...]:
         Patch(
             module="ministack.core.lambda_runtime",
             attribute="_PYTHON_WORKER_SCRIPT",
-            why="functions see the emulator's own packages, so a package that the bundle lacks would not be noticed",
+            why="functions see the emulator's packages, so none could be found to lack; an exception ends the process",
             replace=lambda script: functions.with_runtime(script, runtime),
         ),
         Patch(
@@ -94,6 +94,18 @@ def _state_machine_patches() -> tuple[Patch, ...]:
             attribute="_fail_execution",
             why="ending those states must not turn a stopped execution into a failed one",
             replace=workflows.only_while_running,
+        ),
+        Patch(
+            module="ministack.services.stepfunctions",
+            attribute="_add_event",
+            why="a history lacks TaskStarted, so that no budget of events could be measured",
+            replace=workflows.starting,
+        ),
+        Patch(
+            module="ministack.services.stepfunctions",
+            attribute="_execute_task",
+            why="retries know neither jitter nor a longest delay, and go on after the execution was stopped",
+            replace=workflows.retrying,
         ),
         Patch(
             module="ministack.services.stepfunctions",

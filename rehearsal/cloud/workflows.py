@@ -1,9 +1,10 @@
-"""Step Functions: states inside a Map appear in the history and end with the execution, which can be redriven."""
+"""Step Functions: retries, states inside a Map, and executions that are redriven."""
 
 from __future__ import annotations
 
 import contextvars
 import json
+import random
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -49,6 +50,62 @@ def only_while_running(fail: Callable[..., None]) -> Callable[..., None]:
             fail(execution, error, cause)
 
     return fail_execution
+
+
+def starting(add_event: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the emulator's writer of events: a task is scheduled, and then it starts."""
+
+    def add(execution: dict[str, Any], kind: str, details: dict[str, Any] | None = None) -> Any:
+        event = add_event(execution, kind, details)
+        if kind == "TaskScheduled" and details:
+            started = {key: details["taskScheduledEventDetails"][key] for key in ("resourceType", "resource")}
+            event = add_event(execution, "TaskStarted", {"taskStartedEventDetails": started})
+        return event
+
+    return add
+
+
+def retrying(execute: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the emulator's runner of tasks: it makes one try, and this retries as the States Language says.
+
+    Each retrier counts its own retries, over the whole visit of the state. A pause has its MaxDelaySeconds and its
+    jitter, and no try follows if the execution was stopped meanwhile.
+    """
+
+    def execute_task(state: Mapping[str, Any], given: Any, execution: dict[str, Any], ctx: dict[str, Any]) -> Any:
+        once = {key: value for key, value in state.items() if key not in {"Retry", "Catch"}}
+        counts: dict[int, int] = {}
+        while True:
+            try:
+                return execute(once, given, execution, ctx)
+            except stepfunctions._ExecutionError as error:
+                retriers = state.get("Retry", [])
+                retrier, index = stepfunctions._find_matching_retrier(retriers, error.error, counts)
+                if retrier is None:
+                    return _caught(state, error, given, ctx)
+                stepfunctions._scaled_sleep(pause(retrier, counts.get(index, 0)))
+                counts[index] = counts.get(index, 0) + 1
+                if execution["status"] != "RUNNING":
+                    raise stepfunctions._ExecutionError("States.Aborted", "The execution was stopped") from None
+
+    return execute_task
+
+
+def pause(retrier: Mapping[str, Any], retries: int) -> float:
+    """Seconds until the next try, after so many retries by the same retrier (the States Language's names, defaults)."""
+    delay = float(retrier.get("IntervalSeconds", 1) * retrier.get("BackoffRate", 2.0) ** retries)
+    delay = min(delay, retrier.get("MaxDelaySeconds", delay))
+    return random.uniform(0, delay) if retrier.get("JitterStrategy") == "FULL" else delay
+
+
+def _caught(state: Mapping[str, Any], error: Any, given: Any, ctx: dict[str, Any]) -> tuple[Any, str]:
+    """The output of a task that failed for good, and the state of its catcher. Raises the error if none catches it."""
+    catcher = stepfunctions._find_matching_catcher(state.get("Catch", []), error.error)
+    if catcher is None:
+        raise error
+    language = stepfunctions._state_query_language(state, ctx)
+    output = {"Error": error.error, "Cause": error.cause}
+    return stepfunctions._apply_catcher(catcher, given, ctx, language, output), catcher["Next"]
 
 
 class Redriving:

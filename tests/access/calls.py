@@ -77,9 +77,8 @@ RUN_STEPS = frozenset(
         *("StopArms", "Advise", "ReleaseCapacity", "Report", "Diagnose", "Watchdog"),
     }
 )
-"""Functions that keep their state below `runs/`: all but Inspect and TakeTurn."""
-RUN_READERS = RUN_STEPS | {"TakeTurn"}
-TURN_WRITERS = frozenset({"TakeTurn", "ReleaseCapacity", "Watchdog"})
+"""Functions that keep their state below `runs/`: all but Inspect."""
+TURN_WRITERS = LEASE_WRITERS
 TURN_READERS = TURN_WRITERS | {"Smoke", "Benchmark", "Accuracy", "Inspect"}
 ENGINES = frozenset({"compile", "serving", "monitored"})
 STARTED_BY_BUNDLE = frozenset({"staging", "compile", "results", "monitored"})
@@ -94,14 +93,14 @@ def _object(what: str, verb: str, key: str, may: frozenset[str], *, bucket: str 
 
 
 OBJECTS = (
-    call("list the bucket", "s3:ListBucket", "{bucket}", PODS | RUN_READERS | {"Inspect"},
+    call("list the bucket", "s3:ListBucket", "{bucket}", PODS | RUN_STEPS | {"Inspect"},
          "list_objects_v2", Bucket="{bucket_name}", MaxKeys=1),
     _object("read `imports/`", "get", "imports/trial/weights", frozenset({"staging"})),
     _object("read `models/`", "get", "models/trial@main/weights", MODEL_READERS),
     _object("read a mark in `models/`", "get", "models/trial@main/COMPLETE.json", MODEL_READERS | MARK_READERS),
     _object("read `compiled/`", "get", "compiled/trial/model.pt", ENGINES),
     _object("read a mark in `compiled/`", "get", "compiled/trial/COMPLETE.json", ENGINES | MARK_READERS),
-    _object("read `runs/`", "get", "runs/trial/plan.json", RUN_READERS | {"results"}),
+    _object("read `runs/`", "get", "runs/trial/plan.json", RUN_STEPS | {"results"}),
     _object("read `prompts/`", "get", "prompts/trial@0.jsonl", frozenset({"Plan", "StageModels", "staging"})),
     _object("read the lease", "get", "state/capacity.json", LEASE_READERS),
     _object("read whose turn it is at servers that already run", "get", "state/endpoints.json", TURN_READERS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.access.calls import RUN_READERS, RUN_STEPS, Call
+from tests.access.calls import RUN_STEPS, Call
 from tests.access.calls_control import CALLS
 from tests.access.principals import GUARDS, IN_VPC, PODS, ROLES, STEPS
 from tests.access.trial import Found
@@ -12,8 +12,7 @@ from tests.access.trial import Found
 MARK = "<!-- from here on written by tests/end_to_end/trust.py -->"
 GROUPS = (
     (STEPS, "every function"),
-    (RUN_READERS, "every function but Inspect"),
-    (RUN_STEPS, "every function but Inspect and TakeTurn"),
+    (RUN_STEPS, "every function but Inspect"),
     (IN_VPC, "every function that reaches the cluster"),
     (GUARDS, "both guards"),
     (PODS, "every pod"),

@@ -317,6 +317,17 @@ def test_every_bad_end_of_a_run_rings(resources):
     assert [item["Expression"] for item in alarm["Metrics"] if "Expression" in item] == ["SUM(METRICS())"]
 
 
+def test_no_alarm_and_no_widget_counts_a_look_of_a_step_that_waits_as_an_error(assembly):
+    """Such a look ends with an exception: Lambda's own metrics, Step Functions' of tasks, and logs have it as one."""
+    resources = {**assembly.raw("TrainiumClusterStack")["Resources"], **assembly.raw("SpecDecodeStack")["Resources"]}
+    kinds = {kind: of_type(resources, kind) for kind in ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::Dashboard")}
+    assert all(kinds.values()) and not of_type(resources, "AWS::Logs::MetricFilter")
+    for logical, properties in {name: item for each in kinds.values() for name, item in each.items()}.items():
+        text = json.dumps(properties)
+        assert not re.search(r"(Lambda|Task|Service|Activit)\w*(Fail|TimedOut|Error)", text), logical
+        assert "AWS/Lambda" not in text or logical.startswith("Backstop"), "it is no step"
+
+
 def test_the_machine_logs_and_traces(resources):
     (machine,) = of_type(resources, "AWS::StepFunctions::StateMachine").values()
     assert machine["StateMachineType"] == "STANDARD"

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 
 import pytest
+from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import load_preset, preset_names
 from specdecode.planning import Inventory, make_plan
 from specdecode.planning import events as counted
 from specdecode.steps import errors
+from specdecode.steps.advise import Advised
 from specdecode.steps.plan import Planned
 
 from constructs_lib.pipeline.functions import FUNCTIONS
-from constructs_lib.pipeline.state_kinds import NEVER_AGAIN, RETRY, TASK_TIMEOUT_S
+from constructs_lib.pipeline.state_kinds import LOOK_AGAIN, NEVER_AGAIN, RETRY, TASK_TIMEOUT_S
 from constructs_lib.pipeline.states import STEPS, definition
 from tests.pricing import PRICED
 
 MACHINE = definition({name: f"arn:{name}" for name in FUNCTIONS})
 STATES = MACHINE["States"]
 TASKS = {name: state for name, state in STATES.items() if state["Type"] == "Task"}
+WAITS = [name for name, state in TASKS.items() if list(LOOK_AGAIN) in [rule["ErrorEquals"] for rule in state["Catch"]]]
+MOST_STATES = 20
 CLEANUP = ("Diagnose", "StopArmsAfterFailure", "ReleaseAfterFailure")
 HARD_LIMIT = 25_000
 """Step Functions ends an execution there."""
@@ -62,9 +67,21 @@ def test_every_target_exists_and_every_state_is_reached():
 
 def test_every_state_ends_or_goes_on():
     for name, state in STATES.items():
-        terminal = state["Type"] in {"Succeed", "Fail"}
-        assert terminal != bool(successors(state)), name
+        goes_on = "Next" in state or state["Type"] == "Choice"
+        assert goes_on != (state["Type"] == "Fail" or state.get("End") is True), name
         assert state["Type"] != "Choice" or "Default" in state, name
+    assert [name for name, state in STATES.items() if state.get("End")] == ["Report"]
+
+
+def test_the_graph_is_one_box_a_step():
+    """A person in the console sees the way of a run: one choice, which loops over the waves, and no wait."""
+    assert len(STATES) <= MOST_STATES
+    way, name = [], MACHINE["StartAt"]
+    while name:
+        way.append(name)
+        name = STATES[name].get("Next") or STATES[name].get("Default")
+    assert way == [*STEPS, "More waves?", "ReleaseCapacity", "Report"]
+    assert [name for name, state in STATES.items() if state["Type"] != "Task"] == ["More waves?", "Failed"]
 
 
 def test_it_is_jsonata_throughout_without_what_the_emulator_lacks():
@@ -72,19 +89,20 @@ def test_it_is_jsonata_throughout_without_what_the_emulator_lacks():
     jsonpath = {"InputPath", "OutputPath", "ResultPath", "ResultSelector", "Parameters", "SecondsPath"}
     for name, state in STATES.items():
         assert not jsonpath & set(state), name
-        assert state["Type"] in {"Task", "Choice", "Wait", "Succeed", "Fail"}, name
+        assert state["Type"] in {"Task", "Choice", "Fail"}, name
     assert all(expression.endswith("%}") for expression in expressions(MACHINE))
     assert {task["Resource"] for task in TASKS.values()} == {"arn:aws:states:::lambda:invoke"}
 
 
 def test_variables_are_assigned_before_they_are_read():
-    assigned = {"Plan": {"wave", "waves", "accuracy", "adaptive", "ahead", "endpoints"}}
+    assigned = {"Plan": {"wave", "waves", "adaptive", "again"}}
     for name, state in STATES.items():
         read = set(re.findall(r"\$(\w+)", json.dumps(state))) - {"states", "exists"}
         if name in CLEANUP or name == "Failed":
             assert read <= {"failure"}, name
         elif name not in assigned:
             assert read <= assigned["Plan"], name
+    assert set(STATES["Plan"]["Assign"]) == assigned["Plan"]
     # Before Plan has answered nothing may read a wave, and the clean-up never does.
     assert not re.search(r"\$waves?\b", json.dumps([STATES[name] for name in CLEANUP]))
 
@@ -98,62 +116,78 @@ def test_any_error_of_a_step_leads_through_the_whole_clean_up(name):
 
 
 def test_only_a_failed_accuracy_test_and_a_refused_artifact_let_the_run_go_on():
-    early = {name: state["Catch"][:-1] for name, state in TASKS.items() if len(state["Catch"]) > 1}
-    assert early == {
+    more = {name: [rule for rule in state["Catch"][:-1] if rule["Next"] != name] for name, state in TASKS.items()}
+    assert {name: rules for name, rules in more.items() if rules} == {
         "Accuracy": [{"ErrorEquals": ["AccuracyFailed"], "Next": "StopArms"}],
-        "Serve": [{"ErrorEquals": ["ArtifactRefused"], "Next": "StopBeforeCompile"}],
+        "Serve": [{"ErrorEquals": ["ArtifactRefused"], "Assign": {"again": True}, "Next": "StopArms"}],
     }
 
 
-def test_accuracy_is_measured_while_the_arms_serve_and_only_if_asked_for():
-    assert STATES["Benchmark done?"]["Choices"][0]["Next"] == "Accuracy?"
-    asked = STATES["Accuracy?"]
-    assert asked["Choices"] == [{"Condition": "{% $accuracy %}", "Next": "Accuracy"}]
-    assert asked["Default"] == STATES["Accuracy done?"]["Choices"][0]["Next"] == "StopArms"
-    assert STATES["Plan"]["Assign"]["accuracy"] == "{% $states.result.Payload.accuracy %}"
-    assert "accuracy" in Planned.model_fields
+def test_a_step_waits_in_its_own_state_and_real_errors_keep_their_tries():
+    """Its retriers count each for itself, over a visit of the state. The catcher begins another visit."""
+    assert set(WAITS) == {*STEPS, "StopArmsAfterFailure"} - {"Plan"}
+    for name in WAITS:
+        *looks, last = [rule for rule in TASKS[name]["Retry"] if rule["MaxAttempts"]]
+        assert looks == [
+            {"ErrorEquals": [error], "IntervalSeconds": s, "MaxAttempts": counted.RETRIES_A_VISIT, "BackoffRate": 1.0}
+            for error, s in LOOK_AGAIN.items()
+        ]
+        assert last["ErrorEquals"] == ["States.ALL"]
+        assert TASKS[name]["Catch"][0] == {"ErrorEquals": list(LOOK_AGAIN), "Next": name}
+    assert not any(error in json.dumps(TASKS[name]) for name in set(TASKS) - set(WAITS) for error in LOOK_AGAIN)
 
 
-def test_compile_on_cpu_compiles_before_the_node_and_enters_compile_only_by_a_refused_artifact():
-    assert STATES["Compile before?"]["Choices"] == [{"Condition": "{% $ahead %}", "Next": "CompileOnCpu"}]
-    assert STATES["Compile here?"]["Choices"] == [{"Condition": "{% $ahead %}", "Next": "Serve"}]
-    assert (STATES["Compile before?"]["Default"], STATES["Compile here?"]["Default"]) == ("AcquireCapacity", "Compile")
-    assert STATES["StageModels done?"]["Choices"][0]["Next"] == "Compile before?"
-    assert STATES["CompileOnCpu done?"]["Choices"][0]["Next"] == "AcquireCapacity"
+def test_a_look_that_says_so_is_retried_after_that_time_and_is_no_final_error():
+    assert [error.__name__ for error in errors.LOOK_AGAIN] == list(LOOK_AGAIN)
+    assert list(LOOK_AGAIN.values()) == list(counted.INTERVALS_S) == sorted(counted.INTERVALS_S)
+    assert set(LOOK_AGAIN).isdisjoint(errors.FINAL)
+
+
+def test_the_command_line_reads_enough_of_a_history_to_find_the_state():
+    """A state is entered again after so many looks that its name is among the newest events."""
+    newest = inspect.signature(Deployment.events).parameters["newest"].default
+    for name in WAITS:
+        tries = 1 + sum(rule["MaxAttempts"] for rule in TASKS[name]["Retry"])
+        assert counted.EVENTS_PER_LOOK * tries + counted.EVENTS_PER_VISIT <= newest
+
+
+def test_cpu_nodes_compile_before_the_node_is_taken():
+    assert STATES["CompileOnCpu"]["Next"] == "AcquireCapacity"
     assert STATES["CompileOnCpu"]["Arguments"]["FunctionName"] == STATES["Compile"]["Arguments"]["FunctionName"]
     assert STATES["CompileOnCpu"]["Arguments"]["Payload"]["ahead"] is True
     assert "ahead" not in STATES["Compile"]["Arguments"]["Payload"]
-    assert STATES["StopBeforeCompile"]["Arguments"]["FunctionName"] == STATES["StopArms"]["Arguments"]["FunctionName"]
-    assert STATES["StopBeforeCompile done?"]["Choices"][0]["Next"] == "Compile"
-    assert "ahead" in Planned.model_fields
 
 
-def test_servers_that_already_run_take_no_node_and_are_never_served():
-    asked = STATES["Already running?"]
-    assert asked["Choices"] == [{"Condition": "{% $endpoints %}", "Next": "TakeTurn"}]
-    assert asked["Default"] == "StageModels"
-    assert STATES["Plan"]["Assign"]["endpoints"] == "{% $states.result.Payload.endpoints %}"
-    assert "endpoints" in Planned.model_fields
-    assert STATES["TakeTurn done?"]["Choices"][0]["Next"] == "Smoke"
-    assert [(rule["Condition"], rule["Next"]) for rule in STATES["More waves?"]["Choices"]] == [
-        ("{% $wave + 1 < $waves and $endpoints %}", "Smoke"),
-        ("{% $wave + 1 < $waves and $ahead %}", "Serve"),
-        ("{% $wave + 1 < $waves %}", "Compile"),
+def test_after_a_wave_it_is_served_again_or_the_next_one_is_or_the_sweep_is_asked_or_the_node_goes_back():
+    asked = STATES["More waves?"]
+    assert asked["Choices"] == [
+        {"Condition": "{% $again %}", "Assign": {"again": False}, "Next": "Compile"},
+        {"Condition": "{% $wave + 1 < $waves %}", "Assign": {"wave": "{% $wave + 1 %}"}, "Next": "Compile"},
+        {"Condition": "{% $adaptive %}", "Next": "Advise"},
     ]
+    assert asked["Default"] == "ReleaseCapacity"
+    assert STATES["StopArms"]["Next"] == STATES["Advise"]["Next"] == "More waves?"
+
+
+@pytest.mark.parametrize(("name", "answer"), [("Plan", Planned), ("Advise", Advised)])
+def test_how_many_waves_there_are_and_whether_the_advisor_is_asked_comes_from_the_answers(name, answer):
+    told = {key: value for key, value in STATES[name]["Assign"].items() if isinstance(value, str)}
+    assert told == {key: f"{{% $states.result.Payload.{key} %}}" for key in ("waves", "adaptive")}
+    assert {"waves", "adaptive"} <= set(answer.model_fields)
 
 
 def test_no_failing_clean_up_keeps_the_node_from_being_released():
-    assert reachable("Diagnose", skip=["ReleaseAfterFailure"]).isdisjoint({"Failed", "Succeeded"})
+    assert reachable("Diagnose", skip=["ReleaseAfterFailure"]).isdisjoint({"Failed", "Report"})
     for name in CLEANUP:
-        (catcher,) = TASKS[name]["Catch"]
+        catcher = TASKS[name]["Catch"][-1]
         assert catcher["ErrorEquals"] == ["States.ALL"]
         again = TASKS[name]["Retry"][-1]["MaxAttempts"]
         assert again >= 5 if name != "Diagnose" else 1 <= again * FUNCTIONS[name].timeout_s <= 600
-    assert TASKS["StopArmsAfterFailure"]["Catch"][0]["Next"] == "ReleaseAfterFailure"
+    assert TASKS["StopArmsAfterFailure"]["Catch"][-1]["Next"] == "ReleaseAfterFailure"
 
 
 def test_success_comes_only_after_release():
-    assert "Succeeded" not in reachable("Plan", skip=["ReleaseCapacity"])
+    assert "Report" not in reachable("Plan", skip=["ReleaseCapacity"])
 
 
 def test_models_are_staged_before_capacity_is_taken():
@@ -188,24 +222,29 @@ def test_every_function_is_used():
     assert used == set(FUNCTIONS) - {"Watchdog", "Inspect"}
 
 
-def test_a_look_is_counted_as_the_definition_makes_it():
-    """A Task is entered, scheduled, started, succeeds, is exited; a Choice and a Wait are entered and exited."""
-    events = {"Task": 5, "Choice": 2, "Wait": 2}
-    for name in TASKS:
-        if f"{name} done?" in STATES:
-            parts = [STATES[part] for part in (name, f"{name} done?", f"{name}: wait")]
-            assert sum(events[part["Type"]] for part in parts) == counted.EVENTS_PER_LOOK
-            assert counted.EVENTS_PER_LOOK - events["Wait"] == counted.LAST_LOOK
-    waiting = {part for name in TASKS if f"{name} done?" in STATES for part in (name, f"{name} done?", f"{name}: wait")}
-    assert sum(events.get(STATES[name]["Type"], 2) for name in set(STATES) - waiting) <= counted.EVENTS_ONCE
+def test_what_does_not_wait_is_counted():
+    """A Task is entered, scheduled, started, succeeds, is exited; a Choice is entered and exited."""
+    assert counted.EVENTS_PER_TASK == 5
+    idle_in_a_wave = max(len({"Compile", "Accuracy"}), len({"Compile", "Serve"}))  # compiled on CPU nodes; run already
+    assert (idle_in_a_wave + len({"Advise"})) * 5 + 2 * len({"wave", "Advise"}) == counted.EVENTS_PER_WAVE
+    idle, once = {"StageModels", "CompileOnCpu", "AcquireCapacity", "Accuracy"}, set(TASKS) - set(WAITS) - {"Advise"}
+    tries = sum(counted.EVENTS_PER_LOOK * (TASKS[name]["Retry"][-1]["MaxAttempts"]) for name in CLEANUP)
+    ends = len(["ExecutionStarted", "FailStateEntered", "ExecutionFailed"])
+    assert len(idle | once) * 5 + tries + ends <= counted.EVENTS_ONCE
 
 
 @pytest.mark.parametrize("accuracy", [False, True])
 @pytest.mark.parametrize("preset", preset_names())
 def test_the_history_of_every_preset_stays_within_its_limit(preset, accuracy):
     plan = make_plan(load_preset(preset, overrides={"accuracy": accuracy}), inventory=Inventory(), capacity=PRICED)
-    assert plan.poll_seconds >= 60
     assert plan.worst_case_events <= counted.HISTORY_LIMIT < HARD_LIMIT
+
+
+def test_a_preset_of_a_day_is_looked_at_every_15_seconds_until_its_deadlines():
+    for preset in preset_names():
+        plan = make_plan(load_preset(preset), inventory=Inventory(), capacity=PRICED)
+        hours = sum(step.deadline_minutes for step in plan.steps) / 60
+        assert (plan.attentive_seconds, plan.poll_seconds) == ((15, 15) if hours < 24 else (60, 60)), preset
 
 
 def test_the_accuracy_tests_looks_are_counted():
@@ -220,24 +259,10 @@ def test_the_accuracy_tests_looks_are_counted():
     often = step.expected_minutes + counted.STILL_ATTENTIVE.total_seconds() / 60
     looks = int(often * 4) + 1 + step.deadline_minutes - int(often)
     assert step.deadline_minutes == 120
-    assert abs(more / counted.EVENTS_PER_LOOK - looks) <= 1
+    assert counted.EVENTS_PER_LOOK * (looks - 1) <= more <= (counted.EVENTS_PER_LOOK + 1) * (looks + 1)
 
 
 def test_a_larger_experiment_is_looked_at_less_often():
     small = make_plan(load_preset("qwen3-32b"), inventory=Inventory())
     large = make_plan(load_preset("qwen3-32b-tuning"), inventory=Inventory())
     assert small.poll_seconds < large.poll_seconds
-
-
-def test_an_adaptive_sweep_asks_after_every_wave_and_no_other_run_does():
-    assert STATES["StopArms done?"]["Choices"][0]["Next"] == "Sweep?"
-    (asked,) = STATES["Sweep?"]["Choices"]
-    assert (asked["Condition"], asked["Next"]) == ("{% $adaptive %}", "Advise")
-    assert STATES["Sweep?"]["Default"] == STATES["Advise"]["Next"] == "More waves?"
-    assert STATES["Advise"]["Assign"] == {"waves": "{% $states.result.Payload.waves %}"}
-
-
-def test_what_lies_between_two_waves_is_counted():
-    between = ("Sweep?", "Advise", "More waves?", "Accuracy?")
-    events = {"Task": 5, "Choice": 2}
-    assert sum(events[STATES[name]["Type"]] for name in between) == counted.EVENTS_PER_WAVE

@@ -30,6 +30,7 @@ from rehearsal.execution import Run
 from rehearsal.rehearse import Rehearsal, rehearsal
 from rehearsal.services import WAIT_SCALE
 from tests.end_to_end.beside import Beside
+from tests.end_to_end.overhead.shares import looks_of
 
 SMALL = {
     "workload.cases": ["repeat-line"],
@@ -61,10 +62,10 @@ def deployed(*, nodes: int = 1) -> Iterator[Rehearsal]:
 
 
 def looks(run: Run, step: str) -> int:
-    """How often the execution has entered the state."""
+    """How often the execution has called the state's function."""
     pages = run.services.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=run.arn)
     events = [event for page in pages for event in page["events"]]
-    return sum(event.get("stateEnteredEventDetails", {}).get("name") == step for event in events)
+    return list(looks_of(events)).count(step)
 
 
 @dataclass

@@ -17,7 +17,7 @@ from specdecode import names, s3_keys
 from specdecode.experiment.shapes import COMPILER
 from specdecode.runs.state import RunState
 
-from rehearsal.execution import Run
+from rehearsal.execution import Run, outcome
 from tests.end_to_end.cloud import SMALL, Cloud, deployed
 
 pytestmark = pytest.mark.timeout(900)
@@ -38,17 +38,18 @@ def _nothing_compiled(cloud: Cloud) -> Iterator[None]:
 
 
 def entered(events: list[dict[str, Any]]) -> list[str]:
-    """Names of the tasks in the order in which they were entered, each look once."""
-    return [e["stateEnteredEventDetails"]["name"] for e in events if e["type"] == "TaskStateEntered"]
+    """Names of the tasks in the order in which they were entered."""
+    names_ = [e["stateEnteredEventDetails"]["name"] for e in events if e["type"] == "TaskStateEntered"]
+    return [name for i, name in enumerate(names_) if i == 0 or names_[i - 1] != name]
 
 
 def seconds_in(events: list[dict[str, Any]], step: str) -> float:
-    """Seconds that an execution was in a step: its task, its question, its wait."""
+    """Seconds that an execution was in a step."""
     total, since = 0.0, None
     for event in events:
         if "stateEnteredEventDetails" not in event:
             continue
-        name = event["stateEnteredEventDetails"]["name"].removesuffix(" done?").removesuffix(": wait")
+        name = event["stateEnteredEventDetails"]["name"]
         at = _time(event)
         if since is not None:
             total += at - since
@@ -98,8 +99,7 @@ def test_nothing_is_compiled_while_the_node_is_held(cloud: Cloud) -> None:
     steps = entered(events)
     assert seconds_in(events, "CompileOnCpu") > 0
     assert max(i for i, s in enumerate(steps) if s == "CompileOnCpu") < steps.index("AcquireCapacity")
-    assert "Compile" not in steps, "0 seconds of the node compiling"
-    assert seconds_in(events, "Compile") == 0.0
+    assert outcome(events, "Compile") == "CPU nodes have compiled all", "0 seconds of the node compiling"
     print(f"CompileOnCpu {seconds_in(events, 'CompileOnCpu'):.0f} s, Compile {seconds_in(events, 'Compile'):.0f} s")
     assert launched(cloud) >= 1
     assert state_of(run).refused_artifacts == ()
@@ -119,9 +119,8 @@ def test_an_artifact_spoilt_between_compile_and_serve_is_compiled_on_the_node(cl
     end = cloud.ended(run)
     assert end.status == "SUCCEEDED", f"{end.error}: {end.cause}"
     steps = entered(run.deployment.events(run.arn, newest=1000))
-    order = [step for i, step in enumerate(steps) if i == 0 or steps[i - 1] != step]
-    assert order[order.index("AcquireCapacity") :][:6] == [
-        "AcquireCapacity", "Serve", "StopBeforeCompile", "Compile", "Serve", "Smoke",
+    assert steps[steps.index("AcquireCapacity") :][:7] == [
+        "AcquireCapacity", "Compile", "Serve", "StopArms", "Compile", "Serve", "Smoke",
     ]  # fmt: skip
     assert state_of(run).refused_artifacts == (arm.fingerprint,)
     said = compiled_in_report(cloud, run)

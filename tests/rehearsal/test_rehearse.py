@@ -116,6 +116,27 @@ def test_every_state_was_shown_with_its_time(rehearsed):
     assert "✓ Deploy both stacks" in rehearsed.log
 
 
+def test_a_look_takes_three_events_of_the_history_and_leaves_its_line_of_progress(rehearsed):
+    _, *pages = json.loads(rehearsed.came_out[f"history/{rehearsed.folder.name}"])
+    stays, said = [], set()
+    for event in (event for page in pages for event in page):
+        state = event.get("stateEnteredEventDetails", {}).get("name")
+        if state and (not stays or stays[-1][0] != state):
+            stays.append((state, []))
+        if stays:
+            stays[-1][1].append(event["type"])
+        if event["type"] == "TaskFailed":
+            failed = event["taskFailedEventDetails"]
+            assert failed["error"] == "LookAgainIn15s"
+            said.add((stays[-1][0], json.loads(failed["cause"])["errorMessage"]))
+    waited = [(name, kinds.count("TaskScheduled"), len(kinds)) for name, kinds in stays if kinds.count("TaskFailed")]
+    assert {"StageModels", "AcquireCapacity", "Compile", "Serve", "Benchmark"} <= {name for name, _, _ in waited}
+    for name, looks, events in waited:
+        assert events <= 4 * looks, name
+    assert {name for name, _ in said} == {name for name, _, _ in waited}
+    assert any("of 2 arms are ready" in line for name, line in said if name == "Serve")
+
+
 def test_a_killed_engine_fails_the_run_with_a_readable_cause(rehearsed):
     assert rehearsed.failed.error == "BenchmarkFailed"
     assert "died under load" in rehearsed.failed.cause

@@ -19,7 +19,7 @@ from specdecode.giving_back import (
 from specdecode.names import DEFAULT_PRESET
 from specdecode.planning import Inventory, Plan, make_plan
 from specdecode.planning.cost import NODE_STOP_MINUTES
-from specdecode.planning.events import QUEUE_LIMIT, longest_node_minutes
+from specdecode.planning.events import QUEUE_LIMIT, STOP_POLL_S, longest_node_minutes, unseen_minutes
 from specdecode.planning.states import BEFORE_THE_NODE
 
 from constructs_lib.pipeline.functions import FUNCTIONS
@@ -42,8 +42,8 @@ again, once."""
 
 WAITING = """## A step that waits
 
-Of the preset `{preset}`, first run. A deadline is seen at the next look, one every {poll} s at first or later. A
-field in the first column is the experiment's; `--set` makes it shorter. Steps before `AcquireCapacity` and while a
+Of the preset `{preset}`, first run. A deadline is seen at the next look, one every {poll} s (`StopArms`: {stop} s).
+A field in the first column is the experiment's; `--set` makes it shorter. Steps before `AcquireCapacity` and while a
 run stands in the queue hold no node."""
 
 RUNS = """## A whole run
@@ -85,7 +85,7 @@ class Bound:
 
 def longest_minutes(state: dict[str, Any]) -> float:
     """Minutes until a task is given up whose function fails or hangs each time: its tries and the pauses between."""
-    rule = next(rule for rule in state["Retry"] if rule["MaxAttempts"])
+    rule = state["Retry"][-1]
     pauses = (
         min(rule["IntervalSeconds"] * rule["BackoffRate"] ** n, rule["MaxDelaySeconds"])
         for n in range(rule["MaxAttempts"])
@@ -102,7 +102,8 @@ def waiting_bounds(plan: Plan) -> list[Bound]:
             continue
         field = f"`deadlines.{fields[step.name]}`" if step.name in fields else "fixed"
         ends = f"{field}, {step.deadline_minutes} min"
-        found.append(Bound(f"`{step.name}`", ends, step.deadline_minutes + plan.poll_seconds / 60))
+        unseen = unseen_minutes(step, poll_s=plan.poll_seconds)
+        found.append(Bound(f"`{step.name}`", ends, step.deadline_minutes + unseen))
     return found
 
 
@@ -220,7 +221,7 @@ def render() -> str:
             compiler=shapes.COMPILER.name,
             compilers_price=shapes.COMPILERS * prices.R6ID_24XLARGE.usd,
         ),
-        WAITING.format(preset=DEFAULT_PRESET, poll=default.poll_seconds),
+        WAITING.format(preset=DEFAULT_PRESET, poll=default.poll_seconds, stop=STOP_POLL_S),
         _table("step", waiting_bounds(default)),
         RUNS,
         _table("preset", [run_bound(plan, Settings()) for plan in plans]),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from specdecode.planning.events import RETRIES_A_VISIT
 from specdecode.steps import errors
 
-from constructs_lib.pipeline.state_kinds import NEVER_AGAIN, TASK_TIMEOUT_S
+from constructs_lib.pipeline.state_kinds import LOOK_AGAIN, NEVER_AGAIN, TASK_TIMEOUT_S
 from constructs_lib.pipeline.states import EXECUTION_TIMEOUT_S, definition
 from tools.reference import page, table
 
@@ -18,16 +19,21 @@ INPUT = """## Input
 The same document is what `specdecode run` sends. What `experiment` may hold:
 [experiments](../experiments.md#every-field)."""
 
-STATES = """## States
+STATES = f"""## States
 
-A step that takes long is three states: the task, the question `… done?` and the wait `…: wait`, which goes back to
-the task. The table has the tasks and the ends. A task that fails for good goes to the state in the last column."""
+A step that takes long is called again and again. As long as it is not done, its function ends with an
+error that says when to look again ({", ".join(f"`{name}`" for name in LOOK_AGAIN)}). Its message is the line of
+progress: in the console, the last `TaskFailed` of the history shows it. A retrier waits. This is no failure, and no
+alarm counts it; Lambda's own metric `Errors` and its logs do. After {RETRIES_A_VISIT + 1} looks the state is entered
+again.
+
+A task that fails for good goes to the state in the last column."""
 
 RETRIES = f"""## Errors and retries
 
 A task ends after {TASK_TIMEOUT_S} s at the latest, an execution after {EXECUTION_TIMEOUT_S // 86400} days. These
 errors say that trying again cannot help, and are never retried. Every other one (a function that was killed, an API
-that is away) is retried with backoff; the column `tries` counts the first."""
+that is away) is retried with backoff; the column `tries` counts the first, and each visit of a state has so many."""
 
 WATCHDOG = """`States.ALL` does not catch a stop or a timeout of the whole execution. The watchdog, a function
 outside the state machine, compares lease, node and workloads with the executions that run, whenever one ends badly
@@ -38,7 +44,7 @@ def render() -> str:
     """The page."""
     machine = definition(defaultdict(lambda: "arn"))
     states: dict[str, dict[str, Any]] = machine["States"]
-    shown = {name: state for name, state in states.items() if state["Type"] in ("Task", "Succeed", "Fail")}
+    shown = {name: state for name, state in states.items() if state["Type"] in ("Task", "Fail")}
     return page(
         "States of the pipeline",
         "Which step does what, how often it is tried, and where its errors lead. What it is part of: "
@@ -52,8 +58,7 @@ def render() -> str:
                 for name, state in shown.items()
             ],
         ),
-        f"`More waves?` goes back to `Compile` (with `compile.on: cpu` to `Serve`) while a wave is left. "
-        f"{states['More waves?']['Comment']}",
+        f"`More waves?` goes back to `Compile` while a wave is left. {states['More waves?']['Comment']}",
         RETRIES,
         table(("error", "meaning"), [(f"`{name}`", _meaning(name)) for name in NEVER_AGAIN]),
         WATCHDOG,
@@ -61,20 +66,18 @@ def render() -> str:
 
 
 def _next(name: str, states: dict[str, dict[str, Any]]) -> str:
-    """The step after `name`, behind its choice."""
     following = states[name].get("Next")
-    if following == f"{name} done?":
-        following = states[following]["Choices"][0]["Next"]
     return f"`{following}`" if following else "end"
 
 
 def _tries(state: dict[str, Any]) -> str:
-    rules = [rule for rule in state.get("Retry", []) if rule["MaxAttempts"]]
-    return str(1 + rules[0]["MaxAttempts"]) if rules else ""
+    rules = state.get("Retry")
+    return str(1 + rules[-1]["MaxAttempts"]) if rules else ""
 
 
 def _caught(state: dict[str, Any]) -> str:
-    return ", ".join(f"`{rule['Next']}`" for rule in state.get("Catch", []))
+    rules = (rule for rule in state.get("Catch", []) if rule["ErrorEquals"] != list(LOOK_AGAIN))
+    return ", ".join(f"`{rule['Next']}`" for rule in rules)
 
 
 def _meaning(name: str) -> str:

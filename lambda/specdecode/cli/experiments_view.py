@@ -100,8 +100,8 @@ def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
         *cost_lines(bill),
         *_part_lines(plan),
         *_level_lines(plan),
-        f"history   at most {plan.worst_case_events} events, one look every {plan.poll_seconds} s "
-        f"({plan.attentive_seconds} s while the end of work on the node is expected)",
+        f"history   at most {plan.worst_case_events} events, one look every {plan.attentive_seconds} s"
+        + (f" ({plan.poll_seconds} s where no end is expected)" if plan.poll_seconds > plan.attentive_seconds else ""),
         *(f"assumed   {line}" for line in plan.assumptions),
         *(f"warning   {line}" for line in plan.warnings),
         *_accepting(plan, bill),

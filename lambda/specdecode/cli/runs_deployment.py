@@ -185,7 +185,7 @@ class Deployment:
             output=found.get("output", ""),
         )
 
-    def events(self, arn: str, *, newest: int = 60) -> list[dict[str, Any]]:
+    def events(self, arn: str, *, newest: int = 100) -> list[dict[str, Any]]:
         """The newest events of an execution, oldest first."""
         answer = self._states.get_execution_history(
             executionArn=arn, reverseOrder=True, maxResults=newest, includeExecutionData=True

@@ -22,7 +22,10 @@ from specdecode.experiment.capacity import TERMS, CapacityType
 from specdecode.planning import Plan
 from specdecode.runs.cluster_view import PodView
 from specdecode.runs.state import RunState, StateDamaged
+from specdecode.untrusted import Unreadable, parse_json
 
+LOOK_AGAIN = "LookAgain"
+"""The errors by which a step says that it is not done yet begin so (specdecode.steps.errors)."""
 TERMINAL = {"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}
 """Step Functions' names for the ends of an execution."""
 
@@ -107,19 +110,29 @@ def _fallback(plan: Plan, state: RunState) -> str | None:
 
 
 def current_step(events: Sequence[dict[str, Any]]) -> tuple[str | None, str | None]:
-    """The step of the newest events (waits and choices belong to it), and its last message."""
+    """The step of the newest events, and its last line of progress."""
     step, message = None, None
     for event in events:
-        entered = event.get("stateEnteredEventDetails")
-        if entered:
-            name = entered["name"].removesuffix(" done?").removesuffix(": wait")
-            step, message = name, message if name == step else None
+        if entered := event.get("stateEnteredEventDetails"):
+            step, message = entered["name"], message if entered["name"] == step else None
+        if failed := event.get("taskFailedEventDetails"):
+            message = _progress_line(failed) or message
         exited = event.get("stateExitedEventDetails")
         if exited and exited.get("output"):
             output = json.loads(exited["output"])
             if isinstance(output, dict) and output.get("message"):
                 message = str(output["message"])
     return step, message
+
+
+def _progress_line(failed: dict[str, Any]) -> str | None:
+    """What a step that is not done yet said: the message of its error. None for any other error."""
+    if not str(failed.get("error")).startswith(LOOK_AGAIN):
+        return None
+    try:
+        return str(parse_json(str(failed.get("cause")))["errorMessage"])
+    except (Unreadable, KeyError, TypeError):
+        return None
 
 
 def lines(shown: RunView) -> list[str]:

@@ -87,7 +87,7 @@ def endpoint_steps(experiment: EndpointExperiment, engine: Engine, waves: tuple[
     """The steps in their order, if the arms are servers that already run."""
     return (
         Step(name="Plan"),
-        Step(name="TakeTurn"),
+        Step(name="AcquireCapacity"),
         *(step for wave in waves for step in _measuring(experiment, engine, waves, wave)),
         Step(name="ReleaseCapacity", deadline_minutes=RELEASE_MINUTES),
         Step(name="Report"),
@@ -148,7 +148,7 @@ def _compile(experiment: ServedExperiment, engine: Engine, wave: Wave, variants:
 
 def _back_on_the_node(serve: Step, compiles: Step) -> list[Step]:
     """Extra steps if an artifact does not load: a wave that is served in vain and stopped, and a compile."""
-    stop = Step(name="StopBeforeCompile", wave=serve.wave, deadline_minutes=STOP_MINUTES)
+    stop = Step(name="StopArms", wave=serve.wave, deadline_minutes=STOP_MINUTES)
     return [step.model_copy(update={"fallback": True}) for step in (serve, stop, compiles)]
 
 

@@ -25,6 +25,8 @@ from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 def accuracy(given: StepInput, rt: Runtime) -> Progress:
     """Done when the wave's new arms are measured. If AccuracyFailed is raised, it is first noted for the report."""
     run = load_run(rt.store, given.run_id)
+    if not run.plan.experiment.accuracy:
+        return Progress(done=True, message="the experiment asks for no accuracy test")
     ctx = render_context(run, rt)
     wave = run.wave(given.wave)
     if given.wave in run.state.inherited:

@@ -1,8 +1,12 @@
-"""AcquireCapacity: wait in the queue, hold the lease, wait for a node with its devices."""
+"""AcquireCapacity: wait in the queue, hold the lease, wait for a node with its devices.
+
+For servers that already run: wait in their queue. It takes no node.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from specdecode import names
@@ -10,6 +14,10 @@ from specdecode.experiment import Capacity
 from specdecode.kubernetes.pools import PoolBusy
 from specdecode.kubernetes.resources import name_of
 from specdecode.planning.cost import NODE_START_MINUTES
+from specdecode.planning.events import QUEUE_LIMIT, QUEUE_POLL_S
+from specdecode.runs import lease as leases
+from specdecode.runs.lease import Claim
+from specdecode.runs.lease_store import LeaseStore
 from specdecode.runs.state import change_state
 from specdecode.steps.errors import CapacityUnavailable, LeaseLost, NodeLost
 from specdecode.steps.node_pools import outside_window, usable_node
@@ -17,7 +25,9 @@ from specdecode.steps.pace import attentive
 from specdecode.steps.replicas import follow_lease
 from specdecode.steps.run import Run, load_run
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.steps.turn import stand_in_line
+
+FEW = 3
+"""Most holders that a message names."""
 
 
 def acquire(given: StepInput, rt: Runtime) -> Progress:
@@ -25,10 +35,16 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
 
     If the nodes are not ours to see, the lease is enough: the pods show whether there is a node. Raises
     CapacityUnavailable at once if no node can come. After the deadline it raises it with the reason.
+
+    If the arms are servers that already run: done when no other run loads such servers. Two runs that load one server
+    would measure each other.
     """
     now, run = rt.now(), load_run(rt.store, given.run_id)
     if run.is_all_settled:
         return Progress(done=True, message="nothing is left to measure: no node is needed")
+    if not run.plan.experiment.holds_node:
+        found = stand_in_line(given, rt, rt.turns)
+        return found if isinstance(found, Progress) else Progress(done=True, message="no other run loads such servers")
     shape = run.plan.experiment.shape
     claim = stand_in_line(given, rt, rt.lease, kind=shape.pool)
     if isinstance(claim, Progress):
@@ -40,11 +56,14 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     closed = outside_window(Capacity.model_validate_json(rt.environ["CAPACITY"]).of(shape.name), now)
     if closed:
         raise CapacityUnavailable(closed)
+    since, limit = claim.held_since or now, run.plan.experiment.deadlines.capacity
+    is_late = now - since > timedelta(minutes=limit)
     try:
         follow_lease(rt.pools, rt.lease)
     except PoolBusy as busy:
+        if is_late:
+            raise CapacityUnavailable(f"no usable node within {limit} min: {busy}") from None
         return Progress(done=False, message=str(busy), wait_s=run.plan.poll_seconds)
-    since = claim.held_since or now
     nodes = rt.pools.nodes(claim.pool)
     node = usable_node(nodes, rt.kube.list("ResourceSlice") if shape.has_devices else None)
     if node is not None:
@@ -56,13 +75,33 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     if missing.is_settling:
         return Progress(done=False, message=missing.reason, wait_s=run.plan.poll_seconds)
     reason = missing.reason
-    limit = run.plan.experiment.deadlines.capacity
-    if now - since > timedelta(minutes=limit):
+    if is_late:
         if nodes or rt.pools.launched(claim.pool):  # it was billed, and the run has its cost
             change_state(rt.store, given.run_id, held_since=since, pool=claim.pool)
         raise CapacityUnavailable(f"no usable node within {limit} min: {reason}")
     wait_s = attentive(run.plan, now - since, expected_min=NODE_START_MINUTES.high)
     return Progress(done=False, message=reason, wait_s=wait_s)
+
+
+def stand_in_line(given: StepInput, rt: Runtime, queue: LeaseStore, *, kind: str = names.NODEPOOL) -> Claim | Progress:
+    """What the run holds by `queue`, or how it waits. Raises CapacityUnavailable after QUEUE_LIMIT, or if the queue is
+    full.
+    """
+    now = rt.now()
+    asks = partial(leases.request, run_id=given.run_id, execution_arn=given.execution_arn, now=now, kind=kind)
+    try:
+        lease = queue.update(partial(asks, slots=queue.slots))
+    except leases.QueueFull as full:
+        raise CapacityUnavailable(str(full)) from None
+    position = lease.position(given.run_id)
+    claim = next(claim for claim in lease.claims if claim.run_id == given.run_id)
+    if not position:
+        return claim
+    if now - claim.queued_at > QUEUE_LIMIT:
+        raise CapacityUnavailable(f"still number {position} in the queue after {QUEUE_LIMIT}")
+    holders = [held.run_id for held in lease.holders_of(kind)]
+    who = ", ".join(holders) if len(holders) <= FEW else f"{len(holders)} runs"
+    return Progress(done=False, message=f"number {position} in the queue; held by {who}", wait_s=QUEUE_POLL_S)
 
 
 def require_node(given: StepInput, rt: Runtime, run: Run) -> None:

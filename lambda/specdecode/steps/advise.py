@@ -1,4 +1,4 @@
-"""Advise: after a wave of an adaptive sweep, plan the next one from what is measured so far, or end the sweep."""
+"""Advise: after the last wave of an adaptive sweep, plan one more from what is measured so far, or end the sweep."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ class Advised(BaseModel):
 
     waves: int
     """Number of waves that are planned now."""
+    adaptive: bool
+    """Whether the advisor is asked again after the last of them."""
     message: str
 
 
 def advise(given: StepInput, rt: Runtime) -> Advised:
     plan = grow(given.run_id, rt)
-    reason = plan.sweep.steps[-1].reason if plan.sweep else "the experiment is no adaptive sweep"
-    return Advised(waves=len(plan.waves), message=reason)
+    if plan.sweep is None:
+        return Advised(waves=len(plan.waves), adaptive=False, message="the experiment is no adaptive sweep")
+    return Advised(waves=len(plan.waves), adaptive=not plan.sweep.is_over, message=plan.sweep.steps[-1].reason)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -31,7 +31,8 @@ INSTEAD = "on a CPU node, before the node was taken; --set compile.on=accelerato
 
 
 def compile_arms(given: StepInput, rt: Runtime) -> Progress:
-    """Done when the artifact of every arm of the wave is complete in the bucket, or the engine has none.
+    """Done when the artifact of every arm of the wave is complete in the bucket, or the engine has none. Artifacts of
+    CPU nodes count as there: Serve finds out whether they load.
 
     Artifacts that another run compiles come last. With `ahead`: the artifacts of all waves, on CPU nodes and without
     the node.
@@ -39,12 +40,14 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
     run = load_run(rt.store, given.run_id)
     if given.ahead:
         return _compile_ahead(run, rt)
+    if not run.plan.experiment.holds_node:
+        return Progress(done=True, message="the servers run already")
     if why := run.settled(given.wave):
         return Progress(done=True, message=why)
     require_node(given, rt, run)
     if run.plan.engine.artifact is None:
         return Progress(done=True, message=f"{run.plan.engine.name} compiles nothing")
-    arms = {arm.fingerprint: arm for arm in run.wave(given.wave).arms}
+    arms = {arm.fingerprint: arm for arm in run.wave(given.wave).arms if not arm.fallback}
     missing, deadline = _missing(arms, rt), run.plan.experiment.deadlines.compile
     if ending := _ending(rt.kube, given.run_id, still_to_do={arm.variant for arm in missing}):
         text = f"{ending} has stored its artifact and still holds its devices"
@@ -66,7 +69,7 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
     if waits:
         return Progress(done=False, message="; ".join(waits), wait_s=run.plan.poll_seconds)
     is_back(run, given.wave, rt=rt)
-    return Progress(done=True, message=f"{len(arms)} artifacts are ready")
+    return Progress(done=True, message=f"{len(arms)} artifacts are ready" if arms else "CPU nodes have compiled all")
 
 
 def _compile_ahead(run: Run, rt: Runtime) -> Progress:
@@ -76,6 +79,8 @@ def _compile_ahead(run: Run, rt: Runtime) -> Progress:
     """
     waves = [run.wave(wave.index) for wave in run.plan.waves if run.settled(wave.index) is None]
     arms = {arm.fingerprint: arm for wave in waves for arm in wave.arms if arm.fallback}
+    if not arms:
+        return Progress(done=True, message="nothing is compiled on CPU nodes")
     missing = _missing(arms, rt)
     messages = [f"{len(missing) - COMPILERS} wait for a CPU node"] if len(missing) > COMPILERS else []
     limit = cpu_deadline(run.plan.served, run.plan.engine)

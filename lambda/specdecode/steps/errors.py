@@ -1,20 +1,47 @@
 """Errors that end a step. The state machine's Retry and Catch see the class name, and so does the user.
 
-None of these is retried: another try cannot help. Any other error (the API server does not answer, S3 throttles, the
-function was killed) is retried with backoff.
+None is retried: another try cannot help. LookAgain alone ends no step. Any other error (the API server does not
+answer, S3 throttles, the function was killed) is retried with backoff.
 
 Why it is so: ADR 55.
 """
 
 from __future__ import annotations
 
-from specdecode.escape import clip, plain
+from specdecode.escape import clip, line, plain
 from specdecode.kubernetes.errors import InvalidManifest, QuotaExceeded
 from specdecode.runs.lease_store import LeaseDamaged
 from specdecode.runs.state import StateDamaged
 
 LONGEST = 20_000
 """Characters of a message: Step Functions takes 32,768 as the cause of a failed execution."""
+
+
+LONGEST_LINE = 2_000
+"""Characters of a line of progress."""
+
+
+class LookAgain(Exception):
+    """No failure: the step is not done yet. The message is its line of progress, which the history shows."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(clip(line(message), LONGEST_LINE))
+
+
+class LookAgainIn15s(LookAgain):
+    """Not done, and it may be at any moment."""
+
+
+class LookAgainIn60s(LookAgain):
+    """Not done, and looks every 15 s would be more than a history holds."""
+
+
+class LookAgainIn300s(LookAgain):
+    """Not done, and nothing but time helps: the run stands in a queue."""
+
+
+LOOK_AGAIN = (LookAgainIn15s, LookAgainIn60s, LookAgainIn300s)
+"""One for each of INTERVALS_S."""
 
 
 class StepFailed(Exception):

@@ -11,7 +11,7 @@ from specdecode import names, s3_keys
 from specdecode.analysis.advice.sweep import next_step
 from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_engine, to_yaml
 from specdecode.experiment.documents import parse_yaml
-from specdecode.experiment.model import AnyExperiment, CompileOn, Sweep
+from specdecode.experiment.model import AnyExperiment, Sweep
 from specdecode.planning import Bill, Plan, SweepStep, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state, save_state
@@ -30,14 +30,8 @@ class Planned(BaseModel):
     """The fields that the state machine needs."""
 
     waves: int
-    accuracy: bool
-    """Whether the arms have their accuracy measured too."""
     adaptive: bool
-    """Whether the advisor is asked after each wave."""
-    ahead: bool
-    """Whether CPU nodes compile before the node is taken."""
-    endpoints: bool
-    """Whether the arms are servers that already run: nothing is staged, compiled or served, and no node is held."""
+    """Whether the advisor is asked after the last wave."""
     experiment: str
     plan: str
     """Address of the whole plan."""
@@ -87,10 +81,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     planned = grow(given.run_id, rt)
     return Planned(
         waves=len(planned.waves),
-        accuracy=experiment.accuracy,
         adaptive=planned.sweep is not None,
-        ahead=experiment.compile.on is CompileOn.CPU,
-        endpoints=not experiment.holds_node,
         experiment=experiment.name,
         plan=rt.store.url(s3_keys.run_key(given.run_id, PLAN)),
         warnings=planned.warnings,

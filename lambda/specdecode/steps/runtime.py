@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,10 +20,10 @@ from specdecode.kubernetes.client import Kubernetes
 from specdecode.kubernetes.connect import connect
 from specdecode.kubernetes.node_group import pools_of
 from specdecode.kubernetes.pools import NodePools, Pools
-from specdecode.planning.events import LONGEST_POLL_S
+from specdecode.planning.events import INTERVALS_S
 from specdecode.runs.lease_store import LeaseStore
 from specdecode.steps import logs
-from specdecode.steps.errors import InvalidExperiment, StepFailed
+from specdecode.steps.errors import LOOK_AGAIN, InvalidExperiment, StepFailed
 from specdecode.store import Store
 
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=3, read_timeout=8)
@@ -50,14 +51,16 @@ class StepInput(BaseModel):
 
 
 class Progress(BaseModel):
-    """The answer of a step that waits. The state machine calls it again after `wait_s`, until `done`."""
+    """What a step that waits has found. The state machine calls it again, soon or later, until it is `done`."""
 
     model_config = ConfigDict(frozen=True)
 
     done: bool
     message: str
-    wait_s: int = Field(default=60, ge=1, le=LONGEST_POLL_S)
-    """Seconds until the next call. It is bounded, whatever a stored plan says: nothing looks at the run meanwhile."""
+    wait_s: int = Field(default=INTERVALS_S[0], ge=1, le=INTERVALS_S[-1], exclude=True)
+    """Seconds until the next look, one of INTERVALS_S. It is bounded, whatever a stored plan says: nothing looks at the
+    run meanwhile.
+    """
 
 
 @dataclass
@@ -137,7 +140,11 @@ def process_runtime() -> Runtime:
 
 
 def run_step(step: Callable[[StepInput, Runtime], BaseModel], event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """Run `step` for a Lambda event. Logs begin and end, turns the answer into JSON, lets its typed errors through."""
+    """Run `step` for a Lambda event. Logs begin and end, turns the answer into JSON, lets its typed errors through.
+
+    Raises LookAgain with the line of progress if the step is not done: an error that the state machine waits for and
+    then calls again (ADR 55).
+    """
     name = step.__name__.rpartition(".")[2]
     try:
         given = StepInput.model_validate_json(json.dumps(event, ensure_ascii=False).encode("utf-8", "replace"))
@@ -156,4 +163,6 @@ def run_step(step: Callable[[StepInput, Runtime], BaseModel], event: Mapping[str
         raise
     result: dict[str, Any] = answer.model_dump(mode="json")
     logs.info("end", result=result)
+    if isinstance(answer, Progress) and not answer.done:
+        raise LOOK_AGAIN[bisect_left(INTERVALS_S, answer.wait_s)](answer.message)
     return result

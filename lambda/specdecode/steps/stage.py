@@ -25,6 +25,8 @@ _advance = partial(advance_job, failure=StagingFailed)
 def stage(given: StepInput, rt: Runtime) -> Progress:
     """Brings models and sets of prompts, all at once. Then the prompts are counted with the tokenizer that came."""
     run = load_run(rt.store, given.run_id)
+    if not run.plan.experiment.holds_node:
+        return Progress(done=True, message="the servers run already")
     ctx = render_context(run, rt)
     there = f"all {len(run.plan.models)} models are in the bucket"
     messages = [*_models(run, ctx, rt), *_sets(run, ctx, rt)]

@@ -7,6 +7,7 @@ import json
 import pytest
 from specdecode import s3_keys
 
+from constructs_lib.pipeline.states import STEPS
 from tests.end_to_end.faults.cases import fails, succeeds
 from tests.rehearsal import elsewhere
 
@@ -20,7 +21,7 @@ def test_servers_that_already_run(cloud, tmp_path):
         run = cloud.running.start("elsewhere", {"experiment": document})
         succeeds(cloud, run, fault="none: servers that already run", where="-")
     assert elsewhere.states(run) == [
-        "Plan", "TakeTurn", "Smoke", "Benchmark", "StopArms", "ReleaseCapacity", "Report", "Succeeded"
+        *STEPS, "ReleaseCapacity", "Report",
     ]  # fmt: skip
     state = json.loads(cloud.stored(s3_keys.run_key(run.run_id, "state.json")))
     assert (state["held_since"], state["node"], state["measured"]) == (None, None, [0])

@@ -52,12 +52,6 @@ class _Interval:
     ended: float
 
 
-def events_on_aws(events: Sequence[Mapping[str, Any]]) -> int:
-    """Number of events in the history as AWS counts them: the emulator leaves TaskStarted out."""
-    kinds = [event["type"] for event in events]
-    return len(kinds) + kinds.count("TaskScheduled") - kinds.count("TaskStarted")
-
-
 def shares(
     events: Sequence[Mapping[str, Any]], *, wait_scale: float, node: Span | None = None, spans: Sequence[Span] = ()
 ) -> list[Share]:
@@ -69,7 +63,7 @@ def shares(
     """
     timeline = list(_timeline(events))
     spans = [_within_its_state(span, timeline) for span in spans]
-    looks = [_base(e["stateEnteredEventDetails"]["name"]) for e in events if e["type"] == "TaskStateEntered"]
+    looks = list(looks_of(events))
     found = []
     for state in dict.fromkeys(looks):
         own = [interval for interval in timeline if interval.state == state]
@@ -91,16 +85,26 @@ def shares(
     return found
 
 
+def looks_of(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The state of each call of a function, in order."""
+    state = ""
+    for event in events:
+        if "stateEnteredEventDetails" in event:
+            state = event["stateEnteredEventDetails"]["name"]
+        if event["type"] == "TaskScheduled":
+            yield state
+
+
 def _timeline(events: Sequence[Mapping[str, Any]]) -> Iterator[_Interval]:
-    """The whole history as intervals: their state, and whether it waits (a Wait, or the time before a retry)."""
+    """The whole history as intervals: their state, and whether it waits, which is the time before a retry."""
     state, waiting, before = "", False, 0.0
     for event in events:
         now = _seconds(event["timestamp"])
         if state:
             yield _Interval(state, waiting, before, now)
         if "stateEnteredEventDetails" in event:
-            state = _base(event["stateEnteredEventDetails"]["name"])
-        waiting, before = event["type"] in {"WaitStateEntered", "TaskFailed", "TaskTimedOut"}, now
+            state = event["stateEnteredEventDetails"]["name"]
+        waiting, before = event["type"] in {"TaskFailed", "TaskTimedOut"}, now
 
 
 def _within_its_state(span: Span, timeline: Sequence[_Interval]) -> Span:
@@ -113,11 +117,6 @@ def _within_its_state(span: Span, timeline: Sequence[_Interval]) -> Span:
             ended = min(ended, max(interval.started, span.started))
             break
     return Span(span.state, span.started, ended)
-
-
-def _base(name: str) -> str:
-    """The step that a call or a wait belongs to."""
-    return name.removesuffix(" done?").removesuffix(": wait")
 
 
 def _seconds(stamp: datetime | float) -> float:

@@ -2,26 +2,7 @@ import json
 
 import pytest
 
-from rehearsal.cloud.functions import error_type
-
-
-@pytest.mark.parametrize(
-    ("message", "last", "expected"),
-    [
-        ("no capacity", "specdecode.steps.errors.NoCapacity: no capacity\n", "NoCapacity"),
-        ("first\nsecond: third", "errors.Invalid: first\nsecond: third\n", "Invalid"),
-        ("", "KeyboardError\n", "KeyboardError"),
-        ("'x'", "KeyError: 'x'\n", "KeyError"),
-    ],
-)
-def test_error_type_is_the_class_at_the_end_of_the_traceback(message, last, expected):
-    first = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: cause\n\n'
-    second = 'Traceback (most recent call last):\n  File "b.py", line 2, in g\n    raise it\n'
-    assert error_type(message, f"a log line\n{first}The above exception ...\n\n{second}{last}") == expected
-
-
-def test_no_traceback_no_type():
-    assert error_type("boom", "Task timed out after 3.00 seconds") is None
+from rehearsal.cloud.functions import with_runtime
 
 
 def test_exceptions_keep_their_class_name(cloud):
@@ -30,6 +11,21 @@ def test_exceptions_keep_their_class_name(cloud):
     assert answer["FunctionError"]
     body = json.loads(answer["Payload"].read())
     assert (body["errorType"], body["errorMessage"]) == ("NotReady", "not: yet")
+    events = cloud.client("logs").filter_log_events(logGroupName="/aws/lambda/raises")["events"]
+    assert "NotReady: not: yet" in "\n".join(event["message"] for event in events)
+
+
+def test_an_exception_does_not_end_the_process(cloud):
+    """Lambda's runtime goes on with the next event. A step that waits ends each look with an exception."""
+    cloud.function("counts-on", "seen = []\ndef handler(e, c):\n    seen.append(1)\n    raise ValueError(len(seen))\n")
+    client = cloud.client("lambda")
+    answers = [client.invoke(FunctionName="counts-on", Payload=b"{}")["Payload"].read() for _ in range(3)]
+    assert [json.loads(answer)["errorMessage"] for answer in answers] == ["1", "2", "3"]
+
+
+def test_a_worker_that_reports_exceptions_otherwise_is_noticed(tmp_path):
+    with pytest.raises(ValueError, match="reports exceptions otherwise"):
+        with_runtime("def run(): pass", tmp_path)
 
 
 def test_functions_see_the_sdk_and_python_3_11_but_not_the_emulators_packages(cloud):

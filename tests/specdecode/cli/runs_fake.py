@@ -41,8 +41,16 @@ def entered(name: str) -> dict[str, Any]:
     return {"stateEnteredEventDetails": {"name": name}}
 
 
-def exited(message: str) -> dict[str, Any]:
-    return {"stateExitedEventDetails": {"name": "x", "output": json.dumps({"done": False, "message": message})}}
+def exited(message: str | None) -> dict[str, Any]:
+    """With the step's last answer; without a message, by the catcher that enters the state again."""
+    output = {"Error": "LookAgainIn15s", "Cause": "{}"} if message is None else {"done": True, "message": message}
+    return {"stateExitedEventDetails": {"name": "x", "output": json.dumps(output)}}
+
+
+def failed(error: str, message: str) -> dict[str, Any]:
+    """Of a try, as Step Functions writes the error of a function."""
+    cause = json.dumps({"errorMessage": message, "errorType": error, "stackTrace": []})
+    return {"taskFailedEventDetails": {"error": error, "cause": cause}}
 
 
 class FakeDeployment:
@@ -97,7 +105,7 @@ class FakeDeployment:
         return [RUNNING][:limit]
 
     def events(self, arn: str) -> list[dict[str, Any]]:
-        return [entered("Serve"), exited("1 of 2 arms are ready")]
+        return [entered("Serve"), failed("LookAgainIn15s", "1 of 2 arms are ready")]
 
     started_by: str | None = None
 

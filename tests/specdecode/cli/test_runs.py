@@ -77,7 +77,7 @@ def test_run_shows_what_it_costs_and_asks_once(answering, says, code, started):
     assert "qwen3-32b: 2 waves, 2 models to stage, 2 artifacts to compile" in result.output
     assert "node      1.4 to 5.9 h, $52 to $212 at $35.76 an hour" in result.output
     assert "rounds    2; after the first: 16 to 88 min, $9.27 to $52.24 of it" in result.output
-    assert "at most   $378, if every step lasts until its deadline" in result.output
+    assert "at most   $374, if every step lasts until its deadline" in result.output
     assert result.output.count("Start it? [y/N]") == 1
     assert ("nothing was started" in result.output) == (not started)
 
@@ -92,14 +92,14 @@ def test_where_nobody_can_be_asked_run_wants_yes_and_says_so(command, arguments)
 def test_json_is_never_asked_even_at_a_terminal(answering):
     assert answering("run", "qwen3-32b", "--json", says="y\n").exit_code == 2
     result = answering("run", "qwen3-32b", "--json", "--yes", says="")
-    assert json.loads(result.stdout)["bill"]["most"] == pytest.approx(378, abs=1)
+    assert json.loads(result.stdout)["bill"]["most"] == pytest.approx(374, abs=1)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "it could cost $2,755, if every step lasts until its deadline (more than $500): add --accept-cost 2756"),
-        (("--accept-cost", "600"), "(--accept-cost 600 is not enough): add --accept-cost 2756"),
+        ((), "it could cost $2,730, if every step lasts until its deadline (more than $500): add --accept-cost 2730"),
+        (("--accept-cost", "600"), "(--accept-cost 600 is not enough): add --accept-cost 2730"),
     ],
 )
 def test_a_run_that_could_cost_more_than_the_bound_needs_more_than_yes(command, arguments, words):

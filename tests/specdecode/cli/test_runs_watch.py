@@ -19,7 +19,7 @@ from specdecode.planning import Inventory, make_plan
 from specdecode.runs.cluster_view import ClusterView
 from specdecode.runs.lease import Lease
 
-from tests.specdecode.cli.runs_fake import NOW, PLAN, POD, RUNNING, STATE, FakeDeployment, entered, exited
+from tests.specdecode.cli.runs_fake import NOW, PLAN, POD, RUNNING, STATE, FakeDeployment, entered, exited, failed
 
 
 @pytest.mark.parametrize(("ends_as", "code"), [("SUCCEEDED", 0), ("FAILED", 1), ("ABORTED", 1)])
@@ -143,11 +143,21 @@ def test_status_as_json_has_the_pods_of_a_run_that_goes_on(command, seen, looks,
     assert json.loads(command("status", "r", "--json").stdout)["pods"] == shown
 
 
-def test_waits_and_questions_belong_to_their_step():
-    events = [entered("Serve"), exited("no devices yet"), entered("Serve done?"), entered("Serve: wait")]
-    assert current_step(events) == ("Serve", "no devices yet")
+def test_the_step_is_the_last_state_and_its_message_the_last_line_of_progress():
+    again = [exited(None), entered("Serve")]
+    events = [entered("Serve"), failed("LookAgainIn15s", "no devices yet"), *again]
+    assert current_step(events) == ("Serve", "no devices yet"), "the state is entered again now and then"
+    assert current_step([*events, failed("LookAgainIn60s", "1 of 2 arms are ready")])[1] == "1 of 2 arms are ready"
+    assert current_step([*events, exited("all 2 arms are ready")])[1] == "all 2 arms are ready"
     assert current_step([*events, entered("Smoke")]) == ("Smoke", None)
     assert current_step([]) == (None, None)
+
+
+@pytest.mark.parametrize("cause", ["no JSON", "[]", '{"errorType": "LookAgainIn15s"}', None])
+def test_an_error_that_is_no_line_of_progress_changes_nothing(cause):
+    events = [entered("Serve"), failed("LookAgainIn15s", "no devices yet"), failed("KeyError", "a bug")]
+    events.append({"taskFailedEventDetails": {"error": "LookAgainIn15s", "cause": cause}})
+    assert current_step(events) == ("Serve", "no devices yet")
 
 
 def test_money_counts_from_holding_the_node_to_its_release():

@@ -53,7 +53,7 @@ def test_the_plan_holds_no_node_and_makes_nothing(plan):
     assert needed_prefixes(plan.experiment, plan.engine) == []
     assert (plan.models, plan.artifacts, plan.node_hours.high, plan.cost.high) == ((), (), 0, 0)
     assert [step.name for step in plan.steps] == [
-        "Plan", "TakeTurn", "Smoke", "Benchmark", "Accuracy", "StopArms", "ReleaseCapacity", "Report"
+        "Plan", "AcquireCapacity", "Smoke", "Benchmark", "Accuracy", "StopArms", "ReleaseCapacity", "Report"
     ]  # fmt: skip
     assert [[arm.variant for arm in wave.arms] for wave in plan.waves] == [["base", "sd-k7"]]
     assert any(names.BENCHMARKABLE_LABEL in warning for warning in plan.warnings)

@@ -42,7 +42,7 @@ def test_the_bill_shows_both_prices_and_only_the_chosen_one_is_in_its_bound():
     assert ahead.most >= ahead.longest_node_hours * ahead.price_per_node_hour + ahead.on_cpu_at_most
     assert ahead.compiling and ahead.compiling.on_cpu.high <= ahead.on_cpu_at_most
     jobs, deadline = 2, 2 * 100  # qwen3-32b's deadlines.compile, twice on a CPU node
-    ended = 1 + 17 + 15  # a look, the diagnosis, the end of its pods
+    ended = 15 / 60 + 17 + 15  # a look, the diagnosis, the end of its pods
     assert ahead.on_cpu_at_most == pytest.approx(jobs * (deadline + ended + 10) / 60 * PRICE)
     shown = "\n".join(cost_lines(here))
     assert "--set compile.on=cpu" in shown and "unproven" in shown and "$28 to $93" in shown
@@ -86,7 +86,7 @@ def test_the_steps_are_before_the_node_and_the_way_back_is_marked():
     order = [step.name for step in plan.steps]
     assert order.index("CompileOnCpu") < order.index("AcquireCapacity")
     back = [step for step in plan.steps if step.fallback]
-    assert [step.name for step in back] == ["Serve", "StopBeforeCompile", "Compile"] * 2, "once for each artifact"
+    assert [step.name for step in back] == ["Serve", "StopArms", "Compile"] * 2, "once for each artifact"
     assert {step.wave for step in back} == {0}, "where they are served first"
     assert not [step for step in plan.steps if step.name == "Compile" and not step.fallback]
     assert plan.worst_case_events <= HISTORY_LIMIT

@@ -83,6 +83,13 @@ def test_all_artifacts_are_compiled_side_by_side_on_cpu_nodes_before_the_node_is
 def test_a_run_whose_artifacts_load_compiles_nothing_on_the_node():
     world = World()
     before_serve(world)
+    jobs = len(compile_jobs(world))
+    mark = next(key for key in world.s3.objects if key.startswith("compiled/"))
+    gone = world.s3.objects.pop(mark)
+    (looked,) = world.finish("Compile")
+    assert looked.message == "CPU nodes have compiled all", "Serve finds out whether they load"
+    assert len(compile_jobs(world)) == jobs
+    world.s3.objects[mark] = gone
     world.finish("Serve")
     assert all(
         job["spec"]["template"]["spec"]["nodeSelector"] == {"karpenter.sh/nodepool": names.COMPILE_NODEPOOL}
@@ -226,7 +233,7 @@ def test_what_a_server_with_devices_has_compiled_is_taken_by_a_run_that_wants_cp
     made = {key for key in world.s3.objects if key.startswith("compiled/")}
     world.plan("run-2", request=REQUEST)
     world.finish("StageModels", "run-2")
-    assert ahead(world, "run-2") == ["0 artifacts are ready, compiled on CPU nodes"]
+    assert ahead(world, "run-2") == ["nothing is compiled on CPU nodes"]
     world.finish("AcquireCapacity", "run-2")
     world.finish("Serve", "run-2")
     assert {key for key in world.s3.objects if key.startswith("compiled/")} == made

@@ -7,7 +7,8 @@ import json
 import pytest
 from specdecode import s3_keys
 from specdecode.runs.state import load_state
-from specdecode.steps import benchmark, inspect, plan, release, report, smoke, turn, watchdog
+from specdecode.steps import acquire, inspect, plan, release, report, smoke, watchdog
+from specdecode.steps import compile as compiling
 from specdecode.steps.errors import LeaseLost
 
 from tests.specdecode.steps.test_report import record
@@ -23,13 +24,15 @@ DOCUMENT = {
     ],
     "workload": {"cases": ["count"], "input_tokens": 64, "output_tokens": 100, "requests": 8},
 }
-STEPS = {"TakeTurn": turn.turn, "Smoke": smoke.smoke, "Benchmark": benchmark.benchmark}
+NOTHING_TO_DO = ("StageModels", "Compile", "Serve", "Accuracy")
+
+
+def turn(world, run_id):
+    return acquire.acquire(world.given(run_id), world.rt)
 
 
 @pytest.fixture
-def world(monkeypatch):
-    for name, step in STEPS.items():
-        monkeypatch.setitem(WAITING, name, step)
+def world():
     return World()
 
 
@@ -39,9 +42,11 @@ def begin(world, run_id="run-1", document=DOCUMENT):
 
 
 def test_it_needs_no_node_and_leaves_nothing(world):
-    assert begin(world).endpoints
-    for step in (*STEPS, "StopArms"):
-        world.finish(step)
+    begin(world)
+    assert compiling.compile_arms(world.given("run-1", ahead=True), world.rt).done
+    for step in WAITING:
+        looks = world.finish(step)
+        assert len(looks) == 1 or step not in NOTHING_TO_DO
         assert world.replicas == 0 and not world.cluster.all("Deployment")
     release.release(world.given("run-1"), world.rt)
     assert world.rt.turns.read().claims == world.rt.lease.read().claims == ()
@@ -60,8 +65,8 @@ def test_two_such_runs_wait_for_each_other_and_not_for_the_node(world):
     world.run_through("node-run", until="Serve", request={"experiment": "rehearsal", "set": {"workload.rounds": 1}})
     begin(world)
     begin(world, "run-2")
-    assert turn.turn(world.given("run-1"), world.rt).done
-    second = turn.turn(world.given("run-2"), world.rt)
+    assert turn(world, "run-1").done
+    second = turn(world, "run-2")
     assert not second.done and second.message == "number 1 in the queue; held by run-1"
     with pytest.raises(
         LeaseLost, match="run-2 no longer holds its turn at servers that already run; held now by run-1"
@@ -69,7 +74,7 @@ def test_two_such_runs_wait_for_each_other_and_not_for_the_node(world):
         smoke.smoke(world.given("run-2"), world.rt)
     assert inspect.look(world.given("inspect"), world.rt).turns.position("run-2") == 1
     release.release(world.given("run-1"), world.rt)
-    assert turn.turn(world.given("run-2"), world.rt).done
+    assert turn(world, "run-2").done
     assert world.rt.lease.read().held_by("node-run") and world.replicas == 1
 
 
@@ -77,7 +82,7 @@ def test_the_watchdog_alone_ends_a_turn(world):
     begin(world)
     begin(world, "run-2")
     for run_id in ("run-1", "run-2"):
-        turn.turn(world.given(run_id), world.rt)
+        turn(world, run_id)
     smoke.smoke(world.given("run-1"), world.rt)
     world.states.executions[arn("run-1")] = "ABORTED"
     assert watchdog.watch(world.given("watchdog"), world.rt).ended == ("run-1",)

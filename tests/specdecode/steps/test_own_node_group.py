@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ from specdecode.kubernetes.node_group import PAUSE_S, NodeGroup
 from specdecode.kubernetes.pools import PoolBusy
 from specdecode.steps import inspect, release, watchdog
 from specdecode.steps.errors import CapacityUnavailable, NodeLost
+from specdecode.steps.run import load_run
 
 from tests.specdecode.steps.aws_fake import client_error
 from tests.specdecode.steps.cluster_fake import status
@@ -106,7 +108,7 @@ class Group(World):
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Group:
-    monkeypatch.setattr("specdecode.kubernetes.node_group.time.sleep", lambda seconds: None)
+    monkeypatch.setitem(NodeGroup.__init__.__kwdefaults__, "sleep", lambda seconds: None)
     return Group()
 
 
@@ -165,6 +167,16 @@ def test_a_change_that_eks_is_still_making_is_waited_for(world: Group) -> None:
     answer = acquired(world)
     assert not answer.done and "does not change trainium now" in answer.message
     assert world.finish("AcquireCapacity")[-1].done
+
+
+def test_a_group_that_never_takes_a_change_ends_the_run_at_its_deadline(world: Group) -> None:
+    world.run_through(until="StageModels")
+    world.aws.busy = 10**6
+    begun = world.time
+    with pytest.raises(CapacityUnavailable, match=r"no usable node within \d+ min: EKS does not change trainium now"):
+        world.finish("AcquireCapacity")
+    limit = timedelta(minutes=load_run(world.rt.store, "run-1").plan.experiment.deadlines.capacity)
+    assert limit < world.time - begun <= limit + timedelta(seconds=15)
 
 
 def test_a_release_waits_for_another_change_and_else_is_tried_again(world: Group) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from specdecode.steps import inspect, logs, runtime, watchdog
-from specdecode.steps.errors import FINAL, InvalidExperiment, ServeNotReady
+from specdecode.steps.errors import FINAL, InvalidExperiment, LookAgain, ServeNotReady
 from specdecode.steps.runtime import Progress, run_step
 
 from tests.specdecode.steps.world import World
@@ -30,18 +30,35 @@ def lines(capsys):
 
 def test_a_step_s_answer_is_json_and_its_log_names_run_step_and_request(capsys):
     def step(given, rt):
-        return Progress(done=False, message="on its way")
+        return Progress(done=True, message="all is there")
 
-    assert run_step(step, {"run_id": "r", "wave": 2}, Context()) == {
-        "done": False,
-        "message": "on its way",
-        "wait_s": 60,
-    }
+    assert run_step(step, {"run_id": "r", "wave": 2}, Context()) == {"done": True, "message": "all is there"}
     begin, end = lines(capsys)
     assert (begin["message"], begin["wave"]) == ("begin", 2)
-    assert end["result"]["message"] == "on its way"
+    assert end["result"]["message"] == "all is there"
     for line in (begin, end):
         assert (line["step"], line["run_id"], line["request_id"]) == ("step", "r", "request-1")
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "name"),
+    [(15, "LookAgainIn15s"), (60, "LookAgainIn60s"), (61, "LookAgainIn300s"), (300, "LookAgainIn300s")],
+)
+def test_a_step_that_is_not_done_ends_with_an_error_that_says_when_to_look_again_and_logs_none(wait_s, name, capsys):
+    """Its message is the line of progress: one line, whatever a pod said."""
+
+    def step(given, rt):
+        return Progress(done=False, message="1 of 2\nare ready", wait_s=wait_s)
+
+    with pytest.raises(LookAgain) as raised:
+        run_step(step, {"run_id": "r"}, Context())
+    assert (type(raised.value).__name__, str(raised.value)) == (name, r"1 of 2\nare ready")
+    assert raised.value.__suppress_context__ or raised.value.__context__ is None
+    assert {(entry["level"], entry["message"]) for entry in lines(capsys)} == {("INFO", "begin"), ("INFO", "end")}
+
+
+def test_a_line_of_progress_is_short():
+    assert len(str(LookAgain("x" * 100_000))) <= 2_000
 
 
 def test_a_final_error_keeps_its_name_and_has_no_traceback(capsys):

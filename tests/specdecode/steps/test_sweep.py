@@ -14,7 +14,7 @@ from specdecode.runs.state import load_state
 from specdecode.steps import advise, release, report
 from specdecode.steps.errors import CompileFailed
 
-from tests.specdecode.steps.world import World
+from tests.specdecode.steps.world import WAITING, World
 
 SWEEP = {"experiment": "rehearsal-sweep"}
 TOKENS, STEP_S = 60, 0.02
@@ -125,7 +125,7 @@ def test_a_retried_step_appends_once():
     waves = world.plan(request=SWEEP)
     assert waves == 1
     assert advise.advise(world.given("run-1"), world.rt).waves == 1, "the planned wave is not measured yet"
-    for step in world.asked:
+    for step in WAITING:
         world.finish(step)
     again = [advise.advise(world.given("run-1", wave=0), world.rt).waves for _ in range(3)]
     assert again == [2, 2, 2]
@@ -134,7 +134,7 @@ def test_a_retried_step_appends_once():
 def test_a_failed_write_leaves_the_old_plan_and_the_retry_appends():
     world = Measured()
     world.plan(request=SWEEP)
-    for step in world.asked:
+    for step in WAITING:
         world.finish(step)
 
     def broken(operation, key):
@@ -152,7 +152,7 @@ def test_a_failed_write_leaves_the_old_plan_and_the_retry_appends():
 def test_a_resumed_sweep_goes_on_where_the_failed_one_was(swept):
     world = Measured()
     world.plan(request=SWEEP)
-    for step in world.asked:
+    for step in WAITING:
         world.finish(step)
     advise.advise(world.given("run-1"), world.rt)
     world.clean_up(CompileFailed("crashed"))
@@ -165,7 +165,7 @@ def test_a_resumed_sweep_goes_on_where_the_failed_one_was(swept):
 def test_a_resumed_sweep_with_all_waves_measured_asks_before_capacity_is_taken():
     world = Measured()
     world.plan(request=SWEEP)
-    for step in world.asked:
+    for step in WAITING:
         world.finish(step)
     world.clean_up(CompileFailed("the function was killed"))
     assert world.plan("run-2", {"resume": "run-1"}) == 2
@@ -183,7 +183,7 @@ def test_it_ends_before_the_reservation_does():
     end = world.time + timedelta(hours=3)
     world.rt.environ["CAPACITY"] = json.dumps({"block_start": world.time.isoformat(), "block_end": end.isoformat()})
     world.plan(request=SWEEP)
-    for step in world.asked:
+    for step in WAITING:
         world.finish(step)
     world.time = end - timedelta(minutes=42)
     assert advise.advise(world.given("run-1"), world.rt).waves == 1
@@ -193,7 +193,7 @@ def test_it_ends_before_the_reservation_does():
 def test_figures_that_cannot_be_compared_end_it():
     world = World()
     world.plan(request=SWEEP)
-    for step in world.asked:
+    for step in WAITING:
         world.finish(step)
     assert advise.advise(world.given("run-1"), world.rt).waves == 1
 

@@ -106,7 +106,6 @@ class World:
         request = DEFAULT if request is None else request
         planned = plan.plan(self.given(run_id, input=request), self.rt)
         self.adaptive = planned.adaptive
-        self.asked = [step for step in WAITING if step != "Accuracy" or planned.accuracy]
         return planned.waves
 
     def finish(self, step: str, run_id: str = "run-1", wave: int = 0) -> list[Progress]:
@@ -124,7 +123,7 @@ class World:
     def run_through(self, run_id: str = "run-1", until: str = "StopArms", request: Any = None) -> None:
         """Plan and all waves up to and including the step `until` of the last wave."""
         waves = self.plan(run_id, request)
-        order = self.asked
+        order = list(WAITING)
         for step in order[:2]:
             self.finish(step, run_id)
             if step == until:
