@@ -1,0 +1,49 @@
+"""One bucket: what is absent is None, what is refused is an error, and a benchmark without the right to list goes on."""
+
+from __future__ import annotations
+
+import pytest
+from botocore.exceptions import ClientError
+from specdecode.benchmark.place import PlaceError, S3Folder
+from specdecode.store import Store
+
+from tests.specdecode.pod.fake_s3 import FakeS3
+
+
+@pytest.fixture
+def s3() -> FakeS3:
+    return FakeS3({"runs/r/": b"", "runs/r/a.jsonl": b"1\n2\n3", "runs/r/b.json": b'{"x": 1}'})
+
+
+def test_what_is_absent_is_no_error(s3: FakeS3) -> None:
+    store = Store(s3=s3, bucket="b")
+    assert (store.read("x"), store.read_json("x"), store.tags("x"), list(store.lines("x"))) == (None, None, None, [])
+    assert not store.is_complete("runs/r/")
+
+
+def test_what_is_there_is_read_by_line_and_listed_without_the_folder_itself(s3: FakeS3) -> None:
+    store = Store(s3=s3, bucket="b")
+    assert list(store.lines("runs/r/a.jsonl")) == [b"1", b"2", b"3"]
+    assert store.read_json("runs/r/b.json") == {"x": 1}
+    assert store.keys("runs/r/") == ["runs/r/a.jsonl", "runs/r/b.json"]
+    assert {path: size for path, (size, _) in store.listing("runs/r/").items()} == {"a.jsonl": 5, "b.json": 8}
+
+
+def test_what_is_refused_is_an_error(s3: FakeS3) -> None:
+    s3.denied = True
+    store = Store(s3=s3, bucket="b")
+    for ask in (store.read, store.tags, lambda key: list(store.lines(key))):
+        with pytest.raises(ClientError, match="AccessDenied"):
+            ask("runs/r/b.json")
+
+
+def test_a_benchmark_takes_a_refused_file_for_an_absent_one(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its role may not list the bucket: S3 then answers 403 for a missing key."""
+    folder = S3Folder("s3://b/runs/r")
+    folder.__dict__["store"] = Store(s3=s3, bucket="b")
+    assert folder.get("b.json") == b'{"x": 1}'
+    s3.denied = True
+    assert folder.get("b.json") is None
+    monkeypatch.setattr(s3, "put_object", lambda **given: s3.head_object(Bucket=given["Bucket"], Key=given["Key"]))
+    with pytest.raises(PlaceError, match=r"cannot write s3://b/runs/r/b\.json"):
+        folder.write("b.json", b"{}")
