@@ -1,4 +1,4 @@
-"""One bucket: what is absent is None, what is refused is an error, and a benchmark without the right to list goes on."""
+"""One bucket: what is absent is None, what is refused is an error, but for a benchmark that may not list the bucket."""
 
 from __future__ import annotations
 
