@@ -252,17 +252,18 @@ def test_alarms_and_dashboard_watch_exactly_what_the_watchdog_publishes(resource
 
     world = World()
     world.rt.environ["OPERATIONS_NAMESPACE"] = names.OPERATIONS_NAMESPACE
-    watchdog.watch(world.given("watchdog", ended="run-9"), world.rt)
+    watchdog.watch(world.given("watchdog"), world.rt)
     sent = {(datum["Namespace"], datum["MetricName"]) for datum in world.cloudwatch.data if "Dimensions" not in datum}
     of_pools = {datum["MetricName"] for datum in world.cloudwatch.data if "Dimensions" in datum}
     assert of_pools == {"LeaseAge", "NodesWithoutLease"}, "what the backstop reads, and each costs"
     alarms = of_type(resources, "AWS::CloudWatch::Alarm").values()
-    plain = [alarm for alarm in alarms if not alarm.get("Dimensions")]
+    plain = [alarm for alarm in alarms if "MetricName" in alarm and not alarm.get("Dimensions")]
     assert {(alarm["Namespace"], alarm["MetricName"]) for alarm in plain} < sent
-    assert [(alarm["MetricName"], alarm["Dimensions"]) for alarm in alarms if alarm.get("Dimensions")] == [
+    of_pool = [alarm for alarm in alarms if alarm.get("Dimensions")]
+    assert [(alarm["MetricName"], alarm["Dimensions"]) for alarm in of_pool] == [
         ("NodesWithoutLease", [{"Name": POOL, "Value": pool}]) for pool in ("trn2", "cpu")
     ]
-    of_one = [alarm["AlarmDescription"] for alarm in alarms if alarm["MetricName"] == "NodesWithoutLease"]
+    of_one = [alarm["AlarmDescription"] for alarm in of_pool]
     assert ["The pool trn2 has" in text for text in of_one] == [True, False], "it says which"
     shown = {
         (metric[0], metric[1])

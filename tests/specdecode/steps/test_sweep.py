@@ -248,7 +248,7 @@ def test_it_goes_on_without_an_arm_that_cannot_be_had(swept, component, error):
     assert failure["diagnostics"] == f"diagnostics/{lost}/"
     assert "resume" in failure["message"] if component == "compiles" else "keeps ending" in failure["message"]
     found = json.loads(world.s3.objects[f"runs/run-1/diagnostics/{lost}/diagnosis.json"])
-    assert found["row"] == ("compiler-crash" if component == "compiles" else "crash-loop")
+    assert found["row"] == ("job-failed" if component == "compiles" else "crash-loop")
     assert (world.workloads(), world.replicas) == ([], 0)
 
 
