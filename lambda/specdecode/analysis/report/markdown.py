@@ -60,7 +60,7 @@ def _plain_table(table: ReportTable) -> str:
         [markdown(text) if told else text.replace("$", "\\$") for text, told in zip(texts, words, strict=True)]
         for texts in (table.headers, *table.texts)
     ]
-    left = next((at for at, told in enumerate(words) if not told), len(words))
+    left = next((at for at, told in enumerate(words) if at and not told), len(words))
     return _table(rows[0], rows[1:], words=left)
 
 

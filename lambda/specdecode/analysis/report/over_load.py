@@ -16,7 +16,7 @@ from specdecode.experiment.model import Experiment
 Figure = Callable[[ArmAtLoad], float | None]
 Shown = Callable[[float], str]
 COLUMNS = (
-    Column("load", "Requests at a time, or sent a second", words=True),
+    Column("load", "Requests at a time, or sent a second"),
     Column(
         "speed-up (95% CI)", "Output tokens a second of whole requests, arm / baseline; geometric mean, Student's t"
     ),
