@@ -18,6 +18,7 @@ from specdecode.experiment import Experiment, ExperimentError, load_preset
 
 from rehearsal import imports, results, tools
 from rehearsal.console import Progress, clock
+from rehearsal.deployment import settings_for
 from rehearsal.processes import ChildFailed
 from rehearsal.rehearse import Rehearsal, rehearsal
 
@@ -78,8 +79,8 @@ def main() -> int:
 
 def _rehearse(experiment: Experiment, progress: Progress) -> int:
     progress.note(f"Rehearsing '{experiment.name}': {experiment.title}")
-    with rehearsal(progress) as running:
-        running.deploy(experiment.node)
+    with rehearsal(progress, settings_for(experiment.node)) as running:
+        running.deploy()
         running.import_models(experiment)
         succeeded = _run(running, experiment, progress)
         running.destroy()

@@ -16,6 +16,8 @@ from rehearsal.processes import Child, Processes
 from rehearsal.services import Services
 
 STACK = "SpecDecodeStack"
+OUT = "cdk.out"
+"""Folder of the assembly, below that of the rehearsal."""
 TIMEOUT_S = 1800.0
 
 _QUIET = {
@@ -27,58 +29,56 @@ _QUIET = {
 """Without CDK's validator (`make test` runs it) and without calls to the internet."""
 
 
+def synth(processes: Processes, settings: Mapping[str, str], *, out: str = OUT) -> Child:
+    """Start `cdk synth` into the folder `out` of the rehearsal. It needs no AWS, so other steps can run meanwhile."""
+    context = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+    app = shlex.join([sys.executable, "app.py"])
+    arguments = ["synth", "--quiet", "--app", app, "--output", str(processes.folder / out), *context]
+    return _cdk(processes, *arguments, variables=tools.NO_AWS)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """The app's stacks, from source to the embedded AWS."""
+    """The app's stacks, from the assembly to the embedded AWS."""
 
     processes: Processes
     services: Services
-    out: str = "cdk.out"
-    """Folder of the assembly, below that of the rehearsal."""
+    out: str = OUT
 
     @property
     def assembly(self) -> Path:
         """The folder of the synthesized app: templates and assets."""
         return self.processes.folder / self.out
 
-    def synth(self, settings: Mapping[str, str]) -> Child:
-        """Start `cdk synth` into the assembly folder. It needs no AWS, so other steps can run meanwhile."""
-        context = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-        app = shlex.join([sys.executable, "app.py"])
-        return self._cdk("synth", "synth", "--quiet", "--app", app, "--output", str(self.assembly), *context)
-
     def bootstrap(self) -> Child:
         """Start `cdk bootstrap` outside the repository, so that it does not run the app, which it does not need."""
         target = f"aws://{tools.ACCOUNT}/{tools.REGION}"
-        return self._cdk("bootstrap", "bootstrap", target, directory=self.processes.folder)
+        return self._call("bootstrap", target, directory=self.processes.folder)
 
     def deploy(self, stack: str = STACK) -> Child:
         """Start `cdk deploy` of `stack` and of the stacks that it depends on."""
-        return self._cdk(
-            "deploy",
-            "deploy",
-            stack,
-            "--app",
-            str(self.assembly),
-            "--require-approval",
-            "never",
-            "--progress",
-            "events",
-        )
+        how = ["--app", str(self.assembly), "--require-approval", "never", "--progress", "events"]
+        return self._call("deploy", stack, *how)
 
     def destroy(self) -> Child:
         """Start `cdk destroy` of every stack."""
-        return self._cdk("destroy", "destroy", "--all", "--force", "--app", str(self.assembly), "--progress", "events")
+        return self._call("destroy", "--all", "--force", "--app", str(self.assembly), "--progress", "events")
 
     def outputs(self) -> dict[str, str]:
         """Outputs of the deployed SpecDecodeStack."""
         stack = self.services.client("cloudformation").describe_stacks(StackName=STACK)["Stacks"][0]
         return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
 
-    def _cdk(self, name: str, *arguments: str, directory: Path | None = None) -> Child:
-        environment = tools.environment(tools.aws_environment(self.services.endpoint) | _QUIET)
-        command: list[str | Path] = [tools.CDK, *arguments, "--no-notices", "--no-color"]
-        return self.processes.start(name, command, environment=environment, directory=directory)
+    def _call(self, *arguments: str, directory: Path | None = None) -> Child:
+        """Start a command of the CDK CLI that calls the embedded AWS."""
+        variables = tools.aws_environment(self.services.endpoint)
+        return _cdk(self.processes, *arguments, variables=variables, directory=directory)
+
+
+def _cdk(processes: Processes, *arguments: str, variables: Mapping[str, str], directory: Path | None = None) -> Child:
+    environment = tools.environment({**variables, **_QUIET})
+    command: list[str | Path] = [tools.CDK, *arguments, "--no-notices", "--no-color"]
+    return processes.start(arguments[0], command, environment=environment, directory=directory)
 
 
 def settings_for(node: str) -> dict[str, str]:

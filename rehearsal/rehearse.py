@@ -21,12 +21,11 @@ from specdecode import names
 from specdecode.cli.runs_view import new_run_id
 from specdecode.custom_resources.waiting import SOON_S
 from specdecode.experiment import Experiment
-from specdecode.experiment.shapes import DEFAULT
 
 from rehearsal import execution, imports, results, services, tools
 from rehearsal.cloud.kubernetes import Kubernetes
 from rehearsal.console import Progress, RunningStep
-from rehearsal.deployment import TIMEOUT_S, Deployment, progress, settings_for
+from rehearsal.deployment import TIMEOUT_S, Deployment, progress, synth
 from rehearsal.processes import Child, ChildFailed, Processes, clear_abandoned, wait_until_gone
 from rehearsal.services import Services
 
@@ -48,6 +47,8 @@ class Rehearsal:
     processes: Processes
     services: Services
     progress: Progress
+    synthesis: Child
+    """`cdk synth`, which began before the servers."""
 
     @cached_property
     def deployment(self) -> Deployment:
@@ -63,14 +64,15 @@ class Rehearsal:
     def bucket(self) -> str:
         return self.deployment.outputs()["BucketName"]
 
-    def deploy(self, node: str = DEFAULT, *, nodes: int = 1) -> None:
-        """Synthesize for nodes of the shape `nodes`, bootstrap at the same time, deploy both stacks. Raises
-        ChildFailed.
-        """
-        settings = settings_for(node) | ({"nodes": str(nodes)} if nodes > 1 else {})
+    def prepare(self) -> None:
+        """Bootstrap while the app is still being synthesized. Raises ChildFailed."""
         with self.progress.step("Synthesize, bootstrap"):
-            for child in (self.deployment.synth(settings), self.deployment.bootstrap()):
+            for child in (self.deployment.bootstrap(), self.synthesis):
                 child.wait(timeout_s=TIMEOUT_S)
+
+    def deploy(self) -> None:
+        """Deploy both stacks. Raises ChildFailed."""
+        self.prepare()
         with self.progress.step("Deploy both stacks") as step:
             self._await(self.deployment.deploy(), step)
         self._subscribe()
@@ -157,16 +159,19 @@ class Rehearsal:
 
 
 @contextmanager
-def rehearsal(progress: Progress) -> Iterator[Rehearsal]:
-    """Start the embedded cloud. When the block is left, all its processes are ended. Its logs stay."""
+def rehearsal(progress: Progress, settings: Mapping[str, str] | None = None) -> Iterator[Rehearsal]:
+    """Start the embedded cloud, and synthesize the app with `settings` meanwhile. When the block is left, all its
+    processes are ended. Its logs stay.
+    """
     folder = _work_folder()
     try:
         with Processes(folder=folder, root=tools.ROOT) as processes:
+            synthesis = synth(processes, settings or {})
             with progress.step("Start the embedded cloud") as step:
                 running = services.start(processes, node_delay_s=NODE_DELAY_S)
                 step.say(f"AWS {running.endpoint}, Kubernetes {running.kubernetes_url}")
             try:
-                yield Rehearsal(processes=processes, services=running, progress=progress)
+                yield Rehearsal(processes=processes, services=running, progress=progress, synthesis=synthesis)
             except (BotoCoreError, ClientError, OSError):
                 # If a call failed because its server has just ended, report the server's failure.
                 time.sleep(SETTLE_S)

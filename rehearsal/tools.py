@@ -51,6 +51,15 @@ a real account.
 """
 
 
+NO_AWS = {
+    "AWS_REGION": REGION,
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+}
+"""Variables of a child that calls no AWS: it knows the region, and finds no credentials of the user."""
+
+
 class Unusable(Exception):
     """A rehearsal cannot run on this machine or checkout; the message says what to do."""
 
@@ -65,14 +74,10 @@ def aws_environment(endpoint: str) -> dict[str, str]:
     """Variables with which an AWS SDK or the CDK CLI calls the emulator as its administrator. They are the address of
     AWS, and what a user sets: credentials and AWS_REGION.
     """
-    return {
+    return NO_AWS | {
         "AWS_ENDPOINT_URL": endpoint,
-        "AWS_REGION": REGION,
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_CONFIG_FILE": os.devnull,
-        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     }
 
 

@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rehearsal.cloud import custom_resources, eks, functions, identity, metrics, node_groups, resources, workflows
+from rehearsal.cloud import (
+    custom_resources,
+    eks,
+    functions,
+    identity,
+    metrics,
+    node_groups,
+    resources,
+    stacks,
+    workflows,
+)
 from rehearsal.cloud.kubernetes import Kubernetes
 
 
@@ -187,6 +197,12 @@ def _cluster_patches(kubernetes: Kubernetes) -> tuple[Patch, ...]:
 
 def _deployment_patches(kubernetes: Kubernetes) -> tuple[Patch, ...]:
     return (
+        Patch(
+            module="ministack.services.cloudformation",
+            attribute="handle_request",
+            why="it answers at once, so the CDK CLI, which asks every 5 s, mostly waits",
+            replace=stacks.settling,
+        ),
         Patch(
             module="ministack.services.cloudformation.custom_resource",
             attribute="invoke_custom_resource",

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,10 +43,10 @@ WORKLOADS = {"apps/v1": ("deployments",), "batch/v1": ("jobs",), "v1": ("pods", 
 
 
 @contextlib.contextmanager
-def quiet_rehearsal() -> Iterator[Rehearsal]:
+def quiet_rehearsal(settings: Mapping[str, str] | None = None) -> Iterator[Rehearsal]:
     """An embedded cloud that prints nothing, with nothing deployed. Nothing of it may be left in the end."""
     tools.check()
-    with rehearsal(Progress(console=Console(file=io.StringIO(), width=160))) as running:
+    with rehearsal(Progress(console=Console(file=io.StringIO(), width=160)), settings) as running:
         yield running
     assert running.left() == []
     running.forget()
@@ -55,8 +55,8 @@ def quiet_rehearsal() -> Iterator[Rehearsal]:
 @contextlib.contextmanager
 def deployed(*, nodes: int = 1) -> Iterator[Rehearsal]:
     """The same, with both stacks and the models of the embedded pair."""
-    with quiet_rehearsal() as running:
-        running.deploy(nodes=nodes)
+    with quiet_rehearsal({"nodes": str(nodes)} if nodes > 1 else None) as running:
+        running.deploy()
         running.import_models(load_preset("rehearsal"))
         yield running
 

@@ -25,7 +25,7 @@ from specdecode.experiment import load_preset
 from constructs_lib.cluster.access import DEPLOYER_GROUP, READER_GROUP
 from constructs_lib.settings.versions import ADDONS
 from rehearsal import tools
-from rehearsal.deployment import TIMEOUT_S, Deployment
+from rehearsal.deployment import TIMEOUT_S, Deployment, synth
 from rehearsal.rehearse import Rehearsal
 from rehearsal.services import CLUSTER, ISSUER
 from tests.end_to_end.cloud import SMALL, quiet_rehearsal
@@ -72,10 +72,8 @@ class Foreign:
 
 def theirs(running: Rehearsal) -> dict[str, str]:
     """What another team has: a cluster with the driver for S3. Our settings for it."""
-    deployment = running.deployment
-    for child in (deployment.synth({}), deployment.bootstrap()):
-        child.wait(timeout_s=TIMEOUT_S)
-    deployment.deploy(THEIRS).wait(timeout_s=TIMEOUT_S)
+    running.prepare()
+    running.deployment.deploy(THEIRS).wait(timeout_s=TIMEOUT_S)
     driver = "aws-mountpoint-s3-csi-driver"
     addon = {
         "request": "Create",
@@ -112,7 +110,7 @@ def deployed_on(running: Rehearsal, settings: Mapping[str, str]) -> Foreign:
     for obj in yaml.safe_load_all(printed):
         running.kubernetes.apply(obj, manager="kubectl")
     ours = Deployment(processes=running.processes, services=running.services, out="ours.out")
-    ours.synth(settings).wait(timeout_s=TIMEOUT_S)
+    synth(running.processes, settings, out=ours.out).wait(timeout_s=TIMEOUT_S)
     ours.deploy().wait(timeout_s=TIMEOUT_S)
     running._subscribe()
     running.import_models(load_preset("rehearsal"))

@@ -11,7 +11,7 @@ import pytest
 from specdecode.experiment import load_preset
 
 from rehearsal import imports, tools
-from rehearsal.deployment import Deployment
+from rehearsal.deployment import synth
 from tests.patience import PATIENCE_S
 
 OUTER = {"ENGINE", "EXPERIMENT", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "PYTHON"}
@@ -223,7 +223,7 @@ def test_the_app_is_named_to_the_cdk_so_that_a_shell_finds_it(tmp_path, monkeypa
     monkeypatch.setattr(sys, "executable", str(python))
     started = []
     processes = SimpleNamespace(folder=tmp_path, start=lambda name, command, **_: started.append(command))
-    Deployment(processes=processes, services=SimpleNamespace(endpoint="http://127.0.0.1:1")).synth({})
+    synth(processes, {})
     app = started[0][started[0].index("--app") + 1]
     shown = subprocess.run(
         ["sh", "-c", f"echo() {{ printf '%s\n' \"$@\"; }}; echo {app}"], capture_output=True, text=True

@@ -4,12 +4,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from constructs_lib.settings import zones
-from rehearsal.deployment import Deployment
+from rehearsal.deployment import synth
 from rehearsal.tools import aws_environment
 from tests.conftest import STACKS, Assembly, synthesize
 from tests.templates import Templates
@@ -51,7 +50,7 @@ def test_a_rehearsal_synthesizes_with_no_settings_of_its_own() -> None:
         def start(self, _name: str, command: list[object], *, environment: dict[str, str], directory: object) -> None:
             started.append((list(map(str, command)), environment))
 
-    Deployment(processes=Recorder(), services=SimpleNamespace(endpoint="http://127.0.0.1:1")).synth({})
+    synth(Recorder(), {})
     ((command, environment),) = started
     assert not {"-c", "--context"} & set(command)
     assert not [name for name in environment if name.startswith("CDK_CONTEXT")]

@@ -57,3 +57,26 @@ def test_types_that_are_only_remembered_deploy_update_and_delete(cloud):
     outputs = cloud.deploy("remembered", resources, Address={"Ref": "AWSEC2EIP"})
     assert outputs["Address"].startswith("eipalloc-")
     cloud.delete("remembered")
+
+
+SLOW = """
+import json, time, urllib.request
+
+def handler(event, _):
+    time.sleep(1)
+    told = {name: event[name] for name in ("StackId", "RequestId", "LogicalResourceId")}
+    body = json.dumps(told | {"Status": "SUCCESS", "PhysicalResourceId": "slow"}).encode()
+    urllib.request.urlopen(urllib.request.Request(event["ResponseURL"], data=body, method="PUT"))
+"""
+
+
+def test_a_stack_is_described_when_it_has_settled(cloud):
+    """The CDK CLI looks every 5 s, so it would wait for most of a deployment."""
+    formation = cloud.client("cloudformation")
+    resource = {"Type": "Custom::Slow", "Properties": {"ServiceToken": cloud.function("slow", SLOW)}}
+    arn = formation.create_stack(StackName="slow", TemplateBody=json.dumps({"Resources": {"Slow": resource}}))[
+        "StackId"
+    ]
+    assert formation.describe_stacks(StackName="slow")["Stacks"][0]["StackStatus"] == "CREATE_COMPLETE"
+    formation.delete_stack(StackName="slow")
+    assert formation.describe_stacks(StackName=arn)["Stacks"][0]["StackStatus"] == "DELETE_COMPLETE"
