@@ -43,7 +43,7 @@ def compiled_prefix(fingerprint: str) -> str:
 
 
 NOTES = "raw/@clients/"
-"""Folder of a run where the clients of a level tell each other when to begin (specdecode.benchmark.meeting). The run's
+"""Folder of a run where the clients of a level tell each other when to begin (specdecode.benchmark.clients). The run's
 benchmark pods may write there. No name of an arm has an @.
 """
 PROMPTS = "prompts/"

@@ -11,9 +11,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from specdecode.benchmark.adhoc import BadRequest, endpoints_of, problems_of
+from specdecode.benchmark.clients import Meeting
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.launch import EXIT_BAD_INPUT, EXIT_FAILED, launch
-from specdecode.benchmark.meeting import Meeting
 from specdecode.benchmark.outcome import Options
 from specdecode.benchmark.place import PlaceError, S3Folder, place_of
 from specdecode.benchmark.prompts import FETCHED, fetched_sets

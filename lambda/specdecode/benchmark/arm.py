@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from specdecode.benchmark.client import Client, Deliver, MakeRecord, PlannedRequest
+from specdecode.benchmark.clients import Barrier
 from specdecode.benchmark.counters import SpeculationCounters, read_counters
-from specdecode.benchmark.group import Barrier
 from specdecode.benchmark.histories import Histories
 from specdecode.benchmark.load import LoadPlan, run_load
 from specdecode.benchmark.probe import ArmFacts

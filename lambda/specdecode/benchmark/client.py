@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from specdecode.benchmark.clients import ALL, Share
 from specdecode.benchmark.clock import Clock, LoopLag
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.exchange import Exchange, failure
-from specdecode.benchmark.share import ALL, Share
 from specdecode.benchmark.transport import connect
 from specdecode.records import Chunk, ErrorKind, RequestError, RequestRecord
 

@@ -6,8 +6,8 @@ import asyncio
 import signal
 from collections.abc import Mapping
 
+from specdecode.benchmark.clients import NotTogether
 from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.meeting import NotTogether
 from specdecode.benchmark.outcome import Options, Outcome, failed_beyond
 from specdecode.benchmark.probe import ArmNotReady
 from specdecode.benchmark.progress import progress_for

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from specdecode.benchmark.share import ALL, Share
+from specdecode.benchmark.clients import ALL, Share
 
 Send = Callable[[int, float | None], Awaitable[None]]
 """Sends request `index`; the second argument is when it was due on the monotonic clock (open loop), else None."""

@@ -9,17 +9,16 @@ from dataclasses import dataclass, field, replace
 
 from specdecode.benchmark.arm import ArmLoad, LoadedArm
 from specdecode.benchmark.block_counters import BlockCounters
+from specdecode.benchmark.clients import ALL, Clients
 from specdecode.benchmark.conversations import Conversations
 from specdecode.benchmark.earlier import Measured
 from specdecode.benchmark.enough import Enough
-from specdecode.benchmark.group import Clients
 from specdecode.benchmark.load import LoadPlan, most_open
 from specdecode.benchmark.outcome import Options
 from specdecode.benchmark.progress import LoadProgress
 from specdecode.benchmark.prompts import Prompt
 from specdecode.benchmark.recorder import Recorder
 from specdecode.benchmark.results import Results
-from specdecode.benchmark.share import ALL
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.model import TestCase
 from specdecode.experiment.workload import Level

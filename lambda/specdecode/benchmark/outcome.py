@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from specdecode.benchmark.meeting import Meeting
+from specdecode.benchmark.clients import Meeting
 from specdecode.records import Servers
 
 

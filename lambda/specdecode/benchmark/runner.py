@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from specdecode.benchmark.arm import LoadedArm
 from specdecode.benchmark.arrivals import LoadBlock, blocks
 from specdecode.benchmark.client import Client
+from specdecode.benchmark.clients import Clients
 from specdecode.benchmark.clock import Clock, LoopLag
 from specdecode.benchmark.conversations import Conversations, talking
 from specdecode.benchmark.delivery import Delivery
 from specdecode.benchmark.earlier import Measured, earlier
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.enough import Enough
-from specdecode.benchmark.group import Clients
 from specdecode.benchmark.histories import file_of
 from specdecode.benchmark.loading import Loading
 from specdecode.benchmark.outcome import Options, Outcome, SentCounts

@@ -1,4 +1,4 @@
-"""How many clients a level takes. If one client cannot measure the load correctly, several share it (ADR 192)."""
+"""How many clients a level takes. If one client cannot measure the load correctly, several share it (ADR 188)."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from specdecode.benchmark import meeting as meetings
+from specdecode.benchmark import clients
+from specdecode.benchmark.clients import Arrived, Meeting, NotTogether, Start
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.launch import EXIT_FAILED, launch
 from specdecode.benchmark.load import LoadPlan, arrival_times
-from specdecode.benchmark.meeting import Arrived, Meeting, NotTogether, Start
 from specdecode.benchmark.outcome import Options, Outcome
 from specdecode.benchmark.place import LocalFolder, S3Folder, place_of
 from specdecode.benchmark.progress import PlainProgress
@@ -35,7 +35,7 @@ COUNTERS = "vllm:spec_decode_num_draft_tokens_total 6\nvllm:spec_decode_num_acce
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meetings, "POLL_S", 0.01)
+    monkeypatch.setattr(clients, "POLL_S", 0.01)
 
 
 def together(given: BenchmarkSpec, folder: Path, pace: Pace, *clients: int, place: str = "notes") -> list[Outcome]:
@@ -148,7 +148,7 @@ def test_a_job_that_is_made_anew_begins_together_again(tmp_path: Path) -> None:
 
 
 def test_client_0_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meetings, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(clients, "PATIENCE_S", 0.05)
     given = spec(requests=8, concurrency=4, streams_per_client=2)
     progress = io.StringIO()
 

@@ -6,8 +6,8 @@ from collections import Counter
 from itertools import islice
 
 import pytest
+from specdecode.benchmark.clients import Share
 from specdecode.benchmark.load import LoadPlan, _own_times, arrival_times
-from specdecode.benchmark.share import Share
 
 SIZES = [(1, 7, 20), (2, 8, 33), (3, 8, 64), (4, 512, 1024), (5, 5, 4)]
 

@@ -1,8 +1,10 @@
-"""Clients that load together begin and end each level together. They leave notes in a place that all of them see (ADR
-192).
+"""The clients that measure a load, as one of them sees it: who sends what, and how they begin and end it together.
 
-Client 0 leads: it waits for the others, warms the server up, reads its counters and sets the beginning. There is no
-server: a restarted client reads the notes and knows what it missed.
+Most loads have one client. How many a load takes is decided in specdecode.experiment.clients. Several clients leave
+notes in a place that all of them see. Client 0 leads: it waits for the others, warms the server up, reads its counters
+and sets the beginning. There is no server: a restarted client reads the notes and knows what it missed.
+
+Why it is so: ADR 188.
 """
 
 from __future__ import annotations
@@ -10,13 +12,17 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from specdecode.benchmark.clock import Clock
 from specdecode.benchmark.place import Place, PlaceError
+from specdecode.experiment.benchmark_spec import BenchmarkSpec
+from specdecode.experiment.workload import Level
 from specdecode.records.record import Count, Seconds
 
 POLL_S = 0.5
@@ -29,6 +35,32 @@ CLOCKS_S = 0.1
 """Difference from which two clocks count as not set. Amazon's time service keeps the clocks of its instances within 1
 ms (EC2 user guide, "Precision clock and time synchronization"); pods of one node share a clock."""
 Model = TypeVar("Model", bound=BaseModel)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """The part of client `client` of `clients`. With one client, everything."""
+
+    client: int = 0
+    clients: int = 1
+
+    def streams(self, concurrency: int) -> int:
+        """Number of this client's streams in a closed loop. Streams are dealt in turn."""
+        return len(range(self.client, concurrency, self.clients))
+
+    def of(self, arrivals: Sequence[T], *, concurrency: int | None) -> list[T]:
+        """The `arrivals` that this client sends. Together the clients send each once.
+
+        Closed loop: equally many for each stream of `concurrency`, so that a client with one stream more sends more.
+        Open loop (None): every nth arrival of the process that a single client would send.
+        """
+        slots = concurrency or self.clients
+        return [each for number, each in enumerate(arrivals) if number % slots % self.clients == self.client]
+
+
+ALL = Share()
+"""The share of a client that is alone."""
 
 
 class NotTogether(Exception):
@@ -171,3 +203,88 @@ class Meeting:
             await asyncio.to_thread(self.place.write, name, note.model_dump_json().encode())
         except PlaceError as error:
             raise NotTogether(f"the other clients cannot be told: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Barrier:
+    """Makes the clients of a block begin and end it together."""
+
+    block: str
+    share: Share
+    arrival: Arrival
+    meeting: Meeting | None
+    timeout_s: float
+    """Timeout of a request, in seconds: the last request of another client may take that much longer."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this client warms the server up and reads its counters. Not if it came late: it
+        would count a part.
+        """
+        return self.share.client == 0 and not self.arrival.late
+
+    @asynccontextmanager
+    async def together(self) -> AsyncIterator[None]:
+        """Enter the context when all clients begin; leave it when all have ended. Raises NotTogether."""
+        if self.meeting is None:
+            yield
+            return
+        await self.meeting.start(self.block, lead_s=LEAD_S if self.arrival.left else 0.0)
+        began = time.monotonic()
+        yield
+        took = time.monotonic() - began
+        await self.meeting.end(self.block, self.share.clients, within=PATIENCE_S + self.timeout_s + took)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clients:
+    """The clients of a benchmark, as seen by this one. Without `meeting` it is alone, whatever the load."""
+
+    spec: BenchmarkSpec
+    meeting: Meeting | None = None
+
+    @property
+    def client(self) -> int:
+        return self.meeting.client if self.meeting else 0
+
+    def share(self, level: Level) -> Share | None:
+        """Part of a level that this client sends. None if the level takes fewer clients and this one has no part."""
+        clients = self.spec.clients(level) if self.meeting else 1
+        return Share(client=self.client, clients=clients) if self.client < clients else None
+
+    async def begin(self, *, session: int, already_s: float) -> tuple[int, Clock]:
+        """Number of the session, and the run's clock: the same for all clients. Raises NotTogether.
+
+        Each client reads the wall clock once. After that all use the monotonic clock.
+        """
+        if self.meeting is None or self.spec.most_clients == 1:
+            return session, Clock(already_s=already_s)
+        begun = await self.meeting.begin(Begun(session=session, epoch=time.time() - already_s))
+        return begun.session, Clock(already_s=time.time() - begun.epoch)
+
+    async def barrier(self, share: Share, *, variant: str, case: str, level: Level, already: int, left: int) -> Barrier:
+        """Arrive at a block. This client has measured `already` of its requests and has `left` to send. Raises
+        NotTogether.
+        """
+        block = f"{variant}/{case}/{level.name}"
+        arrival, meeting = Arrival(already=already, left=left), self.meeting
+        if share.clients == 1:
+            meeting = None
+        elif meeting is not None:
+            arrival = await meeting.arrive(block, Arrived(already=already, left=left), share.clients)
+        timeout_s = self.spec.workload.timeout_s
+        return Barrier(block=block, share=share, arrival=arrival, meeting=meeting, timeout_s=timeout_s)
+
+    def told(self) -> list[str]:
+        """Notes on the levels that take several clients: a sentence each."""
+        found = []
+        for level in self.spec.workload.levels:
+            clients, most = self.spec.clients(level), self.spec.workload.streams_per_client
+            if clients > 1 and self.meeting is None:
+                found.append(
+                    f"{level} is more than one client is known to measure truthfully ({most} at a time): see whether "
+                    "its times are marked as doubtful."
+                )
+            elif clients > 1:
+                found.append(f"{level}: measured by {clients} clients together; it sends all requests, without a look.")
+        return found
