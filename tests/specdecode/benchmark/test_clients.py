@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from specdecode.benchmark import clients
-from specdecode.benchmark.clients import Arrived, Meeting, NotTogether, Start
+from specdecode.benchmark.clients import Arrived, Clients, Meeting, NotTogether, Start
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.launch import EXIT_FAILED, launch
 from specdecode.benchmark.load import LoadPlan, arrival_times
@@ -187,6 +187,21 @@ def test_who_comes_to_a_block_that_began_is_late(tmp_path: Path) -> None:
     meeting = Meeting(place=place, client=1)
     assert asyncio.run(meeting.arrive("block", Arrived(already=3, left=5), clients=2)).late
     assert asyncio.run(meeting.start("block")) >= 60, "it begins at once, so much after the others"
+
+
+def test_client_0_that_was_started_again_waits_for_nobody_and_reads_no_counters(tmp_path: Path) -> None:
+    """The others are loading already. Counters that it read now would be of a part of the level."""
+    given = spec(requests=8, concurrency=4, streams_per_client=2)
+    (level,) = given.workload.levels
+    place = LocalFolder(tmp_path)
+    group = Clients(spec=given, meeting=Meeting(place=place, client=0))
+    share = group.share(level)
+    assert share is not None and share.clients == 2
+    place.write(f"base/case/{level.name}/start.json", Start(at=0.0, said_at=0.0).model_dump_json().encode())
+    arrives = group.barrier(share, variant="base", case="case", level=level, already=1, left=3)
+    barrier = asyncio.run(asyncio.wait_for(arrives, timeout=5))
+    assert barrier.arrival.late and not barrier.leads
+    assert (barrier.arrival.already, barrier.arrival.left) == (1, 3), "its own, not those of all"
 
 
 def test_a_note_that_cannot_be_written_or_read_is_told(tmp_path: Path) -> None:
