@@ -37,8 +37,7 @@ the most that can be billed at once is that number of nodes, and one {cpu} for c
 an hour), which has a queue of its own. CPU nodes come beside them: those that stage models, and with `compile.on: cpu`
 up to {compilers} {compiler} for all runs together (${compilers_price:.2f} an hour).
 
-A run on several nodes is a run for each: the bounds below hold for every one, and one that loses its node is made
-again, once."""
+A sweep on several nodes (`run --nodes`) is a run for each: the bounds below hold for every one."""
 
 WAITING = """## A step that waits
 
