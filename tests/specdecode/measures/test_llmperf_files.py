@@ -142,3 +142,10 @@ def test_reasoning_is_no_text_for_llmperf() -> None:
     figures = Accounting("neuron", retokenize=lambda text: seen.append(text) or 3).figures(request)
     assert seen == [request.output[14:25]]
     assert figures.ttft_s == 0.2, "of the first content"
+
+
+def test_vllms_benchmark_takes_the_first_chunk_for_one_token() -> None:
+    """Three tokens in the first chunk, four in the second, 0.6 s later: by vLLM six came after the first."""
+    request = record([0.2, 0.8], tokens=7, chunk_tokens=[3, 4], end=0.8)
+    latencies = [Accounting(mode).figures(request).inter_token_latency_s for mode in ("usage", "vllm")]
+    assert latencies == pytest.approx([0.6 / 4, 0.6 / 6])

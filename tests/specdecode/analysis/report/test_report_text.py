@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 from specdecode.analysis import Comparison, compare, json_schema
+from specdecode.analysis.report import markdown as markdown_form
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
+from specdecode.analysis.report import terminal as terminal_form
+from specdecode.analysis.report.tables import Cell, Column, ReportTable
 from specdecode.analysis.results.run_context import Compiled, Failure
 from specdecode.analysis.texts.setting import setting
 from specdecode.escape import csv_cell, line, markdown, script_json
@@ -85,6 +88,22 @@ def test_csv_has_no_formula_and_the_right_columns(hostile: Comparison) -> None:
 @pytest.mark.parametrize("render", [render_csv, render_html, render_markdown, render_terminal])
 def test_a_report_that_was_read_back_says_the_same(render: Callable[[Comparison], str], comparison: Comparison) -> None:
     assert render(Comparison.model_validate_json(comparison.json_document())) == render(comparison)
+
+
+def test_words_of_a_table_are_shown_as_text_and_figures_as_they_are(
+    comparison: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that all forms share, whatever made it."""
+    columns = (Column("*who*", words=True), Column("$/1M"))
+    shared = ReportTable(columns, [(Cell("a|b \x1b[1m"), Cell("$0.50"))])
+    monkeypatch.setattr(markdown_form, "turn_table", lambda _: shared)
+    text = markdown_form.render_markdown(comparison)
+    assert "| \\*who\\* | \\$/1M |\n|---|--:|\n| a\\|b \\\\x1b\\[1m | \\$0.50 |" in text
+    monkeypatch.setattr(terminal_form, "shown_curves", lambda _: comparison.pairs[:1])
+    monkeypatch.setattr(terminal_form, "curve_table", lambda _: shared)
+    plain = "\n".join(terminal_form.over_load(comparison))
+    assert "a|b \\x1b[1m  $0.50" in plain
+    assert "\x1b" not in plain
 
 
 def test_terminal_lets_no_escape_through(hostile: Comparison) -> None:

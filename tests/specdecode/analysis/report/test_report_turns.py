@@ -6,6 +6,7 @@ import pytest
 from specdecode.analysis.compare import compare
 from specdecode.analysis.report.html import render_html
 from specdecode.analysis.report.markdown import render_markdown
+from specdecode.analysis.report.tables import TURNS, turn_table
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.records import SetFacts
 
@@ -54,3 +55,14 @@ def test_where_nothing_was_a_conversation_nothing_is_said_of_turns() -> None:
 
 def test_turns_and_sets_are_read_back(comparison: Comparison) -> None:
     assert Comparison.model_validate_json(comparison.json_document()) == comparison
+
+
+def test_turns_stand_in_their_order_and_every_figure_says_what_it_is(comparison: Comparison) -> None:
+    found = turn_table(comparison)
+    assert found is not None
+    first = comparison.experiment.workload.cases[0].name
+    own = [(turn, arm) for case, arm, turn, *_ in found.texts if case == first]
+    assert own == [("1", "base"), ("1", "sd"), ("2", "base"), ("2", "sd")]
+    page = render_html(comparison)
+    for column in TURNS[2:]:
+        assert page.count(f'title="{column.title}"') == 1 + len(found.rows), column.header
