@@ -26,8 +26,16 @@ ALERTS = $(if $(ALERT_EMAIL),-c "alert_email=$$ALERT_EMAIL") $(if $(ACCEPT_NO_AL
 help:
 	@cat tools/make/help.txt
 
-install: .venv/.installed-dev node_modules/.installed
-install-rehearsal: .venv/.installed node_modules/.installed .rehearsal/cloud/.installed .rehearsal/image/.installed
+# The environments are installed beside each other. All else goes one after the other, even under `make -j`.
+TOGETHER := $(MAKE) --no-print-directory --silent --jobs=4 INSTALLS=yes
+ifndef INSTALLS
+.NOTPARALLEL:
+endif
+
+install:
+	+@$(TOGETHER) .venv/.installed-dev node_modules/.installed
+install-rehearsal:
+	+@$(TOGETHER) .venv/.installed node_modules/.installed .rehearsal/cloud/.installed .rehearsal/image/.installed
 install-vllm: install-rehearsal .rehearsal/vllm/.models
 
 lock: .venv/.uv
@@ -97,7 +105,7 @@ clean:
 
 .venv/.uv: requirements/build.txt | need-python
 	@echo 'Installing into .venv ...'; $(PYTHON) -m venv .venv
-	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --requirement $<
 	@touch $@
 
 .venv/.installed: requirements.txt .venv/.uv pyproject.toml

@@ -101,7 +101,7 @@ def test_make_lock_writes_every_lock() -> None:
 
 def test_make_installs_only_with_hashes() -> None:
     lines = [line for line in dry_run("install", "install-rehearsal").splitlines() if "pip install" in line]
-    (own,) = (line for line in lines if "--editable ." in line)
+    (own,) = {line for line in lines if "--editable ." in line}
     assert "--no-deps --no-build-isolation" in own
     assert [line for line in lines if line != own and "--require-hashes" not in line] == []
     assert {line.split("--requirement ")[1] for line in lines if line != own} == {
