@@ -118,7 +118,7 @@ with Processes(folder=pathlib.Path({str(tmp_path / "dead")!r}), root=pathlib.Pat
 def test_a_deployment_that_says_nothing_any_more_is_a_failure(processes, monkeypatch):
     monkeypatch.setattr(rehearse, "SILENCE_S", 0.3)
     child = processes.start("deploy", SLEEP, environment=tools.environment())
-    running = rehearse.Rehearsal(processes=processes, services=Mock(), progress=Progress())
+    running = rehearse.Rehearsal(processes=processes, services=Mock(), progress=Progress(), synthesis=child)
     with pytest.raises(ChildFailed, match="deploy has said nothing for"):
         running._await(child, Mock())
     assert child.running  # leaving the block ends it

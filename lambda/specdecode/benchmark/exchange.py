@@ -41,7 +41,8 @@ class Exchange:
     def received(self, data: bytes, at: float, lag: float | None) -> None:
         if self.ended.is_set():
             return
-        self.last_at = at
+        # The kernel tells a read by the wall clock, to some microseconds: no bytes come before earlier ones.
+        self.last_at = max(self.last_at, at)
         if lag is None:
             self.timed_by_read = True
         elif lag > self.lag:
@@ -76,7 +77,7 @@ class Exchange:
     def closed(self, error: OSError | None, at: float) -> None:
         if self.ended.is_set():
             return
-        self.last_at = at
+        self.last_at = max(self.last_at, at)
         self._http.close()
         self._end_of_body(error)
 
