@@ -16,7 +16,8 @@ from specdecode import names, s3_keys
 from specdecode.analysis.report import write_report
 from specdecode.manifests.naming import RenderContext
 from specdecode.measures.llmperf_files import LlmperfRun
-from specdecode.pod.bucket import Bucket
+from specdecode.pod import tiny_model
+from specdecode.pod.bucket import Bucket, FileEntry
 from specdecode.pod.program import PodError
 from specdecode.pod.sources import ImportSource
 from specdecode.untrusted import Unreadable, below
@@ -26,6 +27,7 @@ from tests.specdecode.pod.fake_s3 import FakeS3
 from tests.untrusted.hostile import measured
 
 SEEDS = st.integers(0, 2**32)
+LEAVES = st.none() | st.integers() | st.text(max_size=9)
 PARTS = [
     *(
         "..",
@@ -118,6 +120,26 @@ def test_weights_that_are_imported_stay_in_their_folder(seed: int) -> None:
             for file in source.files():
                 source.fetch(file, folder)
         assert outside(root, folder) == []
+
+
+@fuzz(60)
+@given(
+    st.binary(max_size=60),
+    st.recursive(LEAVES, lambda each: st.lists(each) | st.dictionaries(st.just("layer_ids"), each), max_leaves=9),
+)
+def test_a_tiny_model_of_anything_is_made_or_refused(raw: bytes, found: object) -> None:
+    """`raw` in place of a file of weights, `found` as its header and in the configuration."""
+    text = json.dumps({"a": found, "b.0.c": {"dtype": "F32", "shape": found, "data_offsets": [0, 4]}}).encode()
+    config = json.dumps({"num_hidden_layers": 3, "layer_ids": found, "layer_types": found, "x": found}).encode()
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name), soon(10):
+        for weights in (raw, len(text).to_bytes(8, "little") + text + raw):
+            files = {"config.json": config, "a.safetensors": weights}
+            bucket = Bucket("b", FakeS3({f"models/m/{path}": data for path, data in files.items()}))
+            entries = [FileEntry(path, len(data), hashlib.sha256(data).hexdigest()) for path, data in files.items()]
+            bucket.finish("models/m/", entries, about={})
+            for is_head in (False, True):
+                with contextlib.suppress(PodError):
+                    tiny_model.make(bucket, "models/m/", layers=2, is_head=is_head)
 
 
 @fuzz(100)

@@ -60,6 +60,14 @@ class Bucket:
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             raise PodError(Exit.CORRUPT, f"{key} is a file where another key has a folder: {error}") from error
 
+    def start_of(self, key: str, size: int) -> bytes:
+        """The first `size` bytes of an object; the rest is not asked for. Raises PodError if there is none."""
+        with self._errors(f"read {key}"):
+            found = self._store.read(key, at_most=size)
+        if found is None:
+            raise PodError(Exit.NOT_FOUND, f"there is no {key} in bucket {self.name}")
+        return found
+
     def upload(self, path: Path, key: str, *, tags: Mapping[str, str] | None = None) -> None:
         with self._errors(f"upload {key}"):
             self._store.upload(path, key, tags=tags or {})

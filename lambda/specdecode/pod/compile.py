@@ -1,9 +1,12 @@
-"""Make a compiled artifact: `python3 -m specdecode.pod.compile --artifact compiled/…/ … -- vllm serve …`.
+"""Make a compiled artifact, or check that the engine starts: `python3 -m specdecode.pod.compile --artifact
+compiled/…/ … -- vllm serve …`.
 
 A server compiles when it finds no artifact, and it never exits. So it is started on local disk, given time until it is
 healthy, and stopped. On a node without Neuron devices it may end when it would load what it has compiled: then files
 show that it has compiled. It has no credentials: weights were fetched before (`pod.weight_files`), and its output is
 verified and uploaded after it has ended (`pod.store`).
+
+A start check does the same with a tiny model (`pod.tiny_model`), asks the server for a few tokens, and keeps nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from specdecode.exit_codes import Exit
+from specdecode.pod import smoke
 from specdecode.pod.program import Parser, PodError, run, say
 
 NOTHING_TO_DO = Path("models") / "nothing-to-do"
@@ -32,27 +36,32 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 def main(arguments: Sequence[str]) -> None:
     """Make one artifact as the command line says."""
     parser = Parser(description=__doc__)
-    parser.add_argument("--artifact", required=True, help="folder that the server writes, compiled/<fingerprint>/")
-    parser.add_argument("--artifact-variable", required=True, help="variable that tells the server the folder")
+    parser.add_argument("--artifact", help="folder that the server writes, compiled/<fingerprint>/")
+    parser.add_argument("--artifact-variable", help="variable that tells the server the folder")
     parser.add_argument("--health", required=True, help="URL that answers 200 when the server is ready")
     parser.add_argument("--minutes", type=float, required=True, help="longest time until the server is healthy")
     parser.add_argument(
         "--leaves", action="append", default=[], help="without devices: a file that is there once all is compiled"
     )
+    parser.add_argument("--ask", metavar="MODEL", help="once it is healthy, ask this model for a few tokens")
     parser.add_argument("command", nargs="+", help="the server, after --")
     options = parser.parse_args(arguments)
     if NOTHING_TO_DO.exists():
         say("nothing is compiled")
         return
-    folder = Path.cwd() / options.artifact
-    folder.mkdir(parents=True, exist_ok=True)
-    os.environ[options.artifact_variable] = str(folder)
+    folder = Path.cwd() / (options.artifact or "")
+    if options.artifact_variable:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.environ[options.artifact_variable] = str(folder)
     made = tuple(folder / path for path in options.leaves)
-    compile_by_serving(options.command, health=options.health, limit_s=options.minutes * 60, made=made)
+    limit_s = options.minutes * 60
+    compile_by_serving(options.command, health=options.health, limit_s=limit_s, made=made, ask=options.ask)
 
 
-def compile_by_serving(command: Sequence[str], *, health: str, limit_s: float, made: Sequence[Path] = ()) -> float:
-    """Run the server until it is healthy, stop it, and return the seconds.
+def compile_by_serving(
+    command: Sequence[str], *, health: str, limit_s: float, made: Sequence[Path] = (), ask: str | None = None
+) -> float:
+    """Run the server until it is healthy, `ask` its model for a few tokens, stop it, and return the seconds.
 
     A server that ends by itself has done its work if all files of `made` exist and none is empty. It gets the image's
     own Python packages: those of the bundle are for another Python than some engines have.
@@ -76,10 +85,21 @@ def compile_by_serving(command: Sequence[str], *, health: str, limit_s: float, m
                 stopping.wait(LOOK_EVERY_S)
             else:
                 say(f"the server is healthy after {time.monotonic() - started:.0f} s")
+                if ask:
+                    _ask(health.removesuffix("/health"), ask)
         finally:
             signal.signal(signal.SIGTERM, previous)
             _stop(server)
     return time.monotonic() - started
+
+
+def _ask(url: str, model: str) -> None:
+    """Some tokens, whatever they are: enough for drafts to be verified too. Raises PodError if there is no answer."""
+    try:
+        answer = smoke.ask(url, model=model, endpoint="completions", body={"prompt": smoke.PROMPT, "ignore_eos": True})
+    except ValueError as error:
+        raise PodError(Exit.BAD_ANSWER, f"the server started and did not answer: {error}") from None
+    say(f"it answers: {answer.tokens} tokens")
 
 
 def _is_whole(path: Path) -> bool:

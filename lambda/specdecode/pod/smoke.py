@@ -94,7 +94,8 @@ def ask(url: str, *, model: str, endpoint: str, api_key: str | None = None, body
         sent = answer["usage"].get("prompt_tokens")
     except (LookupError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"the answer lacks {error}") from error
-    if tokens < 1 or not (text or body["max_tokens"] == 1):  # one token may be half a character
+    any_text = body["max_tokens"] == 1 or body.get("ignore_eos")  # half a character, or nothing but ends of text
+    if tokens < 1 or not (text or any_text):
         raise ValueError(f"an empty answer ({tokens} tokens)")
     return SmokeAnswer(text, tokens, sent if isinstance(sent, int) else None)
 

@@ -20,7 +20,7 @@ from tests.patience import PATIENCE_S
 from .fake_s3 import FakeS3
 
 SERVER = """
-import http.server, os, pathlib, signal, sys
+import http.server, json, os, pathlib, signal, sys
 folder = pathlib.Path(os.environ["NEURON_COMPILED_ARTIFACTS"])
 mode, port = sys.argv[1], int(sys.argv[2])
 if "PYTHONPATH" in os.environ:
@@ -38,6 +38,10 @@ if mode.startswith("made"):
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(503 if mode == "never" else 200); self.end_headers()
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        answer = json.dumps({"choices": [{"text": ""}], "usage": {"completion_tokens": body["max_tokens"]}})
+        self.send_response(500 if mode == "mute" else 200); self.end_headers(); self.wfile.write(answer.encode())
     def log_message(self, *args): ...
 if mode == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -54,7 +58,7 @@ def _quick(tmp_path, monkeypatch):
     monkeypatch.setenv("NEURON_COMPILED_ARTIFACTS", str(tmp_path / "artifact"))
 
 
-def start(mode: str, *, limit_s: float = PATIENCE_S, leaves: tuple[str, ...] = ()) -> float:
+def start(mode: str, *, limit_s: float = PATIENCE_S, leaves: tuple[str, ...] = (), ask: str | None = None) -> float:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -62,7 +66,7 @@ def start(mode: str, *, limit_s: float = PATIENCE_S, leaves: tuple[str, ...] = (
     command = [sys.executable, "-c", SERVER, mode, str(port)]
     made = tuple(Path("artifact") / path for path in leaves)
     url = f"http://127.0.0.1:{port}/health"
-    return compiling.compile_by_serving(command, health=url, limit_s=limit_s, made=made)
+    return compiling.compile_by_serving(command, health=url, limit_s=limit_s, made=made, ask=ask)
 
 
 @pytest.mark.parametrize("mode", ["good", "stubborn"])
@@ -87,6 +91,17 @@ def test_each_way_to_fail_has_its_code(mode, code, says):
     with pytest.raises(PodError, match=says) as caught:
         start(mode, limit_s=1 if mode == "never" else PATIENCE_S)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("mode", ["good", "mute"])
+def test_a_start_check_asks_the_server_for_tokens(mode, capsys):
+    if mode == "good":
+        start(mode, ask="m")
+        assert "it answers: 8 tokens" in capsys.readouterr().out
+    else:
+        with pytest.raises(PodError, match="started and did not answer: HTTP 500") as caught:
+            start(mode, ask="m")
+        assert caught.value.code == Exit.BAD_ANSWER
 
 
 WHOLE = ("model.pt", "weights/tp0.safetensors")
