@@ -29,7 +29,7 @@ def scheduled_run(settings: Settings, *, now: datetime | None = None) -> Schedul
     """
     if settings.schedule is None or has_begun(settings, now=now or datetime.now(UTC)):
         return None
-    terms, reference = capacity(settings), settings.schedule_experiment
+    terms, reference = capacity(settings), str(settings.schedule_experiment)  # the settings' rules refuse none
     try:
         experiment = load(reference, capacity=terms)
         plan = make_plan(experiment, inventory=Inventory(), capacity=terms)

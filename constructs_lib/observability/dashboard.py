@@ -10,7 +10,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from specdecode import names
 from specdecode.experiment import load
-from specdecode.names import DEFAULT_PRESET
+from specdecode.names import SAMPLE_PRESET
 
 from constructs_lib.observability import dashboard_body, dashboard_rules
 from constructs_lib.settings.fields import Settings
@@ -46,7 +46,7 @@ class Dashboard(Construct):
             state_machine_arn=state_machine.state_machine_arn,
             operations_namespace=names.OPERATIONS_NAMESPACE,
             alarm_arns=[alarm.alarm_arn for alarm in alarms],
-            cases=[case.label for case in load(DEFAULT_PRESET).workload.cases],
+            cases=[case.label for case in load(SAMPLE_PRESET).workload.cases],
         )
         if wrong := dashboard_rules.problems(body):
             raise ValueError("the dashboard's body is invalid:\n" + "\n".join(wrong))

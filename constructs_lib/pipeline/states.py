@@ -28,11 +28,11 @@ from constructs_lib.pipeline.state_kinds import (
 )
 
 INPUT_HELP = (
-    'Input: {} runs the default preset. {"experiment": "<preset>"} runs another, {"experiment": {...}} an inline '
-    'document; "set": {"workload.requests": 4} overrides fields by dotted path; {"resume": "<run id>"} repeats a run '
-    'and skips what it had finished. "accept_cost": 900 beside any of them accepts US dollars that the run may cost at '
-    "most, by its deadlines; one that could cost more than the deployment allows is refused without it. The "
-    "execution's name is the run's id."
+    'Input: {"experiment": "<preset>"} or {"experiment": {...}}, an inline document; {} starts nothing and lists the '
+    'presets with their prices; "set": {"workload.requests": 4} overrides fields by dotted path; '
+    '{"resume": "<run id>"} repeats a run and skips what it had finished. "accept_cost": 900 beside any of them '
+    "accepts US dollars that the run may cost at most, by its deadlines; one that could cost more than the deployment "
+    "allows is refused without it. The execution's name is the run's id."
 )
 
 STEPS = {

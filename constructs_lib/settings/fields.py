@@ -14,7 +14,6 @@ from specdecode.experiment import shapes
 from specdecode.experiment.capacity import ACCEPT_COST_ABOVE
 from specdecode.experiment.claims import ClaimConstraint
 from specdecode.giving_back import LONGEST_RUN_HOURS, STUCK_GRACE_HOURS
-from specdecode.names import DEFAULT_PRESET
 
 from constructs_lib.settings.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
 from constructs_lib.settings.versions import ADDONS
@@ -32,7 +31,9 @@ class ScheduleSettings(BaseModel):
         description="When a run starts by itself: `cron(0 1 * * ? *)`, or `block` for one as the Capacity Block begins "
         "([how](how-to/run-on-a-schedule.md)); unset, never.",
     )
-    schedule_experiment: str = Field(DEFAULT_PRESET, description="What it runs: a preset, or a YAML file.")
+    schedule_experiment: str | None = Field(
+        None, description="What it runs: a preset, or a YAML file. A schedule needs one."
+    )
     schedule_time_zone: str = Field("UTC", description="Time zone of `schedule`, as `Europe/Berlin`.")
     schedule_accept_cost_usd: float | None = Field(
         None,

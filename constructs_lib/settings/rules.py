@@ -155,6 +155,8 @@ def _schedule(settings: Settings) -> Iterator[str]:
         for key in sorted(key for key in own if getattr(settings, key) != own[key].default):
             yield f"{key}: it belongs to a schedule; set schedule too"
         return
+    if settings.schedule_experiment is None:
+        yield "schedule: say what it runs with schedule_experiment (`specdecode presets` lists them with their prices)"
     if (known := available_timezones()) and settings.schedule_time_zone not in known:  # a bare machine knows none
         yield f"schedule_time_zone: {settings.schedule_time_zone} is no time zone such as Europe/Berlin or UTC"
     if settings.schedule == BLOCK:

@@ -10,8 +10,8 @@ from hashlib import sha256
 NAMESPACE = "specdecode"
 """Kubernetes namespace of every workload pod."""
 
-DEFAULT_PRESET = "qwen3-32b"
-"""The experiment of a run whose request names none."""
+SAMPLE_PRESET = "qwen3-32b"
+"""The public sample's experiment: the dashboard shows its cases."""
 
 METRIC_NAMESPACE = "Qwen/LLMPerf"
 """CloudWatch namespace of the figures, the same as in the public sample."""

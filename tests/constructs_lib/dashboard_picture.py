@@ -22,7 +22,7 @@ from specdecode.measures.accounting import Accounting
 from specdecode.measures.distribution import quantile
 from specdecode.measures.publish import Datum, places
 from specdecode.measures.publish import metric_data as request_data
-from specdecode.names import DEFAULT_PRESET
+from specdecode.names import SAMPLE_PRESET
 from specdecode.records import RequestRecord
 
 from constructs_lib.observability.dashboard_body import CASE, EXPERIMENT, body
@@ -47,7 +47,7 @@ def default_body(cases: Sequence[str] | None = None) -> dict[str, Any]:
         state_machine_arn="arn:aws:states:us-east-2:111122223333:stateMachine:m",
         operations_namespace="SpecDecode/Operations",
         alarm_arns=["arn:aws:cloudwatch:us-east-2:111122223333:alarm:a"],
-        cases=cases or [case.label for case in load(DEFAULT_PRESET).workload.cases],
+        cases=cases or [case.label for case in load(SAMPLE_PRESET).workload.cases],
     )
 
 
@@ -221,7 +221,7 @@ def screenshot(markup: str, target: Path, *, rows: int | None = None) -> None:
 
 
 def main() -> None:
-    experiment = load(DEFAULT_PRESET)
+    experiment = load(SAMPLE_PRESET)
     data = [datum for number in range(3) for datum in published(experiment, seed=number + 1, hours=24.0 * number)]
     labels = [case.label for case in experiment.workload.cases[:2]]
     over_load = [datum for datum in published_loads(labels) if not sample(datum)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from specdecode.experiment import load
 from specdecode.measures.publish import Datum
-from specdecode.names import DEFAULT_PRESET
+from specdecode.names import SAMPLE_PRESET
 
 from constructs_lib.observability.dashboard_body import CASE, LOAD_METRICS, MAIN_METRICS, OTHER_METRICS, OWN_METRICS
 from constructs_lib.observability.dashboard_body import EXPERIMENT as CHOSEN
@@ -29,7 +29,7 @@ from tests.specdecode.analysis.browser import chromium
 ALARM = "arn:aws:cloudwatch:us-east-2:111122223333:alarm:a"
 
 
-EXPERIMENT = load(DEFAULT_PRESET)
+EXPERIMENT = load(SAMPLE_PRESET)
 SEVEN = [name for name, _ in (*MAIN_METRICS, *OTHER_METRICS)]
 LABELS = [case.label for case in EXPERIMENT.workload.cases]
 PREDICTABLE = [each.label for each in EXPERIMENT.workload.cases if each.structured and each.group == "sample"]

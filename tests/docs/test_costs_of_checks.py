@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from specdecode.experiment import Capacity, load_preset
 from specdecode.planning import Inventory, make_bill, make_plan
+from specdecode.planning.offers import offers
 
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "how-to" / "check-your-account.md").read_text("utf-8").split())
 
@@ -43,3 +44,8 @@ def test_the_readme_says_what_the_plans_say() -> None:
     assert f", at most {large.most:.0f} |" in readme
     assert f"| about 1, at most {check.most:.0f} |" in readme
     assert f"| {large.resting_per_hour:.2f} an hour (" in readme
+    offered = offers()
+    ended = [offer.engine for offer in offered if offer.engine.support]
+    assert f"{len(ended)} of these {len(offered)} presets run on vLLM 0.9.1" in readme
+    assert {(engine.name, str(engine.support.ended)) for engine in ended} == {("0.9.1-sdk2.26.1", "2026-02-26")}
+    assert "AWS ended on 2026-02-26" in readme

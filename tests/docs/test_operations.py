@@ -13,13 +13,13 @@ from specdecode.cli import app
 from specdecode.experiment import prices
 from specdecode.experiment.prices import HOURS_A_MONTH
 from specdecode.experiment.standing import DESTROY_MINUTES
+from specdecode.planning.offers import offers
 
 from constructs_lib.settings.costs import resting_cost
 from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.reading import read_settings
 from tests.conftest import STACKS
 from tests.templates import Templates
-from tools.reference.costs import bill_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text()
@@ -118,7 +118,8 @@ def test_figures_are_the_codes() -> None:
     assert f"| + {prices.NAT_TRAFFIC.usd:g} a GB, once |" in PAGE
     assert f"| + {prices.STORAGE.usd:g} a GB and month |" in PAGE
     assert f"takes {DESTROY_MINUTES[0]} to {DESTROY_MINUTES[1]} minutes" in PAGE
-    small, large = bill_of("qwen3-32b"), bill_of("llama-3.1-405b")
+    bills = {offer.name: offer.bill for offer in offers()}
+    small, large = bills["qwen3-32b"], bills["llama-3.1-405b"]
     assert f"${small.staging.low:.0f} for Qwen3-32B, ${large.staging.low:.0f} for Llama-3.1-405B" in PAGE
     assert f"${small.storage_per_month:.0f} a month for Qwen3-32B" in PAGE
     assert f"${large.storage_per_month:.0f} for Llama-3.1-405B" in PAGE

@@ -29,7 +29,8 @@ BLOCK = {
 
 
 def settings(**given: Any) -> Settings:
-    return read_settings(given, now=NOW)
+    named = {"schedule_experiment": "qwen3-32b"} if "schedule" in given else {}
+    return read_settings(named | given, now=NOW)
 
 
 def refused(**given: Any) -> str:
@@ -38,8 +39,10 @@ def refused(**given: Any) -> str:
     return str(error.value)
 
 
-def test_nothing_starts_by_itself_unless_it_is_asked_for() -> None:
+def test_nothing_starts_by_itself_unless_it_is_asked_for_and_named() -> None:
     assert scheduled_run(settings(), now=NOW) is None
+    with pytest.raises(SettingsError, match="schedule: say what it runs with schedule_experiment"):
+        read_settings({"schedule": NIGHTLY}, now=NOW)
 
 
 def bill_of(preset: str, own: Settings) -> Bill:

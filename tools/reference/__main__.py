@@ -31,11 +31,12 @@ from tools.reference import (
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 SCHEMA = FOLDER.parents[1] / "assets" / "schemas" / "comparison.schema.json"
 PARTS_OF_PAGES = {
+    "../README.md": costs.replaced,
     "README.md": decisions.replaced,
     "experiments.md": experiment_schema.replaced,
     "reference/metrics.md": metrics.replaced,
 }
-"""Pages of docs/ that are written by hand except for one part."""
+"""Pages that are written by hand except for one part, from docs/."""
 
 
 def pages(templates: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from specdecode.giving_back import (
     STUCK_GRACE_HOURS,
     WATCHDOG_PERIOD_MINUTES,
 )
-from specdecode.names import DEFAULT_PRESET
+from specdecode.names import SAMPLE_PRESET
 from specdecode.planning import Inventory, Plan, make_plan
 from specdecode.planning.cost import NODE_STOP_MINUTES
 from specdecode.planning.events import QUEUE_LIMIT, STOP_POLL_S, longest_node_minutes, unseen_minutes
@@ -206,7 +206,7 @@ def causes(settings: Settings) -> list[Bound]:
 
 def render() -> str:
     """The page."""
-    default = make_plan(load_preset(DEFAULT_PRESET), inventory=Inventory())
+    default = make_plan(load_preset(SAMPLE_PRESET), inventory=Inventory())
     presets = [name for name in preset_names() if not name.startswith("rehearsal")]
     free = Capacity(price_per_node_hour=0)  # a plan knows how long, a bound what it costs
     plans = [make_plan(load_preset(name), inventory=Inventory(), capacity=free) for name in presets]
@@ -220,7 +220,7 @@ def render() -> str:
             compiler=shapes.COMPILER.name,
             compilers_price=shapes.COMPILERS * prices.R6ID_24XLARGE.usd,
         ),
-        WAITING.format(preset=DEFAULT_PRESET, poll=default.poll_seconds, stop=STOP_POLL_S),
+        WAITING.format(preset=SAMPLE_PRESET, poll=default.poll_seconds, stop=STOP_POLL_S),
         _table("step", waiting_bounds(default)),
         RUNS,
         _table("preset", [run_bound(plan, Settings()) for plan in plans]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specdecode.experiment import Capacity, load_preset, preset_names, prices
+from specdecode.experiment import Capacity, prices
 from specdecode.experiment.prices import HOURS_A_MONTH
 from specdecode.experiment.standing import (
     DESTROY_MINUTES,
@@ -11,9 +11,9 @@ from specdecode.experiment.standing import (
     standing_parts,
     standing_price,
 )
-from specdecode.planning import Bill, Inventory, make_bill, make_plan
+from specdecode.planning.offers import Offer, offers
 
-from tools.reference import page, table
+from tools.reference import between, page, table
 
 INTRODUCTION = """\
 List prices of us-east-2 in US dollars. Nothing is looked up at AWS: each figure is data of this repository, and this
@@ -74,7 +74,7 @@ def render() -> str:
         RUNS.format(bound=Capacity().accept_cost_above),
         table(
             ("preset", "on", "node, hours", "node", "at most", "staging", "S3, a month", "`--accept-cost`"),
-            [_row(name) for name in preset_names() if not name.startswith("rehearsal")],
+            [_row(offer) for offer in offers()],
         ),
         RESERVED,
         TABLE,
@@ -85,24 +85,23 @@ def render() -> str:
     )
 
 
-def bill_of(preset: str) -> Bill:
-    """The bill of a first run on an empty bucket. A node without a published price counts as 0."""
-    capacity = Capacity() if is_priced(preset) else Capacity(price_per_node_hour=0)
-    return make_bill(make_plan(load_preset(preset), inventory=Inventory(), capacity=capacity), capacity)
+def replaced(text: str) -> str:
+    """`text` of the README with the current table of presets."""
+    rows = [
+        (f"`{each.name}`", each.support, each.engine.name, each.experiment.title, each.experiment.node, each.price)
+        for each in offers()
+    ]
+    head = ("preset", "its engine's support", "engine", "what it compares", "node", "a first run")
+    return between(text, "presets", table(head, rows))
 
 
-def is_priced(preset: str) -> bool:
-    """Whether AWS publishes a price of its node."""
-    return Capacity().of(load_preset(preset).node).price_per_node_hour is not None
-
-
-def _row(preset: str) -> tuple[str, ...]:
-    bill, priced = bill_of(preset), is_priced(preset)
+def _row(offer: Offer) -> tuple[str, ...]:
+    bill, priced = offer.bill, offer.priced
     unknown = f"{bill.longest_node_hours:.1f} hours at your price, and ${bill.most:,.0f}"
     cents = 2 if bill.node.high < 10 else 0
     return (
-        f"`{preset}`",
-        load_preset(preset).node,
+        f"`{offer.name}`",
+        offer.experiment.node,
         f"{bill.node_hours.low:.1f} to {bill.node_hours.high:.1f}",
         f"${bill.node.low:,.{cents}f} to ${bill.node.high:,.{cents}f}" if priced else "at your price",
         f"${bill.most:,.0f}" if priced else unknown,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from specdecode.experiment.capacity import TERMS, CapacityType
 from specdecode.experiment.model import CompileOn
 from specdecode.experiment.prices import HOURS_A_MONTH
-from specdecode.planning import Bill, Range
+from specdecode.planning import Bill
+from specdecode.planning.cost import money, span
 
 CENT = 0.01
 UNUSED: dict[CapacityType, str] = {
@@ -62,14 +63,3 @@ def _compile_lines(bill: Bill) -> list[str]:
         f"compile   {here} of it; on CPU nodes at {price} {there}",
         "          (--set compile.on=cpu; unproven on hardware)",
     ]
-
-
-def span(part: Range) -> str:
-    """`1.1 to 3.9`."""
-    return f"{part.low:.1f} to {part.high:.1f}"
-
-
-def money(part: Range) -> str:
-    """`$39 to $139`, with cents below ten dollars."""
-    digits = 0 if part.low >= 10 else 2
-    return f"${part.low:,.{digits}f} to ${part.high:,.{digits}f}"

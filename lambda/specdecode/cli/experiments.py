@@ -45,13 +45,19 @@ def register(app: typer.Typer) -> None:
 
 
 def presets(as_json: AsJson = False) -> None:
-    """List the experiments that ship with specdecode, with their question and their arms."""
+    """List the experiments that ship with specdecode, with their price, their question and their arms.
+
+    Those whose engine is supported come first, those for your own machine last.
+    """
     from specdecode.cli import experiments_view as view
     from specdecode.experiment import load_preset, preset_names
+    from specdecode.planning.offers import offers
 
-    found = [load_preset(name) for name in preset_names()]
+    found = [view.offer_summary(offer) for offer in offers()]
+    known = {each["name"] for each in found}
+    found += [view.summary(load_preset(name)) for name in preset_names() if name not in known]
     if as_json:
-        say_json([view.summary(experiment) for experiment in found])
+        say_json(found)
     else:
         show(view.presets_table(found))
 

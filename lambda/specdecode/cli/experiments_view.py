@@ -10,11 +10,12 @@ from typing import Any
 import yaml
 from rich.table import Table
 
-from specdecode.cli.cost_view import cost_lines, money, span
+from specdecode.cli.cost_view import cost_lines
 from specdecode.experiment import Engine, Experiment
 from specdecode.experiment.model import Serving
 from specdecode.planning import Bill, Plan, Range
-from specdecode.planning.cost import LevelCost
+from specdecode.planning.cost import LevelCost, money, span
+from specdecode.planning.offers import Offer
 from specdecode.planning.room import apart
 from specdecode.planning.several_nodes import NodePart
 
@@ -62,16 +63,25 @@ def _serving(given: Serving) -> str:
     )
 
 
-def presets_table(experiments: Iterable[Experiment]) -> Table:
+def offer_summary(offer: Offer) -> dict[str, Any]:
+    """A preset for AWS in a few fields: its engine's support and its price first."""
+    known = {"support": offer.support, "node": offer.experiment.node, "first_run": offer.price}
+    return {"name": offer.name, **known, **summary(offer.experiment)}
+
+
+def presets_table(shown: Iterable[dict[str, Any]]) -> Table:
+    """`shown`: an `offer_summary` of each preset for AWS, a `summary` of the others."""
     table = Table(title="Presets", show_lines=True)
     table.add_column("preset", no_wrap=True)
-    table.add_column("question and shape")
-    for shown in map(summary, experiments):
-        names = shown["variants"]
+    table.add_column("support of its engine, price, question and shape")
+    for each in shown:
+        names = each["variants"]
         variants = ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:2])}, … ({len(names)} variants)"
+        where = f"{each['node']}: {each['first_run']}\n" if "node" in each else ""
         table.add_row(
-            shown["name"],
-            f"{shown['title']}\n{variants}; {shown['serving']}\n{shown['workload']}\nengine {shown['engine']}",
+            each["name"],
+            f"{each.get('support', 'on your machine')} (engine {each['engine']})\n{where}{each['title']}\n{variants}; "
+            f"{each['serving']}\n{each['workload']}",
         )
     return table
 

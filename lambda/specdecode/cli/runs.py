@@ -13,7 +13,6 @@ from specdecode import names, s3_keys
 from specdecode.cli import completion
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, agree, complain, say, say_json, stop_with
-from specdecode.names import DEFAULT_PRESET
 
 if TYPE_CHECKING:
     from specdecode.cli.runs_deployment import Deployment
@@ -35,11 +34,11 @@ def register(app: typer.Typer) -> None:
 
 def run(
     experiment: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="PRESET|FILE", help="A preset's name or a YAML file.", autocompletion=completion.experiments
         ),
-    ] = DEFAULT_PRESET,
+    ] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="PATH=VALUE", help="Override a field: workload.requests=4. May be repeated."),
@@ -69,9 +68,10 @@ def run(
 ) -> None:
     """Start a run: compile, serve, benchmark and report, then give the node back.
 
-    It refuses a run that cannot work. It shows the expected and the highest cost, and asks before it starts anything.
-    Without a terminal, or with --json, it needs --yes. A run that could cost more than the deployment's
-    accept_cost_above_usd needs --accept-cost. With --watch the exit code is the run's: 0 if it succeeded, 1 if not.
+    Without a preset or file it starts nothing and lists the presets with their prices. It refuses a run that cannot
+    work. It shows the expected and the highest cost, and asks before it starts anything. Without a terminal, or with
+    --json, it needs --yes. A run that could cost more than the deployment's accept_cost_above_usd needs --accept-cost.
+    With --watch the exit code is the run's: 0 if it succeeded, 1 if not.
 
     First it checks, in a second or two, what would make the run fail: whether somebody gets the alerts, the reservation
     and its window, models that must be uploaded and the token of gated ones. `specdecode preflight` checks the rest.

@@ -27,6 +27,7 @@ from specdecode.experiment import (
 from specdecode.experiment.documents import parse_yaml
 from specdecode.experiment.model import AnyExperiment
 from specdecode.planning import Bill, Inventory, Plan, make_bill, make_plan, needed_prefixes, read_inventory
+from specdecode.planning.offers import offer_lines
 from specdecode.runs.state import StateDamaged
 
 
@@ -41,8 +42,14 @@ class Wanted:
     experiment: AnyExperiment
 
 
-def wanted_run(experiment: str, overrides: list[str]) -> Wanted:
-    """The run of a preset or file. Ends the command if it cannot work."""
+def wanted_run(experiment: str | None, overrides: list[str]) -> Wanted:
+    """The run of a preset or file. Ends the command if it cannot work, or if nothing is named."""
+    if experiment is None:
+        raise stop_with(
+            "nothing was started: say what to run (`specdecode run PRESET`). The presets, at published prices:\n"
+            f"{offer_lines()}\nstart with account-check: it tries the account on a CPU node",
+            EXIT_USAGE,
+        )
     try:
         settings = parse_overrides(overrides)
         if experiment in preset_names():

@@ -21,6 +21,17 @@ class Range(Frozen):
         return Range(low=self.low * factor, high=self.high * factor)
 
 
+def span(part: Range) -> str:
+    """`1.1 to 3.9`."""
+    return f"{part.low:.1f} to {part.high:.1f}"
+
+
+def money(part: Range) -> str:
+    """`$39 to $139`, with cents below ten dollars."""
+    digits = 0 if part.low >= 10 else 2
+    return f"${part.low:,.{digits}f} to ${part.high:,.{digits}f}"
+
+
 def total(parts: Iterable[Range]) -> Range:
     """Sum of the lows, sum of the highs."""
     parts = list(parts)

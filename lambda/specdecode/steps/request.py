@@ -17,7 +17,7 @@ from specdecode.experiment import (
     load_preset,
 )
 from specdecode.experiment.model import AnyExperiment
-from specdecode.names import DEFAULT_PRESET
+from specdecode.planning.offers import offer_lines
 from specdecode.steps.errors import InvalidExperiment
 
 SHOWN = 100
@@ -25,12 +25,12 @@ SHOWN = 100
 
 
 class RunRequest(BaseModel):
-    """The execution's input. Every field is optional."""
+    """The execution's input: an experiment, or a run to repeat."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    experiment: str | dict[str, JsonValue] = DEFAULT_PRESET
-    """A preset's name, or a whole document."""
+    experiment: str | dict[str, JsonValue] | None = None
+    """A preset's name, or a whole document. Nothing is run by default: a run costs money."""
     overrides: dict[str, JsonValue] = Field(default_factory=dict, alias="set")
     """Dotted path -> value."""
     resume: str | None = None
@@ -63,7 +63,7 @@ def parse_request(given: Any) -> RunRequest:
             for item in error.errors()[:SHOWN]
         ]
         raise InvalidExperiment(
-            'The input is not one: {} or {"experiment": "<preset>" or {...}, "set": {"<path>": value}} '
+            'The input is not one: {"experiment": "<preset>" or {...}, "set": {"<path>": value}} '
             'or {"resume": "<run id>"}; '
             'beside either "accept_cost": <USD>.\n' + "\n".join(lines)
         ) from None
@@ -76,6 +76,12 @@ def parse_request(given: Any) -> RunRequest:
 
 def experiment_of(request: RunRequest, *, capacity: Capacity) -> AnyExperiment:
     """The validated experiment of a request without `resume`."""
+    if request.experiment is None:
+        sample = "" if request.comment is None else " (what it holds is the console's own sample)"
+        raise InvalidExperiment(
+            f'The input names no experiment{sample}, so nothing was started. Give {{"experiment": "<preset>"}}, or '
+            f'{{"resume": "<run id>"}}. The presets, by what a first run of each costs:\n{offer_lines(capacity)}'
+        )
     try:
         if isinstance(request.experiment, str):
             return load_preset(request.experiment, overrides=request.overrides, capacity=capacity)

@@ -41,8 +41,11 @@ def test_presets(run):
     text = run("presets").output
     assert all(name in text for name in preset_names())
     listed = json.loads(run("presets", "--json").output)
-    assert [preset["name"] for preset in listed] == preset_names()
-    assert {"title", "engine", "target", "variants", "serving", "workload"} <= set(listed[0])
+    assert sorted(preset["name"] for preset in listed) == preset_names()
+    assert {"title", "engine", "target", "variants", "serving", "workload", "first_run"} <= set(listed[0])
+    support = [preset.get("support", "~ on your machine") for preset in listed]
+    assert [text for text in support if text == "supported"] == support[: support.count("supported")], "they come first"
+    assert support[-1] == "~ on your machine" and "ended 2026-02-26" in support
 
 
 @pytest.mark.parametrize("name", preset_names())

@@ -52,6 +52,13 @@ def test_run_refuses_before_it_starts_anything(command, arguments, words):
     assert "Traceback" not in result.output
 
 
+def test_run_without_a_preset_starts_nothing_and_names_them_with_their_prices(command):
+    result = command("run", "--yes")
+    assert result.exit_code == 2 and FakeDeployment.started == []
+    assert "say what to run" in result.output and "$52 to $212, at most $374" in result.output
+    assert result.output.index("qwen3-32b-native") < result.output.index("qwen3-32b "), "the supported engine first"
+
+
 def test_resume_names_the_run_only(command):
     FakeDeployment.looks = 5
     command("run", "--resume", "r", "--yes")

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from specdecode import s3_keys
 from specdecode.experiment import Capacity
+from specdecode.planning.offers import offers
 from specdecode.runs.state import load_state
 from specdecode.steps import diagnose, plan
 from specdecode.steps.errors import InvalidExperiment, NobodyTold
@@ -158,6 +159,32 @@ def test_a_run_of_which_nobody_would_hear_is_refused_from_wherever_it_is_started
     assert not [key for key in world.s3.objects if key.startswith("runs/")], "refused before anything was stored"
     cause = world.clean_up(caught.value).Cause
     assert cause.startswith("The run was refused before anything was created, since nobody would be told")
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        ({}, "names no experiment, so nothing was started"),
+        (None, "names no experiment, so nothing was started"),
+        ({"Comment": "Insert your JSON here"}, "names no experiment (what it holds is the console's own sample)"),
+        ({"set": {"workload.requests": 4}, "accept_cost": 9000}, "names no experiment"),
+    ],
+)
+def test_an_input_that_names_nothing_starts_nothing_and_gets_the_presets_with_their_prices(request_, says):
+    world = World()
+    with pytest.raises(InvalidExperiment, match=re.escape(says)) as caught:
+        plan.plan(world.given("run-1", input=request_), world.rt)
+    assert not [key for key in world.s3.objects if key.startswith("runs/")]
+    lines = str(caught.value).splitlines()[2:]
+    assert lines[0].split()[:3] == ["account-check", "supported", "m7i.4xlarge"]
+    ended = ["ended" in line for line in lines]
+    assert ended == sorted(ended) and any(ended) and all("$" in line or "at your price" in line for line in lines)
+
+
+def test_a_deployment_offers_what_it_takes():
+    """The AMI of the old engine has a driver that the native ones refuse."""
+    names = {offer.name for offer in offers(Capacity(node="trn2.48xlarge", ami="v20260224"))}
+    assert "qwen3-32b" in names and "qwen3-32b-native" not in names and "llama-3.1-8b-eagle3-small" not in names
 
 
 def test_one_confirmed_subscription_is_enough_wherever_it_stands():

@@ -11,7 +11,9 @@ import typer
 
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, say, say_json, show, stop_with
-from specdecode.names import DEFAULT_PRESET
+
+DEFAULT = "qwen3-32b-native"
+"""A large node on an engine with support, and weights that need no token."""
 
 
 def register(app: typer.Typer) -> None:
@@ -20,9 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def preflight(
-    experiment: Annotated[
-        str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")
-    ] = DEFAULT_PRESET,
+    experiment: Annotated[str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")] = DEFAULT,
     settings: Annotated[
         list[str] | None,
         typer.Option("-c", metavar="KEY=VALUE", help="A setting of the deployment to come, as for `cdk deploy`."),
