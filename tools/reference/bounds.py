@@ -16,6 +16,7 @@ from specdecode.giving_back import (
     STUCK_GRACE_HOURS,
     WATCHDOG_PERIOD_MINUTES,
 )
+from specdecode.kubernetes.pods import REFUSED_MINUTES, STANDSTILL_MINUTES
 from specdecode.names import SAMPLE_PRESET
 from specdecode.planning import Inventory, Plan, make_plan
 from specdecode.planning.cost import NODE_STOP_MINUTES
@@ -27,6 +28,8 @@ from constructs_lib.pipeline.states import EXECUTION_TIMEOUT_S, definition
 from constructs_lib.settings.fields import Settings
 from tools.reference import page, table
 
+NOTICED_S = 50
+"""Seconds until Kubernetes calls a node not Ready whose kubelet is silent (--node-monitor-grace-period, since 1.32)."""
 INTRODUCTION = """\
 A trn2.48xlarge costs ${price:.2f} an hour. For each cause: what ends it, and how long the node can be paid for at most
 because of it, with default settings. A time counts from the moment of the cause, or from the request for the node.
@@ -134,7 +137,23 @@ def causes(settings: Settings) -> list[Bound]:
     after = sum(longest_minutes(states[name]) for name in ("Diagnose", "StopArmsAfterFailure", "ReleaseAfterFailure"))
     looks = WATCHDOG_PERIOD_MINUTES + watchdog
     backstop = BACKSTOP_WINDOW_MINUTES + BACKSTOP_PERIOD_MINUTES
+    looked = (NOTICED_S + STOP_POLL_S) / 60
     return [
+        Bound(
+            "the node hangs: it is not Ready",
+            f"every step on it, {STANDSTILL_MINUTES} min later",
+            STANDSTILL_MINUTES + looked + drain,
+        ),
+        Bound(
+            "pods of a step are refused (webhook, quota, rights: whatever the words), or find no room on the node",
+            f"the step, {REFUSED_MINUTES} min later",
+            REFUSED_MINUTES + looked + drain,
+        ),
+        Bound(
+            "a pod does not start, and its event repeats (a mount, its devices)",
+            f"the step, {STANDSTILL_MINUTES} min after the first",
+            STANDSTILL_MINUTES + looked + drain,
+        ),
         Bound(
             "a function of a step fails or hangs each time, and so do those that clean up",
             f"the tries of the step and of the three states after it, then the watchdog (every "

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from specdecode.kubernetes.resources import KubeObject, name_of, parse_time
+from specdecode.names import ACCELERATOR_LABEL
 
 PULL_REASONS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
@@ -23,6 +24,16 @@ RESTARTS_ALLOWED = 2
 """Restarts that are allowed: a container may start three times. After that it counts as looping, whatever the kubelet
 calls it.
 """
+REFUSED_MINUTES = 3
+"""How long the cluster may refuse to make a pod, or find no room for it on the node that is there. Controllers try
+again at least once a minute (MaxJobApiBackOff, pkg/controller/job/job_controller.go of Kubernetes 1.35).
+"""
+STANDSTILL_MINUTES = 8
+"""How long a node may be not Ready, and the same event of a pod that has not started repeat. Kubernetes notices a dead
+kubelet after less than a minute, and the step looks once a minute: the step ends within ten.
+"""
+NO_ROOM = re.compile(r"Insufficient |[Cc]annot allocate|allocate devices")
+"""Words of the scheduler (plugins/noderesources/fit.go, plugins/dynamicresources) about a node that fits otherwise."""
 
 
 class Kind(StrEnum):
@@ -86,54 +97,115 @@ def problems(
     """All problems of `pods`, the fatal ones first.
 
     `nodes` are the nodes that exist: a pod that is bound to another one has lost its node (not checked if empty).
-    `events` are those of the pods' namespace. Without `now` no pod counts as young.
+    `events` are those of the pods' namespace. Without `now` no pod counts as young, and nothing as lasting.
     """
-    known = {name_of(node): is_true(node, "Ready") for node in nodes}
+    known = {name_of(node): node for node in nodes}
     found: list[PodProblem] = []
     for pod in pods:
         if pod.get("status", {}).get("phase") == "Succeeded":
             continue
-        found += _of_pod(pod) + _of_node(pod, known) + _of_containers(pod, now) + _of_events(pod, events)
+        found += _of_pod(pod, nodes, now) + _of_node(pod, known, now) + _of_containers(pod, now)
+        found += _of_events(pod, events, now)
     return sorted(found, key=lambda problem: not problem.fatal)
 
 
-def refusals(owner: str, events: Sequence[KubeObject]) -> list[PodProblem]:
-    """Why the Job or Deployment `owner` has no pod, if its controller was not allowed to create one.
+def refusals(
+    owner: str, events: Sequence[KubeObject], *, pods: Sequence[KubeObject] = (), now: datetime | None = None
+) -> list[PodProblem]:
+    """Why the Job or Deployment `owner` gets no further pod beside `pods`, if its controller may not create one.
 
-    The namespace's quota, limit ranges and Pod Security Standard refuse pods, not the objects that make them. Only an
-    Event tells of it.
+    Quotas, limit ranges, Pod Security Standards and webhooks refuse pods, not the objects that make them. Only an Event
+    tells of it. A refusal before the newest pod, or one that was not repeated, is over.
     """
-    found = []
-    for event in events:
-        about, message = event.get("involvedObject", {}), event.get("message", "")
-        names = {"Job": about.get("name"), "ReplicaSet": str(about.get("name", "")).rpartition("-")[0]}
-        if event.get("reason") == "FailedCreate" and names.get(about.get("kind", "")) == owner:
-            fatal = "is forbidden:" in message or "is invalid:" in message
-            found.append(PodProblem(Kind.REFUSED, owner, message, fatal))
-    return found
+    newest = max(map(created_at, pods), default=datetime.min.replace(tzinfo=UTC))
+    refused = [
+        event
+        for event in events
+        if event.get("reason") == "FailedCreate"
+        and _owner_of(event) == owner
+        and not ((last := last_seen(event)) and last <= newest)
+    ]
+    if not refused or all(_lasts(last_seen(event), REFUSED_MINUTES, now) for event in refused):
+        return []
+    message = str(refused[-1].get("message", ""))
+    is_final = "is forbidden:" in message or "is invalid:" in message
+    since = min(filter(None, map(_first_seen, refused)), default=None)
+    return [PodProblem(Kind.REFUSED, owner, message, is_final or _lasts(since, REFUSED_MINUTES, now))]
 
 
-def _of_pod(pod: KubeObject) -> list[PodProblem]:
+def why_hung(node: KubeObject, now: datetime) -> str | None:
+    """Since when nobody works on the node, if it is not Ready for so long that the run must not wait for it."""
+    since = _since(condition(node, "Ready"))
+    if is_true(node, "Ready") or not _lasts(since, STANDSTILL_MINUTES, now):
+        return None
+    return f"is not Ready since {since:%H:%M} UTC: {condition(node, 'Ready').get('message') or 'no reason given'}"
+
+
+def _owner_of(event: KubeObject) -> str | None:
+    """The Job, or the Deployment of the ReplicaSet, that an event is about."""
+    about = event.get("involvedObject", {})
+    name = str(about.get("name", ""))
+    return {"Job": name, "ReplicaSet": name.rpartition("-")[0]}.get(about.get("kind", ""))
+
+
+def _lasts(since: datetime | None, minutes: float, now: datetime | None) -> bool:
+    return since is not None and now is not None and now - since >= timedelta(minutes=minutes)
+
+
+def _since(found: KubeObject) -> datetime | None:
+    changed = found.get("lastTransitionTime")
+    return parse_time(str(changed)) if changed else None
+
+
+def _first_seen(event: KubeObject) -> datetime | None:
+    """When an event came for the first time."""
+    stamp = event.get("firstTimestamp") or event.get("eventTime") or event.get("metadata", {}).get("creationTimestamp")
+    return parse_time(str(stamp)) if stamp else None
+
+
+def last_seen(event: KubeObject) -> datetime | None:
+    """When an event came for the last time."""
+    series = event.get("series") or {}
+    stamp = series.get("lastObservedTime") or event.get("lastTimestamp")
+    return parse_time(str(stamp)) if stamp else _first_seen(event)
+
+
+def _is_there(pod: KubeObject, nodes: Sequence[KubeObject], message: str) -> bool:
+    """Whether the held node that the pod is for exists, so that no other node will come for it."""
+    wanted = pod.get("spec", {}).get("nodeSelector") or {}
+    if ACCELERATOR_LABEL not in wanted:
+        return False
+    return bool(NO_ROOM.search(message)) or any(
+        wanted.items() <= (node["metadata"].get("labels") or {}).items() for node in nodes
+    )
+
+
+def _of_pod(pod: KubeObject, nodes: Sequence[KubeObject], now: datetime | None) -> list[PodProblem]:
     status, name = pod.get("status", {}), name_of(pod)
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
-        return [
-            PodProblem(Kind.UNSCHEDULABLE, name, f"not scheduled: {scheduled.get('message', 'no reason given')}", False)
-        ]
+        message = str(scheduled.get("message", "no reason given"))
+        limit = REFUSED_MINUTES if NO_ROOM.search(message) else STANDSTILL_MINUTES
+        fatal = _is_there(pod, nodes, message) and _lasts(_since(scheduled), limit, now)
+        return [PodProblem(Kind.UNSCHEDULABLE, name, f"not scheduled: {message}", fatal)]
+    going = pod["metadata"].get("deletionTimestamp")
+    if going and not nodes and _lasts(parse_time(going), STANDSTILL_MINUTES, now):
+        return [PodProblem(Kind.NODE_LOST, name, f"was to end at {going} and has not: its node does not answer", True)]
     if status.get("phase") == "Failed" and status.get("reason") in {"Evicted", "NodeLost", "Shutdown", "Terminated"}:
         kind = Kind.EVICTED if status["reason"] == "Evicted" else Kind.NODE_LOST
         return [PodProblem(kind, name, f"{status['reason']}: {status.get('message', '')}".strip(), True)]
     return []
 
 
-def _of_node(pod: KubeObject, known: dict[str, bool]) -> list[PodProblem]:
+def _of_node(pod: KubeObject, known: dict[str, KubeObject], now: datetime | None) -> list[PodProblem]:
     node = pod.get("spec", {}).get("nodeName")
     if not node or not known:
         return []
     if node not in known:
         return [PodProblem(Kind.NODE_LOST, name_of(pod), f"its node {node} no longer exists", True)]
-    if not known[node]:
-        return [PodProblem(Kind.NODE_LOST, name_of(pod), f"its node {node} is not Ready", False)]
+    if not is_true(known[node], "Ready"):
+        hung = why_hung(known[node], now) if now else None
+        return [PodProblem(Kind.NODE_LOST, name_of(pod), f"its node {node} {hung or 'is not Ready'}", bool(hung))]
     return []
 
 
@@ -171,18 +243,19 @@ def _is_young(pod: KubeObject, now: datetime | None) -> bool:
     return now is not None and started is not None and now - parse_time(started) < SECRET_GRACE
 
 
-def _of_events(pod: KubeObject, events: Sequence[KubeObject]) -> list[PodProblem]:
+def _of_events(pod: KubeObject, events: Sequence[KubeObject], now: datetime | None) -> list[PodProblem]:
     name, found = name_of(pod), []
     for event in events:
         if event.get("involvedObject", {}).get("name") != name or event.get("type") != "Warning":
             continue
         reason, message = event.get("reason", ""), event.get("message", "")
+        lasts = _lasts(_first_seen(event), STANDSTILL_MINUTES, now) and int(event.get("count") or 1) > 1
         if reason == "Unhealthy" and not is_ready(pod):
             found.append(PodProblem(Kind.NOT_READY, name, f"probe failed: {message}", False))
         elif reason in EVENT_REASONS and pod.get("status", {}).get("phase", "Pending") == "Pending":
-            found.append(PodProblem(Kind.MOUNT, name, f"{reason}: {message}", False))
+            found.append(PodProblem(Kind.MOUNT, name, f"{reason}: {message}", lasts))
         elif reason == NO_CLAIM and not pod.get("status", {}).get("resourceClaimStatuses"):
-            found.append(PodProblem(Kind.DEVICE_CLAIM, name, f"{reason}: {message}", "not found" in message))
+            found.append(PodProblem(Kind.DEVICE_CLAIM, name, f"{reason}: {message}", lasts or "not found" in message))
     return found
 
 
@@ -211,8 +284,9 @@ def job_state(job: KubeObject) -> JobState:
     failed_pods = int(job.get("status", {}).get("failed") or 0)
     if is_true(job, "Complete"):
         return JobState(Phase.COMPLETE, "complete", failed_pods)
-    if is_true(job, "Failed"):
-        found = condition(job, "Failed")
+    # An index that failed for good is only FailureTarget until the other pods have ended.
+    if failed := next((kind for kind in ("Failed", "FailureTarget") if is_true(job, kind)), None):
+        found = condition(job, failed)
         return JobState(Phase.FAILED, f"{found.get('reason', 'Failed')}: {found.get('message', '')}", failed_pods)
     return JobState(Phase.ACTIVE, f"{job.get('status', {}).get('active') or 0} pod running", failed_pods)
 

@@ -15,7 +15,7 @@ from typing import Protocol
 from specdecode import names
 from specdecode.kubernetes.client import Kubernetes
 from specdecode.kubernetes.errors import NotFound
-from specdecode.kubernetes.pods import condition, is_true
+from specdecode.kubernetes.pods import condition, is_true, last_seen
 from specdecode.kubernetes.resources import KubeObject, name_of, parse_time
 
 GRACE = timedelta(minutes=2)
@@ -101,13 +101,13 @@ def missing_because(
     """
     if pool is None:
         return "the NodePool of the node does not exist: deploy TrainiumClusterStack"
-    reasons = [
-        f"{event.get('reason', '')}: {event.get('message', '')}"
-        for event in sorted(events, key=_event_time)
-        if _event_time(event) >= since.isoformat() and _is_about(event.get("involvedObject", {}), pool)
+    told = [
+        (when, f"{event.get('reason', '')}: {event.get('message', '')}")
+        for event in events
+        if (when := last_seen(event)) and when >= since and _is_about(event.get("involvedObject", {}), pool)
     ]
-    if reasons:
-        return f"Karpenter says {reasons[-1]}"
+    if told:
+        return f"Karpenter says {max(told)[1]}"
     for claim in claims:
         for kind in ("Launched", "Registered", "Initialized"):
             found = condition(claim, kind)
@@ -138,11 +138,6 @@ def _is_about(involved: KubeObject, pool: KubeObject) -> bool:
         return name == name_of(pool)
     reference = pool.get("spec", {}).get("template", {}).get("spec", {}).get("nodeClassRef", {})
     return name == str(reference.get("name", ""))
-
-
-def _event_time(event: KubeObject) -> str:
-    stamp = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp")
-    return parse_time(str(stamp)).isoformat() if stamp else ""
 
 
 NODEPOOL_LABEL = "karpenter.sh/nodepool"

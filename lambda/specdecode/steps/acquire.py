@@ -11,6 +11,7 @@ from typing import Any
 
 from specdecode import names
 from specdecode.experiment import Capacity
+from specdecode.kubernetes.pods import why_hung
 from specdecode.kubernetes.pools import PoolBusy
 from specdecode.kubernetes.resources import name_of
 from specdecode.planning.cost import NODE_START_MINUTES
@@ -106,7 +107,7 @@ def stand_in_line(given: StepInput, rt: Runtime, queue: LeaseStore, *, kind: str
 
 def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
     """Refuse to go on without the node (or the turn). A run that was stopped or released must not come back, and a run
-    whose node went away must not wait for it.
+    whose node went away, or does not answer, must not wait for it. Every step on the node asks this first.
     """
     holds_node = run.plan.experiment.holds_node
     lease = (rt.lease if holds_node else rt.turns).read()
@@ -116,8 +117,11 @@ def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
         raise LeaseLost(f"run {given.run_id} no longer holds {what}; held now by {holders}")
     if not holds_node or not rt.brings_node(run.state.pool or names.NODEPOOL):
         return
-    if run.state.node not in {name_of(node) for node in rt.kube.list("Node")}:
+    node = next((node for node in rt.kube.list("Node") if name_of(node) == run.state.node), None)
+    if node is None:
         raise NodeLost(f"the run's node {run.state.node} no longer exists")
+    if hung := why_hung(node, rt.now()):
+        raise NodeLost(f"the run's node {run.state.node} {hung}")
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -54,14 +54,15 @@ def apply_missing(
 def look_at_pods(
     kube: Kubernetes, *, selector: str, owner: str = "", now: datetime | None = None
 ) -> tuple[list[KubeObject], list[PodProblem]]:
-    """The pods that match, and their problems (`now`: as for problems()). If there is no pod: why its Job or Deployment
-    `owner` could not create it.
+    """The pods that match, and their problems (`now`: as for problems()). First comes why their Job or Deployment
+    `owner` may not create another pod.
     """
     pods = kube.list("Pod", namespace=names.NAMESPACE, selector=selector)
     events = kube.list("Event", namespace=names.NAMESPACE, fields="type=Warning")
+    refused = refusals(owner, events, pods=pods, now=now)
     if not pods:
-        return [], refusals(owner, events)
-    return pods, problems(pods, nodes=kube.list("Node"), events=events, now=now)
+        return [], refused
+    return pods, refused + problems(pods, nodes=kube.list("Node"), events=events, now=now)
 
 
 class Advance(NamedTuple):

@@ -101,7 +101,8 @@ class Jobs(Controller):
                 active += [pod for pod in created if pod is not None]
                 if None in created:
                     self.wake_in(self._backoff)
-        self._report(job, started, active, succeeded, failed, verdict)
+        is_over = all(map(pods.is_finished, pods.owned_pods(self.cluster, job)))
+        self._report(job, started, active, succeeded, failed, verdict, is_over=is_over)
 
     def _create(self, job: Json, wanted: int, *, succeeded: list[Json], present: list[Json]) -> list[Json | None]:
         if not indexes.is_indexed(job):
@@ -130,7 +131,11 @@ class Jobs(Controller):
         succeeded: list[Json],
         failed: list[Json],
         verdict: tuple[str, str, str] | None,
+        *,
+        is_over: bool,
     ) -> None:
+        """Until all pods have ended (`is_over`), a verdict is only what the Job will come to."""
+
         def change(obj: Json) -> None:
             status = obj.setdefault("status", {})
             counts = {
@@ -155,9 +160,9 @@ class Jobs(Controller):
             if verdict:
                 kind, reason, message = verdict
                 target = "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
-                for each in (target, kind):
+                for each in (target, kind) if is_over else (target,):
                     conditions = set_condition(conditions, each, "True", reason=reason, message=message)
-                if kind == "Complete":
+                if kind == "Complete" and is_over:
                     status["completionTime"] = now()
             elif obj["spec"]["suspend"]:
                 conditions = set_condition(
@@ -167,7 +172,7 @@ class Jobs(Controller):
                 status["conditions"] = conditions
 
         self.cluster.modify(r.JOBS, job, change)
-        if verdict:
+        if verdict and is_over:
             kind, reason, message = verdict
             if kind == "Complete":
                 self.cluster.event(job, "Normal", "Completed", "Job completed", component=_COMPONENT)

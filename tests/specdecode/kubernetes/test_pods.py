@@ -113,6 +113,78 @@ def test_a_pod_that_a_limit_range_makes_invalid_is_never_created():
     assert [problem.fatal for problem in refusals("r1-w0", [event])] == [True]
 
 
+def at(minutes):
+    return (parse_time(BORN) + timedelta(minutes=minutes)).isoformat()
+
+
+def refusal(message, first, last):
+    about = {"kind": "Job", "name": "j"}
+    event = {"reason": "FailedCreate", "message": message, "involvedObject": about}
+    return {**event, "firstTimestamp": at(first), "lastTimestamp": at(last)}
+
+
+@pytest.mark.parametrize(
+    ("events", "born", "fatal"),
+    [
+        ([refusal("denied", 2, 4)], [], [False]),
+        ([refusal("denied", 0, 4)], [], [True]),
+        ([refusal("denied: pod x", 0, 0), refusal("denied: pod y", 4, 4)], [], [True]),  # other words each time
+        ([refusal(QUOTA, 0, 0)], [], []),
+        ([refusal("denied", 0, 4)], [1], [True]),  # one of two pods was made
+        ([refusal("denied", 0, 4)], [5], []),
+    ],
+)
+def test_refusals_count_while_they_are_repeated_and_after_the_newest_pod(events, born, fatal):
+    pods = [{"metadata": {"name": "p", "creationTimestamp": at(minutes)}} for minutes in born]
+    found = refusals("j", events, pods=pods, now=parse_time(at(4.5)))
+    assert [problem.fatal for problem in found] == fatal
+
+
+NO_DISK = "0/2 nodes are available: 1 Insufficient ephemeral-storage, 1 node(s) didn't match Pod's node affinity"
+NO_NODE = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
+UNREACHABLE = "0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }."
+
+
+@pytest.mark.parametrize(
+    ("message", "labels", "minutes", "fatal"),
+    [
+        (NO_DISK, [{"specdecode/accelerator": "trn2"}], 2, False),
+        (NO_DISK, [{"specdecode/accelerator": "trn2"}], 3, True),
+        (NO_DISK, [], 3, True),  # we see no nodes, but the scheduler does
+        ("0/1 nodes are available: 1 cannot allocate all claims.", [], 3, True),
+        (UNREACHABLE, [{"specdecode/accelerator": "trn2"}], 7, False),
+        (UNREACHABLE, [{"specdecode/accelerator": "trn2"}], 8, True),
+        (NO_NODE, [{"specdecode/accelerator": "trn2-2"}], 60, False),
+        (NO_NODE, [], 60, False),
+    ],
+)
+def test_a_pod_does_not_wait_for_room_on_the_node_that_is_there(message, labels, minutes, fatal):
+    condition = {"type": "PodScheduled", "status": "False", "message": message, "lastTransitionTime": BORN}
+    held, nodes = pod(conditions=[condition]) | {"spec": {}}, [node(str(n)) for n in range(len(labels))]
+    for each, said in zip(nodes, labels, strict=True):
+        each["metadata"]["labels"] = said
+    assert not problems([held], nodes=nodes, now=parse_time(at(90)))[0].fatal, "another node may come for it"
+    held["spec"] = {"nodeSelector": {"specdecode/accelerator": "trn2"}}
+    (found,) = problems([held], nodes=nodes, now=parse_time(at(minutes)))
+    assert (found.kind, found.fatal) == (Kind.UNSCHEDULABLE, fatal)
+
+
+@pytest.mark.parametrize(("count", "minutes", "fatal"), [(1, 60, False), (4, 7, False), (4, 8, True)])
+@pytest.mark.parametrize("reason", ["FailedMount", "FailedPrepareDynamicResources", "FailedResourceClaimCreation"])
+def test_an_event_that_repeats_ends_the_wait(reason, count, minutes, fatal):
+    event = {"type": "Warning", "reason": reason, "message": "m", "involvedObject": {"name": "p"}}
+    event |= {"firstTimestamp": BORN, "count": count}
+    (found,) = problems([pod(phase="Pending")], events=[event], now=parse_time(at(minutes)))
+    assert found.fatal == fatal
+
+
+@pytest.mark.parametrize(("minutes", "fatal"), [(7, []), (8, [True])])
+def test_where_nodes_are_not_seen_a_pod_that_does_not_end_tells_of_its_node(minutes, fatal):
+    going = pod(phase="Running")
+    going["metadata"]["deletionTimestamp"] = BORN
+    assert [found.fatal for found in problems([going], now=parse_time(at(minutes)))] == fatal
+
+
 def test_a_pod_whose_node_is_gone_or_not_ready():
     (gone,) = problems([pod(phase="Running")], nodes=[node("other")])
     (away,) = problems([pod(phase="Running")], nodes=[node(ready="Unknown")])
@@ -160,6 +232,11 @@ def test_a_pod_on_its_way_out_is_not_ready():
             {"failed": 2, "conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]},
             Phase.FAILED,
             "DeadlineExceeded",
+        ),
+        (
+            {"active": 1, "conditions": [{"type": "FailureTarget", "status": "True", "reason": "PodFailurePolicy"}]},
+            Phase.FAILED,
+            "PodFailurePolicy",
         ),
         ({"conditions": [{"type": "Failed", "status": "False"}]}, Phase.ACTIVE, "0 pod running"),
     ],

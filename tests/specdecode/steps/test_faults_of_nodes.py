@@ -10,6 +10,7 @@ from specdecode.experiment import Capacity
 from specdecode.steps.errors import (
     CapacityUnavailable,
     NodeLost,
+    StepFailed,
 )
 
 from tests.specdecode.steps.faults import assert_nothing_left, diagnosis, up_to
@@ -161,4 +162,52 @@ def test_the_node_vanishes(step):
     assert world.time == before
     world.clean_up(caught.value)
     assert diagnosis(world)["row"] == "node-lost"
+    assert_nothing_left(world)
+
+
+COMPONENTS = {"Compile": "compile", "Serve": "serving", "Smoke": "smoke", "Benchmark": "benchmark"}
+COMPONENTS["Accuracy"] = "accuracy"
+
+
+@pytest.mark.parametrize("step", COMPONENTS)
+def test_a_node_that_hangs_is_paid_for_ten_minutes_more(step):
+    world = World()
+    up_to(world, step)
+    world.trouble[COMPONENTS[step]] = lambda pod: pod.update(status={"phase": "Running", "conditions": []})
+    WAITING[step](world.given("run-1"), world.rt)
+    world.hung_at = world.time
+    with pytest.raises(NodeLost, match=f"{NODE} is not Ready since .*: Kubelet stopped") as caught:
+        world.finish(step)
+    assert timedelta(minutes=7) < world.time - world.hung_at <= timedelta(minutes=9)
+    world.clean_up(caught.value)
+    assert diagnosis(world)["row"] == "node-lost"
+    assert_nothing_left(world)
+
+
+def test_a_node_that_comes_back_in_time_is_no_cause():
+    world = World()
+    up_to(world, "Compile")
+    world.trouble["compile"] = lambda pod: None
+    world.hung_at = world.time - timedelta(minutes=7)
+    WAITING["Compile"](world.given("run-1"), world.rt)
+    world.hung_at, world.trouble = None, {}
+    world.time += timedelta(minutes=7)
+    assert world.finish("Compile")[-1].done
+
+
+DENIED = 'admission webhook "policy.example" denied the request: no pods without an owner'
+DEAD = 'Internal error occurred: failed calling webhook "policy.example": connect: connection refused'
+
+
+@pytest.mark.parametrize("words", [DENIED, DEAD, "something that nobody has seen"], ids=["denied", "dead", "other"])
+@pytest.mark.parametrize("step", ["StageModels", *COMPONENTS])
+def test_pods_that_are_refused_again_and_again_end_the_step_whatever_the_words(step, words):
+    world = World()
+    up_to(world, step)
+    world.refused[COMPONENTS.get(step, "staging")] = words
+    began = world.time
+    with pytest.raises(StepFailed, match=words[:40]) as caught:
+        world.finish(step)
+    assert timedelta(minutes=2) < world.time - began < timedelta(minutes=6)
+    world.clean_up(caught.value)
     assert_nothing_left(world)

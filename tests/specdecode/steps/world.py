@@ -70,6 +70,10 @@ class World:
     trouble: dict[str, Callable[[KubeObject], None]] = field(default_factory=dict)
     job_fails: dict[str, int] = field(default_factory=dict)
     """Component -> exit code with which its Jobs end."""
+    hung_at: datetime | None = None
+    """When the node stopped to answer."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Component -> words with which the cluster refuses its pods."""
 
     def __post_init__(self) -> None:
         self.s3, self.states, self.cloudwatch = FakeS3(), FakeStates(), FakeCloudWatch()
@@ -163,20 +167,39 @@ class World:
     def react(self) -> None:
         self._node()
         for job in self.cluster.all("Job"):
-            self._job(job)
+            if not self._refuse(job):
+                self._job(job)
         for deployment in self.cluster.all("Deployment"):
-            self._pod(deployment, ready=True)
+            if not self._refuse(deployment):
+                self._pod(deployment, ready=True)
         self._collect()
         self._allocate()
 
     def _node(self) -> None:
         if self.replicas and self.node_comes:
-            self.cluster.put(made_ready({"kind": "Node", "metadata": _meta(NODE, {"karpenter.sh/nodepool": "trn2"})}))
+            node = made_ready({"kind": "Node", "metadata": _meta(NODE, {"karpenter.sh/nodepool": "trn2"})})
+            if self.hung_at:
+                ready = {"type": "Ready", "status": "Unknown", "lastTransitionTime": self.hung_at.isoformat()}
+                node["status"]["conditions"] = [{**ready, "message": "Kubelet stopped posting node status."}]
+            self.cluster.put(node)
             if self.slices_published:
                 self.cluster.put(_slice(self.devices))
         elif not self.replicas:
             self.cluster.remove("Node", NODE)
             self.cluster.remove("ResourceSlice", NODE)
+
+    def _refuse(self, owner: KubeObject) -> bool:
+        """Whether its pod is refused: the controller tries each minute, and its Event tells."""
+        words = self.refused.get(owner["metadata"]["labels"][names.COMPONENT_LABEL])
+        if words is None:
+            return False
+        name, job = owner["metadata"]["name"], owner["kind"] == "Job"
+        about = {"kind": "Job", "name": name} if job else {"kind": "ReplicaSet", "name": f"{name}-6d4cf56db6"}
+        event = {"kind": "Event", "metadata": _meta(f"{name}-refused", {}, names.NAMESPACE), "type": "Warning"}
+        event |= {"reason": "FailedCreate", "message": f"Error creating: {words}", "involvedObject": about}
+        first = owner["metadata"]["creationTimestamp"]
+        self.cluster.put({**event, "firstTimestamp": first, "lastTimestamp": self.time.isoformat()})
+        return True
 
     def _job(self, job: KubeObject) -> None:
         labels = job["metadata"]["labels"]
