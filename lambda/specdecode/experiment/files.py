@@ -226,7 +226,7 @@ def to_yaml(experiment: Experiment) -> str:
     """The whole experiment as YAML that `load_file` reads back to an equal object."""
     document = endpoints.written(experiment.model_dump(mode="json"))
     plain = {key: document[key] for key in in_order(document)}
-    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120)
+    return yaml.dump(plain, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def in_order(keys: Iterable[str]) -> list[str]:

@@ -53,14 +53,20 @@ def mean_input_tokens(case: TestCase, answer: int) -> float | None:
 
     A later turn of a conversation holds the turns before it, with answers of `answer` tokens at most.
     """
-    found = shipped(case.prompts.set) if case.prompts else None
-    if case.prompts is None or found is None:
+    return _mean_tokens(case.prompts, answer, case.requests) if case.prompts else None
+
+
+@cache
+def _mean_tokens(given: PromptsOf, answer: int, requests: int | None) -> float | None:
+    """A plan asks for it hundreds of times."""
+    found = shipped(given.set)
+    if found is None:
         return None
     sizes = [
         about_tokens(row.text) + sum(map(about_tokens, row.turns[1 : turn + 1])) + turn * (row.output_tokens or answer)
-        for row in found.of(case.prompts.category, case.prompts.length)
+        for row in found.of(given.category, given.length)
         for turn in range(len(row.turns))
-    ][: case.requests]
+    ][:requests]
     return sum(sizes) / max(len(sizes), 1)
 
 

@@ -52,7 +52,7 @@ class Foreign:
 @cache
 def foreign() -> Foreign:
     """Names that nobody may set."""
-    data = yaml.safe_load((assets_dir() / "foreign.yaml").read_text("utf-8"))
+    data = yaml.load((assets_dir() / "foreign.yaml").read_text("utf-8"), yaml.CSafeLoader)
 
     def reasons(part: str) -> dict[str, str]:
         return {name: entry["why"] for entry in data[part] for name in entry["names"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -55,8 +56,9 @@ class Table(BaseModel):
     causes: tuple[Cause, ...]
 
 
+@cache
 def load_table(path: Path) -> Table:
-    return Table.model_validate(yaml.safe_load(path.read_text("utf-8")))
+    return Table.model_validate(yaml.load(path.read_text("utf-8"), yaml.CSafeLoader))
 
 
 def explain(table: Table, evidence: Mapping[str, str]) -> tuple[str, str]:

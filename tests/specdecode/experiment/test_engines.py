@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 
-import kubernetes_validate
 import pytest
 import yaml
 from specdecode import assets
@@ -17,6 +16,7 @@ from specdecode.experiment.shapes import CPU
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Inventory, make_plan
 
+from tests import kubernetes_schema
 from tests.pods import containers
 
 
@@ -166,7 +166,7 @@ def test_new_engine_and_model_pair_by_data_alone(root):
     ctx = RenderContext(run_id="r", bucket="b", bundle_uri="s3://b/k", bundle_sha256="0" * 64, region="us-east-2")
     objects = all_objects(plan, ctx)
     for obj in objects:
-        kubernetes_validate.validate(obj, "1.35", strict=True)
+        kubernetes_schema.validate(obj)
     text = str(objects)
     assert "0.42.0-neuronx" in text and "models/acme--Heads@v1" in text and '"method": "medusa"' in text
 

@@ -39,14 +39,14 @@ def test_written_out_and_read_back_it_is_equal(name, tmp_path):
     assert from_document(json.loads(experiment.model_dump_json())) == experiment
 
 
-@pytest.mark.parametrize("name", preset_names())
-def test_schema_accepts_every_preset_as_it_is_written(name):
-    document = yaml.safe_load((assets_dir() / "experiments" / f"{name}.yaml").read_text())
+def test_schema_accepts_every_preset_as_it_is_written():
     schema = experiment_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(document, schema)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**document, "worklod": {}}, schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    for name in preset_names():
+        document = yaml.safe_load((assets_dir() / "experiments" / f"{name}.yaml").read_text())
+        assert list(validator.iter_errors(document)) == [], name
+        assert not validator.is_valid({**document, "worklod": {}}), name
 
 
 def test_overrides_reach_mappings_lists_by_name_and_by_number():
@@ -209,7 +209,7 @@ def test_types_are_strict():
         ("1: 2", "not text"),
         ("a: !!python/object/apply:os.system ['true']", "not valid YAML"),
         ("[" * 40 + "]" * 40, "nested"),
-        ("[" * 30000 + "]" * 30000, "nested"),
+        ("[" * 3000 + "]" * 3000, "nested"),
         ("a: " + "x" * 300_000, "larger than 256 KiB"),
         ("- just\n- a list", "mapping of keys"),
         ("", "mapping of keys"),

@@ -37,70 +37,26 @@ XLA_REGISTER_INSTALLED_PLUGINS XLA_SAVE_TENSORS_FILE NCCL_NET_PLUGIN NCCL_TUNER_
 NCCL_DEBUG_FILE FI_PROVIDER_PATH OMP_TOOL_LIBRARIES TORCH_LOGS TORCHINDUCTOR_CACHE_DIR TRITON_PTXAS_PATH
 OPENAI_API_KEY HF_TOKEN_SECRET neuron_rt_num_cores Neuron_RT_NUM_CORES NEURON_RT A_B
 """
-VARIABLES = FOREIGN.split()
 ARGUMENTS = [
-    ["--middleware", "evil.Middleware"],
-    ["--enforce"],
-    ["--dtyp", "auto"],
-    ["--middleware=evil.Middleware"],
-    ["--midd", "evil"],
-    ["--middle=evil"],
-    ["--worker-cls", "evil.Worker"],
-    ["--worker_cls=evil.Worker"],
-    ["--worker-c=evil"],
-    ["--worker-extension-cls", "evil"],
-    ["--scheduler-cls", "evil"],
-    ["--config", "/tmp/evil.yaml"],
-    ["--conf=x"],
-    ["--trust-remote-code"],
-    ["--trust_remote_code"],
-    ["--trust"],
-    ["--no-trust-remote-code"],
-    ["--chat-template", "x.jinja"],
-    ["--tool-parser-plugin", "evil.py"],
-    ["--reasoning-parser-plugin=evil.py"],
-    ["--ssl-keyfile", "k"],
-    ["--ssl-ca-certs=c"],
-    ["--api-key", "x"],
-    ["--download-dir", "d"],
-    ["--load-format", "tensorizer"],
-    ["--model-loader-extra-config", '{"tensorizer_uri": "s3://evil"}'],
-    ["--logits-processors", "evil:P"],
-    ["--kv-transfer-config", '{"kv_connector_module_path": "evil"}'],
-    ["--compilation-config", '{"custom_ops": []}'],
-    ["-O3"],
-    ["-O", "3"],
-    ["--hf-overrides", '{"auto_map": {}}'],
-    ["--hf-overrides.auto_map=evil"],
-    ["--override-neuron-config", '{"attn_cls": "evil"}'],
-    ["--additional-config", "{}"],
-    ["--speculative-config", "{}"],
-    ["--speculative-config.model=evil"],
-    ["--model", "evil/model"],
-    ["--tokenizer=evil/tokenizer"],
-    ["evil/model"],
-    ["--"],
-    [""],
-    ["-"],
-    ["@args"],
-    ["--port=1"],
-    ["-tp", "2"],
-    ["--distributed-executor-backend", "evil.Executor"],
-    ["--dtype"],
-    ["--dtype", "--middleware"],
-    ["--dtype=--middleware"],
-    ["--dtype", "evil"],
-    ["--dtype", "auto", "evil/model"],
-    ["--seed", "1e9999"],
-    ["--seed", "$(id)"],
-    ["--seed=1;id"],
-    ["--enforce-eager=evil"],
-    ["--enforce-eager", "evil/model"],
-    ["--ENFORCE-EAGER"],
-    [" --enforce-eager"],
-    ["--enforce-eager "],
+    ["--middleware", "evil.Middleware"], ["--enforce"], ["--dtyp", "auto"], ["--middleware=evil.Middleware"],
+    ["--midd", "evil"], ["--middle=evil"], ["--worker-cls", "evil.Worker"], ["--worker_cls=evil.Worker"],
+    ["--worker-c=evil"], ["--worker-extension-cls", "evil"], ["--scheduler-cls", "evil"],
+    ["--config", "/tmp/evil.yaml"], ["--conf=x"], ["--trust-remote-code"], ["--trust_remote_code"], ["--trust"],
+    ["--no-trust-remote-code"], ["--chat-template", "x.jinja"], ["--tool-parser-plugin", "evil.py"],
+    ["--reasoning-parser-plugin=evil.py"], ["--ssl-keyfile", "k"], ["--ssl-ca-certs=c"], ["--api-key", "x"],
+    ["--download-dir", "d"], ["--load-format", "tensorizer"],
+    ["--model-loader-extra-config", "{\"tensorizer_uri\": \"s3://evil\"}"], ["--logits-processors", "evil:P"],
+    ["--kv-transfer-config", "{\"kv_connector_module_path\": \"evil\"}"],
+    ["--compilation-config", "{\"custom_ops\": []}"], ["-O3"], ["-O", "3"], ["--hf-overrides", "{\"auto_map\": {}}"],
+    ["--hf-overrides.auto_map=evil"], ["--override-neuron-config", "{\"attn_cls\": \"evil\"}"],
+    ["--additional-config", "{}"], ["--speculative-config", "{}"], ["--speculative-config.model=evil"],
+    ["--model", "evil/model"], ["--tokenizer=evil/tokenizer"], ["evil/model"], ["--"], [""], ["-"], ["@args"],
+    ["--port=1"], ["-tp", "2"], ["--distributed-executor-backend", "evil.Executor"], ["--dtype"],
+    ["--dtype", "--middleware"], ["--dtype=--middleware"], ["--dtype", "evil"], ["--dtype", "auto", "evil/model"],
+    ["--seed", "1e9999"], ["--seed", "$(id)"], ["--seed=1;id"], ["--enforce-eager=evil"],
+    ["--enforce-eager", "evil/model"], ["--ENFORCE-EAGER"], [" --enforce-eager"], ["--enforce-eager "],
     ["--max-num-seqs", "1"],
-]
+]  # fmt: skip
 
 
 def problems(preset: str = "qwen3-32b", **overrides: object) -> set[tuple[str, str]]:
@@ -111,10 +67,11 @@ def problems(preset: str = "qwen3-32b", **overrides: object) -> set[tuple[str, s
     return set()
 
 
-@pytest.mark.parametrize("name", VARIABLES)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_no_engine_lets_an_experiment_set(engine: str, name: str) -> None:
-    assert settable.variable_problem(name, "1", load_engine(engine).settable_env)
+def test_no_engine_lets_an_experiment_set(engine: str) -> None:
+    opened = load_engine(engine).settable_env
+    given = dict.fromkeys(FOREIGN.split(), "1") | OF_A_BEGINNING
+    assert [name for name, value in given.items() if not settable.variable_problem(name, value, opened)] == []
 
 
 OF_A_BEGINNING = {
@@ -137,12 +94,6 @@ OF_A_BEGINNING = {
     "VLLM_CPU_OF_THE_NEXT_VERSION": "1",
 }
 """Of families with settable members those that write what the server sees, or say where; and unknown ones."""
-
-
-@pytest.mark.parametrize("name", OF_A_BEGINNING)
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_family_of_variables_opens_none_of_its_members(engine: str, name: str) -> None:
-    assert settable.variable_problem(name, OF_A_BEGINNING[name], load_engine(engine).settable_env)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -182,49 +133,29 @@ def test_the_variable_of_the_artifact_is_ours(engine: str) -> None:
         assert f"serving.env.{name}" in {problem.field for problem in found}
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        *(
-            "/tmp/x",
-            "https://evil",
-            "s3://evil/x",
-            "../x",
-            "a\\b",
-            "..",
-            "evil.example:443",
-            "10.0.0.1",
-            "10.0.0.1:9",
-            "[::1]",
-        ),
-        *("a;id", "$(id)", "`id`", "$HOME", "a\nb", "~", "@x", "x&y", "<x", "'x'", "é"),
-    ],
-)
-def test_a_settable_variable_takes_no_place(value: str) -> None:
-    assert problems(serving__env={"NEURON_RT_EXEC_TIMEOUT": value})
+PLACES = ["/tmp/x", "https://evil", "s3://evil/x", "../x", "a\\b", "..", "evil:443", "10.0.0.1", "10.0.0.1:9", "[::1]"]
+COMMANDS = ["a;id", "$(id)", "`id`", "$HOME", "~", "@x", "x&y", "<x", "'x'", "é", "a\nb"]
+
+
+def test_a_settable_variable_takes_no_place() -> None:
+    for value in (*PLACES, *COMMANDS):
+        assert problems(serving__env={"NEURON_RT_EXEC_TIMEOUT": value}), value
     assert not problems(serving__env={"NEURON_RT_EXEC_TIMEOUT": "600", "FI_PROVIDER": "efa"})
     assert not problems(serving__env={"NEURON_RT_VISIBLE_CORES": "0-31,33", "XLA_USE_BF16": "1"})
     native = problems("llama-3.1-8b-eagle3", serving__env={"NEURON_RT_VISIBLE_CORES": "0-7"})
     assert native == {("serving.env.NEURON_RT_VISIBLE_CORES", "settable-variable")}, "its workers do not start with it"
 
 
-@pytest.mark.parametrize("arguments", ARGUMENTS, ids=" ".join)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_no_argument_gets_past(engine: str, arguments: list[str]) -> None:
-    assert list(settable.argument_problems(arguments, load_engine(engine).settable_args))
+def test_no_argument_gets_past(engine: str) -> None:
+    opened = load_engine(engine).settable_args
+    assert [given for given in ARGUMENTS if not list(settable.argument_problems(given, opened))] == []
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--dtype", "bfloat16", "--seed=7", "--enforce-eager", "--block-size", "32"],
-        ["--no-enable-prefix-caching"],
-        ["--seed", "-1"],
-    ],
-    ids=" ".join,
-)
-def test_what_tunes_an_engine_is_taken(arguments: list[str]) -> None:
-    assert not problems(serving__extra_args=arguments)
+def test_what_tunes_an_engine_is_taken() -> None:
+    several = ["--dtype", "bfloat16", "--seed=7", "--enforce-eager", "--block-size", "32"]
+    for arguments in (several, ["--no-enable-prefix-caching"], ["--seed", "-1"]):
+        assert not problems(serving__extra_args=arguments)
 
 
 def test_an_abbreviation_is_said_to_be_one() -> None:
@@ -277,10 +208,10 @@ def test_every_problem_of_a_configuration_is_said_at_once() -> None:
     assert [path for path, _ in found] == ["attn_cls", "b", "fused_qkv", "buckets.1"]
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=str)
 @pytest.mark.parametrize("field", ["serving__neuron_config", "variants__sd__neuron_config"])
-def test_no_key_of_a_configuration_names_code_or_a_place(config: dict[str, object], field: str) -> None:
-    assert "settable-configuration" in {rule for _, rule in problems(**{field: config})}
+def test_no_key_of_a_configuration_names_code_or_a_place(field: str) -> None:
+    for config in CONFIGS:
+        assert "settable-configuration" in {rule for _, rule in problems(**{field: config})}, config
 
 
 def test_an_engines_file_opens_and_sets_nothing_foreign() -> None:
@@ -314,14 +245,11 @@ def test_no_experiment_names_a_file_of_prompts(text: str) -> None:
     assert ("workload.cases.x.prompts.set", "schema") in problems(workload__cases=[named])
 
 
-@pytest.mark.parametrize("model", ["Qwen--Qwen3-32B", "a/b--c", "a/..b", "a..b", "/etc", "a/b/c", "-x", "a b"])
-def test_a_models_id_is_one_of_the_hub(model: str) -> None:
-    assert ("target.id", "schema") in problems(target__id=model)
-
-
-@pytest.mark.parametrize("revision", ["main-neuron-fp8", "x-import-12345678", "..", "../x", "a/b", ""])
-def test_no_revision_is_stored_where_another_form_of_the_weights_is(revision: str) -> None:
-    assert ("target.revision", "schema") in problems(target__revision=revision)
+def test_a_models_id_is_one_of_the_hub_and_no_revision_is_where_another_form_of_the_weights_is() -> None:
+    for model in ("Qwen--Qwen3-32B", "a/b--c", "a/..b", "a..b", "/etc", "a/b/c", "-x", "a b"):
+        assert ("target.id", "schema") in problems(target__id=model), model
+    for revision in ("main-neuron-fp8", "x-import-12345678", "..", "../x", "a/b", ""):
+        assert ("target.revision", "schema") in problems(target__revision=revision), revision
 
 
 def test_ones_own_weights_take_no_other_models_place() -> None:

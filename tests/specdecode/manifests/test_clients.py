@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import kubernetes_validate
 import pytest
 from specdecode import manifests
 from specdecode.experiment import ExperimentError, load_preset
 from specdecode.manifests import RenderContext
 from specdecode.planning import Inventory, make_plan
 
+from tests import kubernetes_schema
 from tests.pricing import PRICED
 
 
@@ -18,7 +18,7 @@ def job_of(ctx: RenderContext, preset: str = "qwen3-32b-load", **workload: objec
     experiment = load_preset(preset, overrides={f"workload.{name}": value for name, value in workload.items()})
     plan = make_plan(experiment, inventory=Inventory(), capacity=PRICED)
     (job,) = (obj for obj in manifests.benchmark(plan, plan.waves[0], ctx) if obj["kind"] == "Job")
-    kubernetes_validate.validate(job, "1.35", strict=True)
+    kubernetes_schema.validate(job)
     return job
 
 

@@ -7,12 +7,13 @@ import json
 import re
 import shlex
 
-import kubernetes_validate
 import pytest
 from specdecode import names
 from specdecode.experiment import BenchmarkSpec, from_document
 from specdecode.manifests import all_objects
 from specdecode.planning import Inventory, make_plan, needed_prefixes
+
+from tests import kubernetes_schema
 
 DOCUMENT = {
     "name": "chat",
@@ -70,7 +71,7 @@ def test_there_are_only_clients_and_they_need_no_accelerator(objects):
     kinds = [obj["kind"] for obj in objects]
     assert kinds == ["Secret", "Secret", "Secret", "ConfigMap", "Job", "ConfigMap", "Job", "Job"], "each Job's session"
     for obj in objects:
-        kubernetes_validate.validate(obj, "1.35", strict=True)
+        kubernetes_schema.validate(obj)
     for spec in jobs(objects).values():
         assert spec["nodeSelector"] == {"karpenter.sh/nodepool": names.STAGING_NODEPOOL}
         assert [each["key"] for each in spec["tolerations"]] == [names.DYNAMIC_TAINT] and "resourceClaims" not in spec

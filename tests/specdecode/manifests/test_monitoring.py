@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 
-import kubernetes_validate
 import pytest
 from specdecode import names
 from specdecode.cli import app
@@ -16,6 +15,7 @@ from specdecode.manifests import all_objects, serving
 from specdecode.planning import Inventory, make_plan
 from typer.testing import CliRunner
 
+from tests import kubernetes_schema
 from tests.rehearsal.kubernetes.conftest import double, kubectl, kubectl_binary, shared_double  # noqa: F401 (fixtures)
 
 from .test_policies import openings
@@ -42,7 +42,7 @@ def test_nothing_of_it_by_default(ctx):
 def test_the_server_is_the_same_but_for_its_neighbour(ctx):
     _, _, off = template_of(plan_of({}), ctx)
     deployment, service, on = template_of(plan_of(ON), ctx)
-    kubernetes_validate.validate(deployment, "1.35", strict=True)
+    kubernetes_schema.validate(deployment)
     server, monitor = on["spec"]["containers"]
     assert [server] == off["spec"]["containers"]
     assert on["spec"]["resourceClaims"] == off["spec"]["resourceClaims"]

@@ -6,7 +6,6 @@ import base64
 import json
 import re
 
-import kubernetes_validate
 import pytest
 from specdecode import names
 from specdecode.experiment import BenchmarkSpec, load_preset
@@ -17,6 +16,7 @@ from specdecode.planning import Inventory, first_served, make_plan
 from specdecode.planning.events import INTERVALS_S, JOB_GRACE_MINUTES
 from specdecode.planning.states import COUNT_MINUTES, SMOKE_MINUTES, accuracy_minutes
 
+from tests import kubernetes_schema
 from tests.pods import containers, engine_of
 from tests.specdecode.manifests.objects import pods
 
@@ -33,7 +33,7 @@ def test_valid_for_kubernetes_1_35_strictly(rendered):
     for obj in objects:
         shape = re.sub(r"[0-9a-f]{6,}|\d+", "", json.dumps(obj))
         if shape not in seen:
-            kubernetes_validate.validate(obj, "1.35", strict=True)
+            kubernetes_schema.validate(obj)
         seen.add(shape)
     kinds = {obj["kind"] for obj in objects}
     assert kinds == {"NetworkPolicy", "Job", "Deployment", "Service", "ConfigMap", "Secret"}

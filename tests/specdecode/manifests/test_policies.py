@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import ipaddress
 
-import kubernetes_validate
 from specdecode import names
 from specdecode.manifests import network_policies
 
-from tests import network
+from tests import kubernetes_schema, network
 from tests.network import chosen
 from tests.specdecode.manifests.objects import pods
 
+POLICIES = network_policies()
+
 
 def openings(labels, direction):
-    return network.openings(network_policies(), labels, direction)
+    return network.openings(POLICIES, labels, direction)
 
 
 def test_policies_are_strictly_valid_and_ours():
-    for policy in network_policies():
-        kubernetes_validate.validate(policy, "1.35", strict=True)
+    for policy in POLICIES:
+        kubernetes_schema.validate(policy)
         assert policy["kind"] == "NetworkPolicy"
         assert policy["metadata"]["namespace"] == names.NAMESPACE
         assert policy["metadata"]["labels"] == {

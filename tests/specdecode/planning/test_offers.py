@@ -23,17 +23,18 @@ OPTIONS = {
 OFFER = re.compile(r"--set ([\w.]+)=([^\s;,)]+)")
 
 
-def chosen() -> list[dict[str, object]]:
-    """Every choice of the options, without those that are left as they are."""
-    found = itertools.product(*([(key, value) for value in values] for key, values in OPTIONS.items()))
-    return [{key: value for key, value in each if value is not None} for each in found]
+def chosen(preset: str) -> list[dict[str, object]]:
+    """Every fifth choice of the options, for each preset others, without those that are left as they are."""
+    found = [*itertools.product(*([(key, value) for value in values] for key, values in OPTIONS.items()))]
+    taken = [found[0], *found[1 + preset_names().index(preset) % 5 :: 5]]
+    return [{key: value for key, value in each if value is not None} for each in taken]
 
 
 @pytest.mark.parametrize("preset", preset_names())
 def test_what_is_offered_is_taken(preset: str):
     """A price of compiling on CPU nodes is shown if and only if asking for it is valid."""
     valid = 0
-    for options in chosen():
+    for options in chosen(preset):
         try:
             experiment = load_preset(preset, overrides=options, capacity=PRICED)
         except ExperimentError:

@@ -12,14 +12,13 @@ from functools import cache
 from typing import Any
 from urllib.parse import parse_qs
 
-import kubernetes_validate
 import urllib3
 from specdecode.kubernetes.client import Kubernetes, Response
 from specdecode.kubernetes.resources import RESOURCES, KubeObject
 
 from rehearsal.kubernetes.queries import field_selector
+from tests import kubernetes_schema
 
-VERSION = "1.35"
 Fault = Callable[[str, str], Response | Exception | None]
 """method, path -> what goes wrong instead of an answer, or None."""
 
@@ -195,7 +194,7 @@ def _owners(obj: Mapping[str, Any]) -> set[str]:
 
 @cache
 def _validate(document: str) -> None:
-    kubernetes_validate.validate(json.loads(document), VERSION, strict=True)
+    kubernetes_schema.validate(json.loads(document))
 
 
 def _ok(body: Any) -> Response:

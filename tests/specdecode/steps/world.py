@@ -182,7 +182,7 @@ class World:
                 ready = {"type": "Ready", "status": "Unknown", "lastTransitionTime": self.hung_at.isoformat()}
                 node["status"]["conditions"] = [{**ready, "message": "Kubelet stopped posting node status."}]
             self.cluster.put(node)
-            if self.slices_published:
+            if self.slices_published and ("ResourceSlice", "", NODE) not in self.cluster.objects:
                 self.cluster.put(_slice(self.devices))
         elif not self.replicas:
             self.cluster.remove("Node", NODE)
