@@ -40,7 +40,10 @@ def network_policies(settings: Settings) -> list[Manifest]:
 
 def vpc_endpoints(vpc_cidr: str) -> list[Manifest]:
     """Let pods that may reach public addresses only also reach interface endpoints in the VPC, by HTTPS."""
-    pods = {"carriers": (names.COMPONENT_LABEL, ["staging", "compile"]), "monitored": (names.MONITORED_LABEL, ["true"])}
+    pods = {
+        "carriers": (names.COMPONENT_LABEL, ["staging", "start-check", "compile"]),
+        "monitored": (names.MONITORED_LABEL, ["true"]),
+    }
     return [
         {
             "apiVersion": "networking.k8s.io/v1",

@@ -19,6 +19,7 @@ NEVER_AGAIN = (
     "ArtifactRefused",
     "ServeNotReady",
     "SmokeFailed",
+    "StartCheckFailed",
     "BenchmarkFailed",
     "AccuracyFailed",
     "TeardownStuck",

@@ -1,12 +1,13 @@
 """The state machine's definition (Amazon States Language, JSONata), as plain data.
 
-    Plan -> StageModels -> CompileOnCpu -> AcquireCapacity -> for each wave: Compile -> Serve -> Smoke -> Benchmark
-         -> Accuracy -> StopArms (-> Advise, after the last wave of an adaptive sweep) -> ReleaseCapacity -> Report
+    Plan -> StageModels -> CompileOnCpu -> AcquireCapacity -> StartCheck -> for each wave: Compile -> Serve -> Smoke
+         -> Benchmark -> Accuracy -> StopArms (-> Advise, after the last wave of an adaptive sweep) -> ReleaseCapacity
+         -> Report
     an artifact of a CPU node does not load: Serve -> StopArms -> Compile -> Serve
     any error -> Diagnose -> StopArmsAfterFailure -> ReleaseAfterFailure -> Failed
 
 Every run enters every step. One that has nothing to do for this run says so at once: servers that already run are not
-staged, compiled or served, and only `compile.on: cpu` compiles on CPU nodes.
+staged, checked, compiled or served, and only `compile.on: cpu` compiles on CPU nodes.
 
 The waves are a loop over a counter, not a Map: states stay at the top level, where the console, a stop and one Catch
 reach them alike. All data lies in S3; the states carry the run's id, the wave's number and a line of progress.
@@ -42,6 +43,8 @@ STEPS = {
     "before the node is taken.",
     "AcquireCapacity": "Queue for the node, then wait until it is Ready and has published its Neuron devices. For "
     "servers that already run: wait until no other run loads such servers.",
+    "StartCheck": "Start each kind of arm once with a tiny random model, and ask it for some tokens, before anything "
+    "is compiled. Kinds that a run of this bucket has served with this engine need no check.",
     "Compile": "Compile what has never been compiled with these settings, one model at a time.",
     "Serve": "Start the wave's arms from their compiled artifacts and wait until all are ready.",
     "Smoke": "Send every arm one real request, before any is measured.",
@@ -92,9 +95,10 @@ def _before_the_waves(functions: Mapping[str, str]) -> dict[str, State]:
     for name, following, payload in (
         ("StageModels", "CompileOnCpu", {}),
         ("CompileOnCpu", "AcquireCapacity", {"ahead": True}),
-        ("AcquireCapacity", "Compile", {}),
+        ("AcquireCapacity", "StartCheck", {}),
+        ("StartCheck", "Compile", {"start_check": True}),
     ):
-        function = functions["Compile" if name == "CompileOnCpu" else name]
+        function = functions["Compile" if name in {"CompileOnCpu", "StartCheck"} else name]
         states[name] = waiting(name, function, comment=STEPS[name], following=following, payload=payload)
     return states
 

@@ -8,10 +8,12 @@
     state/capacity.json         who holds the node, who waits
     state/endpoints.json        who loads servers that already run, who waits
     state/damaged/…             a queue's document that could not be read, as it was
+    state/engines/<sha256>.json a kind of arm that a server of this bucket's runs has answered for, once
 
 A folder under models/ and compiled/ counts only with its COMPLETE.json (files, sizes, SHA-256), written last.
 """
 
+import json
 import re
 from hashlib import sha256
 
@@ -19,6 +21,7 @@ COMPLETE = "COMPLETE.json"
 CAPACITY_KEY = "state/capacity.json"
 ENDPOINTS_KEY = "state/endpoints.json"
 DAMAGED = "state/damaged/"
+ENGINES = "state/engines/"
 
 
 def slug(model_id: str) -> str:
@@ -66,6 +69,11 @@ def run_prefix(run_id: str) -> str:
 def run_key(run_id: str, *parts: str) -> str:
     """Key of a file of a run: `run_key(r, "raw", "base", "a.jsonl")`."""
     return run_prefix(run_id) + "/".join(parts)
+
+
+def served_key(*kind: str) -> str:
+    """Key of a kind of arm that was served: image, node, family, weights, method. Only that it exists counts."""
+    return f"{ENGINES}{sha256(json.dumps(kind).encode()).hexdigest()}.json"
 
 
 def damaged_key(key: str, etag: str) -> str:

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,10 @@ METHODS = ("draft_model", "eagle")
 NEURON_KEYS = ("save_sharded_checkpoint", "enable_fused_speculation")
 SPECULATIVE_KEYS = ("model", "num_speculative_tokens", "max_model_len", "method")
 MAX_SPECULATIVE_TOKENS = 32
+IMAGE = "REHEARSAL_IMAGE"
+"""Variable: this image is another than its file says. `no-flag` lacks --per-request-spec-decode-metrics, `no-method`
+all speculation, and `hangs` never serves.
+"""
 MOST_TOKENS = "REHEARSAL_MOST_TOKENS_PER_STEP"
 """Variable: `k+1` (default), or `k` to verify k - 1 drafts as NxD Inference does."""
 
@@ -29,6 +34,10 @@ def main(argv: list[str] | None = None) -> int:
     """Exit status: 0 stopped by a signal, 1 cannot serve these files, 2 the command line is wrong."""
     settings = parse_command(sys.argv[1:] if argv is None else argv, environment=os.environ)
     try:
+        if os.environ.get(IMAGE) == "no-method" and settings.speculative:
+            raise EngineSettingsError("Unsupported speculative decoding method: eagle")
+        if os.environ.get(IMAGE) == "hangs":
+            signal.pause()
         return asyncio.run(serve(settings))
     except EngineSettingsError as error:
         print(f"vllm serve: {error}", file=sys.stderr)
@@ -37,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def parse_command(argv: list[str], *, environment: Mapping[str, str]) -> ServeSettings:
     """The settings of a command line. Exits with status 2 and one message that names every problem."""
-    args = _parser().parse_args(argv)
+    args = _parser(lacks_flag=environment.get(IMAGE) == "no-flag").parse_args(argv)
     problems = _numbers(args) + _variables(environment)
     neuron_config = _neuron_config(args.override_neuron_config, problems)
     speculative = _speculative(args.speculative_config, problems) if args.speculative_config is not None else None
@@ -70,7 +79,7 @@ def parse_command(argv: list[str], *, environment: Mapping[str, str]) -> ServeSe
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(*, lacks_flag: bool) -> argparse.ArgumentParser:
     parser = _Parser(prog="vllm", description="CPU engine of the rehearsal, with vLLM's command line and API.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="serve", parser_class=_Parser)
     serve = commands.add_parser("serve", allow_abbrev=False, help="serve a model over HTTP")
@@ -85,9 +94,12 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--max-model-len", type=int, help="window in tokens (default: all positions of the model)")
     serve.add_argument("--override-neuron-config", default="{}", metavar="JSON", help=", ".join(NEURON_KEYS))
     serve.add_argument("--speculative-config", metavar="JSON", help=", ".join(SPECULATIVE_KEYS))
-    serve.add_argument(
-        "--per-request-spec-decode-metrics", choices=("none", "summary"), default="none", help="as in vLLM 0.32"
-    )
+    if lacks_flag:
+        serve.set_defaults(per_request_spec_decode_metrics="none")
+    else:
+        serve.add_argument(
+            "--per-request-spec-decode-metrics", choices=("none", "summary"), default="none", help="as in vLLM 0.32"
+        )
     serve.add_argument("--dtype", choices=("auto", "float32"), default="auto", help="it computes in float32")
     serve.add_argument("--api-key", help="demand this bearer token on /v1 (or VLLM_API_KEY)")
     return parser
@@ -165,4 +177,4 @@ class _Parser(argparse.ArgumentParser):
     """argparse with errors of one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n")
+        self.exit(2, f"{self.prog}: error: {message}\n")

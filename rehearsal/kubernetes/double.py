@@ -201,7 +201,7 @@ def _controllers(o: DoubleOptions, parts: _Parts, *, certificate: str) -> list[b
         ReplicaSets(cluster),
         DaemonSets(cluster),
         Claims(cluster),
-        Slices(cluster),
+        Slices(cluster, faults=faults),
         KubeScheduler(cluster),
         Endpoints(cluster),
         PoolController(cluster, installed=installed, faults=faults),

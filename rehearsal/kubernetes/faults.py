@@ -41,7 +41,8 @@ class Faults:
 
     Some faults are parts of names: EC2NodeClasses (`ami_missing`) and NodePools (`pool_invalid`) that are never Ready,
     volumes that cannot be mounted (`mount_denied`) or whose mount dies under a container (`mount_dies`). `hub` is the
-    address of a Hugging Face hub for the pods; without it there is none.
+    address of a Hugging Face hub for the pods; without it there is none. `engine` says in what the engine's image
+    differs from its file (rehearsal.engine.cli.IMAGE). Nodes publish all devices but `devices_missing`.
     """
 
     no_capacity: bool = False
@@ -54,6 +55,8 @@ class Faults:
     mount_denied: str = ""
     mount_dies: str = ""
     hub: str = ""
+    engine: str = ""
+    devices_missing: int = 0
     api: list[ApiFault] = field(default_factory=list)
     changed: Callable[[], None] = lambda: None
 

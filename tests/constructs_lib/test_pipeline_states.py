@@ -155,7 +155,14 @@ def test_cpu_nodes_compile_before_the_node_is_taken():
     assert STATES["CompileOnCpu"]["Next"] == "AcquireCapacity"
     assert STATES["CompileOnCpu"]["Arguments"]["FunctionName"] == STATES["Compile"]["Arguments"]["FunctionName"]
     assert STATES["CompileOnCpu"]["Arguments"]["Payload"]["ahead"] is True
-    assert "ahead" not in STATES["Compile"]["Arguments"]["Payload"]
+    assert {"ahead", "start_check"}.isdisjoint(STATES["Compile"]["Arguments"]["Payload"])
+
+
+def test_engines_are_checked_on_the_node_before_the_first_compile_and_only_then():
+    assert STATES["AcquireCapacity"]["Next"] == "StartCheck" and STATES["StartCheck"]["Next"] == "Compile"
+    assert STATES["StartCheck"]["Arguments"]["FunctionName"] == STATES["Compile"]["Arguments"]["FunctionName"]
+    assert STATES["StartCheck"]["Arguments"]["Payload"]["start_check"] is True
+    assert "StartCheck" not in reachable("Compile", skip=[])
 
 
 def test_after_a_wave_it_is_served_again_or_the_next_one_is_or_the_sweep_is_asked_or_the_node_goes_back():
@@ -227,7 +234,7 @@ def test_what_does_not_wait_is_counted():
     assert counted.EVENTS_PER_TASK == 5
     idle_in_a_wave = max(len({"Compile", "Accuracy"}), len({"Compile", "Serve"}))  # compiled on CPU nodes; run already
     assert (idle_in_a_wave + len({"Advise"})) * 5 + 2 * len({"wave", "Advise"}) == counted.EVENTS_PER_WAVE
-    idle, once = {"StageModels", "CompileOnCpu", "AcquireCapacity", "Accuracy"}, set(TASKS) - set(WAITS) - {"Advise"}
+    idle, once = {"StageModels", "CompileOnCpu", "AcquireCapacity", "StartCheck", "Accuracy"}, set(TASKS) - set(WAITS) - {"Advise"}
     tries = sum(counted.EVENTS_PER_LOOK * (TASKS[name]["Retry"][-1]["MaxAttempts"]) for name in CLEANUP)
     ends = len(["ExecutionStarted", "FailStateEntered", "ExecutionFailed"])
     assert len(idle | once) * 5 + tries + ends <= counted.EVENTS_ONCE

@@ -96,6 +96,8 @@ class Deadlines(Frozen):
 
     staging: int = Field(default=180, ge=1, le=10080)
     capacity: int = Field(default=30, ge=1, le=10080)
+    start_check: int = Field(default=30, ge=1, le=10080)
+    """Of each group of arms that start together."""
     compile: int = Field(default=120, ge=1, le=10080)
     serve: int = Field(default=90, ge=1, le=10080)
     benchmark: int = Field(default=240, ge=1, le=10080)
@@ -248,6 +250,9 @@ class ServedExperiment(Experiment):
     engine: str
     """Name of an engine in assets/engines."""
     serving: Serving
+    start_check: bool = False
+    """Before anything is compiled, start each kind of arm that no run of this bucket has served yet once with a tiny
+    model."""
     variants: tuple[ServedVariant, ...] = Field(min_length=1)
 
     @property

@@ -25,6 +25,7 @@ from specdecode.manifests.staging import (
     staging_job,
     staging_rights,
 )
+from specdecode.manifests.start_check import start_check_job, start_check_rights
 from specdecode.planning import Plan, first_served
 
 __all__ = [
@@ -58,6 +59,8 @@ __all__ = [
     "staging_job",
     "staging_name",
     "staging_rights",
+    "start_check_job",
+    "start_check_rights",
     "wave_name",
 ]
 
@@ -72,6 +75,7 @@ def all_objects(plan: Plan, ctx: RenderContext) -> list[KubeObject]:
     objects += [fetch_prompts_job(plan, given, hub, ctx) for given, hub in hub_sets(plan.experiment)]
     if spec := count_spec(plan.experiment, {}):
         objects += count_prompts_job(plan, spec, ctx)
+    objects += [start_check_job(plan, plan.served.variant(name), ctx) for name in plan.start_checks]
     objects += [compile_job(plan, arm, ctx) for arm in plan.compiles_to_do]
     longest = longest_prompt(plan.experiment, {})
     for wave in plan.waves:

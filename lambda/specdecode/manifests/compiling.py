@@ -109,14 +109,14 @@ def _carriers(
         script=devices
         + disk_check(engine, free_gib)
         + bundle_script("specdecode.pod.weight_files", [*transfer, *weights]),
-        mounts=[MOUNT, _mount("bundle"), _mount("models")],
+        mounts=[MOUNT, mount("bundle"), mount("models")],
         **carrier,
     )
     command = serve_words(experiment, variant, engine, compiled=False)
     store = container(
         name=STORE,
         script=fetched_bundle_script("specdecode.pod.store", [*transfer, "--", *command]),
-        mounts=[MOUNT, _mount("bundle", read_only=True), _mount("compiled", read_only=True)],
+        mounts=[MOUNT, mount("bundle", read_only=True), mount("compiled", read_only=True)],
         **carrier,
     )
     return fetch, store
@@ -142,7 +142,7 @@ def _compiler(
         + fetched_bundle_script("specdecode.pod.compile", [*_destination(arm), *serving, "--", *command]),
         env=OFFLINE,
         given=serving_env(experiment, variant, engine) | (on_cpu.env if on_cpu else {}),
-        mounts=[SHM_MOUNT, _mount("bundle", read_only=True), _mount("models", read_only=True), _mount("compiled")],
+        mounts=[SHM_MOUNT, mount("bundle", read_only=True), mount("models", read_only=True), mount("compiled")],
         read_only_root=False,
         **common,
     )
@@ -159,5 +159,5 @@ def compile_rights(plan: Plan, arm: Arm) -> Rights:
     return Rights(reads=(own, *(f"{model.prefix}*" for model in models)), writes=(own,))
 
 
-def _mount(name: str, *, read_only: bool = False) -> dict[str, Any]:
+def mount(name: str, *, read_only: bool = False) -> dict[str, Any]:
     return {"name": name, "mountPath": f"{names.WORKDIR}/{name}", **({"readOnly": True} if read_only else {})}

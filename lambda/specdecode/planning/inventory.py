@@ -1,4 +1,4 @@
-"""The folders that already lie in the bucket. A folder counts only with its COMPLETE.json."""
+"""What already lies in the bucket: folders, which count only with their COMPLETE.json, and marks of what was served."""
 
 from __future__ import annotations
 
@@ -9,25 +9,29 @@ from specdecode import s3_keys
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import CompileOn, Experiment, Frozen, ServedExperiment
 from specdecode.planning.fingerprint import fingerprint
+from specdecode.planning.start_check import first_of_each_kind
 
 
 class Inventory(Frozen):
-    """Finished folders, as prefixes (`models/…/`, `compiled/…/`)."""
+    """Finished folders, as prefixes (`models/…/`, `compiled/…/`), and the keys of marks (`state/engines/….json`)."""
 
     prefixes: frozenset[str] = frozenset()
 
     @classmethod
     def from_keys(cls, keys: Iterable[str]) -> Self:
         """From the keys of a listing."""
-        end = "/" + s3_keys.COMPLETE
-        return cls(prefixes=frozenset(key.removesuffix(s3_keys.COMPLETE) for key in keys if key.endswith(end)))
+        ends, marks = "/" + s3_keys.COMPLETE, s3_keys.ENGINES
+        counts = (key for key in keys if key.endswith(ends) or key.startswith(marks))
+        return cls(prefixes=frozenset(key.removesuffix(s3_keys.COMPLETE) for key in counts))
 
     def has(self, prefix: str) -> bool:
         return prefix in self.prefixes
 
 
 def needed_prefixes(experiment: Experiment, engine: Engine) -> list[str]:
-    """Prefixes of all models and artifacts that `experiment` needs, in the order of first use."""
+    """Prefixes of all models and artifacts that `experiment` needs, in the order of first use, and the keys of its
+    kinds of arms.
+    """
     if not isinstance(experiment, ServedExperiment):
         return []
     models = [model.prefix for model in experiment.staged]
@@ -38,7 +42,7 @@ def needed_prefixes(experiment: Experiment, engine: Engine) -> list[str]:
         for variant in compiled
         for way in ways
     ]
-    return list(dict.fromkeys([*models, *artifacts]))
+    return list(dict.fromkeys([*models, *artifacts, *first_of_each_kind(experiment, engine)]))
 
 
 def compiled_arms(experiment: ServedExperiment, engine: Engine, inventory: Inventory) -> frozenset[str]:
@@ -54,6 +58,7 @@ def read_inventory(s3: Any, *, bucket: str, prefixes: Iterable[str]) -> Inventor
     """Which of `prefixes` are complete in `bucket`; `s3` is a boto3 client. One listing of one key for each."""
     keys = []
     for prefix in prefixes:
-        listing = s3.list_objects_v2(Bucket=bucket, Prefix=prefix + s3_keys.COMPLETE, MaxKeys=1)
+        key = prefix + s3_keys.COMPLETE if prefix.endswith("/") else prefix
+        listing = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
         keys += [item["Key"] for item in listing.get("Contents", ())]
     return Inventory.from_keys(keys)

@@ -14,12 +14,13 @@ from specdecode.experiment.model import AnyExperiment, EndpointExperiment, Serve
 from specdecode.experiment.problems import ExperimentError
 from specdecode.planning.assumptions import ENDPOINTS_ASSUMED, assumptions, unpriced
 from specdecode.planning.compiling import ahead, ahead_fingerprints, compile_cost
-from specdecode.planning.cost import Range, levels, node_minutes, parts
+from specdecode.planning.cost import Range, levels, node_minutes, parts, total
 from specdecode.planning.events import choose_looks, late_minutes, longest_node_minutes, worst_case_events
 from specdecode.planning.few import check_bursts, check_requests
 from specdecode.planning.inventory import Inventory, compiled_arms
 from specdecode.planning.plan import Plan, PlannedModel, artifacts_of, missing_artifacts
 from specdecode.planning.room import check_claim, check_precision, check_room
+from specdecode.planning.start_check import expected_minutes, groups, to_check
 from specdecode.planning.states import endpoint_steps, make_steps
 from specdecode.planning.sweep import FEW_STEPS, SweepPlan, SweepStep, first_step, longest, most_steps, sweep_waves
 from specdecode.planning.warnings import (
@@ -110,10 +111,13 @@ def _served(
     artifacts = artifacts_of(engine, course.waves, inventory)
     missing = missing_artifacts(engine, course.most, inventory)
     here = missing.keys() - ahead_fingerprints(course.most)
-    steps = make_steps(experiment, engine, course.most, frozenset(missing))
+    checks = to_check(experiment, engine, inventory.prefixes)
+    steps = make_steps(experiment, engine, course.most, frozenset(missing), checks)
     looks = choose_looks(steps)
     events = worst_case_events(steps, poll_s=looks.poll_s, attentive_s=looks.attentive_s)
-    hours = _node_hours(experiment, engine, course, here)
+    checking = expected_minutes(engine).scaled(len(groups(experiment, engine, checks)) / 60)
+    measuring = _node_hours(experiment, engine, course, here)
+    hours = total((checking, measuring))
     one_round = _node_hours(experiment, engine, _first_rounds(experiment, course), here)
     return Plan(
         experiment=experiment,
@@ -125,12 +129,13 @@ def _served(
             for model in experiment.staged
         ),
         artifacts=artifacts,
+        start_checks=checks,
         steps=steps,
         poll_seconds=looks.poll_s,
         attentive_seconds=looks.attentive_s,
         worst_case_events=events,
         node_hours=hours,
-        more_rounds=Range(low=hours.low - one_round.low, high=hours.high - one_round.high),
+        more_rounds=Range(low=measuring.low - one_round.low, high=measuring.high - one_round.high),
         price_per_node_hour=price,
         cost=hours.scaled(price),
         compiling=compile_cost(

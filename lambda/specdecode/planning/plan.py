@@ -46,6 +46,9 @@ class Plan(Frozen):
     models: tuple[PlannedModel, ...]
     artifacts: tuple[PlannedArtifact, ...]
     """Empty if the engine compiles nothing."""
+    start_checks: tuple[str, ...] = ()
+    """Arms whose engine starts once with a tiny model before anything is compiled: one of each kind that was never
+    served from this bucket."""
     steps: tuple[Step, ...]
     poll_seconds: int
     """How long the state machine waits between two looks."""

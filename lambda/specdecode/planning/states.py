@@ -15,7 +15,7 @@ from specdecode.experiment.model import (
     ServedExperiment,
     Sweep,
 )
-from specdecode.planning import compiling, cost
+from specdecode.planning import compiling, cost, start_check
 from specdecode.planning.waves import Wave, first_served
 
 COUNT_MINUTES = 15
@@ -56,9 +56,15 @@ class Step(Frozen):
 
 
 def make_steps(
-    experiment: ServedExperiment, engine: Engine, waves: tuple[Wave, ...], compiles: frozenset[str]
+    experiment: ServedExperiment,
+    engine: Engine,
+    waves: tuple[Wave, ...],
+    compiles: frozenset[str],
+    checks: tuple[str, ...] = (),
 ) -> tuple[Step, ...]:
-    """The steps in their order, if the run serves the arms. `compiles`: the fingerprints that are still missing."""
+    """The steps in their order, if the run serves the arms. `compiles`: the fingerprints that are still missing;
+    `checks`: the arms of the start check.
+    """
     deadlines, left = experiment.deadlines, set(compiles)
     steps = [
         Step(name="Plan"),
@@ -74,6 +80,9 @@ def make_steps(
             expected_minutes=cost.NODE_START_MINUTES.high,
         )
     )
+    if count := len(start_check.groups(experiment, engine, checks)):
+        limit, expected = deadlines.start_check * count, start_check.expected_minutes(engine).high * count
+        steps.append(Step(name="StartCheck", deadline_minutes=limit, expected_minutes=expected, works=count))
     doubted = set[str]()
     for wave in waves:
         steps += _until_served(experiment, engine, wave, left, doubted)

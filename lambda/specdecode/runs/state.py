@@ -41,6 +41,8 @@ class RunState(BaseModel):
     pool: str | None = None
     """NodePool of that node. The run's pods select it."""
     released_at: AwareDatetime | None = None
+    start_check_minutes: float | None = None
+    """How long the start check took. None while it has not passed."""
     awaited: dict[str, AwareDatetime] = {}
     """Fingerprint -> since when this run has waited for another run to compile it."""
     stopping_since: AwareDatetime | None = None

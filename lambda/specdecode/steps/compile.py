@@ -26,6 +26,7 @@ from specdecode.steps.made_elsewhere import made_elsewhere
 from specdecode.steps.pace import attentive
 from specdecode.steps.run import Run, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.steps.start_check import start_check
 
 INSTEAD = "on a CPU node, before the node was taken; --set compile.on=accelerator compiles on the node"
 
@@ -37,6 +38,8 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
     Artifacts that another run compiles come last. With `ahead`: the artifacts of all waves, on CPU nodes and without
     the node.
     """
+    if given.start_check:
+        return start_check(given, rt)
     run = load_run(rt.store, given.run_id)
     if given.ahead:
         return _compile_ahead(run, rt)

@@ -83,6 +83,10 @@ class NodeLost(StepFailed):
     """The node went away under the run."""
 
 
+class StartCheckFailed(StepFailed):
+    """An engine did not start with a tiny model, before anything was compiled."""
+
+
 class CompileFailed(StepFailed):
     """A model did not compile."""
 

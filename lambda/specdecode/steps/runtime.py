@@ -44,6 +44,8 @@ class StepInput(BaseModel):
     wave: int = 0
     ahead: bool = False
     """Compile on CPU nodes before the node is taken. Only Compile gets it."""
+    start_check: bool = False
+    """Start engines with tiny models before anything is compiled on the node. Only Compile gets it."""
     input: JsonValue = None
     """The execution's input. Only the first step gets it."""
     error: dict[str, JsonValue] | None = None

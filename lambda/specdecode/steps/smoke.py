@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from specdecode import manifests, names
 from specdecode.experiment.prompt_lengths import longest_prompt
 from specdecode.kubernetes.resources import name_of
 from specdecode.manifests.benchmarking import SMOKE_MINUTES
+from specdecode.planning.start_check import served_key
 from specdecode.steps.acquire import require_node
 from specdecode.steps.errors import SmokeFailed
 from specdecode.steps.jobs import advance_job
 from specdecode.steps.pace import soon
 from specdecode.steps.prompts import kept_sets
-from specdecode.steps.run import load_run, render_context
+from specdecode.steps.run import Run, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 
 
@@ -37,7 +39,17 @@ def smoke(given: StepInput, rt: Runtime) -> Progress:
         limit_min=SMOKE_MINUTES,
         failure=SmokeFailed,
     )
+    if done and run.plan.experiment.holds_node:
+        _mark_served(run, given.wave, rt)
     return Progress(done=done, message=message, wait_s=soon(age, then_s=run.plan.poll_seconds))
+
+
+def _mark_served(run: Run, wave: int, rt: Runtime) -> None:
+    """Leave the marks after which these kinds of arms need no start check. What is in them is for people."""
+    for arm in run.wave(wave).arms:
+        key = served_key(run.plan.served, run.plan.served.variant(arm.variant), run.plan.engine)
+        about = {"image": run.plan.engine.reference, "run": run.state.run_id, "arm": arm.variant}
+        rt.store.write(key, json.dumps(about))
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import pods
 from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.faults import Faults
+from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.node.devices import DRIVER
 from rehearsal.kubernetes.objects import Json, dig, labels_of, name_of, owner_reference, terminating
 from rehearsal.kubernetes.software.charts import DRA_DAEMON
@@ -19,6 +21,10 @@ class Slices(Controller):
 
     watches = (r.NODES, r.PODS, r.SLICES)
 
+    def __init__(self, cluster: Cluster, *, faults: Faults) -> None:
+        super().__init__(cluster)
+        self._faults = faults
+
     def reconcile(self) -> None:
         running = {
             dig(pod, "spec", "nodeName")
@@ -34,14 +40,14 @@ class Slices(Controller):
                 and kind in _DEVICES
                 and not terminating(node)
             ):
-                self.cluster.create(r.SLICES, _slice(node, kind), manager=DRIVER)
+                self.cluster.create(r.SLICES, _slice(node, kind, self._faults.devices_missing), manager=DRIVER)
         for node_name, published_slice in published.items():
             if node_name not in running and dig(published_slice, "spec", "driver") == DRIVER:
                 self.cluster.delete(r.SLICES, "", name_of(published_slice))
 
 
-def _slice(node: Json, kind: str) -> Json:
-    devices = [device(index, kind) for index in range(_DEVICES[kind])]
+def _slice(node: Json, kind: str, missing: int) -> Json:
+    devices = [device(index, kind) for index in range(_DEVICES[kind] - missing)]
     pool = {"name": name_of(node), "generation": 1, "resourceSliceCount": 1}
     return {
         "apiVersion": "resource.k8s.io/v1",

@@ -165,6 +165,8 @@ class PodWorker:
             env.setdefault("AWS_ENDPOINT_URL", settings.aws_endpoint)
         if settings.faults.hub:
             env.setdefault("HF_ENDPOINT", settings.faults.hub)
+        if settings.faults.engine:
+            env["REHEARSAL_IMAGE"] = settings.faults.engine
         if self._dead_mount:
             env["PATH"] = dead_mount.search_path(self._folder.path / "dead-mount", env["PATH"])
         return env

@@ -20,7 +20,7 @@ from tests.specdecode.steps.faults import assert_nothing_left, metrics
 from tests.specdecode.steps.given_back import held, let_go, watch
 from tests.specdecode.steps.world import WAITING, World, arn
 
-STEPS = [step for step in WAITING if step not in {"StageModels", "AcquireCapacity", "StopArms"}]
+STEPS = [step for step in WAITING if step not in {"StageModels", "AcquireCapacity", "StartCheck", "StopArms"}]
 """Those that work on the node."""
 DAMAGES = {
     "garbage": b"\x00\xff{",

@@ -27,6 +27,7 @@ from specdecode.steps import (
     stop_arms,
 )
 from specdecode.steps import compile as compiling
+from specdecode.steps import start_check as starting
 from specdecode.steps.errors import StepFailed
 from specdecode.steps.runtime import Progress, Runtime, StepInput
 
@@ -37,6 +38,7 @@ Step = Callable[[StepInput, Runtime], BaseModel]
 WAITING: dict[str, Step] = {
     "StageModels": stage.stage,
     "AcquireCapacity": acquire.acquire,
+    "StartCheck": starting.start_check,
     "Compile": compiling.compile_arms,
     "Serve": serve.serve,
     "Smoke": smoke.smoke,
@@ -128,13 +130,13 @@ class World:
         """Plan and all waves up to and including the step `until` of the last wave."""
         waves = self.plan(run_id, request)
         order = list(WAITING)
-        for step in order[:2]:
+        for step in order[:3]:
             self.finish(step, run_id)
             if step == until:
                 return
         wave = 0
         while wave < waves:
-            for step in order[2:]:
+            for step in order[3:]:
                 self.finish(step, run_id, wave)
                 if step == until and wave == waves - 1 and not self.adaptive:
                     return

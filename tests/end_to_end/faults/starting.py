@@ -1,0 +1,67 @@
+"""The start check: what cannot start is found before anything is compiled, and what starts says what that cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from specdecode import s3_keys
+from specdecode.runs.state import RunState
+
+from rehearsal.execution import outcome
+from tests.end_to_end.cloud import SMALL, Cloud, looks
+from tests.end_to_end.compile import seconds_in
+from tests.end_to_end.faults.cases import fails, succeeds
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.one_node("one node is enough to look at it")]
+BOUND_MIN = 1
+CHECKED = SMALL | {"start_check": True, "deadlines.start_check": BOUND_MIN}
+SEEN_S = 30
+"""Most seconds from a deadline until a look has seen it."""
+
+
+def never_served(cloud: Cloud) -> None:
+    """The bucket has neither marks nor artifacts, as before its first run."""
+    s3, bucket = cloud.running.services.client("s3"), cloud.running.bucket
+    for prefix in (s3_keys.ENGINES, "compiled/"):
+        for item in s3.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", []):
+            s3.delete_object(Bucket=bucket, Key=item["Key"])
+
+
+def stored(cloud: Cloud, prefix: str) -> int:
+    s3 = cloud.running.services.client("s3")
+    return int(s3.list_objects_v2(Bucket=cloud.running.bucket, Prefix=prefix)["KeyCount"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "switches", "row", "says"),
+    [
+        ("the image lacks a flag that the arm is started with", {"engine": "no-flag"}, "argument-unknown", "--per-req"),
+        ("the image cannot do the arm's method", {"engine": "no-method"}, "method-missing", "eagle"),
+        ("the node has one Neuron device less", {"devices_missing": 1}, "unschedulable", "cannot allocate"),
+        ("the engine hangs before it serves", {"engine": "hangs"}, "never-healthy", "not healthy after 0.8 minutes"),
+    ],
+    ids=["flag", "method", "device", "hangs"],
+)
+def test_what_cannot_start(cloud, fault: str, switches: dict[str, Any], row: str, says: str):
+    never_served(cloud)
+    cloud.control("faults", **switches)
+    run = cloud.start("cannot-start", CHECKED)
+    fails(cloud, run, fault=fault, where="StartCheck", error="StartCheckFailed", row=row)
+    assert says in cloud.diagnosis(run)["cause"], cloud.diagnosis(run)["cause"]
+    assert looks(run, "Compile") == stored(cloud, "compiled/") == 0, "something was compiled"
+    assert seconds_in(run.deployment.events(run.arn), "StartCheck") < BOUND_MIN * 60 + SEEN_S
+    assert stored(cloud, s3_keys.ENGINES) == 0
+
+
+def test_what_starts_says_what_it_cost_and_is_not_checked_again(cloud):
+    never_served(cloud)
+    run = cloud.start("starts", CHECKED)
+    succeeds(cloud, run, fault="none: an engine's first run", where="-")
+    said = outcome(run.deployment.events(run.arn), "StartCheck")
+    assert said.startswith("base and sd started with a tiny model") and "min of the node, $" in said, said
+    state = RunState.model_validate_json(cloud.stored(s3_keys.run_key(run.run_id, "state.json")))
+    assert 0 < (state.start_check_minutes or 0) < BOUND_MIN
+    again = cloud.start("again", CHECKED)
+    succeeds(cloud, again, fault="none: its second run", where="-")
+    assert "no kind of arm" in outcome(again.deployment.events(again.arn), "StartCheck")
