@@ -234,7 +234,8 @@ def test_what_does_not_wait_is_counted():
     assert counted.EVENTS_PER_TASK == 5
     idle_in_a_wave = max(len({"Compile", "Accuracy"}), len({"Compile", "Serve"}))  # compiled on CPU nodes; run already
     assert (idle_in_a_wave + len({"Advise"})) * 5 + 2 * len({"wave", "Advise"}) == counted.EVENTS_PER_WAVE
-    idle, once = {"StageModels", "CompileOnCpu", "AcquireCapacity", "StartCheck", "Accuracy"}, set(TASKS) - set(WAITS) - {"Advise"}
+    idle = {"StageModels", "CompileOnCpu", "AcquireCapacity", "StartCheck", "Accuracy"}
+    once = set(TASKS) - set(WAITS) - {"Advise"}
     tries = sum(counted.EVENTS_PER_LOOK * (TASKS[name]["Retry"][-1]["MaxAttempts"]) for name in CLEANUP)
     ends = len(["ExecutionStarted", "FailStateEntered", "ExecutionFailed"])
     assert len(idle | once) * 5 + tries + ends <= counted.EVENTS_ONCE
