@@ -58,7 +58,7 @@ def test_an_arm_that_does_not_start_ends_the_run_before_anything_is_compiled():
     world = World()
     at_the_check(world)
     world.job_fails["start-check"] = 71
-    with pytest.raises(StartCheckFailed, match="^base: .*failed") as raised:
+    with pytest.raises(StartCheckFailed, match=r"^base: .*failed") as raised:
         world.finish("StartCheck")
     assert world.clean_up(raised.value).Error == "StartCheckFailed"
     assert (world.replicas, world.rt.lease.read().claims, world.workloads()) == (0, (), [])
