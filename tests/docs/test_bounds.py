@@ -28,8 +28,9 @@ def plan_of(name, **overrides):
 def test_every_state_that_waits_has_a_deadline_on_the_page():
     states = definition(defaultdict(lambda: "arn"))["States"]
     waits = {name for name, state in states.items() if name in [rule["Next"] for rule in state.get("Catch", ())]}
-    found = bounds.waiting_bounds(plan_of("qwen3-32b", accuracy=True))
-    ahead = bounds.waiting_bounds(plan_of("qwen3-32b", accuracy=True, **{"compile.on": "cpu"}))
+    all_steps = {"accuracy": True, "start_check": True}
+    found = bounds.waiting_bounds(plan_of("qwen3-32b", **all_steps))
+    ahead = bounds.waiting_bounds(plan_of("qwen3-32b", **all_steps, **{"compile.on": "cpu"}))
     assert {bound.cause.strip("`") for bound in ahead} == waits - WITHOUT_A_NODE - AFTER_A_FAILURE
     assert {bound.cause.strip("`") for bound in found} == waits - WITHOUT_A_NODE - AFTER_A_FAILURE
     for bound in found:

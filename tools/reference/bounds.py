@@ -97,7 +97,8 @@ def longest_minutes(state: dict[str, Any]) -> float:
 
 def waiting_bounds(plan: Plan) -> list[Bound]:
     """The bound of each step of `plan` that waits while it holds the node: its deadline and one look."""
-    fields = {"AcquireCapacity": "capacity", "Compile": "compile", "Serve": "serve", "Benchmark": "benchmark"}
+    fields = {"AcquireCapacity": "capacity", "StartCheck": "start_check", "Compile": "compile", "Serve": "serve"}
+    fields |= {"Benchmark": "benchmark"}
     found = []
     for step in plan.steps:
         if step.name in BEFORE_THE_NODE or not step.waits:
