@@ -5,11 +5,12 @@ Lines that begin with COMMAND are shell source. Together they are the whole run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from specdecode import s3_keys
 from specdecode.cli.experiments_view import objects_text
 from specdecode.escape import line
+from specdecode.kubernetes.pods import REFUSED_MINUTES
 from specdecode.manifests import KubeObject, RenderContext
 from specdecode.manifests.addresses import ENTRY
 from specdecode.manifests.pods import word
@@ -28,20 +29,40 @@ from specdecode.planning import Plan
 
 COMMAND = "# $ "
 KUBECTL = f"kubectl -n {NAMESPACE}"
-STEP = """\
+FUNCTIONS = """\
+look() {
+  pods=$(%k get pods -l "$2" -o 'jsonpath={.items[*].status.phase}')
+  why=$(%k get events --field-selector reason=FailedCreate -o \
+    'jsonpath={range .items[*]}{.involvedObject.name} {.message}{"\\n"}{end}' | grep "^$1[- ]" | tail -n 1)
+  said="$1: ${pods:-no pod: $why}"
+  [ "$said" = "$last" ] || echo "$(date +%T) $said"
+  last=$said
+  [ -z "$pods" ] && [ -n "$why" ] || idle=$SECONDS
+  [ $((SECONDS - idle)) -lt %s ] || { echo "$1: its pods are refused, and a person must mend that"; return 1; }
+}
 step() { for job; do
   %k patch job "$job" -p '{"spec":{"suspend":false}}'
-  until %k get job "$job" -o 'jsonpath={.status.conditions[?(@.status=="True")].type}' | grep -qE 'Complete|Failed'
-  do sleep 5; done
+  idle=$SECONDS
+  until %k get job "$job" -o 'jsonpath={.status.conditions[?(@.status=="True")].type}' | grep -qE 'Complete|Fail'
+  do look "$job" "job-name=$job" || return 1; sleep 5; done
   %k wait job "$job" --for=condition=complete --timeout=1s ||
     { %k logs job/"$job" --all-containers --tail=20; return 1; }
-done; }""".replace("%k", KUBECTL)
-"""Shell function that runs Jobs one after the other. If a Job fails it prints the log and fails."""
+done; }
+serves() {
+  began=$SECONDS idle=$SECONDS
+  until %k rollout status deployment "$1" --timeout=5s >/dev/null 2>&1
+  do look "$1" "$2" || return 1
+    [ $((SECONDS - began)) -lt "$3" ] || { %k logs deployment/"$1" --tail=20; return 1; }
+  done
+}""".replace("%k", KUBECTL).replace("%s", str(60 * REFUSED_MINUTES))
+"""Shell functions. `look` shows what changes, and fails if no pod can be made. `step` runs Jobs one after the other; if
+one fails it prints the log and fails. `serves` waits for a server.
+"""
 
 
 def text(found: Standalone, plan: Plan, ctx: RenderContext) -> str:
     """The whole stream: YAML for `kubectl apply -f -`. Comments at the top say all that the user must do."""
-    told = [*_head(plan, ctx), "", *(f"$ {part}" for part in STEP.splitlines())]
+    told = [*_head(plan, ctx), "", *(f"$ {part}" for part in FUNCTIONS.splitlines())]
     for number, part in enumerate(found.steps, start=1):
         told += [f"{number}. {line(part.title)}", *_commands(part)]
         if number == 1:
@@ -83,7 +104,7 @@ def _head(plan: Plan, ctx: RenderContext) -> Iterator[str]:
     yield ""
     yield f"What you run then, in this order, are the lines that begin with `{COMMAND.rstrip()}`. All of them:"
     yield f"    sed -n 's/^{COMMAND.replace('$', '[$]')}//p' FILE | bash -e"
-    yield f"A step that takes long: {KUBECTL} get pods. One that fails leaves its wave's servers: scale them to 0."
+    yield "A step that fails leaves its wave's servers: scale them to 0."
     yield f"To give all up: kubectl delete namespace {NAMESPACE} (the bucket stays)."
 
 
@@ -94,7 +115,7 @@ def _commands(part: UserStep) -> Iterator[str]:
         yield f"$ {KUBECTL} scale deployment {_name(server)} --replicas=1"
     for server in part.servers:
         limit = server["spec"]["progressDeadlineSeconds"]
-        yield f"$ {KUBECTL} rollout status deployment {_name(server)} --timeout={limit}s"
+        yield f"$ serves {_name(server)} {_joined(server['spec']['selector']['matchLabels'])} {limit}"
     if part.asking:
         yield f"$ step {_names(part.asking)}"
     if part.servers:
@@ -120,7 +141,11 @@ def _answer(found: Standalone, ctx: RenderContext, *, number: int) -> Iterator[s
 def _selector(servers: tuple[KubeObject, ...]) -> str:
     """Selector of the pods of these servers, which are of one wave."""
     own = servers[0]["metadata"]["labels"]
-    return ",".join(f"{key}={own[key]}" for key in (RUN_LABEL, WAVE_LABEL, COMPONENT_LABEL))
+    return _joined({key: own[key] for key in (RUN_LABEL, WAVE_LABEL, COMPONENT_LABEL)})
+
+
+def _joined(labels: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
 def _names(objects: tuple[KubeObject, ...]) -> str:
