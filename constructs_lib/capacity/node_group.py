@@ -16,7 +16,7 @@ from constructs_lib.cluster.manifest import Manifest
 from constructs_lib.settings.fields import Settings
 
 SCALERS = ("AcquireCapacity", "ReleaseCapacity", "Watchdog")
-"""Functions of the pipeline that set its size. Inspect only looks at it."""
+"""Functions of the pipeline that set its size. Inspect and Plan only look at it."""
 SEE: list[dict[str, Any]] = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]},
     {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]},

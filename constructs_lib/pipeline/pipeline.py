@@ -115,7 +115,7 @@ class Pipeline(Construct):
             if spec.kubernetes:
                 access.admit(f"{name}Entry", parts[name].role, groups=groups_of(name, guest=guest))
         if settings.existing_node_group:
-            for name in (*node_group.SCALERS, "Inspect"):
+            for name in (*node_group.SCALERS, "Inspect", "Plan"):
                 scales = name in node_group.SCALERS
                 node_group.allow(parts[name], "NodeGroup", role=parts[name].role, settings=settings, scales=scales)
         return parts

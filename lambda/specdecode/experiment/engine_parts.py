@@ -132,6 +132,26 @@ class NeuronRuntime(Frozen):
     refused_amis: tuple[AmiVersion, ...] = ()
     source: str
 
+    @property
+    def amis(self) -> str:
+        """The releases of the EKS AMI that it runs on, in words."""
+        upper = f"to {self.newest_ami}" if self.newest_ami else "or later"
+        others = f", but not {' or '.join(self.refused_amis)}" if self.refused_amis else ""
+        return f"{self.oldest_ami} {upper}{others}"
+
+    def takes_ami(self, ami: str) -> bool:
+        is_within = self.oldest_ami <= ami and (self.newest_ami is None or ami <= self.newest_ami)
+        return is_within and ami not in self.refused_amis
+
+    def takes_driver(self, driver: str) -> bool:
+        """Whether it takes a driver of this version. Also if nobody knows: the version may be of another form."""
+        major, _, rest = driver.partition(".")
+        minor = rest.partition(".")[0]
+        if self.driver_minors is None or major != "2" or not minor.isdigit():
+            return True
+        first, too_new = self.driver_minors
+        return first <= int(minor) and (too_new is None or int(minor) < too_new)
+
 
 class CpuCompile(Frozen):
     """How an engine compiles on a node without Neuron devices."""

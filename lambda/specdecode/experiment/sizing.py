@@ -2,16 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from specdecode.experiment import capacity as node
 from specdecode.experiment.clients import each_client, most_clients
 from specdecode.experiment.engine import Engine, Reads
-from specdecode.experiment.model import Experiment, ServedExperiment
+from specdecode.experiment.model import ServedExperiment
+from specdecode.experiment.shapes import NodeShape
 
 Needs = tuple[float, float, float]
 """CPUs, GiB of memory, GiB of local disk."""
 UNITS = ("CPUs", "GiB of memory", "GiB of local disk")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """What the pods of a run find on a node: of a shape, of a node group, or of a node that is there. None: unknown."""
+
+    name: str
+    cpu: float | None = None
+    memory_gib: float | None = None
+    disk_gib: float | None = None
+    devices: int | None = None
+    ami: str | None = None
+    """Release of the EKS AMI."""
+    driver: str | None = None
+    """Version of the Neuron driver."""
+
+
+def room_of(shape: NodeShape) -> Room:
+    return Room(
+        name=f"a {shape.name}",
+        cpu=shape.cpu,
+        memory_gib=shape.memory_gib,
+        disk_gib=shape.disk_gib,
+        devices=shape.devices,
+    )
+
+
+def unfit(experiment: ServedExperiment, engine: Engine, room: Room) -> Iterator[str]:
+    """Why a run finds no place there, by the largest that its pods ask for. `engine` has the sizes of the experiment's
+    node.
+    """
+    for what, unit, need, there in too_large(experiment, engine, room, arms=arms_at_once(experiment, engine)):
+        yield f"{what} needs {need:.0f} {unit}, and {room.name} has {there:.0f} to give"
+    if room.devices is not None and experiment.devices > room.devices:
+        yield f"an arm claims {experiment.devices} devices, and {room.name} has {room.devices}"
+    runtime = engine.runtime
+    if room.ami is not None and not runtime.takes_ami(room.ami):
+        yield f"{room.name} has AMI {room.ami}, and {engine.name} needs {runtime.amis}"
+    if room.driver is not None and not runtime.takes_driver(room.driver):
+        yield f"{room.name} has Neuron driver {room.driver}, and {engine.name} takes {runtime.newest_driver}"
+
+
+def too_large(
+    experiment: ServedExperiment, engine: Engine, room: Room, *, arms: int = 1
+) -> Iterator[tuple[str, str, float, float]]:
+    """What does not fit, its unit, its need, and what pods can have of it."""
+    compiling = compile_needs(experiment, engine)
+    serving = "serving an arm" if arms == 1 else f"serving {arms} arms"
+    works = {serving: serving_needs(experiment, engine, arms)} | ({"compiling": compiling} if compiling else {})
+    for what, needs in works.items():
+        for unit, need, there in lacking(room, needs):
+            yield what, unit, need, there
 
 
 def arms_at_once(experiment: ServedExperiment, engine: Engine) -> int:
@@ -19,17 +73,14 @@ def arms_at_once(experiment: ServedExperiment, engine: Engine) -> int:
 
     At least one: the rule `fits-node` says whether one fits. `engine` has the sizes of the experiment's node.
     """
-    most = min(experiment.side_by_side, len(experiment.variants))
-    return next(
-        (arms for arms in range(most, 1, -1) if not lacking(experiment, serving_needs(experiment, engine, arms))), 1
-    )
+    most, room = min(experiment.side_by_side, len(experiment.variants)), room_of(experiment.shape)
+    return next((arms for arms in range(most, 1, -1) if not lacking(room, serving_needs(experiment, engine, arms))), 1)
 
 
-def lacking(experiment: Experiment, needs: Needs) -> list[tuple[str, float, float]]:
-    """Resources that the experiment's node has too little of: unit, need, and what pods can have."""
-    shape = experiment.shape
-    room = zip(UNITS, needs, (shape.cpu, shape.memory_gib, shape.disk_gib), strict=True)
-    return [(unit, need, there) for unit, need, there in room if need > there]
+def lacking(room: Room, needs: Needs) -> list[tuple[str, float, float]]:
+    """Resources of which there is too little: unit, need, and what pods can have."""
+    have = zip(UNITS, needs, (room.cpu, room.memory_gib, room.disk_gib), strict=True)
+    return [(unit, need, there) for unit, need, there in have if there is not None and need > there]
 
 
 def serving_needs(experiment: ServedExperiment, engine: Engine, arms: int) -> Needs:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from specdecode.experiment.engine import Dialect, Engine
 from specdecode.experiment.model import Experiment, ServedExperiment, Sweep
 from specdecode.experiment.shapes import CORES_PER_DEVICE
-from specdecode.experiment.sizing import arms_at_once, lacking, serving_needs
+from specdecode.experiment.sizing import arms_at_once, lacking, room_of, serving_needs
 from specdecode.planning.waves import Wave
 
 
@@ -17,7 +17,7 @@ def check_room(experiment: ServedExperiment, engine: Engine) -> list[str]:
     most, arms = min(experiment.side_by_side, len(experiment.variants)), arms_at_once(experiment, engine)
     if arms == most:
         return []
-    unit, need, there = lacking(experiment, serving_needs(experiment, engine, arms + 1))[0]
+    unit, need, there = lacking(room_of(experiment.shape), serving_needs(experiment, engine, arms + 1))[0]
     return [
         f"{_many(arms)} at a time, though there are devices for {most}: {arms + 1} need {need:.0f} {unit}, and a "
         f"{experiment.node} has {there:.0f} to give; lower the engine's pod resources, or choose smaller models"

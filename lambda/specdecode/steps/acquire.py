@@ -5,15 +5,18 @@ For servers that already run: wait in their queue. It takes no node.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from specdecode import names
 from specdecode.experiment import Capacity
+from specdecode.experiment.sizing import unfit
+from specdecode.kubernetes.node_room import room_of_node
 from specdecode.kubernetes.pods import why_hung
 from specdecode.kubernetes.pools import PoolBusy
-from specdecode.kubernetes.resources import name_of
+from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.planning.cost import NODE_START_MINUTES
 from specdecode.planning.events import QUEUE_LIMIT, QUEUE_POLL_S
 from specdecode.runs import lease as leases
@@ -66,8 +69,10 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
             raise CapacityUnavailable(f"no usable node within {limit} min: {busy}") from None
         return Progress(done=False, message=str(busy), wait_s=run.plan.poll_seconds)
     nodes = rt.pools.nodes(claim.pool)
-    node = usable_node(nodes, rt.kube.list("ResourceSlice") if shape.has_devices else None)
+    slices = rt.kube.list("ResourceSlice") if shape.has_devices else None
+    node = usable_node(nodes, slices)
     if node is not None:
+        _require_room(next(each for each in nodes if name_of(each) == node), slices, run)
         change_state(rt.store, given.run_id, held_since=since, pool=claim.pool, node=node)
         return Progress(done=True, message=f"node {node} is ready")
     missing = rt.pools.missing(claim.pool, nodes=nodes, since=since, now=now)
@@ -82,6 +87,12 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
         raise CapacityUnavailable(f"no usable node within {limit} min: {reason}")
     wait_s = attentive(run.plan, now - since, expected_min=NODE_START_MINUTES.high)
     return Progress(done=False, message=reason, wait_s=wait_s)
+
+
+def _require_room(node: KubeObject, slices: Sequence[KubeObject] | None, run: Run) -> None:
+    """Refuse a node on which the run's largest pods would wait for ever. It was billed for minutes."""
+    if why := list(unfit(run.plan.served, run.plan.engine, room_of_node(node, slices))):
+        raise CapacityUnavailable(f"the node is no place for this run: {'; '.join(why)}")
 
 
 def stand_in_line(given: StepInput, rt: Runtime, queue: LeaseStore, *, kind: str = names.NODEPOOL) -> Claim | Progress:

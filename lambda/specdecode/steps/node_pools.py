@@ -7,10 +7,9 @@ from datetime import datetime, timedelta
 
 from specdecode.experiment import Capacity
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
+from specdecode.kubernetes.node_room import DRA_DRIVER
 from specdecode.kubernetes.pods import is_true
 from specdecode.kubernetes.resources import KubeObject, name_of
-
-DRA_DRIVER = "neuron.aws.com"
 
 
 def outside_window(capacity: Capacity, now: datetime) -> str | None:

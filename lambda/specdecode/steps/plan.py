@@ -11,7 +11,10 @@ from specdecode import names, s3_keys
 from specdecode.analysis.advice.sweep import next_step
 from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_engine, to_yaml
 from specdecode.experiment.documents import parse_yaml
-from specdecode.experiment.model import AnyExperiment, Sweep
+from specdecode.experiment.model import AnyExperiment, ServedExperiment, Sweep
+from specdecode.experiment.sizing import unfit
+from specdecode.kubernetes.node_group import NodeGroup
+from specdecode.kubernetes.node_room import room_of_group
 from specdecode.planning import Bill, Plan, SweepStep, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state, save_state
@@ -63,6 +66,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         )
     except ExperimentError as error:
         raise InvalidExperiment(str(error)) from None
+    _check_room(planned, rt)
     _check_cost(make_bill(planned, capacity), accepted=request.accept_cost)
     rt.store.write(s3_keys.run_key(given.run_id, "experiment.yaml"), to_yaml(experiment), content_type="text/yaml")
     rt.store.write(s3_keys.run_key(given.run_id, PLAN), planned.model_dump_json(indent=1))
@@ -127,6 +131,21 @@ def _check_experiment(experiment: AnyExperiment, run_id: str, capacity: Capacity
         raise CapacityUnavailable(closed)
     if problems := keep_sets(rt.store, experiment, run_id=run_id)[1]:
         raise InvalidExperiment(said(problems))
+
+
+def _check_room(planned: Plan, rt: Runtime) -> None:
+    """Refuse a run whose pods find no place on the next node of a node group. A node of our pools is of a shape, with
+    which the rules compare; one that comes is looked at again.
+    """
+    shape = planned.experiment.shape
+    if not (isinstance(planned.experiment, ServedExperiment) and shape.has_devices):
+        return
+    if rt.environ.get(names.RIGHTS_VARIABLE) != names.GROUP_RIGHTS or not isinstance(rt.pools, NodeGroup):
+        return
+    group = rt.pools.described()
+    why = [] if group is None else list(unfit(planned.served, planned.engine, room_of_group(group, None, shape)))
+    if why:
+        raise InvalidExperiment(f"the run finds no place: {'; '.join(why)} (`specdecode preflight` says what to do)")
 
 
 def _check_told(rt: Runtime) -> None:

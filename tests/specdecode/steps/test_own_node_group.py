@@ -15,11 +15,12 @@ from specdecode.kubernetes.connect import SEES
 from specdecode.kubernetes.node_group import PAUSE_S, NodeGroup
 from specdecode.kubernetes.pools import PoolBusy
 from specdecode.steps import inspect, release, watchdog
-from specdecode.steps.errors import CapacityUnavailable, NodeLost
+from specdecode.steps.errors import CapacityUnavailable, InvalidExperiment, NodeLost
 from specdecode.steps.run import load_run
 
 from tests.specdecode.steps.aws_fake import client_error
 from tests.specdecode.steps.cluster_fake import status
+from tests.specdecode.steps.faults import diagnosis
 from tests.specdecode.steps.world import NODE, WAITING, World
 
 NAMED = {"clusterName": "theirs", "nodegroupName": "trainium"}
@@ -33,7 +34,9 @@ class Aws:
 
     def __init__(self) -> None:
         self.group: dict[str, Any] | None = {
+            "nodegroupName": "trainium",
             "status": "ACTIVE",
+            "diskSize": 3000,
             "scalingConfig": {"minSize": 0, "maxSize": 1, "desiredSize": 0},
             "health": {"issues": []},
         }
@@ -114,6 +117,28 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Group:
 
 def acquired(world: Group) -> Any:
     return WAITING["AcquireCapacity"](world.given("run-1"), world.rt)
+
+
+def test_a_group_whose_node_is_too_small_is_refused_before_it_is_scaled(world: Group) -> None:
+    world.aws.group.pop("diskSize")
+    with pytest.raises(InvalidExperiment, match=r"a node of trainium has 0 to give \(`specdecode preflight`"):
+        world.plan()
+    assert world.aws.sizes == []
+
+
+def test_a_node_that_turns_out_too_small_is_given_back_at_once(world: Group) -> None:
+    world.aws.group["launchTemplate"] = {"id": "lt-1"}
+    world.allocatable = {"cpu": "191450m", "memory": "1938410Mi", "ephemeral-storage": "1Gi"}
+    world.plan()
+    world.finish("StageModels")
+    began = world.time
+    with pytest.raises(
+        CapacityUnavailable, match=r"no place for this run: serving .* GiB of local disk, and node"
+    ) as why:
+        world.finish("AcquireCapacity")
+    assert world.time - began < timedelta(minutes=1)
+    world.clean_up(why.value)
+    assert (diagnosis(world)["row"], world.aws.sizes) == ("node-too-small", [1, 0])
 
 
 def test_a_run_from_plan_to_release(world: Group) -> None:

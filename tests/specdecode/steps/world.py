@@ -74,6 +74,8 @@ class World:
     """Component -> exit code with which its Jobs end."""
     hung_at: datetime | None = None
     """When the node stopped to answer."""
+    allocatable: dict[str, str] = field(default_factory=dict)
+    """Of the node. Empty: it says nothing."""
     refused: dict[str, str] = field(default_factory=dict)
     """Component -> words with which the cluster refuses its pods."""
 
@@ -169,10 +171,10 @@ class World:
     def react(self) -> None:
         self._node()
         for job in self.cluster.all("Job"):
-            if not self._refuse(job):
+            if not self._is_refused(job):
                 self._job(job)
         for deployment in self.cluster.all("Deployment"):
-            if not self._refuse(deployment):
+            if not self._is_refused(deployment):
                 self._pod(deployment, ready=True)
         self._collect()
         self._allocate()
@@ -180,6 +182,7 @@ class World:
     def _node(self) -> None:
         if self.replicas and self.node_comes:
             node = made_ready({"kind": "Node", "metadata": _meta(NODE, {"karpenter.sh/nodepool": "trn2"})})
+            node["status"]["allocatable"] = self.allocatable
             if self.hung_at:
                 ready = {"type": "Ready", "status": "Unknown", "lastTransitionTime": self.hung_at.isoformat()}
                 node["status"]["conditions"] = [{**ready, "message": "Kubelet stopped posting node status."}]
@@ -190,7 +193,7 @@ class World:
             self.cluster.remove("Node", NODE)
             self.cluster.remove("ResourceSlice", NODE)
 
-    def _refuse(self, owner: KubeObject) -> bool:
+    def _is_refused(self, owner: KubeObject) -> bool:
         """Whether its pod is refused: the controller tries each minute, and its Event tells."""
         words = self.refused.get(owner["metadata"]["labels"][names.COMPONENT_LABEL])
         if words is None:

@@ -15,14 +15,14 @@ from rich.table import Table
 from specdecode import names, s3_keys
 from specdecode.assets import assets_dir
 from specdecode.cli.output import EXIT_ENVIRONMENT, complain, stop_with
-from specdecode.cli.preflight import account, capacity, cluster, leftovers, network, pulled, quotas
+from specdecode.cli.preflight import account, capacity, cluster, leftovers, network, pulled, quotas, room
 from specdecode.cli.preflight.check import Ask, Check, looked
 from specdecode.cli.preflight.cluster_nodes import kubectl
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.escape import line
 from specdecode.experiment import Experiment, load_engine
-from specdecode.experiment.deployment_facts import DeploymentFacts
-from specdecode.experiment.model import CompileOn, ModelRef
+from specdecode.experiment.deployment_facts import DeploymentFacts, ExistingCluster
+from specdecode.experiment.model import CompileOn, ModelRef, ServedExperiment
 from specdecode.runs.lease import Lease
 from specdecode.runs.lease_store import LeaseStore
 
@@ -170,6 +170,7 @@ class Checks:
         if ask.facts.existing:
             yield from self._look("cluster", lambda: cluster.of_eks(ask))
             yield from self._look("node", lambda: cluster.inside(ask, wanted, ask_kubectl=kubectl))
+            yield from self._look("room", lambda: self._room(ask.facts.existing))
         if ask.facts.describes_nodes:
             yield from self._of_our_nodes()
         engine = load_engine(self.experiment.images_of)
@@ -183,6 +184,16 @@ class Checks:
             if not found and not model.import_prefix:
                 yield pulled.on_the_hub(model, pulled.http)
         yield from self._token(models)
+
+    def _room(self, existing: ExistingCluster | None) -> Iterator[Check]:
+        """Nodes of our pools are of a shape, and the rules of experiments compare with that."""
+        experiment = self.experiment
+        if existing is None or existing.node_role or not isinstance(experiment, ServedExperiment):
+            return
+        if existing.node_group:
+            yield from room.of_group(self.ask, experiment, existing.node_group)
+        elif cluster.is_context(self.ask, kubectl):
+            yield from room.of_nodes(self.ask, experiment, ask_kubectl=kubectl)
 
     def _of_our_nodes(self) -> Iterator[Check]:
         """Checks of the nodes that runs hold, and of the parts of a cluster of ours."""

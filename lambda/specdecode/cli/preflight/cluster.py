@@ -108,8 +108,7 @@ def inside(ask: Ask, wanted: NodeShape, *, ask_kubectl: Kubectl) -> Iterator[Che
         return
     fix = f"aws eks update-kubeconfig --region {ask.region} --name {ask.facts.cluster}, from where its API is reached"
     try:
-        server = ask_kubectl(["config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"]).strip()
-        if server.lower() != ask.facts.existing.endpoint.lower():
+        if (server := _server(ask_kubectl)).lower() != ask.facts.existing.endpoint.lower():
             yield Check("in the cluster", "warn", f"not looked at: kubectl's context is {server or 'empty'}", fix)
             return
         yield from _drivers(ask_kubectl)
@@ -120,6 +119,18 @@ def inside(ask: Ask, wanted: NodeShape, *, ask_kubectl: Kubectl) -> Iterator[Che
             yield from cluster_nodes.labelled(wanted, ask.facts.nodes, ask_kubectl)
     except (OSError, LookupError) as error:
         yield Check("in the cluster", "warn", f"not looked at: {error}", fix)
+
+
+def _server(ask_kubectl: Kubectl) -> str:
+    return ask_kubectl(["config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"]).strip()
+
+
+def is_context(ask: Ask, ask_kubectl: Kubectl) -> bool:
+    """Whether kubectl speaks to the cluster of the settings. `inside` says so if not."""
+    try:
+        return ask.facts.existing is not None and _server(ask_kubectl).lower() == ask.facts.existing.endpoint.lower()
+    except (OSError, LookupError):
+        return False
 
 
 def _drivers(ask_kubectl: Kubectl) -> Iterator[Check]:

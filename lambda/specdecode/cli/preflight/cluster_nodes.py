@@ -25,6 +25,7 @@ karpenter-provider-aws).
 CHART = "helm upgrade karpenter oci://public.ecr.aws/karpenter/karpenter --namespace NAMESPACE --reuse-values"
 CRDS = "helm upgrade karpenter-crd oci://public.ecr.aws/karpenter/karpenter-crd (Helm upgrades no CRDs by itself)"
 OURS = ("app.kubernetes.io/name", "specdecode")
+AMI_TYPES = ("AL2023_x86_64_NEURON", "CUSTOM")
 DEVICES = "neuron.aws.com"
 """Device class, and driver, of Trainium's devices."""
 
@@ -165,6 +166,8 @@ def _problems(
     elif size["desiredSize"] and not deployed:
         detail = f"{group} has a node, and no run holds it: it is billed, and the watchdog will set it to 0"
         yield False, detail, f"{update} --scaling-config desiredSize=0"
+    if (kind := found.get("amiType", AMI_TYPES[0])) not in AMI_TYPES:
+        yield True, f"{group} has the AMI type {kind}, which has no Neuron driver", f"make it of {AMI_TYPES[0]}"
     if found.get("capacityType") == "SPOT":
         yield True, f"{group} is of spot instances: they end in a run", "make it ON_DEMAND, or of a block"
     types = found.get("instanceTypes") or []

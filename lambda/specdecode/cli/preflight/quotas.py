@@ -67,15 +67,19 @@ def kind(instance_type: str) -> str | None:
     return "standard" if family[0][0] in STANDARD_FAMILIES and family[0] not in NOT_STANDARD else None
 
 
-def vcpus_in_use(instances: list[Mapping[str, Any]], *, cluster: str, foreign: bool = False) -> Counter[str]:
+def vcpus_in_use(
+    instances: list[Mapping[str, Any]], *, cluster: str, foreign: bool = False, group: str | None = None
+) -> Counter[str]:
     """On-demand vCPUs by `kind`, without those of the cluster's own instances. In a `foreign` cluster only instances of
-    our NodePools are ours.
+    our NodePools, or of the node `group` that runs scale, are ours.
     """
     found: Counter[str] = Counter()
     for instance in instances:
         tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())}
         ours = cluster in (tags.get("eks:eks-cluster-name"), tags.get("eks:cluster-name"))
-        ours = ours and (not foreign or tags.get(NODEPOOL_LABEL, "").startswith(names.FOREIGN_PREFIX))
+        is_held = tags.get(NODEPOOL_LABEL, "").startswith(names.FOREIGN_PREFIX)
+        is_held = is_held or (group is not None and tags.get(names.GROUP_TAGS[1]) == group)
+        ours = ours and (not foreign or is_held)
         counted = kind(instance["InstanceType"])
         if counted and not ours and instance.get("InstanceLifecycle") not in ("spot", "capacity-block"):
             options = instance["CpuOptions"]
@@ -96,7 +100,8 @@ def vcpus(ask: Ask, wanted: NodeShape, *, compiles: int = 0) -> Iterator[Check]:
     `compiles`: artifacts that CPU nodes compile, at most COMPILERS at a time. Staging has ended before.
     """
     foreign = ask.facts.existing is not None
-    used = vcpus_in_use(instances(ask.client), cluster=ask.facts.cluster, foreign=foreign)
+    group = ask.facts.existing.node_group if ask.facts.existing else None
+    used = vcpus_in_use(instances(ask.client), cluster=ask.facts.cluster, foreign=foreign, group=group)
     if wanted.has_devices and ask.facts.reservation is None:
         value = limit(ask.client, TRN)
         nodes = ask.facts.nodes

@@ -191,16 +191,9 @@ def _no_neuron_config(case: ServedCase) -> Iterator[Finding]:
 
 def ami(case: ServedCase) -> Iterator[Finding]:
     ami, runtime = case.capacity.ami, case.engine.runtime
-    if ami is None:
+    if ami is None or runtime.takes_ami(ami):
         return
-    early, late = ami < runtime.oldest_ami, runtime.newest_ami is not None and ami > runtime.newest_ami
-    upper = f"to {runtime.newest_ami}" if runtime.newest_ami else "or later"
-    others = f", but not {' or '.join(runtime.refused_amis)}" if runtime.refused_amis else ""
-    fix = f"deploy the node class with {runtime.oldest_ami} {upper}{others}"
-    if early or late:
-        message = (
-            f"AMI {ami} does not suit {case.engine.name} (runtime {runtime.version}, driver {runtime.newest_driver})"
-        )
-        yield "engine", message, fix
-    elif ami in runtime.refused_amis:
-        yield "engine", f"AMI {ami} has a kernel that panics with any driver, so {case.engine.name} cannot use it", fix
+    message = f"AMI {ami} does not suit {case.engine.name} (runtime {runtime.version}, driver {runtime.newest_driver})"
+    if ami in runtime.refused_amis:
+        message = f"AMI {ami} has a kernel that panics with any driver, so {case.engine.name} cannot use it"
+    yield "engine", message, f"deploy the node class with {runtime.amis}"

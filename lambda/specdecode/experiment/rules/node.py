@@ -8,7 +8,7 @@ from specdecode.experiment.effective import family
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.rules.case import Finding, ServedCase
 from specdecode.experiment.shapes import CORES_PER_DEVICE, DEFAULT, HBM_GIB_PER_DEVICE, SHAPES
-from specdecode.experiment.sizing import compile_needs, lacking, serving_needs
+from specdecode.experiment.sizing import room_of, too_large
 
 
 def deployed(case: ServedCase) -> Iterator[Finding]:
@@ -85,12 +85,9 @@ def fits_node(case: ServedCase) -> Iterator[Finding]:
     if next(claim(case), None) or next(drives(case), None):
         return
     experiment, engine, shape = case.experiment, case.engine, case.experiment.shape
-    compiling = compile_needs(experiment, engine)
-    works = {"serving an arm": serving_needs(experiment, engine, 1)} | ({"compiling": compiling} if compiling else {})
-    for what, needs in works.items():
-        for unit, need, there in lacking(experiment, needs):
-            message = f"{what} needs {need:.0f} {unit}, and a {shape.name} has {there:.0f} to give"
-            fix = "lower the engine's pod resources, or choose smaller models"
-            if shape.name != DEFAULT and shape.name not in engine.resources_on:
-                fix = f"give the engine's file sizes for that node (resources_on: {{{shape.name}: …}})"
-            yield "engine", message, fix
+    for what, unit, need, there in too_large(experiment, engine, room_of(shape)):
+        message = f"{what} needs {need:.0f} {unit}, and a {shape.name} has {there:.0f} to give"
+        fix = "lower the engine's pod resources, or choose smaller models"
+        if shape.name != DEFAULT and shape.name not in engine.resources_on:
+            fix = f"give the engine's file sizes for that node (resources_on: {{{shape.name}: …}})"
+        yield "engine", message, fix

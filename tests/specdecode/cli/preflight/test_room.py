@@ -1,0 +1,128 @@
+"""Nodes judged by what pods ask for: the next node of a node group, and nodes that are there."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from specdecode.cli.preflight import room
+from specdecode.experiment import load_engine, load_preset
+from specdecode.experiment.shapes import SHAPES
+from specdecode.experiment.sizing import room_of, unfit
+from specdecode.kubernetes.node_room import amount, room_of_node
+
+from tests.specdecode.cli.preflight.test_cluster import Shell, world
+from tests.specdecode.cli.preflight.test_cluster_nodes import THEIRS, group
+
+QWEN = load_preset("qwen3-32b")
+CONFIG = """--//
+Content-Type: application/node.eks.aws
+
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec: {instance: {localStorage: {strategy: RAID0}}}
+--//--"""
+TEMPLATE = {"id": "lt-0123456789abcdef0", "version": "1"}
+GOOD = {"amiType": "AL2023_x86_64_NEURON", "releaseVersion": "1.35.0-20260224"}
+QUOTA = {"Quota": {"Value": 192.0}}
+
+
+def found(answer: dict[str, Any], *, data: dict[str, Any] | None = None, **answers: Any) -> list[tuple[str, str, str]]:
+    data = {} if data is None else data
+    more = {
+        "DescribeNodegroup": answer,
+        "DescribeLaunchTemplateVersions": {"LaunchTemplateVersions": [{"LaunchTemplateData": data}]},
+        "DescribeInstances": {"Reservations": []},
+        "GetServiceQuota": QUOTA,
+    }
+    ask = world(**more | answers).ask(cluster="theirs", existing=THEIRS)
+    return [(check.name, check.verdict, check.detail) for check in room.of_group(ask, QWEN, "trainium")]
+
+
+def nvme() -> dict[str, Any]:
+    return {"UserData": base64.b64encode(CONFIG.encode()).decode()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "data", "verdict", "said"),
+    [
+        (GOOD, None, "fail", "compiling needs 630 GiB of local disk, and a node of trainium has 0 to give"),
+        (GOOD | {"diskSize": 3000}, None, "ok", "holds the largest pods of qwen3-32b"),
+        (GOOD | {"launchTemplate": TEMPLATE}, {}, "fail", "has 0 to give"),
+        (GOOD | {"launchTemplate": TEMPLATE}, nvme(), "ok", "holds"),
+        (GOOD | {"launchTemplate": {"id": "lt-1"}}, {"UserData": "AAAA"}, "fail", "has 0 to give"),
+        (
+            GOOD | {"launchTemplate": TEMPLATE},
+            {"BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 500}}]},
+            "fail",
+            "has 422 to give",
+        ),
+        (
+            GOOD | {"diskSize": 3000, "releaseVersion": "1.35.6-20260714"},
+            None,
+            "fail",
+            "has AMI v20260714, and 0.9.1-sdk2.26.1 needs v20260114 to v20260625",
+        ),
+        ({"diskSize": 3000, "releaseVersion": "ami-0123456789abcdef0"}, None, "warn", "not known: AMI"),
+    ],
+)
+def test_the_next_node_of_a_group(changes, data, verdict, said):
+    (name, came, detail), *_ = found(group(**changes), data=data)
+    assert (name, came) == ("room", verdict) and said in detail, detail
+
+
+def test_the_quota_counts_for_a_group_on_demand_without_its_own_node():
+    own = {"Key": "eks:nodegroup-name", "Value": "trainium"}, {"Key": "eks:cluster-name", "Value": "theirs"}
+    node = {"InstanceType": "trn2.48xlarge", "CpuOptions": {"CoreCount": 96, "ThreadsPerCore": 2}}
+    for tags, verdict in ((own, "ok"), (own[1:], "fail")):
+        running = {"Reservations": [{"Instances": [node | {"Tags": list(tags)}]}]}
+        assert found(group(**GOOD), DescribeInstances=running)[1][:2] == ("vCPUs for trn2.48xlarge", verdict)
+    assert len(found(group(**GOOD, capacityType="CAPACITY_BLOCK"))) == 1, "a block has its own"
+
+
+def node(**allocatable: str) -> dict[str, Any]:
+    has = {"cpu": "191450m", "memory": "1938410Mi", "ephemeral-storage": "2600Gi"} | allocatable
+    conditions = [{"type": "Ready", "status": "True"}]
+    return {"metadata": {"name": "n"}, "status": {"allocatable": has, "conditions": conditions}}
+
+
+def slices(count: int = 16, driver: str = "2.25.4.0") -> list[dict[str, Any]]:
+    device = {"attributes": {"neuronDriverVersion": {"string": driver}}}
+    return [{"spec": {"driver": "neuron.aws.com", "nodeName": "n", "devices": [device] * count}}]
+
+
+@pytest.mark.parametrize(
+    ("there", "published", "said"),
+    [
+        (node(), slices(), []),
+        (node(cpu="96"), slices(), ["serving 2 arms needs", "compiling needs 182 CPUs, and node n has 96"]),
+        (node(memory="535Gi"), slices(), ["serving 2 arms needs 541 GiB of memory"]),
+        (node(**{"ephemeral-storage": "18242267924"}), slices(), ["serving 2 arms needs", "compiling needs 630 GiB"]),
+        (node(), slices(4), ["an arm claims 8 devices, and node n has 4"]),
+        (node(), slices(driver="2.29.0.0"), ["has Neuron driver 2.29.0.0, and 0.9.1-sdk2.26.1 takes"]),
+        ({"metadata": {"name": "n"}}, None, []),
+    ],
+)
+def test_a_node_that_is_there(there, published, said):
+    engine = load_engine(QWEN.images_of).on_node(QWEN.node, QWEN.devices)
+    why = list(unfit(QWEN, engine, room_of_node(there, published)))
+    assert len(why) == len(said) and all(words in line for words, line in zip(said, why, strict=True)), why
+    if published is not None:
+        shell = Shell(nodes=json.dumps({"items": [there]}), resourceslices=json.dumps({"items": published}))
+        (check,) = room.of_nodes(world().ask(cluster="theirs", existing=THEIRS), QWEN, ask_kubectl=shell)
+        assert check.verdict == ("fail" if said else "ok")
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_a_shape_is_judged_by_the_same_function(shape):
+    engine = load_engine(QWEN.images_of).on_node(QWEN.node, QWEN.devices)
+    assert bool(list(unfit(QWEN, engine, room_of(shape)))) == (shape.name != "trn2.48xlarge")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("191450m", 191.45), ("12", 12), ("4Ki", 4096), ("1e3", None), ("", None), (None, None)]
+)
+def test_quantities(text, number):
+    assert amount(text) == (None if number is None else pytest.approx(number))
