@@ -18,7 +18,7 @@ WHEELS := $(or $(UV_FIND_LINKS),$(PIP_FIND_LINKS))
 TORCH := $(if $(WHEELS),--find-links $(WHEELS),--torch-backend cpu)
 VLLM_LOCK := requirements/vllm
 CDK := node_modules/.bin/cdk
-ALERTS = $(if $(ALERT_EMAIL),-c "alert_email=$$ALERT_EMAIL") $(if $(ACCEPT_NO_ALERTS),-c "accept_no_alerts=$$ACCEPT_NO_ALERTS")
+ALERTS = $(if $(ALERT_EMAIL),"alert_email=$$ALERT_EMAIL") $(if $(ACCEPT_NO_ALERTS),"accept_no_alerts=$$ACCEPT_NO_ALERTS")
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-rehearsal install-vllm lock audit rehearse test test-all suite suites fuzz mutate upstream conformance synth deploy destroy bench wheel bundle clean need-python need-node need-preset need-vllm need-alerts
@@ -82,7 +82,8 @@ synth: install
 	$(CDK) synth --quiet
 
 deploy: install need-alerts
-	$(CDK) deploy SpecDecodeStack $(ALERTS)
+	$(if $(strip $(ALERTS)),.venv/bin/specdecode configure $(ALERTS))
+	$(CDK) deploy SpecDecodeStack
 
 destroy: install
 	$(CDK) destroy --all
@@ -148,7 +149,7 @@ need-node:
 	@sh tools/make/need_node.sh
 
 need-alerts: install
-	@sh tools/make/need_alerts.sh $(filter-out -c,$(ALERTS))
+	@sh tools/make/need_alerts.sh $(ALERTS)
 
 need-vllm: | .venv/.uv
 	@.venv/bin/python -m rehearsal.upstream.machine .rehearsal/vllm

@@ -10,7 +10,6 @@ as `cdk deploy -c KEY=VALUE` does; exit status 2, with every problem, if they ca
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -21,9 +20,9 @@ from constructs_lib.capacity import foreign_karpenter, node_group
 from constructs_lib.cluster import access
 from constructs_lib.cluster.manifest import Manifest
 from constructs_lib.cluster.workspace import network_policies, workspace
-from constructs_lib.settings.facts import context_of
+from constructs_lib.settings.facts import settings_given
 from constructs_lib.settings.fields import Settings
-from constructs_lib.settings.reading import SettingsError, read_settings
+from constructs_lib.settings.reading import SettingsError
 from constructs_lib.storage.volumes import PREFIXES
 
 KUBECTL = ["get", "list", "watch", "create", "patch", "update", "delete"]
@@ -70,7 +69,7 @@ def objects(settings: Settings) -> list[Manifest]:
 def main(given: list[str]) -> int:
     """Print the objects as a stream of YAML. Exit status 2 if the settings cannot work."""
     try:
-        settings = read_settings(context_of((Path(__file__).resolve().parents[2],), given))
+        settings = settings_given(given)
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2

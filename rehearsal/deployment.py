@@ -30,9 +30,11 @@ _QUIET = {
 
 
 def synth(processes: Processes, settings: Mapping[str, str], *, out: str = OUT) -> Child:
-    """Start `cdk synth` into the folder `out` of the rehearsal. It needs no AWS, so other steps can run meanwhile."""
+    """Start `cdk synth` into the folder `out` of the rehearsal. It needs no AWS, so other steps can run meanwhile.
+    What the checkout keeps of a deployment of its own has no part in it.
+    """
     context = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-    app = shlex.join([sys.executable, "app.py"])
+    app = shlex.join([sys.executable, "app.py", "--alone"])
     arguments = ["synth", "--quiet", "--app", app, "--output", str(processes.folder / out), *context]
     return _cdk(processes, *arguments, variables=tools.NO_AWS)
 

@@ -100,9 +100,10 @@ class Rehearsal:
 
     def run(self, preset: str) -> execution.Run:
         """Start a run as a script of a user does: `specdecode run PRESET --yes --json`. Raises ChildFailed."""
+        program = Path(sys.executable).with_name("specdecode")
         try:
             ended = subprocess.run(
-                [Path(sys.executable).with_name("specdecode"), "run", preset, "--yes", "--json"],
+                [program, "run", preset, "--yes", "--json", "--region", tools.REGION],
                 env=tools.environment(tools.aws_environment(self.services.endpoint)),
                 capture_output=True,
                 text=True,

@@ -34,12 +34,12 @@ def scheduled_run(settings: Settings, *, now: datetime | None = None) -> Schedul
         experiment = load(reference, capacity=terms)
         plan = make_plan(experiment, inventory=Inventory(), capacity=terms)
     except ExperimentError as error:
-        raise SettingsError(f"The settings cannot work:\n  - schedule_experiment: {error}") from None
+        raise SettingsError([f"schedule_experiment: {error}"]) from None
     bill = make_bill(plan, terms)
     doubts = _window(plan, terms.of(experiment.node), settings) if settings.schedule == BLOCK else []
     problems = [*_problems(settings, experiment, bill), *(f"schedule: {doubt}" for doubt, is_sure in doubts if is_sure)]
     if problems:
-        raise SettingsError("The settings cannot work:\n" + "\n".join(f"  - {problem}" for problem in problems))
+        raise SettingsError(problems)
     document = reference if reference in preset_names() else experiment.model_dump(mode="json")
     accepted = {"accept_cost": math.ceil(bill.to_accept)} if bill.to_accept is not None else {}
     when = settings.capacity_start if settings.schedule == BLOCK else settings.schedule

@@ -1,5 +1,6 @@
 """SpecDecodeStack: the bucket, what the workload pods need in the cluster, and the pipeline."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -69,6 +70,7 @@ class SpecDecodeStack(ProjectStack):
         bundle: Bundle,
         settings: Settings,
         scheduled: ScheduledRun | None = None,
+        replaces: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(
             scope, id, settings=settings, description="Does speculative decoding pay on Trainium2? The pipeline"
@@ -102,6 +104,7 @@ class SpecDecodeStack(ProjectStack):
         update = guards.resource(
             "UpdateGuard", guard="code", properties={"Watched": {"bundle": bundle.sha256, "nodes": settings.nodes}}
         )
+        update.node.add_dependency(guards.keeps_settings(settings, replaces=replaces))
         for guarded in (pipeline, accounts, roles):
             guarded.node.add_dependency(update)
         guards.stops_executions_of(pipeline.state_machine)

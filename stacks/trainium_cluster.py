@@ -1,5 +1,7 @@
 """TrainiumClusterStack: the network, the cluster, and everything that can launch a trn2 node."""
 
+from collections.abc import Mapping
+
 from constructs import Construct
 from specdecode import names
 from specdecode.experiment.shapes import CPU
@@ -28,7 +30,15 @@ from stacks.base import ProjectStack
 class TrainiumClusterStack(ProjectStack):
     """Costs the same whether runs go on or not: two system nodes, the control plane, NAT. It has no node for runs."""
 
-    def __init__(self, scope: Construct, id: str, *, bundle: Bundle, settings: Settings) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        bundle: Bundle,
+        settings: Settings,
+        replaces: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(scope, id, settings=settings, description="EKS with Karpenter for Trainium2")
         self.vpc = Network(self, "Network", settings=settings).vpc
         core = Cluster(self, "Eks", vpc=self.vpc, settings=settings)
@@ -81,7 +91,7 @@ class TrainiumClusterStack(ProjectStack):
             guard="update",
             properties={"Watched": [*trainium.watched, *ordinary.watched, karpenter.watched, driver.watched]},
         )
-        update.node.add_dependency(access)
+        update.node.add_dependency(access, guards.keeps_settings(settings, replaces=replaces))
         for guarded in (karpenter.crds, karpenter.chart, driver.chart, trainium, ordinary):
             guarded.node.add_dependency(update)
         conditions = guards.resource(

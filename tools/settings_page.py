@@ -16,9 +16,11 @@ HEAD = """# Settings
 
 <!-- Written by `python -m tools.settings_page`; edit the model in constructs_lib/settings/fields.py instead. -->
 
-For whoever deploys. Every setting has a default, so `cdk deploy SpecDecodeStack` needs none. Give one on the command
-line (`-c price_per_node_hour=31.5`; lists as `-c availability_zones=use2-az1,use2-az2`) or keep it in `cdk.json` under
-`context`. What cannot work is refused before anything is synthesized: every problem in one message, exit status 2.
+For whoever deploys. Every setting has a default, so `cdk deploy SpecDecodeStack` needs none. Give one with
+`specdecode configure price_per_node_hour=31.5` (lists as `availability_zones=use2-az1,use2-az2`), which keeps it in
+`deployment.json` for every later command ([how](operations.md#deploy)). The CDK's own `-c KEY=VALUE` and `context` in
+`cdk.json` work too, but may not drop or change what the deployed stack has. What cannot work is refused before anything
+is synthesized: every problem in one message, exit status 2.
 
 A rehearsal deploys with the defaults: its templates are those of an account, byte for byte.
 

@@ -17,8 +17,8 @@ THRESHOLDS = (("ACTUAL", 80), ("FORECASTED", 100))
 
 
 NOBODY = (
-    "Nobody is told when a node stays or a run is stuck, and `specdecode run` refuses: give "
-    "-c alert_email=you@example.com, or say -c accept_no_alerts=true."
+    "Nobody is told when a node stays or a run is stuck, and `specdecode run` refuses: "
+    "`.venv/bin/specdecode configure alert_email=you@example.com`, or accept_no_alerts=true."
 )
 
 

@@ -2,13 +2,12 @@
 
 `python -m constructs_lib.settings.facts [KEY=VALUE...]`:
 
-It prints them for the settings that `cdk deploy -c KEY=VALUE` would take, before there is a stack. Exit status 2, with
-every problem, if the settings cannot work. It needs no CDK.
+It prints them for the settings that `cdk deploy -c KEY=VALUE` would take, before there is a stack; after `--alone`,
+without those that the deployment keeps. Exit status 2, with every problem, if they cannot work. It needs no CDK.
 """
 
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from specdecode.experiment.deployment_facts import DeploymentFacts, ExistingClus
 
 from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.neuron_amis import STAGING_AMI
-from constructs_lib.settings.reading import SettingsError, read_settings
+from constructs_lib.settings.reading import ALONE, SettingsError, settings_of, texts
 
 
 def facts(settings: Settings) -> DeploymentFacts:
@@ -67,19 +66,27 @@ def document(settings: Settings) -> str:
     return facts(settings).model_dump_json(exclude_none=True)
 
 
-def context_of(folders: tuple[Path, ...], given: list[str]) -> Mapping[str, Any]:
-    """The CDK's context: ~/.cdk.json, then the project's cdk.json, then `-c KEY=VALUE`; the later ones win."""
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def settings_given(given: list[str]) -> Settings:
+    """The settings of this checkout with `-c KEY=VALUE`. Raises SettingsError.
+
+    The CDK's context: ~/.cdk.json, then the project's cdk.json, then what is given; the later ones win.
+    """
     context: dict[str, Any] = {}
-    for file in (Path.home() / ".cdk.json", *(folder / "cdk.json" for folder in folders)):
+    for file in (Path.home() / ".cdk.json", ROOT / "cdk.json"):
         if file.is_file():
             context |= json.loads(file.read_text(encoding="utf-8")).get("context", {})
-    return context | {key: value for key, _, value in (item.partition("=") for item in given)}
+    context |= {key: value for key, _, value in (item.partition("=") for item in given if item != ALONE)}
+    return settings_of(context, root=None if ALONE in given else ROOT)[0]
 
 
 def main(given: list[str]) -> int:
     """Print the facts as JSON. Exit status 2 if the settings cannot work."""
     try:
-        print(document(read_settings(context_of((Path(__file__).resolve().parents[2],), given))))
+        settings = settings_given(given)
+        print(facts(settings).model_copy(update={"settings": texts(settings)}).model_dump_json(exclude_none=True))
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2

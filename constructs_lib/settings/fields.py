@@ -263,7 +263,7 @@ class Settings(ScheduleSettings, PlaceSettings):
         None, pattern=ARN + r"iam::\d{12}:policy/.+$", description="Policy ARN put on every IAM role as its boundary."
     )
     tags: Annotated[dict[str, str], BeforeValidator(_pairs)] = Field(
-        default_factory=dict, description="Tags on every resource that takes tags (`-c tags=team=ml,stage=dev`)."
+        default_factory=dict, description="Tags on every resource that takes tags (`tags=team=ml,stage=dev`)."
     )
 
     @property

@@ -1,20 +1,94 @@
-"""Reads the settings out of the CDK context (`cdk.json`, `cdk deploy -c key=value`)."""
+"""Reads the settings: those that the deployment keeps, and the CDK context (`cdk.json`, `cdk deploy -c key=value`)."""
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from specdecode.experiment import credentials
+from specdecode.experiment import credentials, kept
 
 from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.rules import problems_across
 
+ALONE = "--alone"
+"""Argument of a program that leaves out what the checkout keeps."""
+
 
 class SettingsError(ValueError):
     """The context holds something that cannot work. The message lists every problem."""
+
+    def __init__(self, problems: list[str]) -> None:
+        listed = "\n".join(f"  - {text}" for text in problems)
+        super().__init__(f"The settings cannot work:\n{listed}\nSee docs/settings.md.")
+
+
+def settings_of(
+    context: Mapping[str, Any], *, root: Path | None, environ: Mapping[str, str] = os.environ
+) -> tuple[Settings, Mapping[str, str]]:
+    """The settings that the checkout `root` keeps (None: none) with a CDK context, and the deployed values that they
+    replace on purpose.
+
+    Raises SettingsError. A context that contradicts the file is refused: the next command would not know of it.
+    """
+    try:
+        file = kept.read(root)
+    except kept.BadFile as error:
+        raise SettingsError([str(error)]) from None
+    problems = [*_contradictions(context, file.settings)]
+    settings = read_settings({**file.settings, **context})
+    problems += _another_region(settings, file.settings, environ) if root else ()
+    if problems:
+        raise SettingsError(problems)
+    return settings, file.replaces
+
+
+def _contradictions(context: Mapping[str, Any], settings: Mapping[str, str]) -> Iterator[str]:
+    for key in sorted(context.keys() & settings):
+        if (given := _text(context[key])) != settings[key]:
+            yield (
+                f"{key}: {given or 'nothing'} is given, and {kept.FILE} keeps {settings[key]}; leave it out, or change "
+                f"what is kept: `{kept.CONFIGURE} {kept.words({key: given})}`"
+            )
+
+
+def _another_region(settings: Settings, file: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[str]:
+    """Without the file, commands look for the deployment where the environment says."""
+    said = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
+    if "region" not in file and said and said != settings.region:
+        yield (
+            f"region: the deployment would go to {settings.region}, and the environment says {said}, where every other "
+            f"command would look for it; say where it is: `{kept.CONFIGURE} region={said}` or "
+            f"`{kept.CONFIGURE} region={settings.region}`"
+        )
+
+
+def _text(value: Any) -> str:
+    """A value of the context as `-c` takes it."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case list() | tuple():
+            return ",".join(map(str, value))
+        case dict():
+            return ",".join(f"{key}={text}" for key, text in value.items())
+        case datetime():
+            return value.isoformat()
+    return str(value)
+
+
+def texts(settings: Settings) -> dict[str, str]:
+    """The region, and every setting that is not its default, as `-c` takes them."""
+    fields = type(settings).model_fields.items()
+    given = {
+        key: getattr(settings, key)
+        for key, field in fields
+        if getattr(settings, key) != field.get_default(call_default_factory=True)
+    }
+    return {key: _text(value) for key, value in sorted({**given, "region": settings.region}.items())}
 
 
 def read_settings(context: Mapping[str, Any], *, now: datetime | None = None) -> Settings:
@@ -43,8 +117,7 @@ def read_settings(context: Mapping[str, Any], *, now: datetime | None = None) ->
         settings = _valid_part(known, rejected)
     problems += problems_across(settings, now=now or datetime.now(UTC))
     if problems:
-        listed = "\n".join(f"  - {text}" for text in problems)
-        raise SettingsError(f"The settings cannot work:\n{listed}\nSee docs/settings.md.")
+        raise SettingsError(problems)
     return settings
 
 

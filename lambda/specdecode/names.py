@@ -7,6 +7,9 @@ import re
 from collections.abc import Mapping
 from hashlib import sha256
 
+STACK, CLUSTER_STACK = "SpecDecodeStack", "TrainiumClusterStack"
+"""The stacks, by name. On a cluster that exists there is only the first."""
+
 NAMESPACE = "specdecode"
 """Kubernetes namespace of every workload pod."""
 

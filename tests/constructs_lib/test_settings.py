@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from specdecode.experiment import kept
 from specdecode.experiment.files import load_engine
 from specdecode.experiment.shapes import ACCELERATED, SHAPES
 
@@ -18,7 +19,7 @@ from constructs_lib.settings.neuron_amis import (
     STAGING_AMI,
     version,
 )
-from constructs_lib.settings.reading import SettingsError, read_settings
+from constructs_lib.settings.reading import SettingsError, read_settings, settings_of, texts
 from constructs_lib.settings.rules import LOG_RETENTION_DAYS
 from constructs_lib.settings.versions import ADDONS
 from constructs_lib.settings.zones import EKS_REFUSES, REGION_ZONES
@@ -354,3 +355,45 @@ def test_a_credential_in_a_setting_is_refused_and_not_repeated(context: dict[str
     )
     assert "holds what looks like a Hugging Face token" in problem
     assert WORD not in problem
+
+
+@pytest.mark.parametrize(
+    ("kept_settings", "context", "region", "says"),
+    [
+        ({"nodes": "2"}, {"nodes": "2"}, None, None),
+        ({"tags": "a=b"}, {"tags": {"a": "b"}}, None, None),
+        ({"nodes": "2"}, {"nodes": 3}, None, "nodes: 3 is given, and deployment.json keeps 2; leave it out, or"),
+        ({"alert_email": "me@example.com"}, {"alert_email": ""}, None, "alert_email: nothing is given, and"),
+        ({"region": "us-east-2"}, {}, "ap-southeast-4", None),
+        ({}, {}, "us-west-2", "region: the deployment would go to us-east-2, and the environment says us-west-2"),
+        ({}, {"region": "us-east-2"}, "us-east-2", None),
+    ],
+)
+def test_what_is_kept_may_not_be_contradicted(
+    kept_settings: dict[str, str], context: dict[str, Any], region: str | None, says: str | None, tmp_path: Path
+) -> None:
+    kept.write(tmp_path, kept.KeptSettings(settings=kept_settings, replaces={"nodes": "1"}))
+    environ = {"AWS_REGION": region} if region else {}
+    if says is None:
+        settings, replaces = settings_of(context, root=tmp_path, environ=environ)
+        assert texts(settings).items() >= kept_settings.items() and replaces == {"nodes": "1"}
+    else:
+        with pytest.raises(SettingsError, match=says):
+            settings_of(context, root=tmp_path, environ=environ)
+
+
+def test_the_text_of_every_setting_is_read_as_that_setting() -> None:
+    """So that what is written into the file means what was given."""
+    given = RESERVED | {
+        "capacity_start": "2099-01-01T11:30:00+00:00",
+        "capacity_end": "2099-01-03T11:30:00+00:00",
+        "price_per_node_hour": "31.5",
+        "driver_guard": "true",
+        "nodes": "3",
+        "admin_role_arns": "arn:aws:iam::111122223333:role/a,arn:aws:iam::111122223333:role/b",
+        "tags": "stage=dev,team=ml",
+        "schedule": "cron(0 1 ? * SAT *)",
+        "schedule_experiment": "qwen3-32b",
+    }
+    settings = read_settings(given, now=NOW)
+    assert texts(settings) == {**given, "region": "us-east-2"} and read_settings(texts(settings), now=NOW) == settings

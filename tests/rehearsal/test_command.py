@@ -60,8 +60,8 @@ def test_engine_vllm_is_its_preset_and_installs_vllm_which_nothing_else_does():
 
 
 def test_make_deploy_refuses_while_nobody_would_be_told():
-    """A node that stays costs $36 an hour. So an address for alerts is needed, or the answer that none is wanted, in
-    cdk.json or here.
+    """A node that stays costs $36 an hour. So an address for alerts is needed, or the answer that none is wanted,
+    kept or here.
     """
     refused = make("need-alerts")
     assert refused.returncode == 2
@@ -72,7 +72,7 @@ def test_make_deploy_refuses_while_nobody_would_be_told():
     assert wrong.returncode == 2 and "alert_email" in wrong.stderr
     assert not (tools.ROOT / "injected").exists()
     steps = make("--dry-run", "deploy", "ALERT_EMAIL=me@example.com").stdout
-    assert "need-alerts" not in steps and 'deploy SpecDecodeStack -c "alert_email=$ALERT_EMAIL"' in steps
+    assert "need-alerts" not in steps and 'specdecode configure "alert_email=$ALERT_EMAIL"' in steps
 
 
 def test_a_preset_of_vllm_without_vllm_says_how_to_get_it(monkeypatch, tmp_path):

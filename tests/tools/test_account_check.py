@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +59,22 @@ def test_what_is_missing_is_a_line(changes: dict[str, Any], says: str, tmp_path:
     assert main([str(tmp_path / "report.json")]) == 1
 
 
-def test_the_workflow_is_opt_in_has_no_secret_and_destroys_whatever_happened() -> None:
+ELSEWHERE = "trn2_zones={} price_per_node_hour=36"
+"""What docs/how-to/check-your-account.md says of ACCOUNT_CHECK_SETTINGS."""
+
+
+@pytest.mark.parametrize(
+    ("region", "more"),
+    [("us-east-2", ""), ("us-west-2", ELSEWHERE.format("usw2-az1")), ("ap-southeast-4", "price_per_node_hour=36")],
+)
+def test_the_workflow_is_opt_in_has_no_secret_and_destroys_whatever_happened(region: str, more: str) -> None:
     text = WORKFLOW.read_text("utf-8")
     (job,) = yaml.safe_load(text)["jobs"].values()
     assert job["if"] == "vars.ACCOUNT_CHECK_ROLE != ''" and "secrets." not in text
     assert job["permissions"] == {"contents": "read", "id-token": "write"}
     runs = [step["run"] for step in job["steps"] if "run" in step]
     order = [
+        "specdecode configure $SETTINGS",
         "preflight account-check",
         "cdk deploy",
         "run account-check --yes --watch",
@@ -74,11 +85,19 @@ def test_the_workflow_is_opt_in_has_no_secret_and_destroys_whatever_happened() -
     assert places == sorted(places)
     destroy = next(step for step in job["steps"] if "cdk destroy --all --force" in step.get("run", ""))
     assert destroy["if"] == "always() && steps.deploy.outcome != 'skipped'"
-    assert "-c removal_policy=destroy " in job["env"]["SETTINGS"], "or the bucket and its data stay, and are billed"
-    deployed = [run for run in runs if "cdk deploy" in run or "cdk destroy" in run]
-    assert len(deployed) == 2 and all("$SETTINGS" in run for run in deployed), "the same stacks are destroyed"
+    assert "removal_policy=destroy" in job["env"]["SETTINGS"].split(), "or the bucket and its data stay, and are billed"
+    given = job["env"]["SETTINGS"].replace("${{ vars.ACCOUNT_CHECK_REGION || 'us-east-2' }}", region)
+    given = given.replace("${{ vars.ACCOUNT_CHECK_SETTINGS }}", more)
+    facts = subprocess.run(
+        [sys.executable, "-m", "constructs_lib.settings.facts", "--alone", *given.split()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(facts.stdout)["region"] == region
     given_back = next(n for n, run in enumerate(runs) if "specdecode capacity --json" in run)
-    assert "jq --exit-status '.replicas == 0'" in runs[given_back] and places[3] < given_back < places[4]
+    assert "jq --exit-status '.replicas == 0'" in runs[given_back] and places[4] < given_back < places[5]
     assert all(".ci/web-identity" in run for run in runs if "specdecode" in run or "cdk" in run)
     spent = sum(step.get("timeout-minutes", 0) for step in job["steps"])
     assert spent < job["timeout-minutes"], "the last step must have its time"

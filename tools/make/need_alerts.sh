@@ -1,5 +1,5 @@
-# Whether the settings, with those given here, say who is told of a node that stays, or that nobody need be.
-facts=$(.venv/bin/python -m constructs_lib.settings.facts "$@") || exit 2
+# Whether the settings that are given here, else those that are kept, say who is told of a node that stays, or that nobody need be.
+facts=$(.venv/bin/python -m constructs_lib.settings.facts ${1:+--alone} "$@") || exit 2
 case "$facts" in *'"alert_email":true'* | *'"accept_no_alerts":true'*) exit 0 ;; esac
 {
   echo 'Nobody would be told of a node that stays, at $36 an hour, or of a run that is stuck. Say who is told:'

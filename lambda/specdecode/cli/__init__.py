@@ -32,6 +32,7 @@ for _part in (
     "forecast",
     "manifests",
     "prompts",
+    "configure",
     "preflight",
     "runs",
     "report",

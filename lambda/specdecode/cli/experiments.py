@@ -193,13 +193,13 @@ def _utc(moment: datetime | None) -> datetime | None:
 def _inventory(experiment: Experiment, bucket: str, *, region: str | None, profile: str | None) -> Inventory:
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from specdecode import aws
+    from specdecode.cli.runs_deployment import session_of
     from specdecode.experiment import load_engine
     from specdecode.planning import needed_prefixes, read_inventory
 
     try:
         prefixes = needed_prefixes(experiment, load_engine(experiment.images_of))
-        s3 = aws.session(region=region, profile=profile).client("s3")
+        s3 = session_of(region, profile).client("s3")
         return read_inventory(s3, bucket=bucket, prefixes=prefixes)
     except (BotoCoreError, ClientError) as error:
         complain(f"cannot read the bucket {bucket}: {error}")

@@ -10,6 +10,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer import core
 
+from specdecode.names import STACK as STACK
+
 NAMES = {"str": "TEXT", "int": "NUMBER", "float": "NUMBER", "int range": "NUMBER", "float range": "NUMBER"}
 NAMES |= {"path": "PATH", "file": "FILE", "directory": "FOLDER", "bool": "", "datetime": "TIME"}
 _shown = core.TyperOption.display_type
@@ -60,9 +62,11 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-STACK = "SpecDecodeStack"
 Stack = Annotated[str, typer.Option(help="Name of the deployed stack.")]
 Region = Annotated[
-    str | None, typer.Option(help="AWS region; without it AWS_REGION, AWS_DEFAULT_REGION, then the profile's.")
+    str | None,
+    typer.Option(
+        help="AWS region; without it the deployment's (deployment.json), AWS_REGION, AWS_DEFAULT_REGION, the profile's."
+    ),
 ]
 Profile = Annotated[str | None, typer.Option(help="Profile of the AWS configuration; without it AWS_PROFILE.")]

@@ -173,10 +173,9 @@ def _read(path: Path, name: str | None) -> PromptSet:
 
 
 def _store(bucket: str | None, stack: str, *, region: str | None, profile: str | None) -> Any:
-    from specdecode import aws
-    from specdecode.cli.runs_deployment import Deployment
+    from specdecode.cli.runs_deployment import Deployment, session_of
     from specdecode.store import Store
 
     if bucket is None:
         return Deployment(stack=stack, region=region, profile=profile).store
-    return Store(s3=aws.session(region=region, profile=profile).client("s3"), bucket=bucket)
+    return Store(s3=session_of(region, profile).client("s3"), bucket=bucket)

@@ -15,7 +15,7 @@ from specdecode import aws, names, s3_keys
 from specdecode.cli.aws_errors import what_to_do
 from specdecode.cli.options import STACK
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
-from specdecode.experiment import Capacity
+from specdecode.experiment import Capacity, kept
 from specdecode.planning import Plan
 from specdecode.runs import PLAN
 from specdecode.runs.cluster_view import ClusterView, PodView
@@ -28,6 +28,14 @@ again.
 """
 MAX_INPUT_BYTES = 256 * 1024
 """Most bytes of a StartExecution's input, in UTF-8."""
+
+
+def session_of(region: str | None, profile: str | None) -> Any:
+    """A session where the deployment is: in `region`, else where the checkout's file keeps it, else as anywhere."""
+    try:
+        return aws.session(region=region or kept.read(kept.checkout()).settings.get("region"), profile=profile)
+    except kept.BadFile as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
 
 
 class FunctionFailed(Exception):
@@ -55,7 +63,7 @@ class Deployment:
         self, *, stack: str = STACK, region: str | None = None, profile: str | None = None, session: Any = None
     ) -> None:
         self.stack = stack
-        self._open: Callable[[], Any] = lambda: session or aws.session(region=region, profile=profile)
+        self._open: Callable[[], Any] = lambda: session or session_of(region, profile)
 
     @cached_property
     def session(self) -> Any:
@@ -87,7 +95,7 @@ class Deployment:
         except BotoCoreError as error:
             raise stop_with(f"AWS cannot be asked: {error} ({what_to_do(error)})", EXIT_ENVIRONMENT) from None
         if found is None:
-            hint = "deploy it with: npx cdk deploy SpecDecodeStack"
+            hint = f"deploy it with: {kept.DEPLOY}"
             where = self.session.region_name
             raise stop_with(f"there is no stack {self.stack} in {where} ({hint})", EXIT_ENVIRONMENT)
         return found

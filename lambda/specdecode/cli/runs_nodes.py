@@ -17,6 +17,7 @@ from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_start import Wanted, estimate, inventory_of
 from specdecode.cli.runs_view import new_run_id
 from specdecode.experiment import ExperimentError
+from specdecode.experiment.kept import deploy_with
 from specdecode.planning.several_nodes import NodePart, plan_parts
 
 
@@ -27,7 +28,7 @@ def start_on_nodes(
     there = deployment.capacity.nodes
     if nodes > there:
         has = "one node" if there == 1 else f"{there} nodes"
-        raise stop_with(f"this deployment has {has}, not {nodes}: deploy it with -c nodes={nodes}", EXIT_USAGE)
+        raise stop_with(f"this deployment has {has}, not {nodes}: {deploy_with({'nodes': str(nodes)})}", EXIT_USAGE)
     inventory = inventory_of(deployment, wanted.experiment)
     _, whole = estimate(deployment, wanted.experiment, inventory)
     try:

@@ -15,7 +15,7 @@ import urllib3
 from botocore.exceptions import ClientError
 from pydantic import BaseModel, ConfigDict, Field
 
-from specdecode import aws
+from specdecode import aws, names
 from specdecode.custom_resources import heartbeat, in_use
 from specdecode.custom_resources.waiting import (
     DEADLINE,
@@ -28,6 +28,7 @@ from specdecode.custom_resources.waiting import (
     StillThere,
     wait_until_gone,
 )
+from specdecode.experiment import kept
 from specdecode.kubernetes.connect import connect
 from specdecode.kubernetes.node_group import pools_of
 from specdecode.kubernetes.pools import Pools
@@ -48,6 +49,7 @@ class Request(BaseModel):
     LogicalResourceId: str
     PhysicalResourceId: str | None = None
     ResourceProperties: dict[str, Any] = Field(default_factory=dict)
+    OldResourceProperties: dict[str, Any] | None = None
 
     @property
     def identity(self) -> str:
@@ -78,6 +80,26 @@ Act = Callable[[Request, dict[str, Any], Context, Pools], str]
 
 class Refused(Exception):
     """The change must not be made now. The message says why and what to do."""
+
+
+def settings(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
+    """Refuse settings that drop or change one of the deployed stack, unless they say which value they replace.
+
+    What counts as deployed is SpecDecodeStack, which is deployed last. A rollback brings the old settings back, and is
+    let through.
+    """
+    given, stacks = request.ResourceProperties, aws.client("cloudformation")
+    if request.RequestType == "Delete":
+        return request.identity
+    if f":stack/{names.STACK}/" in request.StackId:
+        deployed = (request.OldResourceProperties or {}).get("Settings", {})
+    else:
+        deployed = kept.of_stack(stacks) or {}
+    if reason := kept.refusal(deployed, given["Settings"], given.get("Replaces", {})):
+        (stack,) = stacks.describe_stacks(StackName=request.StackId)["Stacks"]
+        if "ROLLBACK" not in stack["StackStatus"]:
+            raise Refused(reason)
+    return request.identity
 
 
 def update(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
@@ -250,6 +272,7 @@ def _wait(
 
 
 _ACTS: dict[str, Act] = {
+    "settings": settings,
     "update": update,
     "code": code,
     "drain": drain,

@@ -11,6 +11,7 @@ from specdecode import names
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capacity
 from specdecode.experiment.effective import differences, said
 from specdecode.experiment.engine import Engine
+from specdecode.experiment.kept import deploy_with
 from specdecode.experiment.model import CompileOn, EndpointExperiment, ModelRef, ServedExperiment
 from specdecode.giving_back import STUCK_GRACE_HOURS
 from specdecode.planning.compiling import cpu_deadline, cpu_minutes
@@ -203,7 +204,7 @@ def check_backstop(longest_minutes: float, hours: Range, capacity: Capacity) -> 
     after = f"the backstop ends a node {limit} h after a run got it (longest_run_hours {capacity.longest_run_hours} + "
     after += f"{STUCK_GRACE_HOURS}), and the alarm StuckRun comes before"
     needed = math.ceil(longest) - STUCK_GRACE_HOURS
-    fix = f"deploy with -c longest_run_hours={needed}, or shorten its deadlines"
+    fix = f"{deploy_with({'longest_run_hours': str(needed)})}, or shorten its deadlines"
     if hours.low > limit:
         return [f"{after}; the run takes at least {hours.low:.1f} h: it will not finish; {fix}"]
     return [f"{after}; by its deadlines the run may hold it for {longest:.1f} h: it may not finish; {fix}"]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-GIVE = "deploy with -c alert_email=you@example.com, or with -c accept_no_alerts=true if nobody need be told"
+from specdecode.experiment.kept import deploy_with
+
+GIVE = (
+    f"{deploy_with({'alert_email': 'you@example.com'})}; or, if nobody need be told, the setting accept_no_alerts=true"
+)
 
 
 def confirmed(subscriptions: Sequence[Mapping[str, str]]) -> int:

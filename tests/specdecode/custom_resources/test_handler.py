@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from specdecode import names
 from specdecode.custom_resources import handler as guards
 from specdecode.custom_resources import waiting
@@ -185,3 +187,47 @@ def test_a_teardown_without_a_backstop_takes_nothing_off_a_role(world: World) ->
     answer = world.send("Delete", "teardown", properties={"StateMachineArn": MACHINE})
     assert answer is not None and answer["Status"] == "SUCCESS"
     assert world.aws.attached and world.aws.stopped == ["run-1", "run-2"]
+
+
+STACKS = {"cluster": "arn:aws:cloudformation:us-east-2:1:stack/TrainiumClusterStack/1", "own": ""}
+STACKS["own"] = STACKS["cluster"].replace("TrainiumClusterStack", "SpecDecodeStack")
+KEPT = {"region": "us-east-2", "alert_email": "you@example.com"}
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize(
+    ("settings", "replaces", "status", "result"),
+    [
+        (KEPT | {"nodes": "2"}, {}, "UPDATE_IN_PROGRESS", "SUCCESS"),
+        ({"region": "us-east-2"}, {}, "UPDATE_IN_PROGRESS", "FAILED"),
+        ({"region": "us-east-2"}, {"alert_email": "you@example.com"}, "UPDATE_IN_PROGRESS", "SUCCESS"),
+        ({"region": "us-east-2"}, {}, "UPDATE_ROLLBACK_IN_PROGRESS", "SUCCESS"),
+    ],
+    ids=["more", "dropped", "dropped on purpose", "rolled back"],
+)
+def test_settings_of_the_deployed_stack_are_not_lost(
+    world: World, stack: str, settings: dict[str, str], replaces: dict[str, str], status: str, result: str
+) -> None:
+    guard = {"Type": "Custom::SpecDecodeSettingsGuard", "Properties": {"Settings": KEPT}}
+    world.aws.clients["cloudformation"] = SimpleNamespace(
+        describe_stacks=lambda StackName: {"Stacks": [{"StackStatus": status}]},
+        get_template=lambda StackName: {"TemplateBody": {"Resources": {"Guard": guard}}},
+        exceptions=SimpleNamespace(ClientError=ClientError),
+    )
+    before = {"OldResourceProperties": {"Settings": KEPT}} if stack == "own" else {}
+    given = {"Settings": settings} | ({"Replaces": replaces} if replaces else {})
+    answer = world.send("Update", "settings", properties=given, StackId=STACKS[stack], **before)
+    assert answer is not None and answer["Status"] == result
+    assert ("alert_email: you@example.com -> none" in answer["Reason"]) == (result == "FAILED")
+
+
+def test_a_first_deployment_has_nothing_to_lose(world: World) -> None:
+    def absent(StackName: str) -> None:
+        error = {"Code": "ValidationError", "Message": f"Stack with id {StackName} does not exist"}
+        raise ClientError({"Error": error}, "GetTemplate")
+
+    exceptions = SimpleNamespace(ClientError=ClientError)
+    world.aws.clients["cloudformation"] = SimpleNamespace(get_template=absent, exceptions=exceptions)
+    for stack in STACKS.values():
+        answer = world.send("Create", "settings", properties={"Settings": KEPT}, StackId=stack)
+        assert answer is not None and answer["Status"] == "SUCCESS"

@@ -15,7 +15,7 @@ def test_a_deployment_without_the_experiments_node_is_refused():
         load_preset("qwen3-32b", capacity=Capacity(node="trn2.3xlarge", price_per_node_hour=3))
     (problem,) = caught.value.problems
     assert (problem.rule, problem.field) == ("node-deployed", "node")
-    assert "-c node_type=trn2.48xlarge" in problem.fix and problem.source
+    assert "configure node_type=trn2.48xlarge`" in problem.fix and problem.source
 
 
 def test_what_a_step_yields_is_said_of_servers_that_already_run_only():

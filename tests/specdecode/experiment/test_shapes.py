@@ -92,7 +92,7 @@ def test_a_deployment_has_one_shape_with_devices_and_the_one_without():
     small = Capacity(node="trn2.3xlarge", price_per_node_hour=3)
     with pytest.raises(ExperimentError, match=r"this deployment's node is a trn2\.3xlarge") as caught:
         load_preset("qwen3-32b", capacity=small)
-    assert "-c node_type=trn2.48xlarge" in str(caught.value)
+    assert "configure node_type=trn2.48xlarge`" in str(caught.value)
     assert load_preset("llama-3.1-8b-eagle3-small", capacity=small)
     assert load_preset("account-check", capacity=small)
 

@@ -269,14 +269,14 @@ def test_a_run_that_the_backstop_would_cut_is_warned_of_with_what_to_set(preset,
     """Its deadlines together are longer than a run may hold the node: 48 and 12 hours by default."""
     (said,) = [text for text in plan_of(preset).warnings if "backstop" in text]
     assert "ends a node 60 h after a run got it (longest_run_hours 48 + 12)" in said
-    assert f"deploy with -c longest_run_hours={hours}, or shorten its deadlines" in said
+    assert f"configure longest_run_hours={hours}`" in said
     assert not [w for w in plan_of(preset, capacity=Capacity(longest_run_hours=hours)).warnings if "backstop" in w]
     assert [w for w in plan_of(preset, capacity=Capacity(longest_run_hours=hours - 1)).warnings if "backstop" in w]
 
 
 def test_a_run_that_cannot_be_over_before_the_backstop_is_told_so():
     (said,) = check_backstop(20 * 60, Range(low=14, high=19), Capacity(longest_run_hours=1))
-    assert "takes at least 14.0 h: it will not finish; deploy with -c longest_run_hours=8" in said
+    assert "takes at least 14.0 h: it will not finish; `.venv/bin/specdecode configure longest_run_hours=8`" in said
 
 
 @pytest.mark.parametrize("preset", ["qwen3-32b", "qwen3-32b-latency", "rehearsal"])

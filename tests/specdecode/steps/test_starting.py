@@ -197,4 +197,4 @@ def test_a_plan_says_what_it_warns_of_to_whoever_starts_from_the_console():
     world.states.executions[arn("run-1")] = "RUNNING"
     request = {**DEFAULT, "set": {"deadlines.benchmark": 1000}, "accept_cost": 5000}
     planned = plan.plan(world.given("run-1", input=request), world.rt)
-    assert any("deploy with -c longest_run_hours=" in text for text in planned.warnings), planned.warnings
+    assert any("configure longest_run_hours=" in text for text in planned.warnings), planned.warnings

@@ -37,8 +37,9 @@ def preflight(
 ) -> None:
     """Check what a first deployment, or a run, needs: credentials, quotas, capacity, builds, alerts, models.
 
-    Without a deployed stack, or with -c, it checks what `cdk deploy` would make from cdk.json and the settings given
-    here. With a stack it checks that stack. It spends nothing, and it changes nothing except with --pin.
+    Without a deployed stack, or with -c, it checks what `cdk deploy` would make of the settings that are kept
+    (`specdecode configure`) and of those given here. With a stack it checks that stack. It spends nothing, and it
+    changes nothing except with --pin.
 
     Something that is missing, expired or too small is a failure. Something that these credentials may not look at is a
     warning.

@@ -13,6 +13,7 @@ from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
 from specdecode.cli.preflight.check import Ask, Check
 from specdecode.experiment import assets_dir
 from specdecode.experiment.deployment_facts import DeploymentFacts
+from specdecode.experiment.kept import CONFIGURE, DEPLOY
 from specdecode.runs.told import GIVE, confirmed, untold
 
 OUTPUT = "DeploymentFacts"
@@ -27,7 +28,7 @@ def facts_of_stack(outputs: Mapping[str, str], *, stack: str) -> DeploymentFacts
     try:
         return DeploymentFacts.model_validate_json(outputs[OUTPUT])
     except (KeyError, ValidationError):
-        hint = "it is of another version: deploy again with npx cdk deploy SpecDecodeStack"
+        hint = f"it is of another version: deploy again with `{DEPLOY}`"
         raise stop_with(f"{stack} has no output {OUTPUT} that can be read; {hint}", EXIT_ENVIRONMENT) from None
 
 
@@ -60,7 +61,7 @@ def place(facts: DeploymentFacts, *, account: str | None, region: str) -> Iterat
     if facts.region == region:
         yield Check("region", "ok", region)
     else:
-        fix = f"export AWS_REGION={facts.region}, or deploy with -c region={region}"
+        fix = f"`{CONFIGURE} region={facts.region}`, and every command asks there"
         yield Check("region", "fail", f"the deployment is for {facts.region}, you ask in {region}", fix)
 
 
@@ -117,6 +118,6 @@ def amis(ask: Ask) -> Iterator[Check]:
             yield Check(f"AMI of {purpose}", "ok", f"{release} is {values[name]}")
         else:
             staging = purpose == "staging"
-            where = "STAGING_AMI in constructs_lib/settings/neuron_amis.py" if staging else "-c neuron_ami=…"
+            where = "STAGING_AMI in constructs_lib/settings/neuron_amis.py" if staging else "the setting neuron_ami"
             fix = f"choose a release that EKS has ({where}); its parameter is {name}"
             yield Check(f"AMI of {purpose}", "fail", f"{ask.region} has no {release} for {ask.facts.kubernetes}", fix)

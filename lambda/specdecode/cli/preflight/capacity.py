@@ -11,6 +11,7 @@ from specdecode.cli.preflight.check import Ask, Check, unless
 from specdecode.cli.runs_view import clock
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
 from specdecode.experiment.deployment_facts import EKS_REFUSES, DeploymentFacts
+from specdecode.experiment.kept import deploy_with
 from specdecode.experiment.shapes import NodeShape
 from specdecode.runs.lease import Lease
 
@@ -22,7 +23,7 @@ def shape(facts: DeploymentFacts, wanted: NodeShape) -> Iterator[Check]:
     """Whether the deployment has nodes of the experiment's shape. A node without devices it always has."""
     if wanted.has_devices and facts.node != wanted.name:
         detail = f"the experiment is for a {wanted.name}, and the deployment's node is a {facts.node}"
-        yield Check("node type", "fail", detail, f"deploy with -c node_type={wanted.name}")
+        yield Check("node type", "fail", detail, deploy_with({"node_type": wanted.name}))
 
 
 def nodes(facts: DeploymentFacts) -> Iterator[Check]:
@@ -49,7 +50,7 @@ def network_zones(facts: DeploymentFacts, known: Mapping[str, str]) -> Check:
     """`known`: the account's zones, id -> name. The settings' rules have already refused zones that EKS refuses."""
     unknown = [zone for zone in facts.zones if zone not in known]
     usable = ",".join(sorted(zone for zone in known if zone not in EKS_REFUSES)[:3])
-    fix = "name the zones of subnet_ids, by id" if facts.vpc else f"deploy with -c availability_zones={usable}"
+    fix = "name the zones of subnet_ids, by id" if facts.vpc else deploy_with({"availability_zones": usable})
     if unknown:
         return Check("zones", "fail", f"this account has no {', '.join(unknown)} in {facts.region}", fix)
     return Check("zones", "ok", ", ".join(f"{zone} ({known[zone]})" for zone in facts.zones))
@@ -68,9 +69,9 @@ def node_zones(facts: DeploymentFacts, wanted: NodeShape, having: set[str]) -> C
     missing = ", ".join(zone for zone in where if zone not in having)
     verdict = "warn" if both else "fail"
     if wanted.has_devices:
-        fix = f"deploy with -c capacity_zones={there} -c trn2_zones={there}"
+        fix = deploy_with({"capacity_zones": there, "trn2_zones": there})
     else:
-        fix = f"it starts in {', '.join(both)}" if both else f"deploy with -c availability_zones={there}"
+        fix = f"it starts in {', '.join(both)}" if both else deploy_with({"availability_zones": there})
     return Check(name, verdict, f"not offered in {missing}, but in {there}", fix)  # type: ignore[arg-type]
 
 
@@ -88,7 +89,8 @@ def reservation(ask: Ask, lease: Lease | None) -> Iterator[Check]:
         "InvalidCapacityReservationId", lambda: ec2.describe_capacity_reservations(CapacityReservationIds=[wanted])
     )
     if not found or not (items := found["CapacityReservations"]):
-        fix = "deploy with -c capacity_reservation_id=… of one that is (`aws ec2 describe-capacity-reservations`)"
+        look = f"`aws ec2 describe-capacity-reservations --region {ask.region}`"
+        fix = f"find one that is: {look}; {deploy_with({'capacity_reservation_id': 'ID'})}"
         yield Check("reservation", "fail", f"there is no {wanted} in {ask.region}", fix)
         return
     yield from reserved(
@@ -107,17 +109,18 @@ def reserved(facts: DeploymentFacts, item: Mapping[str, Any], *, held: int, now:
     if item["InstanceType"] != facts.node or state not in USABLE | COMING:
         yield Check("reservation", "fail", detail, another)
     elif zone is not None and zone not in facts.node_zones:
-        yield Check("reservation", "fail", f"{detail}; the node may not start there", f"-c capacity_zones={zone}")
+        fix = deploy_with({"capacity_zones": zone})
+        yield Check("reservation", "fail", f"{detail}; the node may not start there", fix)
     elif state in COMING:
         yield Check("reservation", "warn", detail, "wait until it is active")
     elif total < facts.nodes:
-        yield Check("reservation", "fail", f"{detail}; {facts.nodes} nodes are set", f"deploy with -c nodes={total}")
+        yield Check("reservation", "fail", f"{detail}; {facts.nodes} nodes are set", deploy_with({"nodes": str(total)}))
     elif not free:
         waits = held >= facts.nodes
         fix = "a new run waits for it (`specdecode capacity`)" if waits else "end what uses it, or reserve another"
         yield Check("reservation", "warn" if waits else "fail", detail, fix)
     else:
-        idle = f"; runs use {facts.nodes} of them at most (`-c nodes=`)" if total > facts.nodes else ""
+        idle = f"; runs use {facts.nodes} of them at most (setting `nodes`)" if total > facts.nodes else ""
         yield Check("reservation", "ok", f"{detail}{idle}")
     if block:
         yield from window(facts, start=item.get("StartDate"), end=item.get("EndDate"), now=now)
@@ -127,18 +130,20 @@ def window(facts: DeploymentFacts, *, start: datetime | None, end: datetime | No
     """A Capacity Block's window. EC2's window is right; plans are made with the settings' window."""
     if end is None:
         return
-    given = " ".join(
-        f"-c capacity_{name}={moment.astimezone(UTC).isoformat()}"
+    given = {
+        f"capacity_{name}": moment.astimezone(UTC).isoformat()
         for name, moment in (("start", start), ("end", end))
         if moment is not None
-    )
+    }
     left = (end - now).total_seconds() / 60 - DRAIN_BEFORE_BLOCK_END_MINUTES
     if left <= 0:
-        yield Check("window", "fail", f"the block ends at {end.isoformat()}", "buy another and deploy with it")
+        yield Check(
+            "window", "fail", f"the block ends at {end.isoformat()}", "buy another (docs/how-to/capacity-block.md)"
+        )
     elif facts.block_end is None or abs((facts.block_end - end).total_seconds()) > 60:
         told = facts.block_end.isoformat() if facts.block_end else "none"
         detail = f"the block ends at {end.isoformat()}, the settings say {told}: plans would not fit into it"
-        yield Check("window", "fail", detail, f"deploy with {given}")
+        yield Check("window", "fail", detail, deploy_with(given))
     elif start is not None and now < start:
         yield Check("window", "fail", f"the block starts at {start.isoformat()}", "start runs then")
     else:

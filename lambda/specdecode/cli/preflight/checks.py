@@ -219,7 +219,7 @@ class Checks:
         if self.ask.facts.vpc:
             yield Check("network quotas", "ok", f"nothing is made in {self.ask.facts.vpc}")
         elif leftovers.owned(self.ask):
-            yield Check("network quotas", "ok", f"{leftovers.STACKS[1]} stands and has its network")
+            yield Check("network quotas", "ok", f"{names.CLUSTER_STACK} stands and has its network")
         else:
             yield from quotas.network(self.ask)
 

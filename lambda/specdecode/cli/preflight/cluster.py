@@ -11,6 +11,7 @@ from specdecode.cli.preflight import cluster_nodes
 from specdecode.cli.preflight.check import Ask, Check, unless
 from specdecode.cli.preflight.cluster_nodes import DEVICES, OBJECTS, Kubectl
 from specdecode.experiment.deployment_facts import DeploymentFacts, ExistingCluster
+from specdecode.experiment.kept import deploy_with
 from specdecode.experiment.shapes import NodeShape
 
 OLDEST = (1, 34)
@@ -55,16 +56,14 @@ def described(facts: DeploymentFacts, given: ExistingCluster, found: Mapping[str
         "cluster_oidc_issuer": (given.issuer, found["identity"]["oidc"]["issuer"]),
         "vpc_id": (facts.vpc, network["vpcId"]),
     }
-    wrong = [f"-c {key}={theirs}" for key, (said, theirs) in real.items() if said != theirs]
+    wrong = {key: theirs for key, (said, theirs) in real.items() if said != theirs}
     if wrong:
-        keys = ", ".join(item.removeprefix("-c ").partition("=")[0] for item in wrong)
-        return Check(
-            "cluster", "fail", f"{keys}: not what EKS has for {facts.cluster}", f"deploy with {' '.join(wrong)}"
-        )
+        detail = f"{', '.join(wrong)}: not what EKS has for {facts.cluster}"
+        return Check("cluster", "fail", detail, deploy_with(wrong))
     version = tuple(map(int, found["version"].split(".")[:2]))
     if facts.describes_nodes and found["version"] != facts.kubernetes:
         detail = f"it is Kubernetes {found['version']}, and nodes are made for {facts.kubernetes}"
-        return Check("cluster", "fail", detail, f"deploy with -c kubernetes_version={found['version']}")
+        return Check("cluster", "fail", detail, deploy_with({"kubernetes_version": found["version"]}))
     detail = f"{facts.cluster} is {found['status']}, Kubernetes {found['version']}"
     if found["status"] not in ("ACTIVE", "UPDATING"):
         return Check("cluster", "fail", detail, "wait until it is active")

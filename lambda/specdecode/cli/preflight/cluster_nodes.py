@@ -173,7 +173,7 @@ def _problems(
     types = found.get("instanceTypes") or []
     if types and types != [facts.node]:
         detail = f"{group} is of {', '.join(types)}, and the deployment's node is a {facts.node}"
-        yield True, detail, f"one of {facts.node} alone, or -c node_type=…"
+        yield True, detail, f"one of {facts.node} alone, or the setting node_type of it"
     if (found.get("labels") or {}).get(names.ACCELERATOR_LABEL) != names.NODEPOOL:
         label = f"{names.ACCELERATOR_LABEL}={names.NODEPOOL}"
         yield True, f"its nodes have no label {label}", f"{update} --labels addOrUpdateLabels={{{label}}}"

@@ -8,8 +8,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from specdecode.cli.preflight.check import Ask, Check, looked, unless
+from specdecode.experiment.kept import deploy_with
+from specdecode.names import CLUSTER_STACK, STACK
 
-STACKS = ("SpecDecodeStack", "TrainiumClusterStack")
 DEPLOYABLE = frozenset({"REVIEW_IN_PROGRESS", "CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"})
 """States of a stack that `cdk deploy` can continue from."""
 ROLLED_BACK = "ROLLBACK_COMPLETE"
@@ -29,7 +30,7 @@ def leftovers(ask: Ask) -> Iterator[Check]:
 
 def stacks(ask: Ask) -> Iterator[Check]:
     """A stack that failed must be deleted before it can be created again: by hand, unless the CDK CLI does it."""
-    for name in STACKS:
+    for name in (STACK, CLUSTER_STACK):
         status = state(ask, name)
         if status is None:
             continue
@@ -45,7 +46,7 @@ def stacks(ask: Ask) -> Iterator[Check]:
 
 def cluster(ask: Ask) -> Iterator[Check]:
     """A cluster or queue of our name that no stack owns stops the creation of ours."""
-    name, fix = ask.facts.cluster, "delete it, or deploy with -c cluster_name=… of your own"
+    name, fix = ask.facts.cluster, f"delete it, or choose another name: {deploy_with({'cluster_name': 'NAME'})}"
     if ask.facts.existing or owned(ask):
         return
     eks = ask.client("eks")
@@ -115,7 +116,7 @@ def listed(what: str, names: Sequence[str], command: str) -> Iterator[Check]:
 
 def owned(ask: Ask) -> bool:
     """Whether the cluster's stack exists, whole or not. Then things with our names are its own."""
-    return state(ask, STACKS[1]) not in (None, *EMPTY)
+    return state(ask, CLUSTER_STACK) not in (None, *EMPTY)
 
 
 def state(ask: Ask, name: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from specdecode.cli.preflight.check import Ask, Check
 from specdecode.experiment.deployment_facts import PODS_CALL, DeploymentFacts
+from specdecode.experiment.kept import deploy_with
 from specdecode.experiment.shapes import NodeShape
 
 EKS_LEAST, EKS_WELL = 6, 16
@@ -93,7 +94,7 @@ def subnets(facts: DeploymentFacts, found: Mapping[str, Mapping[str, Any]]) -> C
     real = [found[name]["AvailabilityZoneId"] for name in facts.subnets]
     if real != list(facts.zones):
         detail = f"the zones of subnet_ids are {','.join(real)}, the settings say {','.join(facts.zones)}"
-        return Check("subnets", "fail", detail, f"deploy with -c availability_zones={','.join(real)}")
+        return Check("subnets", "fail", detail, deploy_with({"availability_zones": ",".join(real)}))
     return Check(
         "subnets", "ok", ", ".join(f"{name} in {zone}" for name, zone in zip(facts.subnets, real, strict=True))
     )
@@ -173,7 +174,7 @@ def reached(facts: DeploymentFacts, endpoints: Sequence[Mapping[str, Any]], item
     if unnamed:
         names = ",".join(sorted({*facts.endpoints, *unnamed}))
         detail = f"the VPC has {', '.join(unnamed)} with private DNS: pods would be led there, which they may not reach"
-        fix = f"deploy with -c interface_endpoints={names} -c vpc_cidr={_ranges(item)[0]}"
+        fix = deploy_with({"interface_endpoints": names, "vpc_cidr": _ranges(item)[0]})
         return Check("interface endpoints", "fail", detail, fix)
     absent = sorted(set(facts.endpoints) & set(PODS_CALL) - there)
     if absent:
@@ -183,7 +184,7 @@ def reached(facts: DeploymentFacts, endpoints: Sequence[Mapping[str, Any]], item
     given = ipaddress.ip_network(facts.vpc_cidr or "0.0.0.0/0")
     if there and not any(given.subnet_of(one) for one in ranges):  # type: ignore[arg-type]
         detail = f"vpc_cidr is {facts.vpc_cidr}, which is not the VPC's: pods may not reach its endpoints"
-        return Check("interface endpoints", "fail", detail, f"deploy with -c vpc_cidr={ranges[0]}")
+        return Check("interface endpoints", "fail", detail, deploy_with({"vpc_cidr": str(ranges[0])}))
     return Check("interface endpoints", "ok", f"pods reach {', '.join(sorted(there))}" if there else "pods need none")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from specdecode.experiment.effective import family
 from specdecode.experiment.engine import Dialect
+from specdecode.experiment.kept import deploy_with
 from specdecode.experiment.rules.case import Finding, ServedCase
 from specdecode.experiment.shapes import CORES_PER_DEVICE, DEFAULT, HBM_GIB_PER_DEVICE, SHAPES
 from specdecode.experiment.sizing import room_of, too_large
@@ -16,7 +17,7 @@ def deployed(case: ServedCase) -> Iterator[Finding]:
     has, wanted = case.capacity.node, case.experiment.node
     if has not in (None, wanted) and SHAPES[wanted].has_devices:
         message = f"this deployment's node is a {has}, and the experiment is for a {wanted}"
-        yield "node", message, f"deploy with -c node_type={wanted}, or run it on a {has}: --set node={has}"
+        yield "node", message, f"{deploy_with({'node_type': wanted})}, or run it on a {has}: --set node={has}"
 
 
 def drives(case: ServedCase) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from specdecode.cli.preflight import capacity
+from specdecode.experiment.kept import deploy_with
 from specdecode.experiment.shapes import CPU, SHAPES, TRN2_SMALL
 from specdecode.names import held_pools
 from specdecode.runs.lease import Claim, Lease
@@ -40,7 +41,7 @@ def test_the_node_of_a_check_may_start_in_any_zone_of_the_network():
     ("offered", "verdict", "fix"),
     [
         (("use2-az2",), "warn", "it starts in use2-az2"),
-        (("use2-az4",), "fail", "deploy with -c availability_zones=use2-az4"),
+        (("use2-az4",), "fail", deploy_with({"availability_zones": "use2-az4"})),
     ],
 )
 def test_what_to_do_where_the_node_of_a_check_is_not_in_every_zone(offered, verdict, fix):
@@ -50,7 +51,7 @@ def test_what_to_do_where_the_node_of_a_check_is_not_in_every_zone(offered, verd
 
 def test_a_deployment_of_another_node_type_is_a_failure_but_for_the_check_of_the_account():
     (check,) = capacity.shape(FACTS, TRN2_SMALL)
-    assert check.verdict == "fail" and check.fix == "deploy with -c node_type=trn2.3xlarge"
+    assert check.verdict == "fail" and check.fix == deploy_with({"node_type": "trn2.3xlarge"})
     assert list(capacity.shape(FACTS, CPU)) == list(capacity.shape(FACTS, SHAPES[TRN2])) == []
 
 
@@ -62,7 +63,7 @@ def test_a_deployment_of_another_node_type_is_a_failure_but_for_the_check_of_the
         ({"State": "expired"}, "fail", "active reservation"),
         ({"State": "payment-failed"}, "fail", "active reservation"),
         ({"InstanceType": "p5.48xlarge"}, "fail", TRN2),
-        ({"AvailabilityZoneId": "use2-az3"}, "fail", "-c capacity_zones=use2-az3"),
+        ({"AvailabilityZoneId": "use2-az3"}, "fail", "configure capacity_zones=use2-az3`"),
         ({"AvailableInstanceCount": 0}, "fail", "end what uses it"),
     ],
 )
@@ -77,7 +78,7 @@ def test_a_reservation(given, verdict, words):
         (4, 4, 0, "ok", "4 of 4"),
         (4, 4, 0, "ok", "runs use 2 of them at most"),
         (2, 2, 0, "ok", "2 of 2"),
-        (1, 1, 0, "fail", "deploy with -c nodes=1"),
+        (1, 1, 0, "fail", deploy_with({"nodes": "1"})),
         (2, 0, 2, "warn", "a new run waits"),
         (2, 0, 1, "fail", "end what uses it"),
     ],

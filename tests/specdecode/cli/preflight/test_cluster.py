@@ -80,10 +80,10 @@ def test_what_may_not_be_looked_at_is_one_warning():
 @pytest.mark.parametrize(
     ("changes", "verdict", "words"),
     [
-        ({"endpoint": "https://other"}, "fail", "-c cluster_endpoint=https://other"),
+        ({"endpoint": "https://other"}, "fail", "configure cluster_endpoint=https://other`"),
         ({"resourcesVpcConfig": {"clusterSecurityGroupId": "sg-2", "vpcId": "vpc-2"}}, "fail",
-         "-c cluster_security_group=sg-2 -c vpc_id=vpc-2"),
-        ({"identity": {"oidc": {"issuer": "https://another"}}}, "fail", "-c cluster_oidc_issuer=https://another"),
+         "configure cluster_security_group=sg-2 vpc_id=vpc-2`"),
+        ({"identity": {"oidc": {"issuer": "https://another"}}}, "fail", "configure cluster_oidc_issuer=https://another`"),
         ({"status": "CREATING"}, "fail", "wait until it is active"),
         ({"version": "1.33"}, "fail", "upgrade it"),
         ({"computeConfig": {"enabled": True}}, "warn", "node group"),

@@ -150,7 +150,7 @@ def test_a_role_whose_nodes_would_not_join(answers, verdict, words):
 
 def test_nodes_are_made_for_the_clusters_own_version():
     check = of_eks(DescribeCluster=described(version="1.34"))["cluster"]
-    assert check.verdict == "fail" and "-c kubernetes_version=1.34" in check.fix
+    assert check.verdict == "fail" and "configure kubernetes_version=1.34`" in check.fix
 
 
 THEIRS = GIVEN.model_copy(update={"node_group": "trainium"})

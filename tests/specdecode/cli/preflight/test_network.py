@@ -8,6 +8,7 @@ import pytest
 from specdecode.cli.preflight import network
 from specdecode.cli.preflight.check import Check, looked
 from specdecode.experiment.deployment_facts import ExistingCluster
+from specdecode.experiment.kept import deploy_with
 from specdecode.experiment.shapes import SHAPES
 
 from tests.specdecode.cli.preflight.aws import Aws, verdicts
@@ -91,7 +92,7 @@ def test_a_subnet_of_another_vpc_and_a_wrong_zone():
     found = own(world(DescribeSubnets={"Subnets": [subnet(ONE, "use2-az1")]}))
     assert found["subnets"].verdict == "fail" and TWO in found["subnets"].detail
     check = own(world(), zones=("use2-az2", "use2-az1"))["subnets"]
-    assert check.verdict == "fail" and check.fix == "deploy with -c availability_zones=use2-az1,use2-az2"
+    assert check.verdict == "fail" and check.fix == deploy_with({"availability_zones": "use2-az1,use2-az2"})
 
 
 @pytest.mark.parametrize(
@@ -153,12 +154,12 @@ def test_endpoints_that_pods_are_led_to_must_be_named_with_their_range():
     check = own(world(DescribeVpcEndpoints=named), endpoints=("sts",))["interface endpoints"]
     assert (check.verdict, check.fix) == (
         "fail",
-        "deploy with -c interface_endpoints=s3,sts -c vpc_cidr=10.9.0.0/16",
+        deploy_with({"interface_endpoints": "s3,sts", "vpc_cidr": "10.9.0.0/16"}),
     )
     both = {"endpoints": ("sts", "s3")}
     assert own(world(DescribeVpcEndpoints=named), **both)["interface endpoints"].verdict == "ok"
     elsewhere = own(world(DescribeVpcEndpoints=named), vpc_cidr="10.0.0.0/16", **both)["interface endpoints"]
-    assert (elsewhere.verdict, elsewhere.fix) == ("fail", "deploy with -c vpc_cidr=10.9.0.0/16")
+    assert (elsewhere.verdict, elsewhere.fix) == ("fail", deploy_with({"vpc_cidr": "10.9.0.0/16"}))
     assert own(world(), endpoints=("sts",))["interface endpoints"].verdict == "warn"
 
 

@@ -130,7 +130,7 @@ def test_every_problem_is_in_one_output_with_its_fix(world):
         "no v20260224",
         "L-1216C47A",
         "L-F678F1CE",
-        "-c alert_email=you@example.com",
+        "configure alert_email=you@example.com`",
         "you may not look: UnauthorizedOperation",
     ):
         assert words in text, words
@@ -198,7 +198,9 @@ def test_the_facts_of_the_checkout_are_those_that_a_stack_puts_out():
 
     given = {"alert_email": "you@example.com", "capacity_zones": "use2-az1"}
     stated = DeploymentFacts.model_validate_json(document(read_settings(given)))
-    assert stated == account.facts_of_checkout([f"{key}={value}" for key, value in given.items()])
+    printed = account.facts_of_checkout(["--alone", *(f"{key}={value}" for key, value in given.items())])
+    assert printed.settings == {**given, "region": "us-east-2"}
+    assert stated == printed.model_copy(update={"settings": None}), "an output has no address"
     assert "you@example.com" not in document(read_settings(given))
 
 

@@ -1,0 +1,138 @@
+"""`specdecode configure`: what the deployment was given, kept where every later command finds it.
+
+Why it is so: ADR 199.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from specdecode.cli.options import Profile
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, is_interactive, say, stop_with
+
+if TYPE_CHECKING:
+    from specdecode.experiment.kept import KeptSettings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(configure)
+
+
+def configure(
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Settings (docs/settings.md); an empty value takes one back."),
+    ] = None,
+    profile: Profile = None,
+) -> None:
+    """Keep the settings of the deployment in deployment.json, where every later command finds them, region included.
+
+    It takes over what a deployed stack has, so that no deployment drops a setting, and says what the next deployment
+    changes. It deploys nothing. Without settings and without a deployment it asks for the two that matter first.
+
+    Exit codes: 0 kept, 2 a setting cannot work, 3 this is no checkout, or the deployment is in another region.
+    """
+    from specdecode.cli.preflight.account import facts_of_checkout
+    from specdecode.experiment import kept
+
+    root = kept.checkout()
+    if root is None:
+        raise stop_with("settings are kept beside cdk.json: run this in the checkout", EXIT_ENVIRONMENT)
+    file, given = _file(), _pairs(settings or [])
+    region = given.get("region") or file.settings.get("region") or _said()
+    _not_elsewhere(file, region, profile)
+    deployed = _deployed(region, profile)
+    if not given and not file.settings and not deployed and is_interactive():
+        given = _asked(region)
+        region = given["region"]
+    wanted = {**merged(file, deployed or {}), "region": region, **given}
+    facts = facts_of_checkout(["--alone", *(f"{key}={value}" for key, value in wanted.items() if value)])
+    final = facts.settings or {}
+    replaces = {lost.key: lost.deployed for lost in kept.changed(deployed or {}, final)}
+    kept.write(root, kept.KeptSettings(settings=final, replaces=replaces))
+    _tell(final, deployed)
+
+
+def merged(file: KeptSettings, deployed: Mapping[str, str]) -> dict[str, str]:
+    """What the deployment has, with what the file adds, and with the changes that the file makes on purpose."""
+    meant = {key for key, value in file.replaces.items() if deployed.get(key) == value}
+    held = {key: value for key, value in deployed.items() if key not in meant}
+    return {**file.settings, **held}
+
+
+def _file() -> KeptSettings:
+    from specdecode.experiment import kept
+
+    try:
+        return kept.read(kept.checkout())
+    except kept.BadFile as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
+
+
+def _pairs(words: list[str]) -> dict[str, str]:
+    wrong = [word for word in words if "=" not in word]
+    if wrong:
+        raise stop_with(f"write settings as KEY=VALUE, not {', '.join(wrong)} (docs/settings.md)", EXIT_USAGE)
+    return {key: value for key, _, value in (word.partition("=") for word in words)}
+
+
+def _said() -> str:
+    """The region of the environment. Without one the setting's default."""
+    from specdecode import aws
+
+    try:
+        return str(aws.session().region_name)
+    except aws.NoRegion:
+        return "us-east-2"
+
+
+def _deployed(region: str, profile: str | None) -> dict[str, str] | None:
+    """The settings of the deployed stack; empty if there is none, or if it does not say. None if nobody could look."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from specdecode.cli.runs_deployment import session_of
+    from specdecode.experiment import kept
+
+    try:
+        return kept.of_stack(session_of(region, profile).client("cloudformation")) or {}
+    except (ClientError, BotoCoreError) as error:
+        complain(f"could not look whether {region} has a deployment, whose settings would be kept: {error}")
+        return None
+
+
+def _not_elsewhere(file: KeptSettings, region: str, profile: str | None) -> None:
+    """A deployment cannot move: one that stands in another region would go on, and cost, unseen."""
+    before = file.settings.get("region", region)
+    if before != region and _deployed(before, profile):
+        raise stop_with(
+            f"the deployment stands in {before}; destroy it first (`specdecode destroy`), or use another checkout for "
+            f"one in {region}",
+            EXIT_ENVIRONMENT,
+        )
+
+
+def _asked(region: str) -> dict[str, str]:
+    say("Who gets a mail about a node that stays, at $36 an hour, or a run that is stuck?")
+    address = typer.prompt("  address, or `nobody`")
+    told = {"accept_no_alerts": "true"} if address.strip() == "nobody" else {"alert_email": address.strip()}
+    return {**told, "region": typer.prompt("In which region?", default=region)}
+
+
+def _tell(settings: Mapping[str, str], deployed: Mapping[str, str] | None) -> None:
+    from specdecode.experiment import kept
+
+    say(f"{kept.FILE} keeps:")
+    for key, value in settings.items():
+        say(f"  {key}={kept.short(value)}")
+    if deployed:
+        for key in sorted({*settings, *deployed}):
+            before, after = deployed.get(key, "none"), settings.get(key, "none")
+            if before != after:
+                say(f"the next deployment changes {key}: {kept.short(before)} -> {kept.short(after)}")
+    if not {"alert_email", "accept_no_alerts"} & set(settings):
+        say(f"nobody is told of a node that stays: `{kept.CONFIGURE} alert_email=you@example.com`")
+    say(f"deploy with: {kept.DEPLOY}")

@@ -1,0 +1,131 @@
+"""The settings that a deployment keeps: written to a file beside cdk.json, and held by the deployed stack.
+
+`specdecode configure` writes the file. The synth, `preflight` and every command that looks for the deployment read it.
+The guards compare: a deployment that would drop or change a setting of the deployed one is refused, unless the file
+says which deployed value it replaces.
+
+Why it is so: ADR 199.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from specdecode.assets import assets_dir
+from specdecode.names import STACK
+
+FILE = "deployment.json"
+GUARD = "SettingsGuard"
+"""Name of the guard that holds them."""
+DEPLOY = f"npx cdk deploy {STACK}"
+CONFIGURE = ".venv/bin/specdecode configure"
+MOST_SHOWN = 80
+"""Most characters of a value in a message."""
+
+
+class BadFile(ValueError):
+    """The file cannot be read. The message says what to do."""
+
+
+class KeptSettings(BaseModel):
+    """The file. Values are texts, as `-c KEY=VALUE` takes them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    settings: dict[str, str] = {}
+    replaces: dict[str, str] = {}
+    """Deployed values that these settings replace on purpose."""
+
+
+class Loss(NamedTuple):
+    """A setting of the deployed stack that other settings drop or change."""
+
+    key: str
+    deployed: str
+    wanted: str | None
+
+
+def checkout() -> Path | None:
+    """The folder of cdk.json. None if this package was installed without it."""
+    root = assets_dir().parent
+    return root if (root / "cdk.json").is_file() else None
+
+
+def read(root: Path | None) -> KeptSettings:
+    """The file in `root`; without one, no settings. Raises BadFile."""
+    if root is None or not (root / FILE).is_file():
+        return KeptSettings()
+    try:
+        return KeptSettings.model_validate_json((root / FILE).read_text(encoding="utf-8"))
+    except (ValidationError, UnicodeDecodeError):
+        raise BadFile(f"{FILE} cannot be read: move it away, and `{CONFIGURE}` writes it anew") from None
+
+
+def write(root: Path, kept: KeptSettings) -> None:
+    """Write the file, and all of it or nothing."""
+    new = root / f".{FILE}"
+    new.write_text(json.dumps(kept.model_dump(exclude_defaults=True), indent=2) + "\n", encoding="utf-8")
+    new.replace(root / FILE)
+
+
+def changed(
+    deployed: Mapping[str, str], wanted: Mapping[str, str], replaces: Mapping[str, str] | None = None
+) -> list[Loss]:
+    """What `wanted` drops or changes of `deployed` without a word of it in `replaces`."""
+    said = replaces or {}
+    return [
+        Loss(key, value, wanted.get(key))
+        for key, value in sorted(deployed.items())
+        if wanted.get(key) != value and said.get(key) != value
+    ]
+
+
+def of_stack(cloudformation: Any) -> dict[str, str] | None:
+    """The settings of the deployed stack, by its template. None if there is no stack, or one that is older than this.
+
+    Not by its outputs: the CDK CLI prints those into logs, and an address is among the settings. Raises ClientError.
+    """
+    try:
+        template = cloudformation.get_template(StackName=STACK)["TemplateBody"]
+    except cloudformation.exceptions.ClientError as error:
+        if "does not exist" in error.response["Error"]["Message"]:
+            return None
+        raise
+    resources = (json.loads(template) if isinstance(template, str) else template).get("Resources", {})
+    found = [item["Properties"] for item in resources.values() if item["Type"] == f"Custom::SpecDecode{GUARD}"]
+    return dict(found[0]["Settings"]) if found else None
+
+
+def words(settings: Mapping[str, str]) -> str:
+    """Settings as words of a command line. An empty value takes a setting back."""
+    return " ".join(shlex.quote(f"{key}={value}") for key, value in settings.items())
+
+
+def deploy_with(settings: Mapping[str, str]) -> str:
+    """The lines that deploy with `settings` and keep all others."""
+    return f"`{f'{CONFIGURE} {words(settings)}'.strip()}`, then `{DEPLOY}`"
+
+
+def short(value: str) -> str:
+    """A value for a message: a certificate has some thousand characters."""
+    return value if len(value) <= MOST_SHOWN else f"{value[:MOST_SHOWN]}…"
+
+
+def refusal(deployed: Mapping[str, str], wanted: Mapping[str, str], replaces: Mapping[str, str]) -> str | None:
+    """Why settings may not be deployed over `deployed`, and the lines that may. None if nothing is lost."""
+    lost = changed(deployed, wanted, replaces)
+    if not lost:
+        return None
+    listed = "; ".join(f"{key}: {short(value)} -> {short(new or 'none')}" for key, value, new in lost)
+    added = {key: value for key, value in sorted(wanted.items()) if key not in deployed}
+    meant = {key: new or "" for key, _, new in lost}
+    return (
+        f"This deployment would drop or change settings that the deployed one has ({listed}). To keep them: "
+        f"{deploy_with(added)}. If you mean it: {deploy_with(added | meant)}. Nothing was changed."
+    )
