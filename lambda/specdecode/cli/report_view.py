@@ -22,7 +22,9 @@ from specdecode.escape import line
 from specdecode.experiment import Experiment
 from specdecode.experiment.workload import Level
 from specdecode.speculation.advisor import Belief, Candidate
+from specdecode.speculation.guess import findings
 from specdecode.speculation.loads import LoadsAdvice
+from specdecode.speculation.step_cost import arms
 
 SHOWN = 8
 """Most candidates of an advice that the terminal lists."""
@@ -169,12 +171,14 @@ def advice_document(found: LoadsAdvice, experiment: Experiment) -> dict[str, Any
             }
             for level, own in found.levels
         ],
+        "found_elsewhere": [one.model_dump(include={"says", "source"}) for one in findings(arms(experiment))],
     }
 
 
 def advice_text(document: dict[str, Any]) -> str:
     """The reason, what is best so far, and the candidates in order."""
     parts = [document["reason"] + "\n"]
+    parts += [f"Found elsewhere: {one['says']} ({one['source']}).\n" for one in document["found_elsewhere"]]
     if document["by_load"]:
         parts += [document["k_by_load"] + "\n", _by_load(document["by_load"])]
     elif document["best"]:

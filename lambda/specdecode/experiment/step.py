@@ -1,7 +1,8 @@
-"""Most tokens of a step of an arm: from its engine's file, or from the experiment for a server that already runs."""
+"""A step of an arm: its most tokens, and the kind of engine that takes it, from the engine's file or the experiment."""
 
 from __future__ import annotations
 
+from specdecode.experiment.engine import Dialect
 from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import Experiment, Variant
 from specdecode.experiment.most_tokens import MostTokens
@@ -28,3 +29,18 @@ def most_tokens_said(experiment: Experiment, variant: Variant) -> MostTokens | N
         return load_engine(experiment.served_by).most_tokens_per_step
     except ExperimentError:
         return None
+
+
+def kind_of_engine(experiment: Experiment) -> str:
+    """Engines of one kind have steps that cost alike: `nxd-inference`, `native` (the plugin without NxD Inference), or
+    an engine's own name if it opens no Neuron device. `server` for servers that already run.
+    """
+    if experiment.served_by is None:
+        return "server"
+    try:
+        engine = load_engine(experiment.served_by)
+    except ExperimentError:
+        return experiment.served_by
+    if not engine.on_neuron:
+        return engine.name
+    return "native" if engine.dialect is Dialect.NATIVE_PLUGIN else "nxd-inference"

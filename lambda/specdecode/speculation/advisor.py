@@ -1,11 +1,11 @@
 """Which (draft, k) to compile next, when to stop, and how much the remaining arms can gain.
 
-A compile on Trainium2 takes most of an hour, a measurement minutes. So the advisor saves compiles. For every draft it
-holds a belief about the logarithm of the speed-up at every k: the calibrated model (theory.py) is its mean, and a
-Gaussian process describes what the model does not know (acceptance that falls with the position, prompts that differ,
-steps whose cost jumps). It proposes the candidate with the largest expected improvement over the best measured arm. It
-stops if that is not worth a compile (Jones, Schonlau, Welch 1998, "Efficient global optimization"). Then arms that may
-equal the best are worth another measurement, which needs no compile.
+A compile on Trainium2 takes most of an hour, a measurement minutes. So the advisor saves compiles. It holds a belief
+about the logarithm of the speed-up of every draft at every k: tokens per step (measured, from a forecast, or a guess)
+over the time of a step (a Gaussian process over all evidence and the own runs: step_cost.py). It proposes the candidate
+with the largest expected improvement over the best measured arm. It stops if that is not worth a compile (Jones,
+Schonlau, Welch 1998, "Efficient global optimization"). Then arms that may equal the best are worth another measurement,
+which needs no compile.
 
 benchmarks/advisor.py measures its error against simulated sweeps that break its model. See ADR 82.
 """
@@ -14,33 +14,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.speculation.gaussian import posterior
-from specdecode.speculation.theory import acceptance_from_tokens, speedup
+from specdecode.experiment.variants import Method
+from specdecode.speculation.step_cost import Card, MeasuredStep, StepArm, log_extra, shipped
+from specdecode.speculation.theory import acceptance_from_tokens, expected_tokens
 
 NOISE = 0.03
 """Relative standard error of a measured speed-up, if the observation has none."""
-WORTH = 0.003
+WORTH = 0.005
 """Expected improvement of the log speed-up below which another compile is not worth its hour."""
 MOST_MEASUREMENTS = 5
 """Most measurements of one arm that the advisor asks for."""
 REACH = 1.645
 """Standard deviations of "at most": one-sided 95%."""
 
-PRIOR_C, SPREAD_C = 0.06, 0.05
-PRIOR_V, SPREAD_V = 0.2, 0.15
-"""Usual values of c and v, and their standard deviations. They only decide what measurements leave open."""
-PRIOR_A, SPREAD_STEP = 0.8, 0.05
-"""Acceptance before any measurement; and relative error of a step's duration in the ridge regression that separates c
-from v."""
-LEVEL_UNSEEN, LEVEL_SEEN = 0.30, 0.05
-SMOOTH, LENGTH = 0.06, 4.0
-JUMP = 0.015
-"""Standard deviations (log speed-up) of what the model does not know: a level for a draft that was never measured, or
-was measured; a smooth part over LENGTH values of k; and a random walk of JUMP per k, for steps whose cost jumps."""
+USUAL_A, SPREAD_A = 0.7, 0.4
+"""Acceptance of which nothing at all is known, and its standard deviation as a part of the tokens per step."""
+OTHERS, TOKENS, SHAPE = 0.30, 0.01, 0.03
+"""Standard deviations of the logarithm of tokens per step: of a draft when only others were measured; of a measured
+arm; and for each e-fold of k that a measured draft's arm is away from the nearest measured k."""
 
 
 class Candidate(NamedTuple):
@@ -60,6 +55,40 @@ class Observation(NamedTuple):
     tokens_per_step: float
     error: float = NOISE
     """Relative standard error of the speed-up."""
+
+
+class Prior(NamedTuple):
+    """What is believed before anything is measured."""
+
+    tokens: Mapping[Candidate, tuple[float, float]] = {}
+    """Tokens per step, and the standard deviation of their logarithm: wide for a guess, narrow from a forecast."""
+    card: Card | None = None
+    """None: the evidence that ships."""
+    arms: Mapping[str, StepArm] = {}
+    """For every draft an arm of it, at any k. A draft that is not there is one of usual size, of no known engine."""
+
+    def guess(self, candidate: Candidate, most: MostTokens) -> tuple[float, float]:
+        """Logarithm of the tokens per step, and its standard deviation."""
+        tokens, spread = self.tokens.get(candidate) or (expected_tokens(USUAL_A, most.verified(candidate.k)), SPREAD_A)
+        return math.log(tokens), spread
+
+    def steps(self, draft: str, ks: Sequence[int], observations: Sequence[Observation]) -> list[tuple[float, float]]:
+        """Mean and standard deviation of the logarithm of what each k adds to a plain step, given what was measured."""
+        measured = [
+            MeasuredStep(self.arm(item.draft, item.k), *log_extra(item.tokens_per_step, item.speedup, item.error))
+            for item in observations
+        ]
+        return (self.card or shipped()).with_own(measured).predict([self.arm(draft, k) for k in ks])
+
+    def arm(self, draft: str, k: int) -> StepArm:
+        """What decides the cost of the arm."""
+        return self.arms.get(draft, USUAL._replace(draft=draft))._replace(k=k)
+
+
+USUAL = StepArm("", Method.FUSED_DRAFT, "", 60.0, "", 2.0, 32, 1.0, 1)
+PRIOR = Prior()
+LINE = range(1, 17)
+"""The k through which `calibrate` draws its line."""
 
 
 class Belief(NamedTuple):
@@ -96,12 +125,12 @@ def advise(
     observations: Sequence[Observation],
     *,
     most: MostTokens,
-    prior_a: float = PRIOR_A,
+    prior: Prior = PRIOR,
 ) -> Advice:
     """Order the rest of a sweep. `candidates`: all its arms, measured ones included, with a draft to verify each.
 
-    `most`: what a step of the engine that all of them run on yields at most. `prior_a`: acceptance that is taken for
-    what nothing was measured of.
+    `most`: what a step of the engine that all of them run on yields at most. `prior`: what is believed of
+    what was not measured. Before any measurement the arm with the best expectation is the first.
     """
     if any(most.verified(candidate.k) < 1 for candidate in candidates):
         raise ValueError(
@@ -111,11 +140,11 @@ def advise(
     believed: dict[Candidate, tuple[float, float]] = {}
     for draft in dict.fromkeys(candidate.draft for candidate in candidates):
         ks = sorted({candidate.k for candidate in candidates if candidate.draft == draft})
-        believed.update(believe(draft, ks, observations, most=most, prior_a=prior_a))
+        believed.update(believe(draft, ks, observations, most=most, prior=prior))
     best, gain = _best(believed, measured)
     beliefs = sorted(
         (_belief(candidate, *believed[candidate], gain) for candidate in candidates if candidate not in measured),
-        key=lambda belief: -belief.improvement,
+        key=lambda belief: -(belief.improvement if observations else belief.speedup),
     )
     remaining = max((belief.high / gain - 1.0 for belief in beliefs), default=0.0)
     again = _rivals(believed, observations, best)
@@ -140,60 +169,74 @@ def advise(
 
 
 def calibrate(
-    observations: Sequence[Observation], *, most: MostTokens, prior_a: float = PRIOR_A
+    observations: Sequence[Observation], *, most: MostTokens, prior: Prior = PRIOR, ks: Sequence[int] = LINE
 ) -> tuple[float, float, float]:
-    """(a, c, v) of some measured arms: a from tokens per step, c and v by ridge regression towards the prior.
+    """(a, c, v) of some measured arms: a from tokens per step, c and v a straight line through the believed steps.
 
-    A step with k drafts takes 1 + k c + v of a plain step's time, and tokens_per_step / speed-up is that time: so
-    `extra` = k c + v is linear in (c, v), and two unknowns are solved for by the normal equations.
+    A step with k drafts takes 1 + k c + v of a plain step's time. One measured arm leaves open how much of it is k c,
+    and the card of step costs decides that.
     """
-    seen = [item for item in observations if most.verified(item.k)]
-    found = [acceptance_from_tokens(item.tokens_per_step, most.verified(item.k)) for item in seen]
-    a = math.fsum(found) / len(found) if found else prior_a
-    # The prior stands in the sums as one observation each of c and of v, as certain as its spread says.
-    # Left side: [kk k1; k1 n] (c, v). Right side: (ky, y1).
-    kk, k1, n = 1.0 / SPREAD_C**2, 0.0, 1.0 / SPREAD_V**2
-    ky, y1 = PRIOR_C / SPREAD_C**2, PRIOR_V / SPREAD_V**2
-    for item in observations:
-        step = item.tokens_per_step / item.speedup
-        # The error is relative to the step's time: a longer step is known less well, and counts less.
-        weight, extra = 1.0 / (SPREAD_STEP * step) ** 2, step - 1.0
-        kk, k1, n = kk + weight * item.k**2, k1 + weight * item.k, n + weight
-        ky, y1 = ky + weight * item.k * extra, y1 + weight * extra
-    # Never zero: the prior alone makes kk and n positive, and by Cauchy and Schwarz k1² stays below their product.
-    determinant = kk * n - k1 * k1
-    # Cramer's rule. Noise can make a cost negative, which none is.
-    return a, max(0.0, (ky * n - y1 * k1) / determinant), max(0.0, (kk * y1 - k1 * ky) / determinant)
+    found = _acceptances(observations, most)
+    a = math.fsum(found.values()) / len(found) if found else USUAL_A
+    draft = observations[0].draft if observations else ""
+    extras = [math.exp(mean) for mean, _ in prior.steps(draft, ks, observations)]
+    middle, level = math.fsum(ks) / len(ks), math.fsum(extras) / len(extras)
+    slope = math.fsum((k - middle) * extra for k, extra in zip(ks, extras, strict=True))
+    c = max(0.0, slope / math.fsum((k - middle) ** 2 for k in ks))
+    return a, c, max(0.0, level - c * middle)
 
 
 def believe(
-    draft: str, ks: Sequence[int], observations: Sequence[Observation], *, most: MostTokens, prior_a: float = PRIOR_A
+    draft: str, ks: Sequence[int], observations: Sequence[Observation], *, most: MostTokens, prior: Prior = PRIOR
 ) -> dict[Candidate, tuple[float, float]]:
     """Mean and standard deviation of the log speed-up of one draft at every k.
 
-    A draft that was never measured is believed to be like the others, within LEVEL_UNSEEN.
+    A draft that was never measured is believed to be as much better or worse than guessed as the others, within OTHERS.
     """
-    own = [item for item in observations if item.draft == draft]
-    a, c, v = calibrate(own or observations, most=most, prior_a=prior_a)
-    a = min(a, 0.999)
-    level, start = (LEVEL_SEEN if own else LEVEL_UNSEEN), min(ks)
+    own = _acceptances([item for item in observations if item.draft == draft], most)
+    apart = [
+        math.log(item.tokens_per_step) - prior.guess(Candidate(item.draft, item.k), most)[0]
+        for item in observations
+        if item.draft != draft
+    ]
+    found: dict[Candidate, tuple[float, float]] = {}
+    for k, (extra, deviation) in zip(ks, prior.steps(draft, ks, observations), strict=True):
+        tokens = prior.guess(Candidate(draft, k), most)
+        if own:
+            spread = TOKENS + SHAPE * min(abs(math.log(k / at)) for at in own)
+            measured = expected_tokens(min(_at(own, k), 0.999), most.verified(k))
+            tokens = _together(tokens, (math.log(measured), spread))
+        elif apart:
+            tokens = _together(tokens, (tokens[0] + math.fsum(apart) / len(apart), OTHERS))
+        step = 1.0 + math.exp(extra)
+        uncertain = (step - 1.0) / step * deviation  # of log step, to first order
+        found[Candidate(draft, k)] = (tokens[0] - math.log(step), math.hypot(uncertain, tokens[1]))
+    return found
 
-    def covariance(left: int, right: int) -> float:
-        smooth = SMOOTH**2 * math.exp(-((left - right) ** 2) / (2.0 * LENGTH**2))
-        walk = JUMP**2 * (min(left, right) - start + 1)
-        return level**2 + smooth + walk
 
-    def model(k: int) -> float:
-        return math.log(speedup(a, k, c, v, most=most))
+def _together(left: tuple[float, float], right: tuple[float, float]) -> tuple[float, float]:
+    """Mean and standard deviation of what two independent sources say."""
+    weight = right[1] ** 2 / (left[1] ** 2 + right[1] ** 2)
+    return weight * left[0] + (1.0 - weight) * right[0], left[1] * right[1] / math.hypot(left[1], right[1])
 
-    found = posterior(
-        covariance,
-        at=ks,
-        seen=[item.k for item in own],
-        values=[math.log(item.speedup) - model(item.k) for item in own],
-        noise=[item.error for item in own],
-    )
-    return {Candidate(draft, k): (model(k) + mean, deviation) for k, (mean, deviation) in zip(ks, found, strict=True)}
+
+def _acceptances(observations: Sequence[Observation], most: MostTokens) -> dict[int, float]:
+    """Mean acceptance at every measured k that verifies a draft."""
+    found: dict[int, list[float]] = {}
+    for item in observations:
+        if n := most.verified(item.k):
+            found.setdefault(item.k, []).append(acceptance_from_tokens(item.tokens_per_step, n))
+    return {k: math.fsum(each) / len(each) for k, each in found.items()}
+
+
+def _at(known: Mapping[int, float], k: int) -> float:
+    """Acceptance at k: between two measured k on the straight line, beyond them as the nearest."""
+    below, above = [at for at in known if at <= k], [at for at in known if at >= k]
+    if not below or not above:
+        return known[min(known, key=lambda at: abs(at - k))]
+    low, high = max(below), min(above)
+    share = (k - low) / (high - low) if high > low else 0.0
+    return known[low] + share * (known[high] - known[low])
 
 
 def _best(believed: dict[Candidate, tuple[float, float]], measured: set[Candidate]) -> tuple[Candidate | None, float]:

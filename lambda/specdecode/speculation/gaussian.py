@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+X = TypeVar("X")
 
 
 def posterior(
-    covariance: Callable[[int, int], float],
+    covariance: Callable[[X, X], float],
     *,
-    at: Sequence[int],
-    seen: Sequence[int],
+    at: Sequence[X],
+    seen: Sequence[X],
     values: Sequence[float],
     noise: Sequence[float],
 ) -> list[tuple[float, float]]:

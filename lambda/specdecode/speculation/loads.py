@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Level
-from specdecode.speculation.advisor import PRIOR_A, WORTH, Advice, Belief, Candidate, Observation, advise
+from specdecode.speculation.advisor import PRIOR, WORTH, Advice, Belief, Candidate, Observation, Prior, advise
 
 
 class LoadsAdvice(NamedTuple):
@@ -30,11 +30,11 @@ def advise_over_loads(
     seen: Mapping[Level, Sequence[Observation]],
     *,
     most: MostTokens,
-    prior_a: float = PRIOR_A,
+    prior: Prior = PRIOR,
 ) -> LoadsAdvice:
     """As `advise`, after the observations at each load (at least one load, each with an observation)."""
     each = {
-        level: advise(candidates, seen[level], most=most, prior_a=prior_a)
+        level: advise(candidates, seen[level], most=most, prior=prior)
         for level in sorted(seen, key=lambda level: level.value)
     }
     compiled = {Candidate(item.draft, item.k) for found in seen.values() for item in found}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.speculation import expected_tokens, speedup
-from specdecode.speculation.advisor import MOST_MEASUREMENTS, Candidate, Observation, advise, calibrate
+from specdecode.speculation.advisor import MOST_MEASUREMENTS, USUAL_A, Candidate, Observation, advise, calibrate
 from specdecode.speculation.gaussian import posterior
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
@@ -80,7 +80,7 @@ def test_calibration_recovers_what_two_points_tell(most: MostTokens) -> None:
 def test_no_cost_is_below_nothing() -> None:
     """Steps that get shorter with k are noise: a draft token that pays for itself does not exist."""
     a, c, v = calibrate([Observation("large", 5, 6.0, 5.0), Observation("large", 15, 40.0, 10.0)], most=PLUS)
-    assert 0 < a < 1 and c == 0.0 and v >= 0.0
+    assert 0 < a < 1 and 0.0 <= c < 0.01 and v >= 0.0
 
 
 def test_the_gaussian_process_is_the_textbook_one() -> None:
@@ -105,7 +105,7 @@ def test_an_arm_that_verifies_no_draft_says_nothing_of_acceptance() -> None:
     """NxD Inference at k=1: one token a step whatever the draft is worth."""
     useless, good = Observation("large", 1, 0.9, 1.0), measured("large", 7, a=0.8, c=0.05, most=MostTokens.K)
     assert calibrate([useless, good], most=MostTokens.K)[0] == pytest.approx(0.8)
-    assert calibrate([useless], most=MostTokens.K, prior_a=0.65)[0] == 0.65
+    assert calibrate([useless], most=MostTokens.K)[0] == USUAL_A
 
 
 @pytest.mark.slow

@@ -235,7 +235,7 @@ def crash(pod):
 
 @pytest.mark.parametrize(("component", "error"), [("compiles", "CompileFailed"), ("serves", "ServeNotReady")])
 def test_it_goes_on_without_an_arm_that_cannot_be_had(swept, component, error):
-    lost = swept.stored().sweep.arms[1]
+    lost = swept.stored().sweep.arms[0]
     world = Failing(**{component: {lost}})
     document = world.sweep()
     steps = world.stored().sweep

@@ -13,7 +13,8 @@ from specdecode.experiment.model import Experiment, Variant
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens
 from specdecode.measures.student import combine
-from specdecode.speculation.advisor import NOISE, REACH, Observation, believe, calibrate
+from specdecode.speculation.advisor import NOISE, REACH, Observation, Prior, believe, calibrate
+from specdecode.speculation.step_cost import arms
 
 DECODING = "time_per_output_token"
 STEPS = "tokens_per_step"
@@ -90,19 +91,24 @@ def theories(*, experiment: Experiment, pairs: Sequence[Pair]) -> tuple[Theory, 
         for group in pair.groups:
             key = (variant.speculation.draft.id, most_tokens(experiment, variant), group.group)
             grouped.setdefault(key, []).append((variant, pair, group))
-    found = [_theory(*key, members) for key, members in grouped.items()]
+    found = [_theory(experiment, *key, members) for key, members in grouped.items()]
     return tuple(theory for theory in found if theory is not None)
 
 
 def _theory(
-    draft: str, most: MostTokens, group: GroupName, members: Sequence[tuple[Variant, Pair, GroupResult]]
+    experiment: Experiment,
+    draft: str,
+    most: MostTokens,
+    group: GroupName,
+    members: Sequence[tuple[Variant, Pair, GroupResult]],
 ) -> Theory | None:
     members = [member for member in members if observation(*member)]
     seen = [item for member in members if (item := observation(*member))]
     if not seen:
         return None
-    a, c, v = calibrate(seen, most=most)
-    believed = believe(draft, range(1, PLOTTED_K + 1), seen, most=most)
+    prior = Prior(arms=arms(experiment))
+    a, c, v = calibrate(seen, most=most, prior=prior)
+    believed = believe(draft, range(1, PLOTTED_K + 1), seen, most=most, prior=prior)
     return Theory(
         draft=draft,
         most_tokens_per_step=most,

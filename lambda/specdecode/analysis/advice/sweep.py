@@ -14,16 +14,14 @@ from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import ASSUMED, most_tokens
 from specdecode.experiment.workload import Level
 from specdecode.planning import SweepStep
-from specdecode.speculation.advisor import PRIOR_A, Candidate, Observation, advise
+from specdecode.speculation.advisor import Candidate, Observation, Prior, advise
+from specdecode.speculation.guess import guesses
 from specdecode.speculation.loads import LoadsAdvice, advise_over_loads
+from specdecode.speculation.step_cost import arms, shipped
 
 FEW = 3
 """With fewer values of k than this the experiment is not taken for a sweep, and every k up to MAX_K is a candidate."""
 MAX_K = 15
-PRIORS = {"structured": 0.8, "open-ended": 0.5, "all": PRIOR_A}
-"""Assumed acceptance before any measurement, by kind of prompts: drafts guess prose less often than a list. Published
-speed-ups imply 0.35 to 0.9 (tests/specdecode/speculation/test_theory.py). For all kinds together it is what an adaptive
-sweep assumes, so that `advise` and `plan` name the same arm."""
 
 
 def candidates(experiment: Experiment) -> list[Candidate]:
@@ -110,7 +108,14 @@ def advise_sweep(
     If there are several loads, the advice is for all of them together, with the belief at each.
     """
     seen = {level: found for level, found in observations(comparisons, group=group).items() if found}
-    return _advise(experiment, candidates(experiment), seen, prior_a=PRIORS[group])
+    return _advise(experiment, candidates(experiment), seen, prior=prior_of(experiment, group))
+
+
+def prior_of(experiment: Experiment, group: str = "all") -> Prior:
+    """What is believed of the experiment's arms before any is measured. `group`: structured, open-ended or all."""
+    known, card = arms(experiment), shipped()
+    tokens = guesses(candidates(experiment), known, group=group, most=kind(experiment), card=card)
+    return Prior(tokens, card, known)
 
 
 def _advise(
@@ -118,12 +123,12 @@ def _advise(
     left: Sequence[Candidate],
     seen: Mapping[Level, Sequence[Observation]],
     *,
-    prior_a: float = PRIOR_A,
+    prior: Prior,
 ) -> LoadsAdvice:
     if len(experiment.workload.levels) > 1 and seen:
-        return advise_over_loads(left, seen, most=kind(experiment), prior_a=prior_a)
+        return advise_over_loads(left, seen, most=kind(experiment), prior=prior)
     own = [item for found in seen.values() for item in found]
-    return LoadsAdvice(advise(left, own, most=kind(experiment), prior_a=prior_a), ())
+    return LoadsAdvice(advise(left, own, most=kind(experiment), prior=prior), ())
 
 
 def advice_sentence(comparison: Comparison) -> str | None:
@@ -160,7 +165,7 @@ def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost
     times = Counter(Candidate(item.draft, item.k) for found in seen.values() for item in found)
     known = {candidate: variant_of(experiment, candidate) for candidate in candidates(experiment)}
     left = [at for at, variant in known.items() if at in times or (variant and variant.name not in lost)]
-    advice = _advise(experiment, left, seen).together
+    advice = _advise(experiment, left, seen, prior=prior_of(experiment)).together
     chosen, reason = advice.compile_next, advice.reason
     again = [at for at in advice.measure_again if at in times and (own := known[at]) and own.name not in lost]
     if chosen is None and again:

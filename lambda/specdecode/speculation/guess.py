@@ -1,0 +1,121 @@
+"""Tokens per step before any forecast or run: a wide guess for each group of prompts, or what others found for a pair.
+
+Both are in assets/evidence/acceptance.yaml, with sources. A finding is a speed-up; the card of step costs turns it
+into tokens per step. All prompts together are the mean of the groups: on structured ones alone a draft looks too good.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+import yaml
+from pydantic import Field
+
+from specdecode.assets import assets_dir
+from specdecode.experiment.base import Frozen
+from specdecode.experiment.most_tokens import MostTokens
+from specdecode.speculation.advisor import Candidate
+from specdecode.speculation.step_cost import Card, StepArm
+
+FOUND = 0.2
+"""Standard deviation of the logarithm of tokens per step that follow from somebody else's speed-up."""
+
+
+class GroupGuess(Frozen):
+    """Acceptance on one group of prompts."""
+
+    first: float = Field(gt=0, lt=1)
+    """Chance that the first draft of a step is accepted."""
+    falls: float = Field(gt=0, le=1)
+    """Factor of that chance with each further position."""
+    spread: float = Field(gt=0)
+    """Standard deviation of the logarithm of tokens per step."""
+
+    def tokens(self, n: int) -> float:
+        """Tokens per step with n verified drafts."""
+        total = reached = 1.0
+        for position in range(n):
+            reached *= self.first * self.falls**position
+            total += reached
+        return total
+
+    def yielding(self, tokens: float, n: int) -> GroupGuess:
+        """The group with as many tokens per step with n verified drafts, as far as `falls` allows."""
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if self._with(middle).tokens(n) < tokens else (low, middle)
+        return self._with(low)
+
+    def _with(self, first: float) -> GroupGuess:
+        return self.model_copy(update={"first": first})
+
+
+class Finding(Frozen):
+    """What others found for a pair."""
+
+    source: str
+    says: str
+    target: str
+    draft: str
+    k: int
+    speedup: dict[str, float]
+    """Of decoding, by group of prompts."""
+    other_drafts: dict[str, float] = Field(default_factory=dict)
+    """Share of accepted drafts of others, as a part of this one's."""
+
+
+class Known(Frozen):
+    """All that is guessed or was found elsewhere."""
+
+    groups: dict[str, GroupGuess]
+    findings: tuple[Finding, ...]
+
+
+@cache
+def known() -> Known:
+    """The guesses and findings that ship."""
+    return Known.model_validate(yaml.safe_load((assets_dir() / "evidence" / "acceptance.yaml").read_text()))
+
+
+def finding(target: str, draft: str) -> Finding | None:
+    """What others found for a pair."""
+    own = [one for one in known().findings if one.target == target and draft in (one.draft, *one.other_drafts)]
+    return own[0] if own else None
+
+
+def findings(arms: Mapping[str, StepArm]) -> list[Finding]:
+    """What others found for the pairs of some drafts, each once."""
+    found = [finding(arm.target, draft) for draft, arm in arms.items()]
+    return [one for one in known().findings if one in found]
+
+
+def guesses(
+    candidates: Iterable[Candidate], arms: Mapping[str, StepArm], *, group: str, most: MostTokens, card: Card
+) -> dict[Candidate, tuple[float, float]]:
+    """Tokens per step of every candidate and the standard deviation of their logarithm. `group`: one of
+    `known().groups`, or any other name for all of them together.
+    """
+    found: dict[Candidate, tuple[float, float]] = {}
+    for candidate in candidates:
+        parts = [
+            _guess(name, arms.get(candidate.draft), candidate, most, card)
+            for name in known().groups
+            if group == name or group not in known().groups
+        ]
+        mean = math.fsum(math.log(tokens) for tokens, _ in parts) / len(parts)
+        found[candidate] = (math.exp(mean), math.fsum(spread for _, spread in parts) / len(parts))
+    return found
+
+
+def _guess(name: str, arm: StepArm | None, candidate: Candidate, most: MostTokens, card: Card) -> tuple[float, float]:
+    group, n = known().groups[name], most.verified(candidate.k)
+    one = finding(arm.target, candidate.draft) if arm else None
+    if arm is None or one is None or name not in one.speedup:
+        return group.tokens(n), group.spread
+    at = most.verified(one.k)
+    step = 1.0 + math.exp(card.predict([arm._replace(draft=one.draft, k=one.k)])[0][0])
+    accepted = min(float(at), max(0.0, one.speedup[name] * step - 1.0)) * one.other_drafts.get(candidate.draft, 1.0)
+    return group.yielding(1.0 + accepted, at).tokens(n), FOUND
