@@ -26,6 +26,7 @@ from specdecode.steps.prompts import kept_sets
 from specdecode.steps.publishing import ACCOUNTING, publish
 from specdecode.steps.run import Run, load_run, read_servers
 from specdecode.steps.runtime import Runtime, StepInput, run_step
+from specdecode.steps.start_check import what_it_cost
 from specdecode.store import Store
 
 CONTENT_TYPES = {
@@ -134,6 +135,7 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
         accuracy=tuple(scores),
         served=served(run, bucket=rt.store.url("")) if holds_node else (),
         compiled=compiled(run),
+        start_check=what_it_cost(run),
         prompt_lengths=servers.prompt_tokens,
         sweep=plan.sweep.steps if plan.sweep else (),
         raw_prefix=rt.store.url(s3_keys.run_prefix(state.run_id)),

@@ -8,12 +8,14 @@ from __future__ import annotations
 from datetime import timedelta
 
 from specdecode import manifests
+from specdecode.experiment.sizing import arms_at_once
 from specdecode.kubernetes.resources import name_of
 from specdecode.planning.start_check import expected_minutes, groups
 from specdecode.runs.state import change_state
 from specdecode.steps.acquire import require_node
 from specdecode.steps.errors import StartCheckFailed
 from specdecode.steps.jobs import Advance, advance_job, keep_failed_logs
+from specdecode.steps.node_pools import DRA_DRIVER
 from specdecode.steps.pace import attentive
 from specdecode.steps.run import Run, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput
@@ -30,6 +32,7 @@ def start_check(given: StepInput, rt: Runtime) -> Progress:
         return Progress(done=True, message="no kind of arm must be checked")
     if run.state.start_check_minutes is None:
         require_node(given, rt, run)
+        _require_devices(run, rt)
         oldest = timedelta()
         for group in groups(run.plan.served, run.plan.engine, run.plan.start_checks):
             found = {name: _advance(name, run, rt) for name in group}
@@ -41,9 +44,32 @@ def start_check(given: StepInput, rt: Runtime) -> Progress:
             oldest = max(oldest, *(each.age for each in found.values()))
         change_state(rt.store, given.run_id, start_check_minutes=round(oldest.total_seconds() / 60, 2))
         return start_check(given, rt)
-    minutes, names = run.state.start_check_minutes, " and ".join(run.plan.start_checks)
-    cost = minutes / 60 * run.plan.price_per_node_hour
-    return Progress(done=True, message=f"{names} started with a tiny model: {minutes:.1f} min of the node, ${cost:.2f}")
+    names = " and ".join(run.plan.start_checks)
+    return Progress(done=True, message=f"{names} started with a tiny model: {what_it_cost(run)}")
+
+
+def what_it_cost(run: Run) -> str:
+    """Minutes and dollars of the check that has passed. Empty without one."""
+    minutes = run.state.start_check_minutes
+    if minutes is None:
+        return ""
+    return f"{minutes:.1f} min of the node, ${minutes / 60 * run.plan.price_per_node_hour:.2f}"
+
+
+def _require_devices(run: Run, rt: Runtime) -> None:
+    """Refuse a node that offers fewer devices than the arms need that are served together. Small models may start one
+    after the other where the arms could not.
+    """
+    need = arms_at_once(run.plan.served, run.plan.engine) * run.plan.experiment.devices
+    node = run.state.node
+    if not need or node is None:
+        return
+    slices = [item["spec"] for item in rt.kube.list("ResourceSlice")]
+    offered = sum(
+        len(it.get("devices") or ()) for it in slices if (it["driver"], it.get("nodeName")) == (DRA_DRIVER, node)
+    )
+    if offered < need:
+        raise StartCheckFailed(f"node {node} offers {offered} Neuron devices, and the arms need {need}")
 
 
 def _advance(name: str, run: Run, rt: Runtime) -> Advance:

@@ -38,7 +38,7 @@ def stored(cloud: Cloud, prefix: str) -> int:
     [
         ("the image lacks a flag that the arm is started with", {"engine": "no-flag"}, "argument-unknown", "--per-req"),
         ("the image cannot do the arm's method", {"engine": "no-method"}, "method-missing", "eagle"),
-        ("the node has one Neuron device less", {"devices_missing": 1}, "unschedulable", "cannot allocate"),
+        ("the node has one Neuron device less", {"devices_missing": 1}, "devices-missing", "offers 15"),
         ("the engine hangs before it serves", {"engine": "hangs"}, "never-healthy", "not healthy after 0.8 minutes"),
     ],
     ids=["flag", "method", "device", "hangs"],

@@ -66,6 +66,14 @@ def test_an_arm_that_does_not_start_ends_the_run_before_anything_is_compiled():
     assert any("run-1/diagnostics/" in key for key in world.s3.objects)
 
 
+def test_a_node_with_a_device_less_is_given_back_at_once():
+    world = World(devices=15)
+    at_the_check(world)
+    with pytest.raises(StartCheckFailed, match="offers 15 Neuron devices, and the arms need 16"):
+        world.finish("StartCheck")
+    assert checks(world) == []
+
+
 def test_an_arm_that_hangs_ends_the_run_at_the_deadline_of_its_group():
     world = World()
     at_the_check(world)

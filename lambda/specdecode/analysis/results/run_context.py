@@ -98,6 +98,8 @@ class RunContext(Frozen):
     served: tuple[Served, ...] = ()
     compiled: tuple[Compiled, ...] = ()
     """Where each artifact was compiled. Empty without `compile.on: cpu`."""
+    start_check: str = ""
+    """What the start check cost. Empty if there was none."""
     prompt_lengths: str = ""
     """How the benchmark counted the lengths of the prompts. The metrics have the server's own counts."""
     sweep: tuple[SweepStep, ...] = ()

@@ -86,6 +86,10 @@ def _engine(comparison: Comparison) -> tuple[Fact, ...]:
         devices = experiment.devices
         share = f", {devices} of {context.devices_per_node} devices for each arm" if devices else ""
         found.append(Fact("Node", f"{context.node} {TERMS[context.capacity_type]}{share}"))
+    if context.start_check:
+        found.append(
+            Fact("Start check", f"passed with tiny models, before anything was compiled: {context.start_check}")
+        )
     return tuple(found)
 
 
