@@ -9,13 +9,13 @@ from datetime import timedelta
 
 from specdecode import manifests
 from specdecode.experiment.sizing import arms_at_once
+from specdecode.kubernetes.node_room import DRA_DRIVER
 from specdecode.kubernetes.resources import name_of
 from specdecode.planning.start_check import expected_minutes, groups
 from specdecode.runs.state import change_state
 from specdecode.steps.acquire import require_node
 from specdecode.steps.errors import StartCheckFailed
 from specdecode.steps.jobs import Advance, advance_job, keep_failed_logs
-from specdecode.steps.node_pools import DRA_DRIVER
 from specdecode.steps.pace import attentive
 from specdecode.steps.run import Run, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput
