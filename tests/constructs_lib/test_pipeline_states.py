@@ -264,7 +264,7 @@ def test_the_accuracy_tests_looks_are_counted():
     (step,) = [step for step in tested.steps if step.name == "Accuracy"]
     at = {"poll_s": 60, "attentive_s": 15}
     more = counted.worst_case_events(tested.steps, **at) - counted.worst_case_events(plain.steps, **at)
-    often = step.expected_minutes + counted.STILL_ATTENTIVE.total_seconds() / 60
+    often = step.takes.high + counted.STILL_ATTENTIVE.total_seconds() / 60
     looks = int(often * 4) + 1 + step.deadline_minutes - int(often)
     assert step.deadline_minutes == 120
     assert counted.EVENTS_PER_LOOK * (looks - 1) <= more <= (counted.EVENTS_PER_LOOK + 1) * (looks + 1)

@@ -6,7 +6,7 @@ from specdecode import names
 from specdecode.experiment.shapes import CPU
 from specdecode.manifests import network_policies
 from specdecode.manifests.pods import on_cpu_nodes
-from specdecode.planning.cost import NODE_STOP_MINUTES
+from specdecode.planning.timeline import NODE_STOP_MINUTES
 
 from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.neuron_amis import STAGING_AMI

@@ -19,9 +19,8 @@ from specdecode.giving_back import (
 from specdecode.kubernetes.pods import REFUSED_MINUTES, STANDSTILL_MINUTES
 from specdecode.names import SAMPLE_PRESET
 from specdecode.planning import Inventory, Plan, make_plan
-from specdecode.planning.cost import NODE_STOP_MINUTES
 from specdecode.planning.events import QUEUE_LIMIT, STOP_POLL_S, longest_node_minutes, unseen_minutes
-from specdecode.planning.states import BEFORE_THE_NODE
+from specdecode.planning.timeline import BEFORE_THE_NODE, NODE_STOP_MINUTES
 
 from constructs_lib.pipeline.functions import FUNCTIONS
 from constructs_lib.pipeline.states import EXECUTION_TIMEOUT_S, definition

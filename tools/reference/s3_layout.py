@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from specdecode import s3_keys
 from specdecode.experiment import load_engine, load_preset
-from specdecode.planning.fingerprint import fingerprint
+from specdecode.planning.artifacts import fingerprint
 from specdecode.runs import PLAN
 
 from constructs_lib.pipeline import pod_roles

@@ -6,7 +6,7 @@ from specdecode.experiment.capacity import TERMS, CapacityType
 from specdecode.experiment.model import CompileOn
 from specdecode.experiment.prices import HOURS_A_MONTH
 from specdecode.planning import Bill
-from specdecode.planning.cost import money, span
+from specdecode.planning.ranges import money, span
 
 CENT = 0.01
 UNUSED: dict[CapacityType, str] = {

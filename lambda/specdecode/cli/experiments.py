@@ -68,16 +68,13 @@ def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None,
     Exit codes: 0 it can run, 2 it cannot (each problem is printed with its rule, its source and what to do).
     """
     from specdecode.experiment import load, load_engine, parse_overrides
-    from specdecode.experiment.model import ServedExperiment
-    from specdecode.planning.few import check_bursts, check_requests
-    from specdecode.planning.warnings import check_served
+    from specdecode.planning.doubts import doubts
 
     with refusing(as_json=as_json):
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=_capacity(ami=ami))
-    where, warnings = "servers that already run", check_requests(experiment)
-    if isinstance(experiment, ServedExperiment):
-        where, engine = experiment.engine, load_engine(experiment.engine)
-        warnings = [*check_served(experiment, engine), *warnings, *check_bursts(experiment, engine)]
+    where = experiment.served_by or "servers that already run"
+    engine = load_engine(experiment.images_of).on_node(experiment.node, experiment.devices)
+    warnings = doubts(experiment, engine)
     if as_json:
         valid = {"valid": True, "experiment": experiment.model_dump(mode="json"), "problems": []}
         say_json({**valid, "warnings": warnings})

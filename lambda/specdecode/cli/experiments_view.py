@@ -14,10 +14,11 @@ from specdecode.cli.cost_view import cost_lines
 from specdecode.experiment import Engine, Experiment
 from specdecode.experiment.model import Serving
 from specdecode.planning import Bill, Plan, Range
-from specdecode.planning.cost import LevelCost, money, span
 from specdecode.planning.offers import Offer
-from specdecode.planning.room import apart
+from specdecode.planning.plan import LevelCost
+from specdecode.planning.ranges import money, span
 from specdecode.planning.several_nodes import NodePart
+from specdecode.planning.warnings import apart
 
 
 class BlockDumper(yaml.CSafeDumper):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from specdecode.experiment import capacity as node
 from specdecode.experiment.clients import each_client, most_clients
 from specdecode.experiment.engine import Engine, Reads
-from specdecode.experiment.model import ServedExperiment
+from specdecode.experiment.model import Experiment, ServedExperiment
 from specdecode.experiment.shapes import NodeShape
 
 Needs = tuple[float, float, float]
@@ -68,11 +68,14 @@ def too_large(
             yield what, unit, need, there
 
 
-def arms_at_once(experiment: ServedExperiment, engine: Engine) -> int:
-    """How many arms are served at a time. The node must have devices for all, and room for the heaviest.
+def arms_at_once(experiment: Experiment, engine: Engine) -> int:
+    """How many arms are measured at a time. The node must have devices for all, and room for the heaviest.
 
-    At least one: the rule `fits-node` says whether one fits. `engine` has the sizes of the experiment's node.
+    At least one: the rule `fits-node` says whether one fits. `engine` has the sizes of the experiment's node. Servers
+    that already run need none of it.
     """
+    if not isinstance(experiment, ServedExperiment):
+        return experiment.side_by_side
     most, room = min(experiment.side_by_side, len(experiment.variants)), room_of(experiment.shape)
     return next((arms for arms in range(most, 1, -1) if not lacking(room, serving_needs(experiment, engine, arms))), 1)
 

@@ -16,8 +16,8 @@ from specdecode.manifests.naming import RenderContext, labels, wave_name
 from specdecode.manifests.pods import KubeObject, config_map, on_held_node, word
 from specdecode.manifests.serve_command import served_model
 from specdecode.planning import Arm, Plan, Wave, first_served
-from specdecode.planning.states import ACCURACY_MINUTES
-from specdecode.planning.states import SMOKE_MINUTES as SMOKE_MINUTES
+from specdecode.planning.timeline import ACCURACY_MINUTES
+from specdecode.planning.timeline import SMOKE_MINUTES as SMOKE_MINUTES
 from specdecode.records import CONVERSATIONS, SERVERS
 
 JOB_UID: KubeObject = {

@@ -28,8 +28,7 @@ from specdecode.manifests.pods import (
 from specdecode.manifests.serve_command import forgotten, serve_words
 from specdecode.manifests.serving import OFFLINE, SHM_MOUNT, shm_volume
 from specdecode.planning import Arm, Plan
-from specdecode.planning.compiling import cpu_deadline
-from specdecode.planning.states import HEALTHY_SHARE
+from specdecode.planning.timeline import HEALTHY_SHARE, cpu_deadline
 
 FETCH, COMPILE, STORE = "fetch", "compile", "store"
 """Names of the containers, in their order."""

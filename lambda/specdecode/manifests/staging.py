@@ -9,7 +9,7 @@ from specdecode.manifests.bundle import Rights, program_job
 from specdecode.manifests.naming import RenderContext, labels, object_name, staging_name
 from specdecode.manifests.pods import KubeObject, config_map, word
 from specdecode.planning import Plan
-from specdecode.planning.states import COUNT_MINUTES
+from specdecode.planning.timeline import COUNT_MINUTES
 from specdecode.prompts import HubFile, PromptsOf
 
 FEW_SETS = 6

@@ -22,7 +22,7 @@ from specdecode.manifests.serve_command import forgotten, serve_words, served_mo
 from specdecode.manifests.serving import OFFLINE, SHM_MOUNT, shm_volume
 from specdecode.planning import Plan
 from specdecode.planning.start_check import has_head, layers
-from specdecode.planning.states import HEALTHY_SHARE
+from specdecode.planning.timeline import HEALTHY_SHARE
 
 COMPONENT = "start-check"
 MAKE = "tiny-model"

@@ -7,14 +7,34 @@ from __future__ import annotations
 
 from specdecode.experiment import prices
 from specdecode.experiment.capacity import Capacity, CapacityType
-from specdecode.experiment.model import CompileOn, Frozen
-from specdecode.planning.compiling import CompileCost
-from specdecode.planning.cost import Range
+from specdecode.experiment.model import CompileOn, Frozen, ServedExperiment
+from specdecode.experiment.rules.case import ServedCase
+from specdecode.experiment.rules.engine import not_on_cpu
+from specdecode.experiment.shapes import COMPILER
 from specdecode.planning.events import late_minutes, longest_node_minutes
 from specdecode.planning.plan import Plan
+from specdecode.planning.ranges import Range
+from specdecode.planning.timeline import NODE_START_MINUTES, NODE_STOP_MINUTES, cpu_deadline
 
 STAGING_MB_A_SECOND = Range(low=50, high=500)
 """A guess for all staging pods together. Nobody has run the staging of this project in an account."""
+
+
+class CompileCost(Frozen):
+    """Cost of compiling all missing artifacts, on either kind of node, in US dollars."""
+
+    artifacts: int
+    here: Range
+    """Cost on the node on which the arms are measured."""
+    on_cpu: Range
+    """Cost on CPU nodes, which start for it and end after it."""
+    on_cpu_at_most: float
+    """The same at most: every Job lasts until its deadline, and then until the pipeline or Kubernetes has ended it."""
+    price_per_cpu_hour: float
+    """US dollars for an hour of one CPU node."""
+    chosen: CompileOn
+    priced_in: str
+    """Region of that price."""
 
 
 class Bill(Frozen):
@@ -85,8 +105,9 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
             traffic
             + (plan.experiment.deadlines.staging + late_minutes(plan.poll_seconds)) / 60 * prices.STAGING_NODE_HIGH.usd
         )
-    if plan.compiling and plan.compiling.chosen is CompileOn.CPU:
-        most += plan.compiling.on_cpu_at_most
+    compiling = _compile_cost(plan, capacity)
+    if compiling and compiling.chosen is CompileOn.CPU:
+        most += compiling.on_cpu_at_most
     stored = sum(item.model.size_gib for item in plan.models)
     stored += sum(plan.served.weights_gib(plan.served.variant(item.arm.variant)) for item in plan.artifacts)
     return Bill(
@@ -102,10 +123,35 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
             low=traffic + hours.low * prices.STAGING_NODE_LOW.usd,
             high=traffic + hours.high * prices.STAGING_NODE_HIGH.usd,
         ),
-        compiling=plan.compiling,
+        compiling=compiling,
         most=most,
         storage_gb=stored * prices.GB_PER_GIB,
         storage_per_month=stored * prices.GB_PER_GIB * prices.STORAGE.usd,
         resting_per_hour=capacity.resting_price_per_hour,
         accept_above=capacity.accept_cost_above,
+    )
+
+
+def _compile_cost(plan: Plan, capacity: Capacity) -> CompileCost | None:
+    """Of the missing artifacts. None if nothing is missing, or if CPU nodes cannot compile this experiment."""
+    experiment, arms, known = plan.experiment, plan.timeline.to_compile, COMPILER.price_in(capacity.region)
+    if not arms or known is None or not isinstance(experiment, ServedExperiment):
+        return None
+    if next(not_on_cpu(ServedCase(experiment, plan.engine, capacity)), None):
+        return None
+    around = Range(low=NODE_START_MINUTES.low / 2, high=NODE_START_MINUTES.high + NODE_STOP_MINUTES.high)
+    longest = cpu_deadline(experiment, plan.engine) + late_minutes(plan.poll_seconds) + NODE_STOP_MINUTES.high
+    most, expected = (
+        longest * len(arms),
+        sum((part for arm in arms if arm.on_cpu for part in (arm.on_cpu, around)), Range()),
+    )
+    return CompileCost(
+        artifacts=len(arms),
+        here=sum((arm.compiling for arm in arms), Range()).scaled(plan.price_per_node_hour / 60),
+        # A Job's deadline has the node's start in it, and what the Job is expected to take may be more.
+        on_cpu=Range(low=min(expected.low, most), high=min(expected.high, most)).scaled(known.usd / 60),
+        on_cpu_at_most=most * known.usd / 60,
+        price_per_cpu_hour=known.usd,
+        chosen=experiment.compile.on,
+        priced_in=capacity.region if capacity.region in COMPILER.prices else next(iter(COMPILER.prices)),
     )

@@ -11,7 +11,7 @@ from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 from specdecode.experiment.problems import ExperimentError, Problem
-from specdecode.planning.states import BEFORE_THE_NODE, STOP_MINUTES, Step
+from specdecode.planning.timeline import BEFORE_THE_NODE, STOP_MINUTES, Step
 
 HISTORY_LIMIT = 20_000
 """Step Functions ends an execution at 25,000 events; the rest is for retries and for cleaning up."""
@@ -134,8 +134,8 @@ def _most_looks(step: Step, poll_s: int, attentive_s: int) -> int:
     if step.name == "StopArms":
         return _stop_looks(limit)
     devices = _patient_looks(timedelta(), poll_s) if step.name == "Serve" else 0
-    longer = step.works * STILL_ATTENTIVE if step.expected_minutes else timedelta()
-    expected = min(limit, timedelta(minutes=step.expected_minutes) + longer)
+    longer = step.works * STILL_ATTENTIVE if step.takes.high else timedelta()
+    expected = min(limit, timedelta(minutes=step.takes.high) + longer)
     return int(expected.total_seconds() // attentive_s) + step.works + _looks(limit - expected, poll_s) + devices
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specdecode.experiment import Capacity, Engine, Experiment, ExperimentError, load_engine, load_preset, preset_names
+from specdecode.planning.artifacts import Inventory
 from specdecode.planning.bill import Bill, make_bill
-from specdecode.planning.cost import money, span
-from specdecode.planning.inventory import Inventory
-from specdecode.planning.making import make_plan
+from specdecode.planning.plan import make_plan
+from specdecode.planning.ranges import money, span
 
 NOWHERE = ".invalid/"
 """In the name of an image that nothing pulls: it is for one machine (RFC 2606 reserves the domain)."""

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Literal
 
+from pydantic import ConfigDict
+
 from specdecode import s3_keys
+from specdecode.experiment import affinity
+from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
+from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import AnyExperiment, Frozen, ModelRef, ServedExperiment
-from specdecode.planning.compiling import CompileCost
-from specdecode.planning.cost import CostPart, LevelCost, Range
-from specdecode.planning.inventory import Inventory
-from specdecode.planning.states import Step
-from specdecode.planning.sweep import SweepPlan
-from specdecode.planning.waves import Arm, Wave
+from specdecode.experiment.problems import ExperimentError
+from specdecode.experiment.sizing import arms_at_once
+from specdecode.experiment.workload import Level
+from specdecode.planning.artifacts import Inventory, taken
+from specdecode.planning.assumptions import ENDPOINTS_ASSUMED, assumptions, unpriced
+from specdecode.planning.doubts import doubts
+from specdecode.planning.events import choose_looks, longest_node_minutes, worst_case_events
+from specdecode.planning.ranges import Range
+from specdecode.planning.start_check import groups, to_check
+from specdecode.planning.timeline import LoadTime, Step, Timeline, make_timeline
+from specdecode.planning.warnings import check_backstop, check_history, check_precision, check_times, check_window
+from specdecode.planning.waves import Arm, Course, SweepStep, Wave, make_course, most_steps
 
 
 class PlannedModel(Frozen):
@@ -33,8 +46,51 @@ class PlannedArtifact(Frozen):
     compiled: bool
 
 
+class SweepPlan(Frozen):
+    """The progress of an adaptive sweep, and its limit."""
+
+    steps: tuple[SweepStep, ...]
+    most_steps: int
+    waves_to_come: int
+    """Waves beyond those planned, if every step is taken."""
+    compiles_to_come: int
+    """Compiles beyond those of the planned waves, if every step is taken."""
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms of the steps so far, in order; one that is measured again appears again."""
+        return tuple(step.arm for step in self.steps if step.arm is not None)
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.steps) and self.steps[-1].arm is None
+
+
+class CostPart(Frozen):
+    """The part of a run for one group of cases (the public sample, a set of prompts)."""
+
+    group: str
+    cases: int
+    requests: int
+    """Measured requests of one arm in one round."""
+    node_hours: Range
+    """Node hours of all arms and rounds."""
+
+
+class LevelCost(Frozen):
+    """The part of a run for one load."""
+
+    level: Level
+    requests: int
+    """Measured requests of one arm in one round."""
+    node_hours: Range
+    """Node hours of all cases, arms and rounds."""
+
+
 class Plan(Frozen):
     """Everything that is known about a run before it costs anything. Manifests are functions of the plan."""
+
+    model_config = ConfigDict(extra="ignore")  # plans of earlier versions had other fields
 
     schema_version: Literal[1] = 1
     experiment: AnyExperiment
@@ -49,27 +105,29 @@ class Plan(Frozen):
     start_checks: tuple[str, ...] = ()
     """Arms whose engine starts once with a tiny model before anything is compiled: one of each kind that was never
     served from this bucket."""
-    steps: tuple[Step, ...]
+    timeline: Timeline = Timeline()
+    """Empty in plans of earlier versions."""
     poll_seconds: int
     """How long the state machine waits between two looks."""
     attentive_seconds: int
     """The same, while work on the node is expected to end."""
     worst_case_events: int
     node_hours: Range
-    more_rounds: Range = Range(low=0, high=0)
+    more_rounds: Range = Range()
     """Node hours, of `node_hours`, that the rounds after the first take."""
     price_per_node_hour: float
     cost: Range
     """US dollars for the node."""
-    compiling: CompileCost | None = None
-    """Compile cost of the missing artifacts, on either kind of node. None if nothing is missing, or if the engine
-    cannot compile on CPU nodes."""
     parts: tuple[CostPart, ...] = ()
     """Node hours of each group of cases. The rest is starting, compiling, loading and stopping."""
     levels: tuple[LevelCost, ...] = ()
     """Node hours of each load."""
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return self.timeline.steps
 
     @property
     def served(self) -> ServedExperiment:
@@ -89,27 +147,115 @@ class Plan(Frozen):
         return tuple(item.arm for item in self.artifacts if not item.compiled)
 
 
-def artifacts_of(engine: Engine, waves: tuple[Wave, ...], inventory: Inventory) -> tuple[PlannedArtifact, ...]:
-    """The artifacts of `waves`, each once, with its first arm. Empty if the engine compiles nothing."""
-    first: dict[str, Arm] = {}
-    for arm in (arm for wave in waves if engine.artifact for arm in wave.arms):
-        first.setdefault(arm.fingerprint, arm)
-    return tuple(
-        PlannedArtifact(
-            fingerprint=arm.fingerprint,
-            prefix=s3_keys.compiled_prefix(arm.fingerprint),
-            arm=arm,
-            compiled=inventory.has(s3_keys.compiled_prefix(arm.fingerprint)),
-        )
-        for arm in first.values()
+def make_plan(
+    experiment: AnyExperiment,
+    *,
+    inventory: Inventory,
+    engine: Engine | None = None,
+    capacity: Capacity | None = None,
+    now: datetime | None = None,
+    sweep: tuple[SweepStep, ...] = (),
+) -> Plan:
+    """The plan of `experiment` given what lies in the bucket. Pure, but for the clock if `now` is not given.
+
+    `sweep`: the steps of an adaptive sweep so far; without them it begins with an arm that costs most.
+    Raises ExperimentError if nobody knows what the node costs.
+    """
+    given = capacity or Capacity()
+    engine = (engine or load_engine(experiment.images_of)).on_node(experiment.node, experiment.devices)
+    if isinstance(experiment, ServedExperiment):
+        experiment = affinity.on_node_of(given, experiment, engine)
+    terms, size = given.of(experiment.node), arms_at_once(experiment, engine)
+    price = terms.price_per_node_hour if experiment.holds_node else 0
+    if price is None:
+        raise ExperimentError([unpriced(experiment, terms)])
+    found = taken(experiment, engine, inventory)
+    course = make_course(experiment, found, size=size, steps=sweep)
+    checks = to_check(experiment, engine, inventory.prefixes)
+    missing = {item.fingerprint for item in found.values() if item.is_missing}
+    checking = len(groups(checks, size=size))
+    timeline = make_timeline(experiment, engine, course.waves, missing=missing, checks=checking, certain=course.certain)
+    looks = choose_looks(timeline.steps)
+    events = worst_case_events(timeline.steps, poll_s=looks.poll_s, attentive_s=looks.attentive_s)
+    longest = longest_node_minutes(timeline.steps, poll_s=looks.poll_s)
+    hours, once = timeline.node_hours(), timeline.node_hours(rounds=experiment.rounds)
+    loads = timeline.loads if timeline.holds_node else ()
+    waves = course.waves[: course.planned]
+    artifacts = _artifacts(waves, missing) if engine.artifact else ()
+    return Plan(
+        experiment=experiment,
+        engine=engine,
+        waves=waves,
+        sweep=_sweep_plan(course, timeline, artifacts, most=most_steps(experiment)) if course.steps else None,
+        models=tuple(
+            PlannedModel(model=model, prefix=model.prefix, staged=inventory.has(model.prefix))
+            for model in experiment.staged
+        ),
+        artifacts=artifacts,
+        start_checks=checks,
+        timeline=timeline,
+        poll_seconds=looks.poll_s,
+        attentive_seconds=looks.attentive_s,
+        worst_case_events=events,
+        node_hours=hours,
+        more_rounds=hours - once,
+        price_per_node_hour=price,
+        cost=hours.scaled(price),
+        parts=_parts(loads),
+        levels=_levels(loads),
+        assumptions=assumptions(experiment, engine, terms, given) if experiment.holds_node else ENDPOINTS_ASSUMED,
+        warnings=(
+            *doubts(experiment, engine),
+            *check_times(timeline, experiment.deadlines),
+            *check_history(events),
+            *check_precision(experiment, course.waves),
+            *check_backstop(longest, hours, terms),
+            *check_window(hours, terms, now=now or datetime.now(UTC)),
+        ),
     )
 
 
-def missing_artifacts(engine: Engine, waves: tuple[Wave, ...], inventory: Inventory) -> dict[str, str]:
-    """Fingerprints of the artifacts that are not in the bucket, each with one of its arms."""
-    return {
-        arm.fingerprint: arm.variant
-        for wave in waves
-        for arm in wave.arms
-        if engine.artifact and not inventory.has(s3_keys.compiled_prefix(arm.fingerprint))
-    }
+def _artifacts(waves: Iterable[Wave], missing: Collection[str]) -> tuple[PlannedArtifact, ...]:
+    """The artifacts of `waves`, each once, with its first arm."""
+    first: dict[str, Arm] = {}
+    for arm in (arm for wave in waves for arm in wave.served):
+        first.setdefault(arm.fingerprint, arm)
+    return tuple(
+        PlannedArtifact(fingerprint=made, prefix=s3_keys.compiled_prefix(made), arm=arm, compiled=made not in missing)
+        for made, arm in first.items()
+    )
+
+
+def _sweep_plan(course: Course, timeline: Timeline, artifacts: Iterable[PlannedArtifact], *, most: int) -> SweepPlan:
+    return SweepPlan(
+        steps=course.steps,
+        most_steps=most,
+        waves_to_come=len(course.waves) - course.planned,
+        compiles_to_come=len({arm.missing for arm in timeline.to_compile} - {item.fingerprint for item in artifacts}),
+    )
+
+
+def _parts(loads: Sequence[LoadTime]) -> tuple[CostPart, ...]:
+    """By groups of cases, in their order."""
+    groups: dict[str, list[LoadTime]] = {}
+    for load in loads:
+        groups.setdefault(load.group, []).append(load)
+    return tuple(
+        CostPart(group=group, cases=own[0].cases, requests=sum(load.requests for load in own), node_hours=_hours(own))
+        for group, own in groups.items()
+    )
+
+
+def _levels(loads: Sequence[LoadTime]) -> tuple[LevelCost, ...]:
+    """By levels, in the experiment's order."""
+    levels: dict[Level, list[LoadTime]] = {}
+    for load in loads:
+        levels.setdefault(load.level, []).append(load)
+    return tuple(
+        LevelCost(level=level, requests=sum(load.requests for load in own), node_hours=_hours(own))
+        for level, own in levels.items()
+    )
+
+
+def _hours(loads: Iterable[LoadTime]) -> Range:
+    return sum((load.takes for load in loads), Range()).scaled(1 / 60)

@@ -10,10 +10,9 @@ from typing import NamedTuple
 from specdecode.experiment import Capacity, ExperimentError, load_engine, rules
 from specdecode.experiment.model import AnyExperiment, ServedExperiment, Sweep
 from specdecode.experiment.problems import Problem
+from specdecode.planning.artifacts import Inventory
 from specdecode.planning.bill import Bill, make_bill
-from specdecode.planning.inventory import Inventory
-from specdecode.planning.making import make_plan
-from specdecode.planning.plan import Plan
+from specdecode.planning.plan import Plan, make_plan
 
 
 class NodePart(NamedTuple):

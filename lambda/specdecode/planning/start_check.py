@@ -9,9 +9,7 @@ from collections.abc import Collection
 
 from specdecode import s3_keys
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Method, ServedExperiment, ServedVariant
-from specdecode.experiment.sizing import arms_at_once
-from specdecode.planning.cost import Range
+from specdecode.experiment.model import Experiment, Method, ServedExperiment, ServedVariant
 
 TINY_LAYERS = 2
 UNDER_A_HEAD = 8
@@ -48,19 +46,14 @@ def first_of_each_kind(experiment: ServedExperiment, engine: Engine) -> dict[str
     return found
 
 
-def expected_minutes(engine: Engine) -> Range:
-    """Minutes for a group: half of the part of compiling and loading that does not grow with the weights. A guess."""
-    (low, high), (first, last) = engine.estimates.compile_minutes, engine.estimates.load_minutes
-    return Range(low=(low + first) / 2, high=(high + last) / 2)
-
-
-def groups(experiment: ServedExperiment, engine: Engine, checked: tuple[str, ...]) -> list[tuple[str, ...]]:
+def groups(checked: tuple[str, ...], *, size: int) -> list[tuple[str, ...]]:
     """The arms `checked`, those that fit on the node together in one group."""
-    size = arms_at_once(experiment, engine)
     return [checked[at : at + size] for at in range(0, len(checked), size)]
 
 
-def to_check(experiment: ServedExperiment, engine: Engine, known: Collection[str]) -> tuple[str, ...]:
+def to_check(experiment: Experiment, engine: Engine, known: Collection[str]) -> tuple[str, ...]:
     """The arms to check: the first of each kind, unless its key is `known`. Empty if the experiment wants no check."""
-    kinds = first_of_each_kind(experiment, engine) if experiment.start_check else {}
+    if not isinstance(experiment, ServedExperiment) or not experiment.start_check:
+        return ()
+    kinds = first_of_each_kind(experiment, engine)
     return tuple(variant.name for key, variant in kinds.items() if key not in known)

@@ -10,8 +10,7 @@ from specdecode import manifests
 from specdecode.analysis.results.run_context import Failure
 from specdecode.kubernetes.resources import name_of
 from specdecode.planning import first_served
-from specdecode.planning.cost import accuracy_estimate
-from specdecode.planning.states import accuracy_minutes
+from specdecode.planning.timeline import ACCURACY_MINUTES
 from specdecode.runs.state import change_state
 from specdecode.steps.acquire import require_node
 from specdecode.steps.arms import check_alive
@@ -33,7 +32,7 @@ def accuracy(given: StepInput, rt: Runtime) -> Progress:
         return Progress(done=True, message="the wave was measured by the resumed run; its arms are not served again")
     if given.wave in run.state.lost:
         return Progress(done=True, message="the sweep goes on without this arm")
-    if not first_served(run.plan.waves, wave):
+    if not (new := first_served(run.plan.waves, wave)):
         return Progress(done=True, message="these arms had their test in an earlier wave")
     require_node(given, rt, run)
     job = manifests.accuracy_job(run.plan, wave, ctx)
@@ -44,7 +43,7 @@ def accuracy(given: StepInput, rt: Runtime) -> Progress:
             rt,
             [job],
             rights=manifests.accuracy_rights(ctx),
-            limit_min=accuracy_minutes(run.plan.experiment, run.plan.waves, wave),
+            limit_min=ACCURACY_MINUTES * len(new),
             failure=AccuracyFailed,
         )
     except AccuracyFailed as error:
@@ -52,7 +51,7 @@ def accuracy(given: StepInput, rt: Runtime) -> Progress:
         failure = Failure(stage="Accuracy", message=str(error), diagnostics="diagnostics/logs/")
         change_state(rt.store, given.run_id, failures=(*run.state.failures, failure))
         raise
-    expected = accuracy_estimate(run.plan.experiment, run.plan.engine).high * len(first_served(run.plan.waves, wave))
+    expected = run.plan.timeline.most_minutes("Accuracy", given.wave)
     return Progress(done=done, message=message, wait_s=attentive(run.plan, age, expected_min=expected))
 
 

@@ -17,8 +17,8 @@ from specdecode.kubernetes.node_room import room_of_node
 from specdecode.kubernetes.pods import why_hung
 from specdecode.kubernetes.pools import PoolBusy
 from specdecode.kubernetes.resources import KubeObject, name_of
-from specdecode.planning.cost import NODE_START_MINUTES
 from specdecode.planning.events import QUEUE_LIMIT, QUEUE_POLL_S
+from specdecode.planning.timeline import NODE_START_MINUTES
 from specdecode.runs import lease as leases
 from specdecode.runs.lease import Claim
 from specdecode.runs.lease_store import LeaseStore

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from specdecode import manifests
-from specdecode.planning.cost import benchmark_minutes
 from specdecode.runs.state import change_state
 from specdecode.steps.acquire import require_node
 from specdecode.steps.arms import check_alive
@@ -34,7 +33,7 @@ def benchmark(given: StepInput, rt: Runtime) -> Progress:
     )
     if done:
         change_state(rt.store, given.run_id, measured=tuple(sorted({*run.state.measured, given.wave})))
-    expected = benchmark_minutes(run.plan.experiment, run.plan.engine, arms=len(wave.arms)).high
+    expected = run.plan.timeline.most_minutes("Benchmark", given.wave)
     return Progress(done=done, message=message, wait_s=attentive(run.plan, age, expected_min=expected))
 
 

@@ -15,8 +15,7 @@ from specdecode.kubernetes.client import Kubernetes
 from specdecode.kubernetes.resources import name_of
 from specdecode.kubernetes.teardown import run_selector
 from specdecode.planning import Arm
-from specdecode.planning.compiling import cpu_deadline
-from specdecode.planning.cost import compile_minutes
+from specdecode.planning.timeline import cpu_deadline
 from specdecode.steps.acquire import require_node
 from specdecode.steps.errors import CompileFailed
 from specdecode.steps.going_back import is_back
@@ -65,7 +64,7 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
             waits.append(found.message)
             continue
         if not found.done:
-            expected = compile_minutes(run.plan.served, run.plan.engine, arm.variant).high
+            expected = run.plan.timeline.most_minutes_to_compile(arm.variant)
             wait_s = attentive(run.plan, found.age, expected_min=expected)
             return Progress(done=False, message=found.message, wait_s=wait_s)
         _require_artifact(arm, rt)

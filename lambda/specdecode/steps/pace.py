@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from specdecode.planning import Plan
 from specdecode.planning.events import SOON_FOR, SOON_S, STILL_ATTENTIVE
-from specdecode.planning.states import STOP_MINUTES
+from specdecode.planning.timeline import STOP_MINUTES
 
 STOP_LIMIT = timedelta(minutes=STOP_MINUTES)
 """Limit for deleting workloads. The node pool's terminationGracePeriod is 10 minutes: what is left after that does not

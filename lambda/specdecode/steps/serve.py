@@ -11,7 +11,6 @@ from specdecode.analysis.results.run_context import DeviceGroup
 from specdecode.kubernetes.pods import PodProblem, created_at, is_ready
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.planning import Arm
-from specdecode.planning.cost import slowest_load
 from specdecode.runs.state import change_state
 from specdecode.steps.acquire import require_node
 from specdecode.steps.arms import arm_pods, claims_of, device_group, is_allocated
@@ -59,7 +58,7 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
     wanted = len(run.wave(given.wave).arms)
     if ready < wanted:
         text = "; ".join([f"{ready} of {wanted} arms are ready", *messages])
-        expected = slowest_load(run.plan.served, run.plan.engine, run.wave(given.wave)).high
+        expected = run.plan.timeline.most_minutes("Serve", given.wave)
         return Progress(done=False, message=text, wait_s=attentive(run.plan, age, expected_min=expected))
     others = [known for known in run.state.device_groups if (known.variant, known.round) not in _keys(groups)]
     change_state(rt.store, given.run_id, device_groups=(*others, *groups))

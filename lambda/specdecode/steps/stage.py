@@ -12,7 +12,7 @@ from specdecode import manifests
 from specdecode.experiment.prompt_lengths import CountSpec, PromptLengths, count_spec, do_not_fit
 from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.manifests import RenderContext
-from specdecode.planning.states import COUNT_MINUTES
+from specdecode.planning.timeline import COUNT_MINUTES
 from specdecode.steps.errors import PromptsRefused, StagingFailed
 from specdecode.steps.jobs import advance_job
 from specdecode.steps.prompts import keep_sets, said

@@ -11,7 +11,7 @@ from specdecode import manifests
 from specdecode.experiment.sizing import arms_at_once
 from specdecode.kubernetes.node_room import DRA_DRIVER
 from specdecode.kubernetes.resources import name_of
-from specdecode.planning.start_check import expected_minutes, groups
+from specdecode.planning.start_check import groups
 from specdecode.runs.state import change_state
 from specdecode.steps.acquire import require_node
 from specdecode.steps.errors import StartCheckFailed
@@ -33,12 +33,13 @@ def start_check(given: StepInput, rt: Runtime) -> Progress:
     if run.state.start_check_minutes is None:
         require_node(given, rt, run)
         _require_devices(run, rt)
-        oldest = timedelta()
-        for group in groups(run.plan.served, run.plan.engine, run.plan.start_checks):
+        size = arms_at_once(run.plan.experiment, run.plan.engine)
+        oldest, checks = timedelta(), groups(run.plan.start_checks, size=size)
+        for group in checks:
             found = {name: _advance(name, run, rt) for name in group}
             if waits := [f"{name}: {each.message}" for name, each in found.items() if not each.done]:
                 age = max(each.age for each in found.values())
-                expected = expected_minutes(run.plan.engine).high
+                expected = run.plan.timeline.most_minutes("StartCheck") / len(checks)
                 wait_s = attentive(run.plan, age, expected_min=expected)
                 return Progress(done=False, message="; ".join(waits), wait_s=wait_s)
             oldest = max(oldest, *(each.age for each in found.values()))

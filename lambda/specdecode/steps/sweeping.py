@@ -8,7 +8,7 @@ from specdecode import s3_keys
 from specdecode.analysis.advice.sweep import next_step
 from specdecode.experiment import Capacity
 from specdecode.planning import Plan, SweepPlan, SweepStep, make_plan, needed_prefixes, read_inventory
-from specdecode.planning.sweep import FEW_STEPS
+from specdecode.planning.waves import FEW_STEPS
 from specdecode.runs import PLAN
 from specdecode.steps.measured_steps import comparisons
 from specdecode.steps.node_pools import outside_window

@@ -6,7 +6,7 @@ from specdecode.experiment.affinity import SKIP, in_words
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.model import ServedExperiment
 from specdecode.planning import Plan, make_plan
-from specdecode.planning.inventory import Inventory
+from specdecode.planning.artifacts import Inventory
 
 
 def planned(preset: str, capacity: Capacity, **env: str) -> Plan:

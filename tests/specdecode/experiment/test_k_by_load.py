@@ -19,7 +19,7 @@ from specdecode.experiment.model import Speculation
 from specdecode.manifests.serve_command import serve_words
 from specdecode.measures.arm import measure_arm
 from specdecode.measures.arm_case import Terms
-from specdecode.planning.fingerprint import fingerprint
+from specdecode.planning.artifacts import fingerprint
 from specdecode.records import EngineCounters
 
 from tests.specdecode.analysis.simulate import context

@@ -14,7 +14,7 @@ from specdecode.manifests import RenderContext, serving, serving_name
 from specdecode.manifests.naming import object_name
 from specdecode.planning import Inventory, first_served, make_plan
 from specdecode.planning.events import INTERVALS_S, JOB_GRACE_MINUTES
-from specdecode.planning.states import COUNT_MINUTES, SMOKE_MINUTES, accuracy_minutes
+from specdecode.planning.timeline import COUNT_MINUTES, SMOKE_MINUTES
 
 from tests import kubernetes_schema
 from tests.pods import containers, engine_of
@@ -73,7 +73,7 @@ def test_the_step_ends_a_job_before_the_job_controller_would_and_with_it_the_log
         "smoke": SMOKE_MINUTES,
         "benchmark": deadlines.benchmark,
     }
-    per_wave = {accuracy_minutes(plan.experiment, plan.waves, wave) for wave in plan.waves}
+    per_wave = {step.deadline_minutes for step in plan.steps if step.name == "Accuracy"}
     for component, obj, template in pods(objects):
         if obj["kind"] == "Job":
             of_arms = 60 * main(template)["command"][2].count("--arm ")

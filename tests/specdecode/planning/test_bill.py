@@ -10,9 +10,8 @@ from specdecode import s3_keys
 from specdecode.experiment import Capacity, load_preset, preset_names, prices
 from specdecode.experiment.standing import standing_parts, standing_price
 from specdecode.planning import Inventory, make_bill, make_plan, needed_prefixes
-from specdecode.planning.cost import benchmark_minutes, compile_minutes, load_minutes
 from specdecode.planning.events import HISTORY_LIMIT, longest_node_minutes
-from specdecode.planning.states import HEALTHY_SHARE
+from specdecode.planning.timeline import HEALTHY_SHARE
 
 from tests.pricing import PRICED
 
@@ -31,14 +30,12 @@ def bill_of(name, *, capacity=None, **given):
 @pytest.mark.parametrize("name", preset_names())
 def test_the_deadlines_of_every_preset_fit_its_own_estimates_and_the_history(name):
     plan = plan_of(name)
-    experiment, engine = plan.experiment, plan.engine
-    for variant in experiment.variants:
-        if engine.artifact:
-            most = compile_minutes(experiment, engine, variant.name).high
-            assert most <= experiment.deadlines.compile * HEALTHY_SHARE, variant.name
-        assert load_minutes(experiment, engine, variant.name).high <= experiment.deadlines.serve, variant.name
-    arms = max(len(wave.arms) for wave in plan.waves)
-    assert benchmark_minutes(experiment, engine, arms=arms).high <= experiment.deadlines.benchmark
+    deadlines = plan.experiment.deadlines
+    for arm in plan.timeline.arms:
+        if plan.engine.artifact:
+            assert arm.compiling.high <= deadlines.compile * HEALTHY_SHARE, arm.variant
+        assert arm.load.high <= deadlines.serve, arm.variant
+    assert sum(load.longest.high for load in plan.timeline.loads) <= deadlines.benchmark
     of_the_backstop = "longest_run_hours"
     assert not [text for text in plan.warnings if "deadline" in text and of_the_backstop not in text]
     assert plan.worst_case_events <= HISTORY_LIMIT
@@ -161,8 +158,8 @@ def test_what_stands_there_is_named_and_counted():
 def test_rounds_after_the_first_are_in_the_bill_with_what_they_take_alone():
     """A round loads both servers again and measures again: that, and no compile, no start of a node."""
     bill, single = bill_of("qwen3-32b"), bill_of("qwen3-32b", overrides={"workload.rounds": 1})
-    experiment, engine = plan_of("qwen3-32b").experiment, plan_of("qwen3-32b").engine
-    again = load_minutes(experiment, engine, "sd").high + benchmark_minutes(experiment, engine, arms=2).high
+    timeline = plan_of("qwen3-32b").timeline
+    again = timeline.most_minutes("Serve", 1) + timeline.most_minutes("Benchmark", 1)
     assert (bill.rounds, single.rounds) == (2, 1)
     assert bill.more_rounds.high * 60 == pytest.approx(again)
     assert bill.node_hours.low - bill.more_rounds.low == pytest.approx(single.node_hours.low)

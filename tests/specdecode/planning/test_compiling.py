@@ -9,8 +9,8 @@ from specdecode.experiment import Capacity, load_preset
 from specdecode.experiment.shapes import COMPILER, COMPILERS
 from specdecode.manifests import RenderContext, compile_job
 from specdecode.planning import Inventory, Plan, make_bill, make_plan
-from specdecode.planning.compiling import turns
 from specdecode.planning.events import HISTORY_LIMIT, longest_node_minutes
+from specdecode.planning.timeline import turns
 
 CTX = RenderContext(run_id="r", bucket="b", bundle_uri="s3://a/b.zip", bundle_sha256="0" * 64, region="us-east-2")
 PRICE = COMPILER.price_in("us-east-2").usd
@@ -27,10 +27,10 @@ def stored(*made: str) -> Inventory:
 
 def test_the_expected_cost_of_the_node_lacks_all_compiling_and_its_bound_has_more():
     here, ahead = plan_of("accelerator"), plan_of("cpu")
-    assert here.compiling and ahead.compiling
-    assert here.cost.high - ahead.cost.high == pytest.approx(here.compiling.here.high)
-    assert here.cost.low - ahead.cost.low == pytest.approx(here.compiling.here.low)
-    assert here.compiling.here == ahead.compiling.here
+    cost, same = (make_bill(plan, Capacity()).compiling for plan in (here, ahead))
+    assert cost and same and cost.here == same.here
+    assert here.cost.high - ahead.cost.high == pytest.approx(cost.here.high)
+    assert here.cost.low - ahead.cost.low == pytest.approx(cost.here.low)
     before, after = (longest_node_minutes(plan.steps, poll_s=60) for plan in (here, ahead))
     again = ahead.experiment.deadlines.serve + 15 + 2
     assert after - before == pytest.approx(2 * again, abs=2), "each artifact: served in vain, and stopped"
@@ -52,7 +52,8 @@ def test_the_bill_shows_both_prices_and_only_the_chosen_one_is_in_its_bound():
 
 @pytest.mark.parametrize(("preset", "deadline"), [("rehearsal", None), ("qwen3-32b", 10), ("qwen3-32b", 1)])
 def test_no_more_is_expected_of_cpu_nodes_than_their_deadlines_let_them_cost(preset, deadline):
-    found = plan_of("cpu", preset, **({"deadlines.compile": deadline} if deadline else {})).compiling
+    plan = plan_of("cpu", preset, **({"deadlines.compile": deadline} if deadline else {}))
+    found = make_bill(plan, Capacity()).compiling
     assert found and 0 < found.on_cpu.low <= found.on_cpu.high <= found.on_cpu_at_most
 
 
@@ -63,10 +64,10 @@ def test_a_reserved_node_needs_consent_for_the_cpu_nodes_alone():
 
 
 def test_no_price_is_shown_where_the_engine_has_one_way_or_nothing_is_missing():
-    assert plan_of("accelerator", "qwen3-32b-native").compiling is None
+    assert make_bill(plan_of("accelerator", "qwen3-32b-native"), Capacity()).compiling is None
     ahead = plan_of("cpu")
     done = plan_of("cpu", inventory=stored(*(arm.fingerprint for arm in ahead.waves[0].arms)))
-    assert done.compiling is None and done.compiles_to_do == ()
+    assert make_bill(done, Capacity()).compiling is None and done.compiles_to_do == ()
 
 
 def test_an_arm_takes_what_the_node_has_compiled_where_there_is_such_a_thing():

@@ -119,7 +119,7 @@ def test_nothing_else_of_the_experiment_decides():
     other = other.model_copy(update={"node": "trn2.3xlarge"})
     assert fingerprint(other, SD, ENGINE) == fingerprint(PRESET, SD, ENGINE)
     used = set(ServedExperiment.model_fields) - ELSEWHERE[ServedExperiment] - {"schema_version", "engine"}
-    rest = "name title description accuracy compile deadlines node published sweep workload"
+    rest = "name title description accuracy compile deadlines node published start_check sweep workload"
     assert used == set(rest.split())
 
 

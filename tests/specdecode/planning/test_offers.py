@@ -41,15 +41,16 @@ def test_what_is_offered_is_taken(preset: str):
             continue
         valid += 1
         plan = make_plan(experiment, inventory=Inventory(), capacity=PRICED)
-        lines = "\n".join(cost_lines(make_bill(plan, PRICED)))
+        bill = make_bill(plan, PRICED)
+        lines = "\n".join(cost_lines(bill))
         for key, value in OFFER.findall("\n".join([lines, *plan.warnings, *plan.assumptions])):
             load_preset(preset, overrides={**options, **parse_overrides([f"{key}={value}"])}, capacity=PRICED)
         try:
             load_preset(preset, overrides={**options, "compile.on": "cpu"}, capacity=PRICED)
         except ExperimentError:
-            assert plan.compiling is None
+            assert bill.compiling is None
         else:
-            assert plan.compiling is not None or not plan.artifacts
+            assert bill.compiling is not None or not plan.artifacts
     assert valid, "no choice is valid, so nothing was tried"
 
 
@@ -69,4 +70,4 @@ def test_these_were_offered_and_refused(preset: str, why: str):
     engine = load_engine(experiment.engine).on_node(experiment.node, experiment.devices)
     messages = [message for _, message, _ in not_on_cpu(ServedCase(experiment, engine, PRICED))]
     assert any(re.search(why, message) for message in messages), messages
-    assert make_plan(experiment, inventory=Inventory(), capacity=PRICED).compiling is None
+    assert make_bill(make_plan(experiment, inventory=Inventory(), capacity=PRICED), PRICED).compiling is None

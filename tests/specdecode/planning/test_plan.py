@@ -10,7 +10,6 @@ from specdecode import s3_keys
 from specdecode.experiment import Capacity, ExperimentError, load_engine, load_preset, preset_names, prices
 from specdecode.experiment.model import Workload
 from specdecode.planning import Inventory, Plan, make_plan, needed_prefixes, read_inventory
-from specdecode.planning.cost import Range, benchmark_minutes, node_minutes
 from specdecode.planning.events import (
     EVENTS_PER_LOOK,
     EVENTS_PER_VISIT,
@@ -21,7 +20,8 @@ from specdecode.planning.events import (
     fewest_events,
     worst_case_events,
 )
-from specdecode.planning.states import ACCURACY_MINUTES, Step
+from specdecode.planning.ranges import Range
+from specdecode.planning.timeline import ACCURACY_MINUTES, Step
 from specdecode.planning.warnings import check_backstop
 from specdecode.pod.accuracy import SAMPLES
 from specdecode.steps.pace import attentive
@@ -194,13 +194,12 @@ def test_branches_are_warned_of():
 
 
 def test_more_load_costs_more_and_the_open_loop_lasts_as_its_rate_says():
-    experiment, engine = load_preset("qwen3-32b", overrides={"workload.prompts": []}), load_engine("0.9.1-sdk2.26.1")
+    experiment = load_preset("qwen3-32b", overrides={"workload.prompts": []})
 
     def minutes(**load):
         workload = Workload.model_validate({**experiment.workload.model_dump(), **load})
         changed = experiment.model_copy(update={"workload": workload})
-        plan = make_plan(changed, inventory=Inventory(), now=NOW)
-        return node_minutes(changed, engine, plan.waves, frozenset())
+        return make_plan(changed, inventory=Inventory(), now=NOW).node_hours.scaled(60)
 
     assert minutes(requests=80).high > minutes().high
     until = minutes(requests={"min": 8, "max": 80, "precision": 0.05})
@@ -240,17 +239,18 @@ def test_the_shortest_history_counts_what_every_step_and_every_wave_adds():
 def test_looks_are_close_together_while_an_end_is_expected_as_far_as_the_history_allows():
     plan = plan_of("qwen3-32b")
     assert (plan.attentive_seconds, plan.poll_seconds) == (15, 15)
-    expected = {step.name: step.expected_minutes for step in plan.steps if step.wave in (None, 0)}
-    assert expected["Benchmark"] == benchmark_minutes(plan.experiment, plan.engine, arms=2).high > 0
-    assert expected["AcquireCapacity"] == 15 and expected["Smoke"] == expected["StageModels"] == 0
-    quick = Step(name="Benchmark", wave=0, deadline_minutes=100, expected_minutes=20)
-    late = quick.model_copy(update={"expected_minutes": 500})
+    expected = {step.name: step.takes.high for step in plan.steps if step.wave in (None, 0)}
+    assert expected["Benchmark"] == pytest.approx(sum(load.longest.high for load in plan.timeline.loads))
+    assert expected["AcquireCapacity"] == 15 < expected["Benchmark"]
+    assert expected["Smoke"] == expected["StageModels"] == 0
+    quick = Step(name="Benchmark", wave=0, deadline_minutes=100, takes=Range(high=20))
+    late = quick.model_copy(update={"takes": Range(high=500)})
     of_minutes = {m: worst_case_events([s], poll_s=60, attentive_s=15) for m, s in ((20, quick), (500, late))}
     more = of_minutes[500] - of_minutes[20]
     assert more // 3.5 < 79 * 3 <= more // 3, "four a minute for 21 of 100 minutes, or for all"
     fewer = of_minutes[20] - worst_case_events([quick], poll_s=60, attentive_s=60)
     assert fewer // 3.5 < 21 * 3 <= fewer // 3
-    three = [Step(name="Compile", wave=0, deadline_minutes=100, expected_minutes=20, works=3)]
+    three = [Step(name="Compile", wave=0, deadline_minutes=100, takes=Range(high=20), works=3)]
     more = worst_case_events(three, poll_s=60, attentive_s=15) - of_minutes[20]
     assert 3 * (2 * 3 + 2) <= more < 4 * (2 * 3 + 2), "a minute for each"
 

@@ -7,7 +7,7 @@ from specdecode import s3_keys
 from specdecode.experiment import load_engine, load_preset
 from specdecode.planning import Inventory, SweepStep, fingerprint, make_plan
 from specdecode.planning.events import HISTORY_LIMIT
-from specdecode.planning.sweep import MORE_STEPS, MOST_STEPS
+from specdecode.planning.waves import MORE_STEPS, MOST_STEPS
 
 TUNING = load_preset("qwen3-32b-tuning")
 SMALL = load_preset("rehearsal-sweep")

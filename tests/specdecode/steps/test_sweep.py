@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from specdecode import names
 from specdecode.planning import Plan
-from specdecode.planning.sweep import MORE_STEPS
+from specdecode.planning.waves import MORE_STEPS
 from specdecode.records import Chunk, RequestRecord
 from specdecode.runs.state import load_state
 from specdecode.steps import advise, release, report

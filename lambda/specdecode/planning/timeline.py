@@ -1,0 +1,350 @@
+"""When a run does what: its steps in their order, with the least and the most that each is expected to take, and the
+longest that it may take.
+
+It is made once, from the waves. History, node hours, warnings and bill are read from it. No deadline shortens an
+estimate: a plan warns if one would. Why it is so: ADR 55.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+from specdecode.experiment.engine import Engine
+from specdecode.experiment.model import (
+    CompileOn,
+    Experiment,
+    Frozen,
+    Load,
+    PromptKind,
+    ServedExperiment,
+    Sweep,
+    TestCase,
+)
+from specdecode.experiment.prompt_sets import mean_input_tokens
+from specdecode.experiment.shapes import COMPILERS
+from specdecode.experiment.workload import Level
+from specdecode.planning.ranges import Range
+from specdecode.planning.waves import Arm, Wave
+
+COUNT_MINUTES = 15
+"""Longest time until prompts are counted with the staged tokenizer. It includes the start of a CPU node."""
+SMOKE_MINUTES = 15
+ACCURACY_MINUTES = 60
+"""Limit for each arm: 50 answers of at most 256 tokens, one after the other at 0.2 s a token, are 43 minutes."""
+HEALTHY_SHARE = 0.8
+"""Share of a compile's deadline until the server must be healthy. The rest is for fetching weights and storing the
+artifact."""
+STOP_MINUTES = 15
+"""Longest time until an arm's pods and claims are gone."""
+RELEASE_MINUTES = 15
+ON_CPU = "CompileOnCpu"
+BEFORE_THE_NODE = ("Plan", "StageModels", ON_CPU, "Report")
+"""Steps that do not hold the node. The last one comes after it."""
+
+
+NODE_START_MINUTES = Range(low=5, high=15)
+"""Minutes from the scaling of the NodePool to a node that takes pods."""
+NODE_STOP_MINUTES = Range(low=3, high=10)
+ACCURACY_TOKENS = Range(low=50 * 100, high=50 * 256)
+"""Output tokens of an arm's accuracy test: 50 answers, each of at most lm-eval's 256."""
+
+
+class Step(Frozen):
+    """One state of the run. All times are in minutes."""
+
+    name: str
+    wave: int | None = None
+    round: int = 0
+    """Of its wave."""
+    takes: Range = Range()
+    """Its work on the node, and the node's own start and end. Until the high estimate it may end at any moment."""
+    deadline_minutes: int = 0
+    """The longest time that it may wait; 0 if the state does not wait."""
+    works: int = 1
+    """Pieces of work that it waits for one after the other."""
+    fallback: bool = False
+    """Whether it runs only if an artifact from a CPU node does not load. No estimate counts it."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the state machine looks at the step again and again."""
+        return self.name not in ("Plan", "Advise", "ReleaseCapacity", "Report")
+
+
+class ArmTimes(Frozen):
+    """How long one arm takes to be served, in minutes."""
+
+    variant: str
+    load: Range
+    """Until it is served from its compiled artifact."""
+    compiling: Range
+    """Until the server that compiles it is healthy, on the node."""
+    on_cpu: Range | None = None
+    """Until a running CPU node has compiled it. None if its engine cannot."""
+    missing: str = ""
+    """Fingerprint of its artifact, if that is still to be compiled."""
+    ahead: bool = False
+    """Whether CPU nodes compile it."""
+
+
+class LoadTime(Frozen):
+    """How long the cases of one group take at one level, in minutes."""
+
+    level: Level
+    group: str
+    cases: int
+    requests: int
+    """Measured requests of one arm in one round."""
+    takes: Range
+    """In all waves together."""
+    longest: Range
+    """In a wave with most arms."""
+
+
+class Timeline(Frozen):
+    """All times of one run."""
+
+    steps: tuple[Step, ...] = ()
+    """In their order. For an adaptive sweep: of all waves that it may take."""
+    arms: tuple[ArmTimes, ...] = ()
+    """Empty if the arms are servers that already run."""
+    loads: tuple[LoadTime, ...] = ()
+    certain: int = 0
+    """Waves that the run certainly takes. Those after them count in the high estimate alone."""
+
+    @property
+    def holds_node(self) -> bool:
+        return bool(self.arms)
+
+    @property
+    def to_compile(self) -> tuple[ArmTimes, ...]:
+        """One arm for each artifact that is still to be compiled."""
+        return tuple({arm.missing: arm for arm in self.arms if arm.missing}.values())
+
+    def most_minutes(self, name: str, wave: int | None = None) -> float:
+        """High estimate of a step; 0 in the plan of an earlier version."""
+        named = (step for step in self.steps if (step.name, step.wave, step.fallback) == (name, wave, False))
+        return sum(step.takes.high for step in named)
+
+    def most_minutes_to_compile(self, variant: str) -> float:
+        """The same of one artifact on the node."""
+        return sum(arm.compiling.high for arm in self.arms if arm.variant == variant)
+
+    def node_hours(self, *, rounds: int | None = None) -> Range:
+        """From the request for the node to its release. `rounds`: without the waves that repeat what a wave before
+        them measures, if each is measured in so many rounds.
+        """
+        steps = [step for step in self.steps if self.holds_node and not step.fallback]
+        steps = [step for step in steps if rounds is None or step.round % rounds == 0]
+        return Range(
+            low=sum(step.takes.low for step in steps if (step.wave or 0) < self.certain) / 60,
+            high=sum(step.takes.high for step in steps) / 60,
+        )
+
+
+def make_timeline(
+    experiment: Experiment,
+    engine: Engine,
+    waves: Sequence[Wave],
+    *,
+    missing: Collection[str],
+    checks: int,
+    certain: int,
+) -> Timeline:
+    """The times of a run of `waves`, of which the first `certain` ones are certain. `missing`: fingerprints of the
+    artifacts that are still to be compiled; `checks`: groups of arms of the start check.
+    """
+    arms = tuple(_arms(experiment, engine, waves, missing)) if isinstance(experiment, ServedExperiment) else ()
+    return Timeline(
+        steps=tuple(_steps(experiment, engine, waves, {arm.variant: arm for arm in arms}, checks)),
+        arms=arms,
+        loads=tuple(_loads(experiment, engine, waves)),
+        certain=certain,
+    )
+
+
+def cpu_deadline(experiment: Experiment, engine: Engine) -> int:
+    """Minutes after which a Job that compiles on a CPU node has failed: `deadlines.compile`, which is meant for the
+    node, times the engine's factor for CPU nodes.
+    """
+    can = engine.artifact and engine.artifact.on_cpu
+    return math.ceil(experiment.deadlines.compile * (can.slower if can else 1))
+
+
+def turns(artifacts: int) -> int:
+    """How many artifacts each CPU node compiles, one after the other, if all CPU nodes share the work."""
+    return math.ceil(artifacts / COMPILERS)
+
+
+def request_seconds(experiment: Experiment, engine: Engine, case: TestCase) -> Range:
+    """Seconds of a request of a case without speculation and without a queue, by the engine's estimates."""
+    load, estimates = experiment.workload, engine.estimates
+    answer = load.output_tokens_of(case)
+    thousands = (mean_input_tokens(case, answer) or load.input_tokens) / 1000
+    low, high = (
+        estimates.seconds_per_1000_input_tokens[at] * thousands + estimates.seconds_per_output_token[at] * answer
+        for at in (0, 1)
+    )
+    return Range(low=low, high=high)
+
+
+def _arms(
+    experiment: ServedExperiment, engine: Engine, waves: Sequence[Wave], missing: Collection[str]
+) -> Iterator[ArmTimes]:
+    """The arms of `waves`, each once. Their times grow with their weights."""
+    guess, can = engine.estimates, engine.artifact and engine.artifact.on_cpu
+    for arm in {arm.variant: arm for wave in waves for arm in wave.arms}.values():
+        gib = experiment.weights_gib(experiment.variant(arm.variant))
+        compiling = _by_weights(gib, guess.compile_minutes, guess.compile_minutes_per_gib)
+        yield ArmTimes(
+            variant=arm.variant,
+            load=_by_weights(gib, guess.load_minutes, guess.load_minutes_per_gib),
+            compiling=compiling,
+            on_cpu=Range(low=compiling.low, high=compiling.high * can.slower) if can else None,
+            missing=arm.fingerprint if arm.fingerprint in missing else "",
+            ahead=bool(arm.fallback),
+        )
+
+
+def _by_weights(gib: float, fixed: tuple[float, float], each: tuple[float, float]) -> Range:
+    return Range(low=fixed[0] + each[0] * gib, high=fixed[1] + each[1] * gib)
+
+
+def _loads(experiment: Experiment, engine: Engine, waves: Sequence[Wave]) -> Iterator[LoadTime]:
+    """By level and by group of cases, in the experiment's order."""
+    load, sizes = experiment.workload, Counter(len(wave.arms) for wave in waves)
+    for level in load.levels:
+        for group in dict.fromkeys(case.group for case in load.cases):
+            cases = [case for case in load.cases if case.group == group]
+            takes = {arms: _minutes(experiment, engine, cases, level, arms=arms) for arms in sizes}
+            yield LoadTime(
+                level=level,
+                group=group,
+                cases=len(cases),
+                requests=sum(load.requests_of(case, level) for case in cases),
+                takes=sum((takes[arms].scaled(count) for arms, count in sizes.items()), Range()),
+                longest=takes[max(sizes)],
+            )
+
+
+def _minutes(experiment: Experiment, engine: Engine, cases: Iterable[TestCase], level: Level, *, arms: int) -> Range:
+    """Minutes for `cases` at one level on all arms of a wave. In the open loop the rate sets the shortest time.
+
+    If there are more requests at a time than the compiled batch holds, the rest wait. An arm by itself never ends
+    early.
+    """
+    load, asked = experiment.workload, level.concurrency or 1
+    at_once = min(asked, experiment.batch or asked)
+    times = 1 if load.load is Load.SIMULTANEOUS else arms
+
+    def minutes(requests: int, request_s: float) -> float:
+        requests += load.warmup_requests
+        seconds = max(requests / level.rate, request_s) if level.rate else requests * request_s / at_once
+        return seconds * times / 60
+
+    def each(case: TestCase) -> Range:
+        takes, most = request_seconds(experiment, engine, case), load.requests_of(case, level)
+        fewest = load.fewest_of(case, level) if arms > 1 else most
+        return Range(low=minutes(fewest, takes.low), high=minutes(most, takes.high))
+
+    return sum(map(each, cases), Range())
+
+
+def _accuracy_minutes(experiment: Experiment, engine: Engine) -> Range:
+    """Minutes of one arm's accuracy test, with as many requests at once as the server takes."""
+    token_s, at_once = engine.estimates.seconds_per_output_token, min(experiment.batch or 1, 50)
+    low, high = (
+        tokens * seconds / at_once / 60
+        for tokens, seconds in zip((ACCURACY_TOKENS.low, ACCURACY_TOKENS.high), token_s, strict=True)
+    )
+    return Range(low=low, high=high)
+
+
+def _check_minutes(engine: Engine) -> Range:
+    """Minutes for a group of the start check: half of what does not grow with the weights. A guess."""
+    (low, high), (first, last) = engine.estimates.compile_minutes, engine.estimates.load_minutes
+    return Range(low=(low + first) / 2, high=(high + last) / 2)
+
+
+def _steps(
+    experiment: Experiment, engine: Engine, waves: Sequence[Wave], times: Mapping[str, ArmTimes], checks: int
+) -> Iterator[Step]:
+    """`times`: of each arm, if the run serves it."""
+    deadlines, compiled, tested = experiment.deadlines, set[str](), set[str]()
+    yield Step(name="Plan")
+    if times:
+        yield from _before_the_node(experiment, engine, times)
+    yield Step(
+        name="AcquireCapacity",
+        deadline_minutes=deadlines.capacity if times else 0,
+        takes=NODE_START_MINUTES if times else Range(),
+    )
+    if checks:
+        limit, takes = deadlines.start_check * checks, _check_minutes(engine).scaled(checks)
+        yield Step(name="StartCheck", deadline_minutes=limit, takes=takes, works=checks)
+    load = {
+        size: sum(
+            (
+                _minutes(experiment, engine, experiment.workload.cases, level, arms=size)
+                for level in experiment.workload.levels
+            ),
+            Range(),
+        )
+        for size in {len(wave.arms) for wave in waves}
+    }
+    test = _accuracy_minutes(experiment, engine)
+    for wave in waves:
+        step = partial(Step, wave=wave.index, round=wave.round)
+        if times:
+            yield from _until_served(experiment, wave, times, compiled)
+        yield step(name="Smoke", deadline_minutes=SMOKE_MINUTES)
+        yield step(name="Benchmark", deadline_minutes=deadlines.benchmark, takes=load[len(wave.arms)])
+        new = {arm.variant for arm in wave.arms} - tested
+        tested |= new
+        if experiment.accuracy and new:
+            yield step(name="Accuracy", deadline_minutes=ACCURACY_MINUTES * len(new), takes=test.scaled(len(new)))
+        yield step(name="StopArms", deadline_minutes=STOP_MINUTES)
+        if experiment.sweep is Sweep.ADAPTIVE:
+            yield step(name="Advise")
+    ending = NODE_STOP_MINUTES if times else Range()
+    yield Step(name="ReleaseCapacity", deadline_minutes=RELEASE_MINUTES, takes=ending)
+    yield Step(name="Report")
+
+
+def _before_the_node(experiment: Experiment, engine: Engine, times: Mapping[str, ArmTimes]) -> Iterator[Step]:
+    """Staging weights, counting prompts (those made to a length, as LLMPerf does, need none), and compiling ahead."""
+    own = any(case.kind in (PromptKind.TEXT, PromptKind.SET) for case in experiment.workload.cases)
+    yield Step(name="StageModels", deadline_minutes=experiment.deadlines.staging + (COUNT_MINUTES if own else 0))
+    if count := len({arm.missing for arm in times.values() if arm.ahead and arm.missing}):
+        limit = cpu_deadline(experiment, engine) * turns(count)
+        yield Step(name=ON_CPU, deadline_minutes=limit, works=count)
+
+
+def _until_served(
+    experiment: Experiment, wave: Wave, times: Mapping[str, ArmTimes], compiled: set[str]
+) -> Iterator[Step]:
+    """Compiling and serving the arms of `wave`, which load side by side.
+
+    `compiled`: fingerprints of the waves before. It is changed.
+    """
+    step, deadlines = partial(Step, wave=wave.index, round=wave.round), experiment.deadlines
+
+    def compiling(arms: Collection[Arm]) -> Step:
+        takes = sum((times[arm.variant].compiling for arm in arms), Range())
+        return step(name="Compile", deadline_minutes=deadlines.compile * len(arms), takes=takes, works=len(arms))
+
+    loads = [times[arm.variant].load for arm in wave.arms]
+    takes = Range(low=max(load.low for load in loads), high=max(load.high for load in loads))
+    serve = step(name="Serve", deadline_minutes=deadlines.serve, takes=takes)
+    first = {arm.fingerprint: arm for arm in wave.arms if arm.fingerprint not in compiled}
+    compiled.update(first)
+    if experiment.compile.on is not CompileOn.CPU:
+        yield compiling([arm for arm in first.values() if times[arm.variant].missing])
+    for arm in first.values():
+        if arm.fallback:  # if it does not load, it is served in vain and stopped, and the node compiles it
+            stop = step(name="StopArms", deadline_minutes=STOP_MINUTES)
+            yield from (each.model_copy(update={"fallback": True}) for each in (serve, stop, compiling([arm])))
+    yield serve
