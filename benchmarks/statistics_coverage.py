@@ -109,7 +109,7 @@ def over_types(*, types: int, spread: float, shape: str, centre: float, runs: in
             of_type(f"t{at}", log_mean([mean + rng.gauss(0.0, 0.14) for _ in range(8)]))
             for at, mean in enumerate(drawn)
         ]
-        found = group("structured", results, 1.0)
+        found = group("structured", results)
         assert found is not None and found.headline is not None
         counts[found.verdict.value] += 1
         if found.next is not None and found.headline.low is not None and found.headline.high is not None:

@@ -11,11 +11,11 @@ from specdecode.analysis.advice.sweep import advice_sentence
 from specdecode.analysis.loads.curve import curves
 from specdecode.analysis.loads.k_by_load import schedules
 from specdecode.analysis.loads.objective import objectives
-from specdecode.analysis.results.comparison import Comparison, Drift, RunCost
+from specdecode.analysis.results.comparison import Comparison, RunCost
 from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Chain, LoadResult, Pair
-from specdecode.analysis.results.run_context import RunContext
+from specdecode.analysis.results.run_context import DeviceGroup, RunContext
 from specdecode.analysis.statistics.accuracy import accuracy_changes
-from specdecode.analysis.statistics.drift import drifts, margin
+from specdecode.analysis.statistics.drift import drifts
 from specdecode.analysis.statistics.measured import METRICS, AtLevel, measure
 from specdecode.analysis.statistics.pairs import compare_pair
 from specdecode.analysis.texts.by_load import without_a_curve
@@ -23,7 +23,7 @@ from specdecode.analysis.texts.notes import failed_requests, missing, notes
 from specdecode.analysis.texts.recommend import at_first_load, over_load, recommendation
 from specdecode.analysis.texts.wording import answer
 from specdecode.analysis.work import Sets, work
-from specdecode.experiment.model import Experiment, Sweep, Variant
+from specdecode.experiment.model import Experiment, Variant
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.metrics.metric import load_seconds
@@ -59,7 +59,7 @@ def compare_measured(
         arms=arms,
         device_groups=context.device_groups,
     )
-    pair = partial(_pair, experiment, first, moved)
+    pair = partial(_pair, experiment, first, context.device_groups)
     pairs = _pairs(experiment, pair)
     chains = _chains(experiment, pairs, pair)
     over = curves(experiment=experiment, levels=levels, pairs=pairs)
@@ -80,7 +80,7 @@ def compare_measured(
         arms=tuple(each.arm for each in arms.values()),
         timeline=timeline(record for each in arms.values() for record in each.block.records),
         pairs=tuple(pairs),
-        loads=_other_loads(experiment, levels),
+        loads=_other_loads(experiment, levels, context.device_groups),
         chains=tuple(chains),
         drift=moved,
         accuracy=tuple(accuracy_changes(context.accuracy, pairs)),
@@ -101,17 +101,12 @@ def compare_measured(
 def _pair(
     experiment: Experiment,
     at: AtLevel,
-    moved: Sequence[Drift],
+    held: Sequence[DeviceGroup],
     base: Variant,
     other: Variant,
 ) -> Pair | None:
-    """Two arms at one load. None if a case of either is missing.
-
-    A speed-up that is not shown to be larger than the baseline's own drift cannot be judged. An adaptive sweep has no
-    such margin: there each arm is compared with the baseline that served beside it.
-    """
-    drift = 1.0 if experiment.sweep is Sweep.ADAPTIVE else margin(moved, base.name)
-    return compare_pair(experiment=experiment, base=base, other=other, arms=at.arms, drift=drift)
+    """Two arms at one load. None if a case of either is missing."""
+    return compare_pair(experiment=experiment, base=base, other=other, arms=at.arms, held=held)
 
 
 def _pairs(experiment: Experiment, pair: MakePair) -> list[Pair]:
@@ -169,23 +164,25 @@ def _files(arms: Mapping[Key, Measured]) -> tuple[str, ...]:
     )
 
 
-def _other_loads(experiment: Experiment, levels: Sequence[AtLevel]) -> tuple[LoadResult, ...]:
+def _other_loads(
+    experiment: Experiment, levels: Sequence[AtLevel], held: Sequence[DeviceGroup]
+) -> tuple[LoadResult, ...]:
     """Results at each level but the first."""
     return tuple(
         LoadResult(
             level=at.level,
             arms=tuple(_counts_of(each.arm) for each in at.arms.values()),
-            pairs=tuple(_pairs_at(experiment, at)),
+            pairs=tuple(_pairs_at(experiment, at, held)),
         )
         for at in levels[1:]
     )
 
 
-def _pairs_at(experiment: Experiment, at: AtLevel) -> Iterator[Pair]:
+def _pairs_at(experiment: Experiment, at: AtLevel, held: Sequence[DeviceGroup]) -> Iterator[Pair]:
     for other in experiment.variants:
         if other.compare_to is not None:
             base = experiment.variant(other.compare_to)
-            pair = compare_pair(experiment=experiment, base=base, other=other, arms=at.arms, drift=1.0)
+            pair = _pair(experiment, at, held, base, other)
             if pair is not None:
                 yield pair.model_copy(update={"cases": tuple(map(_headline_of, pair.cases)), "groups": ()})
 

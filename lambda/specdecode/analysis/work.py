@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from specdecode.analysis.results.pairs import (
     HEADLINE,
@@ -50,7 +50,7 @@ def _categories(
     experiment: Experiment, levels: Sequence[AtLevel], pair: Pair, cases: Sequence[TestCase], sets: Sets
 ) -> tuple[Category, ...]:
     base, other = experiment.variant(pair.baseline), experiment.variant(pair.variant)
-    more = [compare_pair(experiment=experiment, base=base, other=other, arms=at.arms, drift=1.0) for at in levels[1:]]
+    more = [compare_pair(experiment=experiment, base=base, other=other, arms=at.arms) for at in levels[1:]]
     compared = [{result.case: result for result in each.cases} if each else {} for each in (pair, *more)]
     found = []
     for case in cases:
@@ -105,7 +105,7 @@ def _gains(experiment: Experiment, at: AtLevel, pair: Pair, case: TestCase, sets
         )
 
 
-def _means(measured: Measured, metric: str, rounds: set[int] | None = None) -> dict[str, float]:
+def _means(measured: Measured, metric: str, rounds: Collection[int] | None = None) -> dict[str, float]:
     """Id of the prompt -> mean over its requests of ln(metric)."""
     found = _values(measured, metric, rounds)
     return {name: mean([math.log(value) for value in values]) for name, values in found.items()}
@@ -117,7 +117,7 @@ def _accepted(measured: Measured) -> dict[str, float]:
     return {name: mean(values) for name, values in found.items()}
 
 
-def _values(measured: Measured, metric: str, rounds: set[int] | None = None) -> dict[str, list[float]]:
+def _values(measured: Measured, metric: str, rounds: Collection[int] | None = None) -> dict[str, list[float]]:
     found: dict[str, list[float]] = defaultdict(list)
     for record, value in measured.values.get(metric, ()):
         if record.prompt_id is not None and value > 0.0 and (rounds is None or record.round in rounds):

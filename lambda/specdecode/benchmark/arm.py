@@ -37,6 +37,8 @@ class ArmLoad:
     """The arm is warmed up for this case and level."""
     histories: Histories
     """Answers so far in the conversations of the case."""
+    portion: int = 0
+    """Number of this load among those of the case, level and round."""
 
     @property
     def measured(self) -> Sequence[Prompt]:
@@ -128,6 +130,7 @@ class LoadedArm:
             prompt_set=prompt.set,
             prompt_id=prompt.id,
             turn=prompt.turn,
+            portion=asked.portion,
         )
 
 

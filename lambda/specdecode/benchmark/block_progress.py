@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 from specdecode.measures.distribution import quantile
@@ -19,21 +18,26 @@ class BlockProgress:
     case: str
     level: str
     requests: int | None
-    began: float = field(default_factory=time.monotonic)
-    finished: float | None = None
+    finished: bool = False
+    elapsed_s: float = 0.0
+    """Seconds in which a measured request that has ended was under way. The arms take turns: another arm's time is not
+    in it."""
     ended: int = 0
     failed: int = 0
     warmups: int = 0
     tokens: int = 0
     ttft: list[float] = field(default_factory=list)
     tpot: list[float] = field(default_factory=list)
+    _reached_s: float = float("-inf")
 
     def add(self, record: RequestRecord) -> None:
         if record.warmup:
             self.warmups += 1
-            self.began = time.monotonic()
             return
         self.ended += 1
+        ends = record.sent_s + record.end_s
+        self.elapsed_s += max(0.0, ends - max(record.sent_s, self._reached_s))
+        self._reached_s = max(self._reached_s, ends)
         if record.error is not None:
             self.failed += 1
             return
@@ -46,13 +50,8 @@ class BlockProgress:
         return f"{self.variant}/{self.case}{f' ({self.level})' if self.level else ''}"
 
     def finish(self) -> None:
-        """Stop the clock."""
-        self.finished = time.monotonic()
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds of the measured part: since the end of the warm-up."""
-        return (self.finished or time.monotonic()) - self.began
+        """No request is left."""
+        self.finished = True
 
     @property
     def tokens_per_s(self) -> float:
@@ -61,7 +60,7 @@ class BlockProgress:
     @property
     def remaining_s(self) -> float | None:
         """Expected seconds, from the pace so far. None if nothing has ended yet or the end is not known."""
-        if not self.ended or self.requests is None or self.finished is not None:
+        if not self.ended or self.requests is None or self.finished:
             return None
         return self.elapsed_s / self.ended * max(self.requests - self.ended, 0)
 

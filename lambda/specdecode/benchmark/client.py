@@ -41,6 +41,7 @@ class PlannedRequest:
     """Set and id of the prompt. None if it comes from no set."""
     prompt_id: str | None = None
     turn: int = 0
+    portion: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +149,7 @@ class Client:
             doubtful_chunks=len(answer.chunks) if exchange.timed_by_read else exchange.merged,
             usage_problem=answer.usage_problem,
             events=answer.events,
+            portion=plan.portion,
             session=self.session,
             client=self.share.client,
             clients=self.share.clients,

@@ -41,8 +41,23 @@ class Enough:
         if record.error is None and value > 0.0:
             self._logs[key][asked(record)] = math.log(value)
 
-    def looks(self, case: TestCase, level: Level) -> Iterator[int]:
-        """Number of requests to send on every arm, again and again until the speed-up is settled.
+    def portions(self, case: TestCase, level: Level, *, takes_turns: bool) -> Iterator[int]:
+        """Number of requests that each arm has been sent after each portion, until the speed-up is settled.
+
+        Arms that take turns do so after every request, or after PER_STREAM requests a stream, so that the streams are
+        busy together. An open loop and a load of several clients are one portion.
+        """
+        least = PER_STREAM * level.concurrency if level.concurrency and level.concurrency > 1 else 1
+        whole = not takes_turns or level.rate is not None or self._spec.clients(level) > 1
+        sent = 0
+        for look in self._looks(case, level):
+            parts = 1 if whole else max(1, (look - sent) // least)
+            parts -= parts > 1 and parts % 2  # A B, B A: with an even number, each arm is first equally often
+            yield from (sent + (look - sent) * number // parts for number in range(1, parts + 1))
+            sent = look
+
+    def _looks(self, case: TestCase, level: Level) -> Iterator[int]:
+        """Number of requests after which to look whether the speed-up is settled.
 
         A later round sends as many as the round before it, so that each request is measured equally often. If several
         clients load a level, all its requests are sent: one client's results cannot settle it for the others.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -62,19 +61,32 @@ class Loading:
     _warm: set[tuple[str, str, str]] = field(default_factory=set)
     """Variant, case and level that are warmed up."""
 
+    def begin(self, arm: LoadedArm, case: TestCase, level: Level) -> None:
+        """Tell the user that the portions of `arm` begin."""
+        part = self._part(arm, case, level, self.spec.workload.requests_of(case, level), most_open=1)
+        variant, shown = arm.client.variant, str(level) if len(self.spec.workload.levels) > 1 else ""
+        self.progress.begin(variant, case.name, shown, requests=part.own, measured=len(part.skip))
+
     async def load(
-        self, arms: Sequence[LoadedArm], case: TestCase, level: Level, prompts: Sequence[Prompt], requests: int
+        self,
+        arms: Sequence[LoadedArm],
+        case: TestCase,
+        level: Level,
+        prompts: Sequence[Prompt],
+        *,
+        portion: int,
+        requests: int,
     ) -> None:
-        """Load all `arms` at once, each until `requests` of its requests are measured. Raises NotTogether."""
-        gc.collect()
-        gc.freeze()
+        """Load all `arms` at once with a portion, until `requests` requests of each are measured. Raises
+        NotTogether.
+        """
         async with asyncio.TaskGroup() as group:
             for arm in arms:
                 part = self._part(arm, case, level, requests, most_open(len(arms)))
-                group.create_task(self._load(part, prompts))
+                group.create_task(self._load(part, prompts, portion))
 
     def _part(self, arm: LoadedArm, case: TestCase, level: Level, requests: int, most_open: int) -> _Part:
-        """Part of this client in `requests` requests, some of which may be measured already."""
+        """Part of this client in the first `requests` requests, some of which may be measured already."""
         options, share = self.options, self.clients.share(level) or ALL
         endless = options.duration_s is not None
         measured = self.measured[arm.client.variant, case.name][level.name]
@@ -100,8 +112,8 @@ class Loading:
             plan=plan,
         )
 
-    async def _load(self, part: _Part, prompts: Sequence[Prompt]) -> None:
-        """Load one arm with its part of a block and keep the records."""
+    async def _load(self, part: _Part, prompts: Sequence[Prompt], portion: int) -> None:
+        """Load one arm with its part of a portion and keep the records."""
         case, level, share, variant = part.case.name, part.level, part.plan.share, part.arm.client.variant
         measured = self.measured[variant, case][level.name]
         barrier = await self.clients.barrier(
@@ -118,7 +130,6 @@ class Loading:
             measured.add(record.index)
             self.progress.record(record)
 
-        self.progress.begin(variant, case, self._shown(level), requests=part.own, measured=len(part.skip))
         if barrier.arrival.left or share.clients > 1:
             asked = ArmLoad(
                 case=part.case,
@@ -129,6 +140,7 @@ class Loading:
                 skip=part.skip,
                 warm=(variant, case, level.name) in self._warm or not barrier.arrival.left,
                 histories=self.talks.of(case),
+                portion=portion,
             )
             async with Recorder(keep).running() as recorder:
                 counters = await arm.load(asked, barrier=barrier, deliver=recorder.add)
@@ -137,8 +149,3 @@ class Loading:
                 block = variant, case, self.spec.round, level.name
                 now = len(measured) if share.clients == 1 else part.requests
                 self.counters.add(block, counters, already=barrier.arrival.already, now=now)
-        self.progress.end(variant, case)
-
-    def _shown(self, level: Level) -> str:
-        """Name of the level for the user. Empty if there is only one level."""
-        return str(level) if len(self.spec.workload.levels) > 1 else ""

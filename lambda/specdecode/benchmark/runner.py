@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from specdecode.benchmark.arm import LoadedArm
 from specdecode.benchmark.arrivals import LoadBlock, blocks
@@ -30,6 +31,9 @@ from specdecode.experiment.model import TestCase
 from specdecode.experiment.workload import Level
 from specdecode.measures.doubtful import doubts
 from specdecode.records import Servers, SetFacts, raw_file
+
+DELIVER_EVERY_S = 60.0
+"""Seconds after which the records of a long block are stored before its end: what a lost pod loses."""
 
 
 class Benchmark:
@@ -169,18 +173,31 @@ class Benchmark:
             self._note(note)
 
     async def _block(self, block: LoadBlock, case: TestCase, prompts: list[Prompt]) -> None:
-        if self._group.share(block.level) is None:
+        """Load the arms in turns: A B B A A B B A …, so that what the machine does meanwhile weighs on all alike."""
+        level = block.level
+        if self._group.share(level) is None:
             return
-        for look, requests in enumerate(self._enough.looks(case, block.level)):
-            for arms in block.turns if look % 2 == 0 or block.led else reversed(block.turns):
-                loaded = [self._arms[name] for name in arms]
-                await self._loading.load(loaded, case, block.level, prompts, requests)
-                for name in arms:
-                    if kept := self._talks.to_keep(case.name, name):
-                        self._delivery.keep_file(*kept)
-                    await self._deliver(self._arms[name], case, block.level)
+        gc.collect()
+        gc.freeze()
+        arms = [self._arms[name] for turn in block.turns for name in turn]
+        for arm in arms:
+            self._loading.begin(arm, case, level)
+        delivered = time.monotonic()
+        takes_turns = len(block.turns) > 1 and self._options.duration_s is None
+        for portion, requests in enumerate(self._enough.portions(case, level, takes_turns=takes_turns)):
+            for turn in block.turns if portion % 2 == 0 or block.led else reversed(block.turns):
+                at_once = [self._arms[name] for name in turn]
+                await self._loading.load(at_once, case, level, prompts, portion=portion, requests=requests)
+            if time.monotonic() - delivered > DELIVER_EVERY_S:
+                await self._deliver(arms, case)
+                delivered = time.monotonic()
+        for arm in arms:
+            self._progress.end(arm.client.variant, case.name)
+            self._count(arm, case, level)
+        await self._deliver(arms, case)
 
-    async def _deliver(self, arm: LoadedArm, case: TestCase, level: Level) -> None:
+    def _count(self, arm: LoadedArm, case: TestCase, level: Level) -> None:
+        """Count the requests of a block that has ended, and tell the user if its times are doubtful."""
         variant = arm.client.variant
         records = [
             record
@@ -191,11 +208,17 @@ class Benchmark:
         self._sent[variant, case.name, level.name] = SentCounts(started=len(records), failed=failed)
         for doubt in doubts(records):
             self._progress.message(f"{variant}/{case.name}: {doubt}")
+
+    async def _deliver(self, arms: Sequence[LoadedArm], case: TestCase) -> None:
+        """Store what the arms have answered so far."""
         self._delivery.keep(self._servers())
-        problems = await asyncio.to_thread(self._delivery.block, variant, case.name)
-        for problem in problems:
-            self._progress.message(problem)
-        self._problems += problems
+        for variant in [arm.client.variant for arm in arms]:
+            if kept := self._talks.to_keep(case.name, variant):
+                self._delivery.keep_file(*kept)
+            problems = await asyncio.to_thread(self._delivery.block, variant, case.name)
+            for problem in problems:
+                self._progress.message(problem)
+            self._problems += problems
 
     def _servers(self) -> Servers:
         return Servers(

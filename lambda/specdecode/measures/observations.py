@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from specdecode.measures.distribution import mean
@@ -35,19 +35,24 @@ def asked(record: RequestRecord) -> Asked:
     return Asked(record.index - record.turn, record.turn, record.prompt_id or "")
 
 
-def differences(base: Mapping[Asked, float], other: Mapping[Asked, float]) -> list[float]:
-    """`other` minus `base` for each prompt that both have, in the order in which they are asked.
+def observations(asked: Collection[Asked]) -> dict[str | int, list[Asked]]:
+    """What counts as one observation -> its questions, in the order in which they are asked.
 
     The turns of a conversation depend on each other, so they are averaged. A prompt that is asked again is averaged
     over all times, since repeating it is no more evidence. If there is only one prompt, its repetitions are
     the observations.
     """
-    both = sorted(base.keys() & other.keys())
-    by_id = len({key.prompt for key in both}) > 1
-    found: dict[str | int, list[float]] = defaultdict(list)
-    for key in both:
-        found[key.prompt if by_id and key.prompt else key.conversation].append(other[key] - base[key])
-    return [mean(each) for each in found.values()]
+    by_id = len({key.prompt for key in asked}) > 1
+    found: dict[str | int, list[Asked]] = defaultdict(list)
+    for key in sorted(asked):
+        found[key.prompt if by_id and key.prompt else key.conversation].append(key)
+    return found
+
+
+def differences(base: Mapping[Asked, float], other: Mapping[Asked, float]) -> dict[str | int, float]:
+    """Observation -> `other` minus `base`, for those that both have."""
+    both = observations(base.keys() & other.keys())
+    return {name: mean([other[key] - base[key] for key in keys]) for name, keys in both.items()}
 
 
 def looks(fewest: int, most: int, step: int) -> Iterator[int]:
@@ -64,7 +69,7 @@ def difference(base: Mapping[Asked, float], other: Mapping[Asked, float]) -> Log
     ln(tokens/s).
     """
     found = differences(base, other)
-    return over_prompts(found)._replace(early=True) if found else None
+    return over_prompts(list(found.values()))._replace(early=True) if found else None
 
 
 def settled(found: LogMean | None, precision: float) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from specdecode.experiment.model import Frozen
 from specdecode.measures.distribution import Count
+from specdecode.measures.metrics.metric import load_seconds
 from specdecode.records import RequestRecord
 
 SHOWN = 60
@@ -28,7 +29,7 @@ class Sent(Frozen):
 
 
 class Stretch(Frozen):
-    """One arm under the load of one case, in one round, by one process: first send to last end."""
+    """One arm under the load of one case, in one round, by one process."""
 
     variant: str
     case: str
@@ -38,6 +39,7 @@ class Stretch(Frozen):
     began: float
     """Wall clock, seconds since the epoch. Processes of a run share no other clock."""
     seconds: float
+    """Seconds under load, without the other arms' turns."""
     requests: Count
     failed: Count
     shown: tuple[Sent, ...]
@@ -63,7 +65,7 @@ def _stretch(records: Sequence[RequestRecord], most: int) -> Stretch:
         round=first.round,
         session=first.session,
         began=began,
-        seconds=max(record.started_at + record.end_s for record in records) - began,
+        seconds=load_seconds([records]),
         requests=len(records),
         failed=sum(record.error is not None for record in records),
         shown=tuple(

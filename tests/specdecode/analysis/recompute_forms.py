@@ -96,7 +96,9 @@ class Run:
     def speedup(self, variant: str, base: str, case: str, metric: str) -> tuple[float, float, float, int]:
         """Ratio, low, high and number of pairs."""
         found = raw.differences(*self.beside(variant, base, case), metric)
-        return (*raw.over_prompts(found), len(found))
+        cases = [name for name in self.cases.values() if (variant, name) in self.records]
+        noise = raw.same_minutes(self.report, self.records, base, variant, cases, metric)[case]
+        return (*raw.over_prompts(found, noise), len(found))
 
     def identical(self, variant: str, base: str, case: str) -> tuple[int, int]:
         """Pairs of answers that are equal, of how many."""
@@ -108,31 +110,14 @@ class Run:
         return sum(a == b for a, b in both), sum(a is not None for a, _ in both)
 
     def verdict(self, variant: str, base: str, case: str) -> str:
-        """From the interval, the failed requests and what the base's own rounds differ by."""
+        """From the interval and the failed requests."""
         both = self.beside(variant, base, case)
         if max(sum(record["error"] is not None for record in own) / len(own) for own in both) > 0.05:
             return "cannot tell"
         _, low, high, _ = self.speedup(variant, base, case, HEADLINE)
-        drift = self.drift(base)
-        if low > 1 / 1.05 and high < 1.05 and drift < 1.05:
+        if low > 1 / 1.05 and high < 1.05:
             return "no relevant difference"
-        return "pays" if low > drift else "costs" if high < 1 / drift else "cannot tell"
-
-    def drift(self, base: str) -> float:
-        """The base's last round by its first, as a ratio above 1; 1 if their interval holds 1."""
-        parts = []
-        for name in self.cases.values():
-            own = self.records[base, name]
-            first, last = (f(record["round"] for record in own) for f in (min, max))
-            if first == last:
-                return 1.0
-            found = raw.differences(*([r for r in own if r["round"] == number] for number in (first, last)), HEADLINE)
-            parts.append((statistics.fmean(found), statistics.variance(found) / len(found), len(found) - 1))
-        weight = 1 / len(parts)
-        mean, variance = sum(weight * m for m, _, _ in parts), sum(weight**2 * v for _, v, _ in parts)
-        df = variance**2 / sum((weight**2 * v) ** 2 / d for _, v, d in parts)
-        ratio, low, high = raw.bounds(mean, variance, df)
-        return 1.0 if low <= 1 <= high else max(ratio, 1 / ratio)
+        return "pays" if low > 1 else "costs" if high < 1 else "cannot tell"
 
 
 def check_csv(check: raw.Check, run: Run, text: str) -> None:

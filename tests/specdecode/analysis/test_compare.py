@@ -158,7 +158,7 @@ def groups(*, swapped: bool) -> tuple[DeviceGroup, ...]:
     )
 
 
-def test_device_group_drift_is_found_and_widens_the_verdict() -> None:
+def test_what_device_groups_differ_by_cancels_where_the_arms_swap_them() -> None:
     tested = experiment(rounds=2)
     # Device group 2 is 30% slower; the arms swap. Speculation does nothing: it must not be said to pay or cost.
     slow = {("base", 1): 1.3, ("sd", 0): 1.3}
@@ -170,13 +170,13 @@ def test_device_group_drift_is_found_and_widens_the_verdict() -> None:
     ]
     comparison = compare(experiment=tested, records=records, context=context(device_groups=groups(swapped=True)))
     drift = {item.variant: item for item in comparison.drift}
-    assert drift["base"].cause == "device group"
+    assert drift["base"].cause == "time and device group"
     assert drift["base"].ratio == pytest.approx(1 / 1.3, rel=0.02)
     assert drift["sd"].ratio == pytest.approx(1.3, rel=0.02)
-    assert {result.verdict for result in comparison.pairs[0].cases} == {Verdict.CANNOT_TELL}
+    assert {result.verdict for result in comparison.pairs[0].cases} == {Verdict.NO_DIFFERENCE}
 
 
-def test_a_speedup_smaller_than_the_baselines_own_drift_cannot_be_judged() -> None:
+def test_a_ratio_that_moves_between_rounds_on_the_same_devices_cannot_be_judged() -> None:
     tested = experiment(rounds=2)
     slow = {("base", 1): 1.10, ("sd", 0): 0.97, ("sd", 1): 0.97}
     records = list(
@@ -186,11 +186,10 @@ def test_a_speedup_smaller_than_the_baselines_own_drift_cannot_be_judged() -> No
     result = case(comparison, "repeat")
     assert result.headline is not None
     assert result.headline.low is not None
-    assert result.headline.low > 1.0
+    assert result.headline.low < 1.0 < result.headline.high
     assert result.verdict is Verdict.CANNOT_TELL
-    assert "own drift" in result.reason and "rounds" in result.settle
     assert comparison.drift[0].cause == "time"
-    assert any("not shown to be larger than that cannot be judged" in note for note in comparison.notes)
+    assert any("base moved by -8.9%" in note for note in comparison.notes), comparison.notes
 
 
 def test_unswapped_device_groups_are_warned_of() -> None:

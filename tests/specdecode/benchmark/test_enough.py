@@ -50,14 +50,29 @@ def test_two_arms_that_differ_by_chance_are_measured_to_the_end(tmp_path: Path, 
     assert count(tmp_path, "base") == count(tmp_path, "sd") == 12
 
 
-def test_the_arms_take_turns_at_each_look_and_are_warmed_once(tmp_path: Path, world: World) -> None:
-    until = {"min": 4, "max": 12, "precision": 0.000001}
-    run(given(requests=until), Options(folder=tmp_path), *(Pace(in_turn_s=waits) for waits in UNDECIDED))
+@pytest.mark.parametrize(
+    ("asked", "runs"),
+    [
+        ({"requests": 4}, "b1 s2 b2 s2 b1"),
+        ({"requests": {"min": 4, "max": 8, "precision": 0.000001}}, "b1 s2 b2 s2 b2 s2 b2 s2 b1"),
+        ({"requests": 5}, "b1 s2 b2 s3 b2"),
+        ({"requests": 8, "concurrency": 2}, "b4 s8 b4"),
+        ({"requests": 8, "concurrency": 4}, "b8 s8"),
+        ({"requests": 8, "load": "sequential"}, "b8 s8"),
+        ({"requests": 4, "rate": 50}, "b4 s4"),
+    ],
+)
+def test_the_arms_take_turns_within_a_case(tmp_path: Path, world: World, asked: dict[str, object], runs: str) -> None:
+    run(given(**asked), Options(folder=tmp_path), *(Pace(in_turn_s=waits) for waits in UNDECIDED))
     both = [r for arm in ("base", "sd") for r in records(tmp_path, arm)]
     in_order = sorted((r for r in both if not r.warmup), key=lambda r: r.sent_s)
-    turns = [(arm, len(list(those))) for arm, those in groupby(in_order, lambda r: r.variant)]
-    assert turns == [("base", 4), ("sd", 8), ("base", 8), ("sd", 4)], "4, 8 and 12: base sd, sd base, base sd"
-    assert Counter(r.variant for r in both if r.warmup) == {"base": 1, "sd": 1}
+    found = [f"{arm[0]}{len(list(those))}" for arm, those in groupby(in_order, lambda r: r.variant)]
+    assert " ".join(found) == runs
+    assert Counter(r.variant for r in both if r.warmup) == {"base": 1, "sd": 1}, "each is warmed once"
+    for arm in ("base", "sd"):
+        portions = [r.portion for r in in_order if r.variant == arm]
+        assert portions == sorted(portions)
+        assert portions[0] == 0
 
 
 def test_a_later_round_sends_what_the_first_one_sent(tmp_path: Path, world: World) -> None:

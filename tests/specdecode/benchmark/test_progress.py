@@ -45,10 +45,9 @@ def test_lines_in_a_log() -> None:
 def test_a_line_says_how_long_the_rest_will_take() -> None:
     block = BlockProgress(variant="base", case="case", level="", requests=5)
     assert "left" not in block.line(), "no pace yet"
-    block.add(record([0.1, 0.3], tokens=11, chunk_tokens=[1, 10]))
-    block.add(record([], end=1, error=ErrorKind.RESET))
-    block.began -= 40
-    assert "about 60 s left" in block.line(), "3 of 5 at 20 s each"
+    block.add(record([0.1, 0.3], tokens=11, chunk_tokens=[1, 10], sent_s=100.0, end=10.0))
+    block.add(record([], sent_s=500.0, end=30.0, error=ErrorKind.RESET))
+    assert "about 60 s left" in block.line(), "3 of 5 at 20 s each; the time between is another arm's turn"
     block.finish()
     assert "left" not in block.line()
 

@@ -121,7 +121,7 @@ def _of_rounds(base: Sequence[Measured], other: Sequence[Measured]) -> list[floa
     found = []
     for number in sorted({record.round for each in other for record in each.block.records}):
         both = zip(base, other, strict=True)
-        gains = [pairing.paired(*pair, HEADLINE, ({number}, {number})) for pair in both]
+        gains = [pairing.paired(*pair, HEADLINE, ({number: 1.0}, {number: 1.0})) for pair in both]
         if all(gains):
             found.append(mean([gain.mean for gain in gains if gain]))
     return found

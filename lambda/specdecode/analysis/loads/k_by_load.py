@@ -172,7 +172,7 @@ def _gains(at: AtLevel, curve: Curve, cases: set[str]) -> Iterator[float]:
     for case in sorted(cases):
         base, other = at.arms[curve.baseline, case], at.arms[curve.variant, case]
         for number in sorted({record.round for record in other.block.records}):
-            if stat := pairing.paired(base, other, HEADLINE, ({number}, {number})):
+            if stat := pairing.paired(base, other, HEADLINE, ({number: 1.0}, {number: 1.0})):
                 yield stat.mean
 
 

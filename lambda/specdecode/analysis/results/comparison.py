@@ -59,7 +59,7 @@ class Drift(Frozen):
     """Change of one arm between two measurements that should be equal."""
 
     variant: str
-    cause: Literal["time", "device group"]
+    cause: Literal["time", "time and device group"]
     first: str
     second: str
     ratio: float

@@ -153,7 +153,7 @@ class AmongArms(Frozen):
     """Arms of the run that are compared with a baseline."""
     speedup: Estimate
     faster: bool
-    """The whole interval lies above 1, and beyond the baseline's own drift. Only such an arm is recommended."""
+    """The whole interval lies above 1. Only such an arm is recommended."""
     elsewhere: bool | None = None
     """Still so if the interval has what a speed-up is assumed to differ by between nodes: this run had one. None in a
     report of an older version."""

@@ -28,7 +28,7 @@ def drifts(
         if len(rounds) < 2:
             continue
         first, last = rounds[0], rounds[-1]
-        stats = [stat for each in own if (stat := paired(each, each, HEADLINE, ({first}, {last})))]
+        stats = [stat for each in own if (stat := paired(each, each, HEADLINE, ({first: 1.0}, {last: 1.0})))]
         if not stats:
             continue
         total = combine(stats, [1.0 / len(stats)] * len(stats))
@@ -38,7 +38,7 @@ def drifts(
         found.append(
             Drift(
                 variant=variant,
-                cause="device group" if moved else "time",
+                cause="time and device group" if moved else "time",
                 first=_name(first, held[0]),
                 second=_name(last, held[1]),
                 ratio=total.ratio,
@@ -48,12 +48,6 @@ def drifts(
             )
         )
     return tuple(found)
-
-
-def margin(found: Sequence[Drift], variant: str) -> float:
-    """Largest change of `variant` between two measurements of itself, as a ratio >= 1. 1 if no change is shown."""
-    own = (item for item in found if item.variant == variant and item.shown)
-    return max((max(item.ratio, 1.0 / item.ratio) for item in own), default=1.0)
 
 
 def _name(number: int, held: DeviceGroup | None) -> str:

@@ -38,7 +38,7 @@ OF_MEASURED = "geometric mean of the measured prompt types, which says nothing o
 Stats = dict[str, LogMean]
 
 
-def group(name: GroupName, results: Sequence[tuple[CaseResult, Stats]], drift: float) -> GroupResult | None:
+def group(name: GroupName, results: Sequence[tuple[CaseResult, Stats]]) -> GroupResult | None:
     """Judge the cases of a kind, or of all kinds, together. None if the experiment has no such case."""
     own = [item for item in results if name == "all" or item[0].structured == (name == "structured")]
     if not own:
@@ -51,7 +51,7 @@ def group(name: GroupName, results: Sequence[tuple[CaseResult, Stats]], drift: f
         if all(metric in stats for _, stats in judged)
     )
     headline = next((found for found in speedups if found.metric == HEADLINE), None)
-    verdict, reason, settle = _judge(own, headline, drift, generalises)
+    verdict, reason, settle = _judge(own, headline, generalises)
     return GroupResult(
         group=name,
         cases=tuple(result.case for result, _ in own),
@@ -72,16 +72,14 @@ def _estimate(metric: str, means: Sequence[float], generalises: bool) -> Estimat
     return estimate(metric, stat, method=OVER_TYPES, confidence=MEAN_LEVEL)
 
 
-def _judge(
-    own: Sequence[tuple[CaseResult, Stats]], headline: Estimate | None, drift: float, generalises: bool
-) -> Conclusion:
+def _judge(own: Sequence[tuple[CaseResult, Stats]], headline: Estimate | None, generalises: bool) -> Conclusion:
     cases = [result for result, _ in own]
     verdicts = Counter(result.verdict for result in cases)
     if len(verdicts) == 1 and (not generalises or headline is None):
         return Conclusion(cases[0].verdict, "; ".join(f"{case.case}: {case.reason}" for case in cases), cases[0].settle)
     against = {Verdict.PAYS, Verdict.COSTS} <= verdicts.keys()
     if generalises and not against:
-        return judge(headline, drift=drift, unit="prompt types", confidence=MEAN_LEVEL)
+        return judge(headline, unit="prompt types", confidence=MEAN_LEVEL)
     said = "; ".join(f"{case.case}: {case.verdict}" for case in cases)
     return Conclusion(Verdict.MIXED, f"the prompt types differ: {said}")
 
@@ -140,11 +138,8 @@ def confidence(arms: int) -> float:
     return max(NOMINAL, 1.0 - 2.0 * WRONG_RUNS / arms)
 
 
-def among_arms(stats: Sequence[LogMean], *, arms: int, drift: float = 1.0) -> AmongArms | None:
-    """The mean over the measured cases, from each case's log speed-up on the headline metric; None without a case.
-
-    `drift`: what the arm must exceed (>= 1).
-    """
+def among_arms(stats: Sequence[LogMean], *, arms: int) -> AmongArms | None:
+    """The mean over the measured cases, from each case's log speed-up on the headline metric; None without a case."""
     if not stats:
         return None
     mean = stats[0] if len(stats) == 1 else combine(stats, [1.0 / len(stats)] * len(stats))
@@ -155,6 +150,6 @@ def among_arms(stats: Sequence[LogMean], *, arms: int, drift: float = 1.0) -> Am
     return AmongArms(
         arms=arms,
         speedup=here,
-        faster=here.low is not None and here.low > drift,
-        elsewhere=anywhere.low is not None and anywhere.low > drift,
+        faster=here.low is not None and here.low > 1.0,
+        elsewhere=anywhere.low is not None and anywhere.low > 1.0,
     )

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Difference, Equality, GroupName, Pair, Verdict
+from specdecode.analysis.results.run_context import DeviceGroup
 from specdecode.analysis.statistics import pairing
 from specdecode.analysis.statistics.groups import Stats, among_arms, compared_arms, group
+from specdecode.analysis.statistics.measured import SPEEDUPS
+from specdecode.analysis.statistics.shared_noise import shared_noise
 from specdecode.analysis.statistics.verdict import estimate, judge, too_many_failed
 from specdecode.experiment.model import Experiment, Sweep, TestCase, Variant
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.observations import settled
-from specdecode.measures.student import LogMean
+from specdecode.measures.student import LogMean, with_shared
 from specdecode.records import RequestRecord
 
 GROUPS: tuple[GroupName, ...] = ("all", "structured", "open-ended")
@@ -48,26 +51,51 @@ def compare_pair(
     base: Variant,
     other: Variant,
     arms: Mapping[Key, Measured],
-    drift: float,
+    held: Sequence[DeviceGroup] = (),
 ) -> Pair | None:
-    """Compare `other` with `base` in every case that both were loaded with. None if there is no such case."""
-    results: list[tuple[CaseResult, Stats]] = []
-    for case in experiment.workload.cases:
-        keys = (base.name, case.name), (other.name, case.name)
-        if all(key in arms for key in keys):
-            results.append(
-                _compare_case(experiment=experiment, case=case, base=arms[keys[0]], other=arms[keys[1]], drift=drift)
-            )
-    if not results:
-        return None
-    return assemble(experiment=experiment, base=base, other=other, results=results, drift=drift)
+    """Compare `other` with `base` in every case that both were loaded with. None if there is no such case.
 
-
-def rounds_beside(experiment: Experiment, other: Measured) -> set[int] | None:
-    """Rounds of the base to compare `other` with. In an adaptive sweep: the rounds in which both served. None: all
-    rounds.
+    `held`: the devices of each arm in each round.
     """
-    return {record.round for record in other.block.records} if experiment.sweep is Sweep.ADAPTIVE else None
+    both = {
+        case.name: (arms[base.name, case.name], arms[other.name, case.name])
+        for case in experiment.workload.cases
+        if {(base.name, case.name), (other.name, case.name)} <= arms.keys()
+    }
+    if not both:
+        return None
+    measured = {record.round for pair in both.values() for each in pair for record in each.block.records}
+    weights, swapped = pairing.balanced(base.name, other.name, measured, held)
+    rounds = {name: _rounds(experiment, pair, weights) for name, pair in both.items()}
+    stats = {name: pairing.speedups(*pair, rounds[name]) for name, pair in both.items()}
+    for metric in SPEEDUPS:
+        seen = {name: pairing.rounds_seen(*pair, metric, rounds[name][0]) for name, pair in both.items()}
+        for name, noise in shared_noise(seen, weights=weights, swapped=swapped).items():
+            if metric in stats[name]:
+                stats[name][metric] = with_shared(stats[name][metric], noise)
+    results = [
+        (_compare_case(experiment, case, *both[case.name], stats[case.name]), stats[case.name])
+        for case in experiment.workload.cases
+        if case.name in both
+    ]
+    return assemble(experiment=experiment, base=base, other=other, results=results)
+
+
+def rounds_beside(experiment: Experiment, other: Measured) -> dict[int, float] | None:
+    """Rounds of the base to compare `other` with, with equal weights. In an adaptive sweep: the rounds in which both
+    served. None: all rounds.
+    """
+    return {record.round: 1.0 for record in other.block.records} if experiment.sweep is Sweep.ADAPTIVE else None
+
+
+def _rounds(
+    experiment: Experiment, pair: tuple[Measured, Measured], weights: Mapping[int, float]
+) -> tuple[pairing.Weights, pairing.Weights]:
+    """Weights of the rounds of either arm. If only one of them has some round, all its rounds count the same."""
+    if (beside := rounds_beside(experiment, pair[1])) is not None:
+        return beside, None
+    first, second = ({record.round for record in each.block.records} for each in pair)
+    return (weights, weights) if first == second else (None, None)
 
 
 def assemble(
@@ -76,7 +104,6 @@ def assemble(
     base: Variant,
     other: Variant,
     results: Sequence[tuple[CaseResult, Stats]],
-    drift: float = 1.0,
 ) -> Pair:
     """The pair from its cases' results."""
     judged = [stats[HEADLINE] for result, stats in results if result.comparable and HEADLINE in stats]
@@ -85,8 +112,8 @@ def assemble(
         baseline=base.name,
         changes=changes(experiment, base, other),
         cases=tuple(result for result, _ in results),
-        groups=tuple(found for name in GROUPS if (found := group(name, results, drift))),
-        among=among_arms(judged, arms=compared_arms(experiment), drift=drift),
+        groups=tuple(found for name in GROUPS if (found := group(name, results))),
+        among=among_arms(judged, arms=compared_arms(experiment)),
     )
 
 
@@ -100,13 +127,12 @@ def case_result(
     same: Equality,
     distinct_prompts: int,
     notes: Sequence[str],
-    drift: float = 1.0,
 ) -> CaseResult:
     """Verdict and figures of one case from its log speed-ups."""
     estimates = tuple(estimate(metric, stat, method=method) for metric, stat in stats.items())
     headline = next((found for found in estimates if found.metric == HEADLINE), None)
     one_prompt = distinct_prompts == 1 and headline is not None and headline.n > 1
-    verdict, reason, settle = judge(headline, drift=drift)
+    verdict, reason, settle = judge(headline)
     failed = too_many_failed(base, other)
     if failed:
         verdict, reason, settle = Verdict.CANNOT_TELL, failed, "a run in which they do not fail"
@@ -132,20 +158,12 @@ def case_result(
     )
 
 
-def _compare_case(
-    *,
-    experiment: Experiment,
-    case: TestCase,
-    base: Measured,
-    other: Measured,
-    drift: float,
-) -> tuple[CaseResult, Stats]:
+def _compare_case(experiment: Experiment, case: TestCase, base: Measured, other: Measured, stats: Stats) -> CaseResult:
     rounds = rounds_beside(experiment, other)
     beside = [record for record in base.block.records if rounds is None or record.round in rounds]
-    stats = pairing.speedups(base, other, rounds)
     same = equality(base=beside, other=other.block.records, temperature=experiment.workload.temperature)
     prompts = {record.prompt_sha256 for record in other.block.records}
-    result = case_result(
+    return case_result(
         case=case,
         base=base.arm,
         other=other.arm,
@@ -158,9 +176,7 @@ def _compare_case(
             *_repeated(other),
             *_sent(experiment, case, base, other, stats.get(HEADLINE)),
         ],
-        drift=drift,
     )
-    return result, stats
 
 
 def _method(base: Measured, other: Measured, *, one_prompt: bool) -> str:

@@ -41,16 +41,14 @@ def estimate(metric: str, stat: LogMean, *, method: str, confidence: float = NOM
 def judge(
     found: Estimate | None,
     *,
-    drift: float = 1.0,
     unit: str = "requests",
     confidence: float = NOMINAL,
 ) -> Conclusion:
     """Judge an interval.
 
     No relevant difference: the whole interval lies within RELEVANT of 1 (an equivalence test). Pays: all of it lies
-    above `drift` (>= 1). Costs: all of it lies below 1/drift. Else it cannot be told. `drift` is the change of the
-    baseline between two measurements of itself, as a ratio; 1 if no change was shown. A speed-up smaller than that may
-    be such a change, however small the spread of the requests is. `unit`: what n counts. `confidence`: of the interval.
+    above 1. Costs: all of it lies below 1. Else it cannot be told. `unit`: what n counts. `confidence`: of the
+    interval.
     """
     if found is None:
         return Conclusion(Verdict.CANNOT_TELL, "no prompt was completed by both arms")
@@ -58,22 +56,14 @@ def judge(
         reason = f"{times(found.ratio)} from one value per arm: no interval"
         return Conclusion(Verdict.CANNOT_TELL, reason, f"8 {unit} or more")
     said = spread(found)
-    if found.low > 1.0 / RELEVANT and found.high < RELEVANT and drift < RELEVANT:
+    if found.low > 1.0 / RELEVANT and found.high < RELEVANT:
         return Conclusion(Verdict.NO_DIFFERENCE, f"{said}: the whole interval lies within ±{RELEVANT - 1:.0%}")
-    beyond = f" and beyond the baseline's own drift of {drift - 1:.1%}" if drift > 1.0 else ""
-    if found.low > drift:
-        return Conclusion(Verdict.PAYS, f"{said}: the whole interval lies above 1{beyond}")
-    if found.high < 1.0 / drift:
-        return Conclusion(Verdict.COSTS, f"{said}: the whole interval lies below 1{beyond}")
-    if drift > 1.0 and (found.low > 1.0 or found.high < 1.0 or _within(found)):
-        reason = f"{said}: not beyond the baseline's own drift of {drift - 1:.1%}"
-        return Conclusion(Verdict.CANNOT_TELL, reason, "more rounds on a steadier machine")
+    if found.low > 1.0:
+        return Conclusion(Verdict.PAYS, f"{said}: the whole interval lies above 1")
+    if found.high < 1.0:
+        return Conclusion(Verdict.COSTS, f"{said}: the whole interval lies below 1")
     reason = f"{said}: the interval reaches to both sides of 1 and beyond ±{RELEVANT - 1:.0%}"
     return Conclusion(Verdict.CANNOT_TELL, reason, _needed(found, unit, confidence))
-
-
-def _within(found: Estimate) -> bool:
-    return found.low is not None and found.high is not None and found.low > 1 / RELEVANT and found.high < RELEVANT
 
 
 def _needed(found: Estimate, unit: str, confidence: float) -> str:

@@ -12,7 +12,7 @@ from specdecode.analysis.statistics.measured import Arms, AtLevel
 from specdecode.analysis.statistics.verdict import MAX_FAILED
 from specdecode.experiment import ExperimentError, load_engine
 from specdecode.experiment.effective import differences
-from specdecode.experiment.model import EndpointExperiment, Experiment, Published, ServedExperiment, Sweep
+from specdecode.experiment.model import EndpointExperiment, Experiment, Published, ServedExperiment
 from specdecode.experiment.step import ASSUMED, most_tokens_said
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.doubtful import DOUBTFUL_S, HELD_BACK_S, apart, held_back
@@ -42,7 +42,7 @@ def notes(
         *_late(records),
         *_impossible(arms),
         *_device_groups(context, moved),
-        *_drifted(experiment, moved),
+        *_drifted(moved),
         *_together(levels),
     )
 
@@ -123,7 +123,7 @@ def _late(records: Sequence[RequestRecord]) -> Iterator[str]:
 
 def _device_groups(context: RunContext, moved: Sequence[Drift]) -> Iterator[str]:
     """Arms that ran on different devices and did not swap them."""
-    if not context.device_groups or any(item.cause == "device group" for item in moved):
+    if not context.device_groups or any(item.cause != "time" for item in moved):
         return
     if len({frozenset(item.devices) for item in context.device_groups}) > 1:
         yield (
@@ -132,14 +132,11 @@ def _device_groups(context: RunContext, moved: Sequence[Drift]) -> Iterator[str]
         )
 
 
-def _drifted(experiment: Experiment, moved: Sequence[Drift]) -> list[str]:
+def _drifted(moved: Sequence[Drift]) -> list[str]:
     """Arms that differ from themselves."""
-    meaning = "a speed-up that is not shown to be larger than that cannot be judged."
-    if experiment.sweep is Sweep.ADAPTIVE:
-        meaning = "each arm is compared with the baseline that served beside it."
     return [
-        f"{item.variant} moved by {item.ratio - 1:+.1%} between {item.first} and {item.second} "
-        f"({item.cause}): {meaning}"
+        f"{item.variant} moved by {item.ratio - 1:+.1%} between {item.first} and {item.second}. The arms take turns: "
+        "what moves both is in no speed-up, and what does not cancel is in the intervals."
         for item in moved
         if item.shown
     ]

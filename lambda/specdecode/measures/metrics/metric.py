@@ -38,20 +38,20 @@ class Impossible(NoValue):
 
 
 def load_seconds(groups: Iterable[Sequence[RequestRecord]]) -> float:
-    """Seconds from the first send to the last end of each group (an arm's requests of one case). Groups that overlap
-    count once.
+    """Seconds from the first send to the last end of each portion of a group (an arm's requests of one case), added
+    up: another arm's turn is no load of this one. Portions that overlap count once.
 
     Each measuring process counts alone: the monotonic clocks of rounds and resumed sessions cannot be compared,
     and a pause between them is no load.
     """
     spans: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
     for group in groups:
-        processes: dict[tuple[int, int], list[RequestRecord]] = defaultdict(list)
+        portions: dict[tuple[int, int, str, int], list[RequestRecord]] = defaultdict(list)
         for record in group:
-            processes[record.round, record.session].append(record)
-        for process, records in processes.items():
+            portions[record.round, record.session, record.level, record.portion].append(record)
+        for (round_, session, _, _), records in portions.items():
             first = min(record.sent_s for record in records)
-            spans[process].append((first, max(record.sent_s + record.end_s for record in records)))
+            spans[round_, session].append((first, max(record.sent_s + record.end_s for record in records)))
     total = 0.0
     for intervals in spans.values():
         reached = float("-inf")
