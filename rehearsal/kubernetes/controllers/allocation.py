@@ -92,7 +92,8 @@ def _solve(store: Store, devices: Json, node: Json, taken: set[tuple[str, str]])
         for request in devices.get("requests", ()):
             wanted = request["exactly"]
             fitting = [d for d in left if _selected(store, wanted, d)]
-            count = len(fitting) if wanted["allocationMode"] == "All" else wanted["count"]
+            every = [d for d in _devices(store, node) if _selected(store, wanted, d)]
+            count = len(every) if wanted["allocationMode"] == "All" else wanted["count"]
             if not count or len(fitting) < count:
                 break
             for device in fitting[:count]:

@@ -5,6 +5,11 @@ from specdecode.experiment import assets_dir
 from specdecode.kubernetes.diagnosis import explain, load_table
 
 TABLE = load_table(assets_dir() / "diagnosis.yaml")
+CREATING = "r: Error creating:"
+DENIED = 'admission webhook "policy.example" denied the request: no strangers'
+DEAD = 'failed calling webhook "policy.example": failed to call webhook: Post "https://p.svc:443": connection refused'
+ENDING = "unable to create new content in namespace n because it is being terminated"
+POLICY = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: x"
 
 
 def test_rows_have_unique_names_and_whole_sentences():
@@ -41,6 +46,32 @@ def test_rows_have_unique_names_and_whole_sentences():
         ),
         ({"status": "p: FailedResourceClaimCreation: timeout"}, "device-claim"),
         ({"error": 'r1-w0 cannot finish: r1-w0: Error creating: Pod "x" is invalid: spec: too much'}, "pod-refused"),
+        ({"error": f"CompileFailed: j: {CREATING} {DENIED}"}, "policy-denied"),
+        ({"error": f"InvalidManifest: PATCH /apis/batch/v1/jobs/x: 400 {DENIED}"}, "policy-denied"),
+        ({"error": f"Forbidden: PATCH /apis/batch/v1/jobs/x: 403 {DENIED}"}, "policy-denied"),
+        (
+            {"error": f"{CREATING} pods x is forbidden: {POLICY}"},
+            "policy-denied",
+        ),
+        ({"error": f"ServeNotReady: {CREATING} {DEAD}"}, "webhook-down"),
+        ({"error": f"ClusterUnavailable: PATCH /x: 500 {DEAD}"}, "webhook-down"),
+        (
+            {"error": f"{CREATING} x is forbidden: failed quota: q: must specify limits.cpu for: m"},
+            "quota-wants-limits",
+        ),
+        (
+            {"error": 'Forbidden: PATCH /x: 403 x is forbidden: User "u" cannot patch resource "jobs" in'},
+            "right-missing",
+        ),
+        ({"error": "Forbidden: GET /api/v1/nodes: 401 Unauthorized"}, "token-refused"),
+        ({"error": 'NotFound: PATCH /x: 404 namespaces "specdecode" not found'}, "namespace-gone"),
+        (
+            {"error": f"{CREATING} x is forbidden: {ENDING}"},
+            "namespace-ending",
+        ),
+        ({"error": "NotFound: GET /apis/a/v1/b: 404 the server could not find the requested resource"}, "kind-missing"),
+        ({"error": 'NotFound: GET /api/v1/x: 404 secrets "y" not found'}, "object-gone"),
+        ({"error": "Conflict: PUT /x: 409 the object has been modified"}, "objects-changed"),
         ({"error": "CompileFailed: r1-compile failed: DeadlineExceeded: Job was active longer"}, "too-slow"),
         ({"error": "CapacityUnavailable: no node can come: NodePool trn2 is not Ready: x"}, "pool-not-ready"),
         (

@@ -15,7 +15,7 @@ from rich.table import Table
 from specdecode import names, s3_keys
 from specdecode.assets import assets_dir
 from specdecode.cli.output import EXIT_ENVIRONMENT, complain, stop_with
-from specdecode.cli.preflight import account, capacity, cluster, leftovers, network, pulled, quotas, room
+from specdecode.cli.preflight import account, admitted, capacity, cluster, leftovers, network, pulled, quotas, room
 from specdecode.cli.preflight.check import Ask, Check, looked
 from specdecode.cli.preflight.cluster_nodes import kubectl
 from specdecode.cli.runs_deployment import Deployment
@@ -186,14 +186,20 @@ class Checks:
         yield from self._token(models)
 
     def _room(self, existing: ExistingCluster | None) -> Iterator[Check]:
-        """Nodes of our pools are of a shape, and the rules of experiments compare with that."""
+        """Whether its pods find a place, are admitted and find names. Nodes of our pools are of a shape, and the rules
+        of experiments compare with that.
+        """
         experiment = self.experiment
-        if existing is None or existing.node_role or not isinstance(experiment, ServedExperiment):
+        if existing is None or not isinstance(experiment, ServedExperiment):
             return
         if existing.node_group:
             yield from room.of_group(self.ask, experiment, existing.node_group)
-        elif cluster.is_context(self.ask, kubectl):
+        if not cluster.is_context(self.ask, kubectl):
+            return
+        if not (existing.node_group or existing.node_role):
             yield from room.of_nodes(self.ask, experiment, ask_kubectl=kubectl)
+        yield from admitted.of_pods(self.ask, experiment, ask_kubectl=kubectl)
+        yield admitted.of_dns(kubectl)
 
     def _of_our_nodes(self) -> Iterator[Check]:
         """Checks of the nodes that runs hold, and of the parts of a cluster of ours."""

@@ -18,12 +18,13 @@ from specdecode.kubernetes.resources import KubeObject, name_of
 OBJECTS = ".venv/bin/python -m constructs_lib.administrator_objects | kubectl apply -f -"
 """The command of the cluster's administrator."""
 TIMEOUT_S = 20
-OLDEST = (1, 8)
-"""Karpenter's first version with static NodePools (website/content/en/docs/reference/settings.md of
-karpenter-provider-aws).
-"""
-CHART = "helm upgrade karpenter oci://public.ecr.aws/karpenter/karpenter --namespace NAMESPACE --reuse-values"
-CRDS = "helm upgrade karpenter-crd oci://public.ecr.aws/karpenter/karpenter-crd (Helm upgrades no CRDs by itself)"
+OLDEST = (1, 8, 1)
+"""Karpenter's first version with static NodePools whose chart spells the gate as the controller does
+(aws/karpenter-provider-aws #8590)."""
+CHARTS = "oci://public.ecr.aws/karpenter"
+CRDS = (
+    f"helm upgrade --install karpenter-crd {CHARTS}/karpenter-crd --version VERSION, VERSION as its controller has it"
+)
 OURS = ("app.kubernetes.io/name", "specdecode")
 AMI_TYPES = ("AL2023_x86_64_NEURON", "CUSTOM")
 DEVICES = "neuron.aws.com"
@@ -41,7 +42,7 @@ def kubectl(arguments: Sequence[str]) -> str:
     except subprocess.TimeoutExpired:
         raise LookupError(f"kubectl did not answer within {TIMEOUT_S} s") from None
     if ended.returncode:
-        raise LookupError(" ".join(ended.stderr.split())[:300] or f"kubectl ended with {ended.returncode}")
+        raise LookupError(" ".join(ended.stderr.split())[:700] or f"kubectl ended with {ended.returncode}")
     return ended.stdout
 
 
@@ -85,23 +86,40 @@ def controller(facts: DeploymentFacts, deployments: Sequence[KubeObject]) -> Che
         fix = "install it, or leave karpenter_node_role out and label nodes of yours"
         return Check("Karpenter", "fail", "no Deployment has the label app.kubernetes.io/name=karpenter", fix)
     (container, *_) = deployments[0]["spec"]["template"]["spec"]["containers"]
-    found = re.search(r":v?(\d+)\.(\d+)", str(container.get("image", "")))
+    found = re.search(r":v?(\d+)\.(\d+)\.(\d+)", str(container.get("image", "")))
     if not found:
         return Check(
-            "Karpenter", "warn", f"no version in the image {container.get('image')}", "look whether it is 1.8+"
+            "Karpenter",
+            "warn",
+            f"no version in the image {container.get('image')}",
+            "look whether it is 1.8.1 or newer",
         )
-    version = (int(found[1]), int(found[2]))
-    said = f"version {version[0]}.{version[1]}"
+    version = tuple(map(int, found.groups()))
+    said = f"version {'.'.join(found.groups())}"
     if version < OLDEST:
-        return Check("Karpenter", "fail", f"{said}: static NodePools are since 1.8", "upgrade it")
+        fix = "whoever runs it upgrades it, by karpenter.sh/docs/upgrading; or leave karpenter_node_role out"
+        return Check("Karpenter", "fail", f"{said}: static NodePools work since 1.8.1", fix)
     value = next((item.get("value", "") for item in container.get("env", ()) if item["name"] == "FEATURE_GATES"), "")
     gates = {name: state for name, _, state in (part.partition("=") for part in value.split(","))}
     wanted = ["StaticCapacity", "ReservedCapacity" if facts.reservation else "NodeOverlay"]
     off = [name for name in wanted if gates.get(name) != "true"]
     if off:
         keys = " ".join(f"--set settings.featureGates.{name[0].lower()}{name[1:]}=true" for name in off)
-        return Check("Karpenter", "fail", f"{said}, without the feature gate {', '.join(off)}", f"{CHART} {keys}")
+        return Check(
+            "Karpenter",
+            "fail",
+            f"{said}, without the feature gate {', '.join(off)}",
+            f"{_chart(deployments[0], found)} {keys}",
+        )
     return Check("Karpenter", "ok", f"{said}, {', '.join(wanted)}")
+
+
+def _chart(deployment: KubeObject, version: re.Match[str]) -> str:
+    """The line that changes values of the chart that is installed. Without --version Helm takes the newest chart."""
+    meta = deployment["metadata"]
+    release = (meta.get("labels") or {}).get("app.kubernetes.io/instance", "karpenter")
+    number = ".".join(version.groups())
+    return f"helm upgrade {release} {CHARTS}/karpenter -n {meta['namespace']} --version {number} --reuse-values"
 
 
 def crd(found: Mapping[str, Any]) -> Check:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from specdecode import names
@@ -13,9 +13,9 @@ from specdecode.cli.preflight.cluster_nodes import Kubectl
 from specdecode.experiment import load_engine
 from specdecode.experiment.model import ServedExperiment
 from specdecode.experiment.sizing import Room, unfit
-from specdecode.kubernetes.node_room import room_of_group, room_of_node
+from specdecode.kubernetes.node_room import DRA_DRIVER, room_of_group, room_of_node
 from specdecode.kubernetes.pods import is_true
-from specdecode.kubernetes.resources import name_of
+from specdecode.kubernetes.resources import KubeObject, name_of
 
 RECIPE = "make the group anew as docs/how-to/own-cluster.md does: its disk and AMI release are those of its making"
 ANOTHER = "label a node that has room; `specdecode manifests` shows what pods ask for"
@@ -50,9 +50,28 @@ def of_nodes(ask: Ask, experiment: ServedExperiment, *, ask_kubectl: Kubectl) ->
     nodes = json.loads(ask_kubectl(["get", "nodes", "-l", label, "-o", "json"]))["items"]
     has_devices = experiment.shape.has_devices
     slices = json.loads(ask_kubectl(["get", "resourceslices", "-o", "json"]))["items"] if has_devices else None
+    claims = json.loads(ask_kubectl(["get", "resourceclaims", "-A", "-o", "json"]))["items"] if has_devices else []
     for node in sorted(nodes, key=name_of):
         if is_true(node, "Ready"):
-            yield judged(experiment, room_of_node(node, slices), fix=ANOTHER)
+            there = room_of_node(node, slices)
+            yield judged(experiment, there, fix=ANOTHER)
+            yield from _held(there, name_of(node), claims, wanted=experiment.devices)
+
+
+def _held(there: Room, node: str, claims: Sequence[KubeObject], *, wanted: int) -> Iterator[Check]:
+    """Devices that others' claims hold: a claim of ours waits for them. The pool of a node's devices has its name."""
+    holders = [
+        f"{claim['metadata'].get('namespace')}/{name_of(claim)}"
+        for claim in claims
+        if claim["metadata"].get("namespace") != names.NAMESPACE
+        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results") or ()
+        if (result.get("driver"), result.get("pool")) == (DRA_DRIVER, node)
+    ]
+    if holders:
+        free = (there.devices or 0) - len(holders)
+        detail = f"{free} of {there.devices} devices of {node} are free: {', '.join(sorted(set(holders)))}"
+        fix = "whoever holds them gives them back before a run begins: its pods would wait, and share the node"
+        yield Check("devices", "fail" if free < wanted else "warn", detail, fix)
 
 
 def judged(experiment: ServedExperiment, room: Room, *, fix: str) -> Check:

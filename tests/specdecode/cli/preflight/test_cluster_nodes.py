@@ -24,7 +24,8 @@ POOLS = ("specdecode-trn2", "specdecode-trn2-2", "specdecode-cpu")
 
 def deployment(image: str = "public.ecr.aws/karpenter/controller:1.14.1@sha256:0", gates: str = GATES) -> dict:
     container = {"image": image, "env": [{"name": "FEATURE_GATES", "value": gates}]}
-    return {"spec": {"template": {"spec": {"containers": [container]}}}}
+    metadata = {"namespace": "platform", "labels": {"app.kubernetes.io/instance": "theirs"}}
+    return {"metadata": metadata, "spec": {"template": {"spec": {"containers": [container]}}}}
 
 
 def pool(name: str, *, label: str = "specdecode", ready: str = "True") -> dict[str, Any]:
@@ -61,7 +62,9 @@ def test_a_karpenter_that_has_everything():
     [
         ([], "fail", "label nodes of yours"),
         ([deployment("karpenter:v1.7.2")], "fail", "upgrade"),
-        ([deployment("karpenter:latest")], "warn", "1.8"),
+        ([deployment("karpenter:1.8.0")], "fail", "upgrading"),
+        ([deployment("karpenter:1.8.1", gates="")], "fail", "-n platform --version 1.8.1 --reuse-values --set"),
+        ([deployment("karpenter:latest")], "warn", "1.8.1"),
         ([deployment(gates="")], "fail", "staticCapacity=true --set settings.featureGates.nodeOverlay=true"),
         ([deployment(gates=GATES.replace("Overlay=true", "Overlay=false"))], "fail", "featureGates.nodeOverlay=true"),
     ],

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from specdecode.cli.preflight import room
+from specdecode.cli.preflight.check import Check
 from specdecode.experiment import load_engine, load_preset
 from specdecode.experiment.shapes import SHAPES
 from specdecode.experiment.sizing import room_of, unfit
@@ -110,9 +111,26 @@ def test_a_node_that_is_there(there, published, said):
     why = list(unfit(QWEN, engine, room_of_node(there, published)))
     assert len(why) == len(said) and all(words in line for words, line in zip(said, why, strict=True)), why
     if published is not None:
-        shell = Shell(nodes=json.dumps({"items": [there]}), resourceslices=json.dumps({"items": published}))
-        (check,) = room.of_nodes(world().ask(cluster="theirs", existing=THEIRS), QWEN, ask_kubectl=shell)
+        (check,) = of_nodes(there, published)
         assert check.verdict == ("fail" if said else "ok")
+
+
+def of_nodes(there: Any, published: Any, *claims: Any) -> list[Check]:
+    answers = {"nodes": [there], "resourceslices": published, "resourceclaims": claims}
+    shell = Shell(**{kind: json.dumps({"items": items}) for kind, items in answers.items()})
+    return list(room.of_nodes(world().ask(cluster="theirs", existing=THEIRS), QWEN, ask_kubectl=shell))
+
+
+@pytest.mark.parametrize(
+    ("namespace", "held", "verdict"), [("theirs", 4, "warn"), ("theirs", 9, "fail"), ("specdecode", 9, None)]
+)
+def test_devices_that_others_hold(namespace, held, verdict):
+    results = [{"driver": "neuron.aws.com", "pool": "n", "device": f"neuron-{number}"} for number in range(held)]
+    claim = {"metadata": {"name": "c", "namespace": namespace}}
+    claim |= {"status": {"allocation": {"devices": {"results": results}}}}
+    found = {check.name: check for check in of_nodes(node(), slices(), claim)}
+    assert (found["devices"].verdict if "devices" in found else None) == verdict
+    assert verdict is None or f"{16 - held} of 16 devices of n are free: theirs/c" in found["devices"].detail
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)

@@ -1,0 +1,98 @@
+"""Whether a cluster of yours admits the pods of a run, and whether they would find names."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from specdecode import names
+from specdecode.assets import assets_dir
+from specdecode.cli.preflight.check import Ask, Check
+from specdecode.cli.preflight.cluster_nodes import Kubectl
+from specdecode.experiment import Capacity
+from specdecode.experiment.model import ServedExperiment
+from specdecode.kubernetes.diagnosis import explain, load_table
+from specdecode.kubernetes.resources import KubeObject, name_of
+from specdecode.manifests import RenderContext, all_objects
+from specdecode.planning import Inventory, make_plan
+
+LOCAL_DNS = "169.254.20.10"
+"""Usual address of NodeLocal DNSCache; network policies open port 53 to it and to the pods of kube-dns."""
+OPEN_DNS = "the cluster's administrator adds a network policy to the namespace specdecode that opens port 53 to it"
+
+
+def of_pods(ask: Ask, experiment: ServedExperiment, *, ask_kubectl: Kubectl) -> Iterator[Check]:
+    """A server-side dry run of a pod of each kind, as the controllers would make it, with the user's rights."""
+    admitted = []
+    with tempfile.TemporaryDirectory() as folder:
+        for component, pod in one_of_each(ask, experiment).items():
+            file = Path(folder, f"{component}.json")
+            file.write_text(json.dumps(pod), "utf-8")
+            try:
+                ask_kubectl(["create", "--dry-run=server", "-o", "name", "-f", str(file)])
+                admitted.append(component)
+            except LookupError as refused:
+                yield _refused(component, str(refused))
+    if admitted:
+        yield Check("pods", "ok", f"the cluster admits them ({', '.join(admitted)})")
+
+
+def _refused(component: str, words: str) -> Check:
+    name = f"pod of {component}"
+    if 'cannot create resource "pods"' in words:
+        return Check(name, "warn", "not tried: your kubectl may make no pods in specdecode", "ask its administrator")
+    if "looking up service account" in words:
+        return Check(name, "warn", "not tried: the deployment makes its service account", "look again after it")
+    _, advice = explain(load_table(assets_dir() / "diagnosis.yaml"), {"error": f"Error creating: {words}"})
+    return Check(name, "fail", words, advice)
+
+
+def one_of_each(ask: Ask, experiment: ServedExperiment) -> dict[str, KubeObject]:
+    """Component -> one of its pods, owned by a Job or a ReplicaSet that does not exist."""
+    plan = make_plan(experiment, inventory=Inventory(), capacity=Capacity(price_per_node_hour=0))
+    context = RenderContext(
+        run_id="preflight",
+        bucket="bucket",
+        bundle_uri="s3://bucket/bundle.zip",
+        bundle_sha256="0" * 64,
+        region=ask.region,
+        makes_nodes=False,
+    )
+    found: dict[str, KubeObject] = {}
+    for owner in all_objects(plan, context):
+        if owner["kind"] not in ("Job", "Deployment"):
+            continue
+        template, is_job = owner["spec"]["template"], owner["kind"] == "Job"
+        kind = ("batch/v1", "Job") if is_job else ("apps/v1", "ReplicaSet")
+        reference: dict[str, Any] = dict(zip(("apiVersion", "kind"), kind, strict=True))
+        reference |= {"name": name_of(owner), "uid": "00000000-0000-4000-8000-000000000000", "controller": True}
+        metadata = template["metadata"] | {"name": f"{name_of(owner)[:57]}-dry", "namespace": names.NAMESPACE}
+        metadata |= {"ownerReferences": [reference]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+        found.setdefault(str(template["metadata"]["labels"][names.COMPONENT_LABEL]), pod)
+    return found
+
+
+def of_dns(ask_kubectl: Kubectl) -> Check:
+    """Whether our network policies open the way to the cluster's DNS."""
+    system = ["-n", "kube-system", "-o", "json"]
+    text = ask_kubectl(["get", "service", "kube-dns", *system, "--ignore-not-found"]).strip()
+    selector = json.loads(text)["spec"].get("selector") if text else None
+    if (selector or {}).get("k8s-app") != "kube-dns":
+        return Check("DNS", "warn", "no Service kube-dns with pods k8s-app=kube-dns: names may not be found", OPEN_DNS)
+    caches = json.loads(ask_kubectl(["get", "daemonsets", "-l", "k8s-app=node-local-dns", *system]))["items"]
+    addresses = [address for cache in caches for address in _local_addresses(cache)]
+    if other := [each for each in addresses if each.startswith("169.254.") and each != LOCAL_DNS]:
+        detail = f"NodeLocal DNSCache answers at {', '.join(other)}, which no network policy opens"
+        return Check("DNS", "fail", detail, OPEN_DNS)
+    return Check("DNS", "ok", "kube-dns" + (f", and NodeLocal DNSCache at {', '.join(addresses)}" if addresses else ""))
+
+
+def _local_addresses(cache: KubeObject) -> list[str]:
+    """The values of `-localip`."""
+    words = [word for each in cache["spec"]["template"]["spec"]["containers"] for word in each.get("args") or ()]
+    return [address for flag, value in pairwise(words) if flag == "-localip" for address in value.split(",")]
