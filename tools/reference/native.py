@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from specdecode.experiment import load_engine, load_preset, preset_names
-from specdecode.experiment.affinity import SKIP
 from specdecode.experiment.capacity import Capacity
+from specdecode.experiment.effective import SKIP
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.model import ServedExperiment
 from specdecode.experiment.rules.native import SEGMENTS

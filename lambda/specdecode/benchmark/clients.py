@@ -1,6 +1,6 @@
 """The clients that measure a load, as one of them sees it: who sends what, and how they begin and end it together.
 
-Most loads have one client. How many a load takes is decided in specdecode.experiment.clients. Several clients leave
+Most loads have one client. How many a load takes is decided in specdecode.experiment.sizing. Several clients leave
 notes in a place that all of them see. Client 0 leads: it waits for the others, warms the server up, reads its counters
 and sets the beginning. There is no server: a restarted client reads the notes and knows what it missed.
 

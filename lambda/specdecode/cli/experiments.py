@@ -68,7 +68,7 @@ def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None,
     Exit codes: 0 it can run, 2 it cannot (each problem is printed with its rule, its source and what to do).
     """
     from specdecode.experiment import load, load_engine, parse_overrides
-    from specdecode.planning.doubts import doubts
+    from specdecode.planning.warnings import doubts
 
     with refusing(as_json=as_json):
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=_capacity(ami=ami))

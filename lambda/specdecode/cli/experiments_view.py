@@ -18,7 +18,6 @@ from specdecode.planning.offers import Offer
 from specdecode.planning.plan import LevelCost
 from specdecode.planning.ranges import money, span
 from specdecode.planning.several_nodes import NodePart
-from specdecode.planning.warnings import apart
 
 
 class BlockDumper(yaml.CSafeDumper):
@@ -113,7 +112,7 @@ def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
         *_level_lines(plan),
         f"history   at most {plan.worst_case_events} events, one look every {plan.attentive_seconds} s"
         + (f" ({plan.poll_seconds} s where no end is expected)" if plan.poll_seconds > plan.attentive_seconds else ""),
-        *(f"assumed   {line}" for line in plan.assumptions),
+        *(f"assumed   {line}" for line in bill.assumptions),
         *(f"warning   {line}" for line in plan.warnings),
         *_accepting(plan, bill),
     ]
@@ -144,8 +143,13 @@ def _sum(found: Sequence[Range]) -> Range:
 
 
 def _apart_lines(plan: Plan) -> list[str]:
-    """Arms that are compared with an arm of another wave."""
-    if not (found := apart(plan.experiment, plan.waves)):
+    """Arms that are in no wave together with the arm that they are compared with, although arms share the node."""
+    together = [{arm.variant for arm in wave.arms} for wave in plan.waves]
+    if plan.sweep or max(map(len, together), default=1) == 1:
+        return []
+    pairs = {v.name: {v.name, v.compare_to} for v in plan.experiment.variants if v.compare_to}
+    found = [name for name, pair in pairs.items() if not any(pair <= wave for wave in together)]
+    if not found:
         return []
     return [
         f"waves     {', '.join(found)}: never on the node together with the arm that they are compared with; what "

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from specdecode.experiment.clients import clients_of, most_clients
 from specdecode.experiment.model import Frozen, Name, Workload
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.sizing import clients_of, most_clients
 from specdecode.experiment.workload import Level
 
 

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Dialect, Engine
 from specdecode.experiment.engine_parts import FamilySupport
 from specdecode.experiment.model import ServedExperiment, ServedVariant
 
 OF_THE_DRAFT = ("draft_", "fused_spec_", "speculation_")
 """Prefix of NxD Inference's keys that concern only the draft."""
+SKIP = "NEURON_SKIP_EFA_AFFINITY"
+"""Not "0": workers do not look for EFA interfaces. The files of native engines set it."""
 DRIVES_A_DEVICE = (Dialect.OVERRIDE_NEURON_CONFIG, Dialect.NXDI_PLUGIN, Dialect.NATIVE_PLUGIN)
 
 
@@ -130,3 +133,26 @@ def _shown(value: Any) -> str:
     if value is None:
         return "unset"
     return str(value) if not isinstance(value, bool) else "on" if value else "off"
+
+
+def on_node_of(capacity: Capacity, experiment: ServedExperiment, engine: Engine) -> ServedExperiment:
+    """The experiment with workers that look for the node's EFA interfaces, if it has some and the experiment says
+    nothing else.
+
+    By them workers of the native plugin pin their CPUs. A worker pins its threads to the NUMA node of the
+    interface beside its Neuron device, and ends if there is none, unless a variable says not to look
+    (vllm-project/vllm-neuron, vllm_neuron/vllm/worker/neuron_worker.py and vllm_neuron/utils/hardware_config.py).
+    Karpenter attaches an EFA interface only if a node class asks for it.
+    """
+    serving = experiment.serving
+    if SKIP not in engine.env or SKIP in serving.env or not capacity.of(experiment.node).efa_interfaces:
+        return experiment
+    return experiment.model_copy(update={"serving": serving.model_copy(update={"env": {**serving.env, SKIP: "0"}})})
+
+
+def pinned(experiment: ServedExperiment, engine: Engine) -> str | None:
+    """How workers pinned their CPUs, for the report. None if the engine does not pin any."""
+    if SKIP not in engine.env:
+        return None
+    skipped = experiment.serving.env.get(SKIP, engine.env[SKIP]) != "0"
+    return f"not pinned ({SKIP})" if skipped else "pinned by the node's EFA interfaces"

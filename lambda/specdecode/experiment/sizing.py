@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from specdecode.experiment import capacity as node
-from specdecode.experiment.clients import each_client, most_clients
 from specdecode.experiment.engine import Engine, Reads
+from specdecode.experiment.engine_parts import Resources
 from specdecode.experiment.model import Experiment, ServedExperiment
 from specdecode.experiment.shapes import NodeShape
+from specdecode.experiment.workload import Level, Load, Workload
 
 Needs = tuple[float, float, float]
 """CPUs, GiB of memory, GiB of local disk."""
 UNITS = ("CPUs", "GiB of memory", "GiB of local disk")
+CHUNKS_PER_STREAM = 50
+"""Chunks a second of each stream in the client's measurements (docs/benchmarks.md): one every 20 ms."""
+MOST_CLIENTS = 16
+"""`MOST_AT_A_TIME` streams at 256 a client."""
+CLIENT_CPU = 2.0
+"""CPUs of each of several clients: one for its event loop, one for its uploads and its session."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +114,30 @@ def serving_needs(experiment: ServedExperiment, engine: Engine, arms: int) -> Ne
         + monitors * monitor.ephemeral_gib
         + clients * benchmark.ephemeral_gib,
     )
+
+
+def clients_of(workload: Workload, level: Level, *, arms: int) -> int:
+    """Clients that load `arms` together at `level`; one is enough up to `workload.streams_per_client` streams.
+
+    Of an open loop the number of open streams is not known before. What costs a client is chunks: it is given no more
+    of them a second than that many streams have.
+    """
+    at_once = arms if workload.load is Load.SIMULTANEOUS else 1
+    if level.rate is None:
+        streams = level.concurrency or 1
+        return min(streams, math.ceil(streams * at_once / workload.streams_per_client))
+    tokens = max(map(workload.output_tokens_of, workload.cases))
+    return math.ceil(level.rate * at_once * tokens / (workload.streams_per_client * CHUNKS_PER_STREAM))
+
+
+def most_clients(workload: Workload, *, arms: int) -> int:
+    """Clients of the level that takes most."""
+    return max(clients_of(workload, level, arms=arms) for level in workload.levels)
+
+
+def each_client(benchmark: Resources, clients: int) -> Resources:
+    """Resources of the pod of each of `clients`. `benchmark`: resources of the pod of a single client."""
+    return benchmark if clients == 1 else benchmark.model_copy(update={"cpu": min(benchmark.cpu, CLIENT_CPU)})
 
 
 def compile_needs(experiment: ServedExperiment, engine: Engine) -> Needs | None:

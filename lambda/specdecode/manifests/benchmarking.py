@@ -7,8 +7,8 @@ from typing import Any
 
 from specdecode import names, s3_keys
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
-from specdecode.experiment.clients import each_client
 from specdecode.experiment.prompt_lengths import LongestPrompt
+from specdecode.experiment.sizing import each_client
 from specdecode.experiment.step import most_tokens
 from specdecode.manifests.addresses import address, client_env
 from specdecode.manifests.bundle import Rights, program_job

@@ -12,7 +12,7 @@ from typing import Any
 from specdecode import names
 from specdecode.exit_codes import PERMANENT, Exit
 from specdecode.experiment.effective import serving_env
-from specdecode.experiment.model import ServedVariant
+from specdecode.experiment.model import Method, ServedVariant
 from specdecode.manifests.bundle import ENV, MOUNT, Rights, bundle_env, bundle_script, fetched_bundle_script, volume
 from specdecode.manifests.compiling import CARRIER, SPARE_GIB, mount
 from specdecode.manifests.early import device_check, disk_check
@@ -21,12 +21,17 @@ from specdecode.manifests.pods import KubeObject, claiming, container, job, pod_
 from specdecode.manifests.serve_command import forgotten, serve_words, served_model
 from specdecode.manifests.serving import OFFLINE, SHM_MOUNT, shm_volume
 from specdecode.planning import Plan
-from specdecode.planning.start_check import has_head, layers
 from specdecode.planning.timeline import HEALTHY_SHARE
 
 COMPONENT = "start-check"
 MAKE = "tiny-model"
 """Name of the container that makes the model."""
+TINY_LAYERS = 2
+UNDER_A_HEAD = 8
+"""Layers of a tiny target. A head listens to three of its layers, which must differ: vLLM takes 2, n / 2 and n - 3
+(`get_eagle3_aux_hidden_state_layers` of its models), and a DFlash head to five or more.
+"""
+HEADS = frozenset({Method.EAGLE, Method.EAGLE3, Method.DFLASH, Method.MEDUSA})
 
 
 def start_check_job(plan: Plan, variant: ServedVariant, ctx: RenderContext) -> KubeObject:
@@ -107,3 +112,13 @@ def _asked(plan: Plan, variant: ServedVariant, *, minutes: float) -> list[str]:
 def start_check_rights(plan: Plan, variant: ServedVariant) -> Rights:
     """Read the models that the tiny ones are made after, and write nothing."""
     return Rights(reads=tuple(f"{model.prefix}*" for model in plan.served.models_of(variant)))
+
+
+def has_head(variant: ServedVariant) -> bool:
+    """Whether the arm speculates with a head of its target."""
+    return variant.speculation is not None and variant.speculation.method in HEADS
+
+
+def layers(variant: ServedVariant) -> int:
+    """Layers of the arm's tiny target, and of its draft model."""
+    return UNDER_A_HEAD if has_head(variant) else TINY_LAYERS

@@ -1,12 +1,13 @@
-"""Compiled artifacts: what decides one, which one an arm takes, and what lies in the bucket already.
+"""What a run makes: compiled artifacts and marks of arms that started. What decides one, and which lie in the bucket.
 
-The fingerprint of an artifact is the hash of everything that decides it, and of nothing else. Why it is so: ADR 65.
+The fingerprint of an artifact is the hash of everything that decides it, and of nothing else. Why it is so: ADR 65;
+ADR 198 for the marks.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from hashlib import sha256
 from typing import Any, NamedTuple, Self
 
@@ -14,7 +15,6 @@ from specdecode import s3_keys
 from specdecode.experiment.effective import arguments, family, neuron_config, serving_env
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import CompileOn, Experiment, Frozen, ModelRef, ServedExperiment, ServedVariant
-from specdecode.planning.start_check import first_of_each_kind
 
 
 class Inventory(Frozen):
@@ -83,6 +83,36 @@ def needed_prefixes(experiment: Experiment, engine: Engine) -> list[str]:
         for way in ways
     ]
     return list(dict.fromkeys([*models, *artifacts, *first_of_each_kind(experiment, engine)]))
+
+
+def served_key(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> str:
+    """Key of the mark that this kind of arm was served from this bucket: image, node, family, weights and method. Arms
+    that differ in k, in a draft or in a setting are one kind.
+    """
+    family = experiment.target_of(variant).family or ""
+    method = variant.speculation.method if variant.speculation else "plain"
+    return s3_keys.served_key(engine.reference, experiment.node, family, variant.quantization, method)
+
+
+def first_of_each_kind(experiment: ServedExperiment, engine: Engine) -> dict[str, ServedVariant]:
+    """`served_key` -> the first arm of that kind."""
+    found: dict[str, ServedVariant] = {}
+    for variant in experiment.variants:
+        found.setdefault(served_key(experiment, variant, engine), variant)
+    return found
+
+
+def groups(checked: tuple[str, ...], *, size: int) -> list[tuple[str, ...]]:
+    """The arms `checked`, those that fit on the node together in one group."""
+    return [checked[at : at + size] for at in range(0, len(checked), size)]
+
+
+def to_check(experiment: Experiment, engine: Engine, known: Collection[str]) -> tuple[str, ...]:
+    """The arms to check: the first of each kind, unless its key is `known`. Empty if the experiment wants no check."""
+    if not isinstance(experiment, ServedExperiment) or not experiment.start_check:
+        return ()
+    kinds = first_of_each_kind(experiment, engine)
+    return tuple(variant.name for key, variant in kinds.items() if key not in known)
 
 
 def read_inventory(s3: Any, *, bucket: str, prefixes: Iterable[str]) -> Inventory:

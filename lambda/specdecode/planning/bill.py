@@ -6,11 +6,11 @@ Why it is so: ADR 113.
 from __future__ import annotations
 
 from specdecode.experiment import prices
-from specdecode.experiment.capacity import Capacity, CapacityType
-from specdecode.experiment.model import CompileOn, Frozen, ServedExperiment
+from specdecode.experiment.capacity import TERMS, Capacity, CapacityType
+from specdecode.experiment.model import CompileOn, Experiment, Frozen, ServedExperiment
 from specdecode.experiment.rules.case import ServedCase
 from specdecode.experiment.rules.engine import not_on_cpu
-from specdecode.experiment.shapes import COMPILER
+from specdecode.experiment.shapes import COMPILER, COMPILERS
 from specdecode.planning.events import late_minutes, longest_node_minutes
 from specdecode.planning.plan import Plan
 from specdecode.planning.ranges import Range
@@ -18,6 +18,18 @@ from specdecode.planning.timeline import NODE_START_MINUTES, NODE_STOP_MINUTES, 
 
 STAGING_MB_A_SECOND = Range(low=50, high=500)
 """A guess for all staging pods together. Nobody has run the staging of this project in an account."""
+
+
+ENDPOINTS_ASSUMED = (
+    "the arms are servers that already run: no node is held for them, and what they cost is not known here",
+)
+
+
+NODE_TERMS: dict[CapacityType, str] = {
+    "on-demand": "billed from its start to its end",
+    "odcr": "billed from the reservation's making to its cancelling, whether a run uses it or not",
+    "capacity-block": "paid for in advance, from the block's start to its end",
+}
 
 
 class CompileCost(Frozen):
@@ -67,6 +79,7 @@ class Bill(Frozen):
     """US dollars for an hour of the deployment without a run."""
     accept_above: float
     """US dollars. A run that could cost more needs somebody's consent."""
+    assumptions: tuple[str, ...]
 
     @property
     def on_cpu_at_most(self) -> float:
@@ -91,7 +104,7 @@ class Bill(Frozen):
 
 def make_bill(plan: Plan, capacity: Capacity) -> Bill:
     """The bill of `plan`, if the node comes on the terms of `capacity`."""
-    capacity = capacity.of(plan.experiment.node)
+    given, capacity = capacity, capacity.of(plan.experiment.node)
     weights = [model.size_gib for model in plan.models_to_stage if model.import_prefix is None]
     fetched = sum(weights) * prices.GB_PER_GIB
     hours = Range(
@@ -129,6 +142,7 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
         storage_per_month=stored * prices.GB_PER_GIB * prices.STORAGE.usd,
         resting_per_hour=capacity.resting_price_per_hour,
         accept_above=capacity.accept_cost_above,
+        assumptions=_assumptions(plan, capacity, given),
     )
 
 
@@ -154,4 +168,35 @@ def _compile_cost(plan: Plan, capacity: Capacity) -> CompileCost | None:
         price_per_cpu_hour=known.usd,
         chosen=experiment.compile.on,
         priced_in=capacity.region if capacity.region in COMPILER.prices else next(iter(COMPILER.prices)),
+    )
+
+
+def _priced(experiment: Experiment, capacity: Capacity, given: Capacity) -> str:
+    """Where the price of the node comes from."""
+    published = experiment.shape.price_in(capacity.region)
+    if given.price_per_node_hour is not None and given.node in (None, experiment.node):
+        return "as you gave it" + ("" if published else ": AWS publishes none")
+    seen = f"seen {published.seen}" if published and published.seen else "from public notes"
+    return f"AWS's list price, {seen}"
+
+
+def _assumptions(plan: Plan, capacity: Capacity, given: Capacity) -> tuple[str, ...]:
+    """The assumptions of the cost. `given`: the terms of the deployment; `capacity`: the terms of the experiment's
+    node.
+    """
+    experiment, engine, estimates = plan.experiment, plan.engine, plan.engine.estimates
+    if not experiment.holds_node:
+        return ENDPOINTS_ASSUMED
+    compiling = (
+        f"compile {estimates.compile_minutes[0]:g}-{estimates.compile_minutes[1]:g} min and "
+        f"{estimates.compile_minutes_per_gib[0]:g}-{estimates.compile_minutes_per_gib[1]:g} min for each GiB, "
+        + (f"up to {COMPILERS} at a time on CPU nodes" if experiment.compile.on is CompileOn.CPU else "one at a time")
+    )
+    return (
+        f"one {experiment.node} {TERMS[capacity.type]} at ${plan.price_per_node_hour:.2f} an hour "
+        f"({_priced(experiment, capacity, given)}), {NODE_TERMS[capacity.type]}",
+        f"node start 5-15 min and release 3-10 min; {compiling if engine.artifact else 'nothing is compiled'}",
+        f"{estimates.seconds_per_output_token[0] * 1000:g}-{estimates.seconds_per_output_token[1] * 1000:g} ms for "
+        "each output token, whatever the speculation",
+        f"source of the figures: {estimates.source}",
     )

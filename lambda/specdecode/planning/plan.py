@@ -9,22 +9,26 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from specdecode import s3_keys
-from specdecode.experiment import affinity
 from specdecode.experiment.capacity import Capacity
+from specdecode.experiment.effective import on_node_of
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.files import load_engine
-from specdecode.experiment.model import AnyExperiment, Frozen, ModelRef, ServedExperiment
-from specdecode.experiment.problems import ExperimentError
+from specdecode.experiment.model import AnyExperiment, Experiment, Frozen, ModelRef, ServedExperiment
+from specdecode.experiment.problems import ExperimentError, Problem
 from specdecode.experiment.sizing import arms_at_once
 from specdecode.experiment.workload import Level
-from specdecode.planning.artifacts import Inventory, taken
-from specdecode.planning.assumptions import ENDPOINTS_ASSUMED, assumptions, unpriced
-from specdecode.planning.doubts import doubts
+from specdecode.planning.artifacts import Inventory, groups, taken, to_check
 from specdecode.planning.events import choose_looks, longest_node_minutes, worst_case_events
 from specdecode.planning.ranges import Range
-from specdecode.planning.start_check import groups, to_check
 from specdecode.planning.timeline import LoadTime, Step, Timeline, make_timeline
-from specdecode.planning.warnings import check_backstop, check_history, check_precision, check_times, check_window
+from specdecode.planning.warnings import (
+    check_backstop,
+    check_history,
+    check_precision,
+    check_times,
+    check_window,
+    doubts,
+)
 from specdecode.planning.waves import Arm, Course, SweepStep, Wave, make_course, most_steps
 
 
@@ -122,7 +126,6 @@ class Plan(Frozen):
     """Node hours of each group of cases. The rest is starting, compiling, loading and stopping."""
     levels: tuple[LevelCost, ...] = ()
     """Node hours of each load."""
-    assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
 
     @property
@@ -164,11 +167,11 @@ def make_plan(
     given = capacity or Capacity()
     engine = (engine or load_engine(experiment.images_of)).on_node(experiment.node, experiment.devices)
     if isinstance(experiment, ServedExperiment):
-        experiment = affinity.on_node_of(given, experiment, engine)
+        experiment = on_node_of(given, experiment, engine)
     terms, size = given.of(experiment.node), arms_at_once(experiment, engine)
     price = terms.price_per_node_hour if experiment.holds_node else 0
     if price is None:
-        raise ExperimentError([unpriced(experiment, terms)])
+        raise ExperimentError([_unpriced(experiment, terms)])
     found = taken(experiment, engine, inventory)
     course = make_course(experiment, found, size=size, steps=sweep)
     checks = to_check(experiment, engine, inventory.prefixes)
@@ -203,7 +206,6 @@ def make_plan(
         cost=hours.scaled(price),
         parts=_parts(loads),
         levels=_levels(loads),
-        assumptions=assumptions(experiment, engine, terms, given) if experiment.holds_node else ENDPOINTS_ASSUMED,
         warnings=(
             *doubts(experiment, engine),
             *check_times(timeline, experiment.deadlines),
@@ -212,6 +214,17 @@ def make_plan(
             *check_backstop(longest, hours, terms),
             *check_window(hours, terms, now=now or datetime.now(UTC)),
         ),
+    )
+
+
+def _unpriced(experiment: Experiment, capacity: Capacity) -> Problem:
+    """Nobody has said what the node costs, and AWS publishes no price."""
+    return Problem(
+        field="node",
+        rule="node-price",
+        message=f"AWS publishes no price of a {experiment.node} in {capacity.region} that is known here",
+        fix="say what you pay for an hour: `specdecode plan --price`, in a deployment the setting price_per_node_hour",
+        source=experiment.shape.source,
     )
 
 

@@ -17,7 +17,7 @@ Seconds = Annotated[float, Field(ge=-100, le=1e10, allow_inf_nan=False)]
 MOST_TURNS = 100
 """Most turns of a conversation (specdecode.prompts)."""
 MOST_CLIENTS = 1000
-"""Most clients of a level. An experiment has fewer (specdecode.experiment.clients)."""
+"""Most clients of a level. An experiment has fewer (specdecode.experiment.sizing)."""
 MOST_POSITIONS = 64
 """Most drafted tokens of a step with a count of their own."""
 MOST_COUNTED = 2**20

@@ -14,7 +14,8 @@ from specdecode.analysis.loads.objective import carried
 from specdecode.analysis.report import documents
 from specdecode.analysis.results.run_context import Accuracy, Failure
 from specdecode.analysis.statistics.accuracy import NoScores
-from specdecode.experiment import Capacity, affinity
+from specdecode.experiment import Capacity
+from specdecode.experiment.effective import pinned
 from specdecode.manifests.serve_command import served_model
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
 from specdecode.planning import Plan
@@ -144,9 +145,9 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
 
 
 def _engine(plan: Plan) -> dict[str, str]:
-    pinned = affinity.in_words(plan.served, plan.engine)
+    how = pinned(plan.served, plan.engine)
     about = {"engine": plan.engine.title, "engine image": plan.engine.reference}
-    return about | ({"CPUs of the workers": pinned} if pinned else {})
+    return about | ({"CPUs of the workers": how} if how else {})
 
 
 def _is_real(plan: Plan) -> bool:

@@ -9,7 +9,7 @@ from specdecode import manifests, names
 from specdecode.experiment.prompt_lengths import longest_prompt
 from specdecode.kubernetes.resources import name_of
 from specdecode.manifests.benchmarking import SMOKE_MINUTES
-from specdecode.planning.start_check import served_key
+from specdecode.planning.artifacts import served_key
 from specdecode.steps.acquire import require_node
 from specdecode.steps.errors import SmokeFailed
 from specdecode.steps.jobs import advance_job

@@ -11,7 +11,7 @@ from specdecode import manifests
 from specdecode.experiment.sizing import arms_at_once
 from specdecode.kubernetes.node_room import DRA_DRIVER
 from specdecode.kubernetes.resources import name_of
-from specdecode.planning.start_check import groups
+from specdecode.planning.artifacts import groups
 from specdecode.runs.state import change_state
 from specdecode.steps.acquire import require_node
 from specdecode.steps.errors import StartCheckFailed

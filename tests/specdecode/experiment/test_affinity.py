@@ -2,8 +2,8 @@
 
 import pytest
 from specdecode.experiment import load_engine, load_preset
-from specdecode.experiment.affinity import SKIP, in_words
 from specdecode.experiment.capacity import Capacity
+from specdecode.experiment.effective import SKIP, pinned
 from specdecode.experiment.model import ServedExperiment
 from specdecode.planning import Plan, make_plan
 from specdecode.planning.artifacts import Inventory
@@ -26,7 +26,7 @@ def skips(plan: Plan) -> str | None:
 
 
 def said(plan: Plan) -> str | None:
-    return in_words(plan.served, plan.engine)
+    return pinned(plan.served, plan.engine)
 
 
 WITH, WITHOUT = Capacity(node="trn2.48xlarge", efa_interfaces=True), Capacity(node="trn2.48xlarge")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from specdecode.experiment import Capacity, Engine, ExperimentError, load_engine, load_preset
 from specdecode.experiment.rules import RULES, check
-from specdecode.planning.doubts import check_families
+from specdecode.planning.warnings import check_families
 
 from tests.specdecode.experiment.broken import BROKEN, problems
 

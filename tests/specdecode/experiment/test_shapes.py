@@ -48,7 +48,7 @@ def test_every_preset_is_planned_on_every_shape_that_it_fits_and_refused_by_the_
         return
     plan = make_plan(experiment, inventory=Inventory(), capacity=PRICED)
     assert plan.cost.high == pytest.approx(plan.node_hours.high * PRICED.price_per_node_hour)
-    assert plan.assumptions[0].startswith(f"one {node} ")
+    assert make_bill(plan, PRICED).assumptions[0].startswith(f"one {node} ")
     shape = SHAPES[node]
     for wave in plan.waves:
         assert len(wave.arms) * experiment.serving.devices <= shape.devices
@@ -109,17 +109,21 @@ def test_a_node_without_a_published_price_is_not_planned_until_somebody_says_one
     with pytest.raises(ExperimentError, match=r"AWS publishes no price of a trn2\.3xlarge in us-east-2") as caught:
         make_plan(small, inventory=Inventory())
     assert caught.value.problems[0].rule == "node-price" and "--price" in caught.value.problems[0].fix
-    plan = make_plan(small, inventory=Inventory(), capacity=Capacity(price_per_node_hour=2.5))
-    assert "at $2.50 an hour (as you gave it: AWS publishes none)" in plan.assumptions[0]
+    capacity = Capacity(price_per_node_hour=2.5)
+    plan = make_plan(small, inventory=Inventory(), capacity=capacity)
+    assert "at $2.50 an hour (as you gave it: AWS publishes none)" in make_bill(plan, capacity).assumptions[0]
     assert plan.cost.high == pytest.approx(2.5 * plan.node_hours.high)
 
 
 def test_a_plan_says_where_its_price_comes_from():
-    qwen, check = load_preset("qwen3-32b"), load_preset("account-check")
-    assert "(AWS's list price, seen 2026-05-21)" in make_plan(qwen, inventory=Inventory()).assumptions[0]
-    assert "(as you gave it)" in make_plan(qwen, inventory=Inventory(), capacity=PRICED).assumptions[0]
-    deployed = make_plan(check, inventory=Inventory(), capacity=BLOCK)
-    assert deployed.assumptions[0].startswith("one m7i.4xlarge on demand at $0.81 an hour (AWS's list price, seen ")
+    def said(preset, capacity):
+        plan = make_plan(load_preset(preset), inventory=Inventory(), capacity=capacity)
+        return make_bill(plan, capacity).assumptions[0]
+
+    assert "(AWS's list price, seen 2026-05-21)" in said("qwen3-32b", Capacity())
+    assert "(as you gave it)" in said("qwen3-32b", PRICED)
+    deployed = said("account-check", BLOCK)
+    assert deployed.startswith("one m7i.4xlarge on demand at $0.81 an hour (AWS's list price, seen ")
 
 
 def test_a_reservation_and_its_price_are_of_the_node_with_devices_alone():

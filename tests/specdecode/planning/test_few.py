@@ -9,7 +9,7 @@ from specdecode.experiment import load_preset
 from specdecode.experiment.files import load_engine, preset_names
 from specdecode.experiment.model import Experiment, ServedExperiment
 from specdecode.planning import Inventory, make_plan
-from specdecode.planning.doubts import check_bursts, check_requests
+from specdecode.planning.warnings import check_bursts, check_requests
 
 
 def doubts(experiment: Experiment) -> list[str]:

@@ -43,7 +43,7 @@ def test_what_is_offered_is_taken(preset: str):
         plan = make_plan(experiment, inventory=Inventory(), capacity=PRICED)
         bill = make_bill(plan, PRICED)
         lines = "\n".join(cost_lines(bill))
-        for key, value in OFFER.findall("\n".join([lines, *plan.warnings, *plan.assumptions])):
+        for key, value in OFFER.findall("\n".join([lines, *plan.warnings, *bill.assumptions])):
             load_preset(preset, overrides={**options, **parse_overrides([f"{key}={value}"])}, capacity=PRICED)
         try:
             load_preset(preset, overrides={**options, "compile.on": "cpu"}, capacity=PRICED)

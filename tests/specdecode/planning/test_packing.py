@@ -11,7 +11,7 @@ from specdecode.experiment import load_engine, load_preset
 from specdecode.experiment.shapes import SHAPES
 from specdecode.experiment.sizing import arms_at_once
 from specdecode.planning import Inventory, make_plan
-from specdecode.planning.packing import pack
+from specdecode.planning.waves import pack
 
 from tests.fuzz.profile import fuzz
 from tests.pricing import PRICED

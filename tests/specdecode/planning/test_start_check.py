@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from specdecode.experiment import load_preset
+from specdecode.manifests.start_check import UNDER_A_HEAD, layers
 from specdecode.planning import Inventory, make_bill, make_plan
-from specdecode.planning.start_check import UNDER_A_HEAD, first_of_each_kind, layers
+from specdecode.planning.artifacts import first_of_each_kind
 
 from tests.pricing import PRICED
 

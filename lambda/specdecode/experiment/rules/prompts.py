@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from specdecode.experiment.clients import clients_of
 from specdecode.experiment.model import Experiment, Load, PromptKind, TestCase
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.rules.case import Case, Finding, ServedCase
+from specdecode.experiment.sizing import clients_of
 from specdecode.prompts import PromptRow, PromptSet, fewest_tokens
 
 FIX = (

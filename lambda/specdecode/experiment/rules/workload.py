@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specdecode.experiment.clients import MOST_CLIENTS, clients_of
 from specdecode.experiment.rules.case import Case, Finding, ServedCase
+from specdecode.experiment.sizing import MOST_CLIENTS, clients_of
 
 
 def unique_names(case: Case) -> Iterator[Finding]:
