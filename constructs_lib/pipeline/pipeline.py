@@ -152,9 +152,11 @@ class Pipeline(Construct):
             ),
         )
 
-    def refuses_runs_unheard_of(self, topic: sns.ITopic) -> None:
+    def refuses_runs_unheard_of(self, topic: sns.ITopic, *, address_given: bool) -> None:
         """Refuse every run as long as `topic` has no confirmed subscription."""
         self._plan.function.add_environment("ALERTS_TOPIC", topic.topic_arn)
+        if address_given:
+            self._plan.function.add_environment("ALERTS_ADDRESS_GIVEN", "true")
         self._plan.allow("sns:ListSubscriptionsByTopic", resources=[topic.topic_arn])
 
     def _allow_watchdog(self, watchdog: PipelineFunction) -> None:

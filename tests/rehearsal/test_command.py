@@ -228,4 +228,4 @@ def test_the_app_is_named_to_the_cdk_so_that_a_shell_finds_it(tmp_path, monkeypa
     shown = subprocess.run(
         ["sh", "-c", f"echo() {{ printf '%s\n' \"$@\"; }}; echo {app}"], capture_output=True, text=True
     )
-    assert shown.stdout.splitlines() == [str(python), "app.py"]
+    assert shown.stdout.splitlines() == [str(python), "app.py", "--alone"]

@@ -33,6 +33,7 @@ for _part in (
     "manifests",
     "prompts",
     "configure",
+    "subscribe",
     "preflight",
     "runs",
     "report",

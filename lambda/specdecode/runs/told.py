@@ -9,21 +9,40 @@ from specdecode.experiment.kept import deploy_with
 GIVE = (
     f"{deploy_with({'alert_email': 'you@example.com'})}; or, if nobody need be told, the setting accept_no_alerts=true"
 )
+SUBSCRIBE = ".venv/bin/specdecode subscribe"
+LINK_HOURS = 48
+"""Hours for which the link in AWS's mail is good. SNS then deletes the subscription, and another deployment does not
+bring it back, since the template still has it."""
 
 
 def confirmed(subscriptions: Sequence[Mapping[str, str]]) -> int:
-    """The confirmed subscriptions of the alerts topic. Others have the word PendingConfirmation in place of an ARN (SNS
-    API reference, ListSubscriptionsByTopic).
+    """The confirmed subscriptions of the alerts topic. Others have the word PendingConfirmation, or Deleted, in place
+    of an ARN (SNS API reference, ListSubscriptionsByTopic).
     """
     return sum(item["SubscriptionArn"].startswith("arn:") for item in subscriptions)
 
 
-def untold(subscriptions: Sequence[Mapping[str, str]]) -> tuple[str, str] | None:
-    """Why nobody gets the alerts, and what to do. None if somebody does. `subscriptions`: all of the alerts topic."""
+def pending(subscriptions: Sequence[Mapping[str, str]]) -> list[str]:
+    """Addresses whose owners have not opened the link yet."""
+    return [item["Endpoint"] for item in subscriptions if item["SubscriptionArn"] == "PendingConfirmation"]
+
+
+def untold(subscriptions: Sequence[Mapping[str, str]], *, given: bool) -> tuple[str, str] | None:
+    """Why nobody gets the alerts, and what to do. None if somebody does. `subscriptions`: all of the alerts topic;
+    `given`: whether the deployment has an address.
+    """
     if confirmed(subscriptions):
         return None
-    if subscriptions:
-        to = ", ".join(item["Endpoint"] for item in subscriptions)
-        fix = 'open the link in the mail "AWS Notification - Subscription Confirmation"'
-        return f"the subscription of {to} is not confirmed: nobody is told yet", fix
+    if waiting := pending(subscriptions):
+        fix = (
+            'open the link in the mail "AWS Notification - Subscription Confirmation"; '
+            f"`{SUBSCRIBE}` has it mailed again"
+        )
+        return f"the subscription of {', '.join(waiting)} is not confirmed: nobody is told yet", fix
+    if given:
+        return (
+            f"nobody is told: the link that AWS mailed was not opened within {LINK_HOURS} hours, so SNS deleted the "
+            "subscription (or somebody ended it)",
+            f"`{SUBSCRIBE}`, then open the link in the new mail",
+        )
     return "nobody is told of a node that stays or of a run that is stuck", GIVE

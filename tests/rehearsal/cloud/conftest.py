@@ -17,6 +17,9 @@ from rehearsal import services, tools
 from rehearsal.processes import Processes
 from tests.patience import until
 
+MAILS, LATER = "mails.jsonl", "hours-later"
+"""Files of rehearsal/cloud/mail.py, which imports the emulator. A test holds the names."""
+
 
 class Recorder(BaseHTTPRequestHandler):
     """Answers discovery with three kinds, deletes at once, and remembers every request."""
@@ -53,6 +56,8 @@ class Cloud:
     services: services.Services
     kubernetes_url: str
     requests: list
+    folder: Path
+    """Where the emulator keeps its state."""
 
     def client(self, name):
         return self.services.client(name)
@@ -140,5 +145,5 @@ def cloud(tmp_path_factory):
     ):
         ca_file = Path(botocore.__file__).parent / "cacert.pem"
         running = services.start_aws(processes, bound, url=url, ca_file=ca_file, token="token")
-        yield Cloud(running, url, Recorder.requests)
+        yield Cloud(running, url, Recorder.requests, processes.folder / "aws")
     server.shutdown()

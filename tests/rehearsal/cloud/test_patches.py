@@ -31,7 +31,7 @@ def test_every_patch_point_exists_and_is_replaced(tmp_path):
         env=tools.environment({"TMPDIR": str(tmp_path)}),
     )  # fmt: skip
     found = json.loads(result.stdout)
-    assert len(found) == 19
+    assert len(found) == 20
     assert all(found.values()), found
 
 

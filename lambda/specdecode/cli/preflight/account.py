@@ -76,7 +76,7 @@ def alerts(ask: Ask, topic: str | None) -> Iterator[Check]:
     else:
         pages = ask.client("sns").get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic)
         subscriptions = [item for page in pages for item in page["Subscriptions"]]
-        if problem := untold(subscriptions):
+        if problem := untold(subscriptions, given=ask.facts.alert_email):
             yield Check("alerts", "fail", *problem)
         else:
             count = confirmed(subscriptions)

@@ -62,7 +62,7 @@ def test_credentials_of_the_account_and_the_region():
     assert verdicts(account.place(facts, account=None, region="us-east-2")) == {"region": "ok"}
     found = {check.name: check for check in account.place(facts, account="4" * 12, region="us-west-2")}
     assert found["account"].verdict == found["region"].verdict == "fail"
-    assert "export AWS_REGION=us-east-2" in found["region"].fix
+    assert "configure region=us-east-2`" in found["region"].fix
 
 
 def test_an_answer_that_nobody_foresaw_is_a_failure_of_its_check_only():
@@ -111,14 +111,19 @@ def subscriptions(*arns):
     [
         (["arn:aws:sns:us-east-2:1:t:s"], "ok", "1 confirmed"),
         (["PendingConfirmation"], "fail", "you@example.com is not confirmed"),
-        (["Deleted"], "fail", "not confirmed"),
-        ([], "fail", "nobody is told"),
+        (["Deleted"], "fail", "not opened within 48 hours"),
+        ([], "fail", "not opened within 48 hours, so SNS deleted the subscription"),
         (["PendingConfirmation", "arn:aws:sns:us-east-2:1:t:s"], "ok", ""),
     ],
 )
 def test_somebody_must_be_told(arns, verdict, words):
-    (check,) = account.alerts(subscriptions(*arns).ask(deployed=True), "arn:aws:sns:us-east-2:1:t")
+    (check,) = account.alerts(subscriptions(*arns).ask(deployed=True, alert_email=True), "arn:aws:sns:us-east-2:1:t")
     assert (check.verdict, words in check.detail) == (verdict, True)
+
+
+def test_without_an_address_the_fix_is_to_give_one():
+    (check,) = account.alerts(subscriptions().ask(deployed=True), "arn:aws:sns:us-east-2:1:t")
+    assert "configure alert_email=" in check.fix
 
 
 def test_that_nobody_is_told_can_be_accepted():
