@@ -190,7 +190,9 @@ class Settings(ScheduleSettings, PlaceSettings):
         (), description="Zones by id that have its type, if you know of more than the table below."
     )
     engine_generation: str = Field(
-        "sdk-2.26", description="Generation of engine images that the trn2 node is for; it decides the node's AMI."
+        "sdk-2.33",
+        description="Generation of engine images that the trn2 node is for; it decides the node's AMI. `sdk-2.26` is "
+        "that of `qwen3-32b` and all presets with a draft model, whose engine has no support any more.",
     )
     neuron_ami: str | None = Field(
         None,

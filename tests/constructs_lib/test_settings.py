@@ -46,7 +46,7 @@ def test_defaults_work() -> None:
     assert settings.region == "us-east-2"
     assert settings.zones == settings.node_zones == ("use2-az1", "use2-az2", "use2-az3")
     assert not settings.reserved
-    assert settings.ami == "v20260224"
+    assert settings.ami == "v20260714"
 
 
 def test_context_of_the_cdk_is_left_alone() -> None:
@@ -129,15 +129,24 @@ def test_a_reservation_makes_the_node_reserved() -> None:
         ({"endpoint_public_cidrs": "10.0.0.1/8"}, ("endpoint_public_cidrs", "host bits")),
         ({"kubernetes_version": "1.33"}, ("kubernetes_version", "1.33", "resource.k8s.io/v1")),
         ({"engine_generation": "sdk-9"}, ("engine_generation", "sdk-2.26")),
-        ({"neuron_ami": "v20260714"}, ("v20260714", "2.29.0", "below 2.29", "v20260224")),
+        (
+            {"engine_generation": "sdk-2.26", "neuron_ami": "v20260714"},
+            ("v20260714", "2.29.0", "below 2.29", "v20260224"),
+        ),
         (
             {"engine_generation": "sdk-2.31", "neuron_ami": "v20260224"},
             ("v20260224", "2.25.4", "2.27 or newer", "v20260409, "),
         ),
         ({"neuron_ami": "v20260707"}, ("v20260707", "no release that the project knows", "neuron_amis.py")),
-        ({"neuron_ami": "v20260225"}, ("v20260225", "no release that the project knows", "v20260224, v20260304")),
+        (
+            {"engine_generation": "sdk-2.26", "neuron_ami": "v20260225"},
+            ("v20260225", "no release that the project knows", "v20260224, v20260304"),
+        ),
         ({"neuron_ami": "v20261003", "engine_generation": "sdk-2.33"}, ("v20261003", "panics", "v20260714")),
-        ({"neuron_ami": "v20251209"}, ("v20251209", "not released for Kubernetes 1.35")),
+        (
+            {"engine_generation": "sdk-2.26", "neuron_ami": "v20251209"},
+            ("v20251209", "not released for Kubernetes 1.35"),
+        ),
         ({"capacity_reservation_id": "reservation-1"}, ("capacity_reservation_id", "reservation-1")),
         ({"capacity_end": "2026-12-01T00:00:00Z"}, ("capacity_reservation_id",)),
         ({**RESERVED, "capacity_end": "2026-11-20T00:00:00Z"}, ("capacity_end", "is past")),
@@ -259,7 +268,7 @@ def test_a_cluster_of_yours_is_all_that_eks_says_of_it() -> None:
         ({"existing_node_group": "g"}, ("existing_node_group", "existing_cluster")),
         (CLUSTER | {"existing_node_group": "g", "karpenter_node_role": "r"}, ("leave one out",)),
         (CLUSTER | {"existing_node_group": "g", "nodes": "2"}, ("nodes", "one run at a time")),
-        (CLUSTER | {"existing_node_group": "g", "neuron_ami": "v20260625"}, ("neuron_ami", "karpenter_node_role")),
+        (CLUSTER | {"existing_node_group": "g", "neuron_ami": "v20260714"}, ("neuron_ami", "karpenter_node_role")),
         (CLUSTER | {"karpenter_node_role": "r", "availability_zones": "use2-az1,use2-az2", "trn2_zones": "use2-az3",
                     "capacity_zones": "use2-az3"}, ("capacity_zones", "not among")),
     ],
@@ -298,7 +307,7 @@ def test_all_problems_come_at_once() -> None:
         vpc_cidr="10.0.0.0/33",
         kubernetes_version="1.30",
         capacity_reservation_id="nonsense",
-        neuron_ami="v20260714",
+        neuron_ami="v20260625",
         nat_gateways="9",
     )
     assert len(lines) == 6

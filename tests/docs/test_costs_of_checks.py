@@ -37,7 +37,7 @@ def test_the_readme_says_what_the_plans_say() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
     large, check = (
         make_bill(make_plan(load_preset(name), inventory=Inventory(), capacity=Capacity()), Capacity())
-        for name in ("qwen3-32b", "account-check")
+        for name in ("gpt-oss-120b-eagle3", "account-check")
     )
     price, node = large.price_per_node_hour, large.node
     assert f"({price:.2f} an hour, only during the run) | {node.low:.0f} to {node.high:.0f}" in readme

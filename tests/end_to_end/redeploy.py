@@ -79,7 +79,7 @@ def test_an_ami_that_is_not_there_fails_the_deployment(account: Rehearsal, rows:
     said, took = refused(account)
     found = re.search(r"Karpenter would launch no node: .*?AMISelector did not match any AMIs\)", said)
     assert found, said[-3000:]
-    assert "EC2NodeClass trn2-sdk-2-26 is not Ready" in found[0]
+    assert "EC2NodeClass trn2-sdk-2-33 is not Ready" in found[0]
     assert status_of(account, CLUSTER) == "ROLLBACK_COMPLETE"
     assert status_of(account, SPEC) == "none"
     rows.append(("deployed with an AMI that EC2 does not have", "deploy", "-", found[0], f"{took:.0f} s"))

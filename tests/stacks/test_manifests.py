@@ -99,8 +99,8 @@ def test_on_demand_has_a_price_or_karpenter_would_hold_it_unavailable(templates:
 
 
 def test_the_node_class_pins_what_may_change_under_a_run(templates: Templates) -> None:
-    spec = templates.manifest("EC2NodeClass", "trn2-sdk-2-26")["spec"]
-    assert spec["amiSelectorTerms"] == [{"alias": "al2023@v20260224"}]
+    spec = templates.manifest("EC2NodeClass", "trn2-sdk-2-33")["spec"]
+    assert spec["amiSelectorTerms"] == [{"alias": "al2023@v20260714"}]
     assert all(set(term) == {"id"} for term in spec["subnetSelectorTerms"] + spec["securityGroupSelectorTerms"])
     assert spec["metadataOptions"]["httpTokens"] == "required"
     assert spec["metadataOptions"]["httpPutResponseHopLimit"] == 1

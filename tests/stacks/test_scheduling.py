@@ -29,7 +29,7 @@ BLOCK = {
 
 
 def settings(**given: Any) -> Settings:
-    named = {"schedule_experiment": "qwen3-32b"} if "schedule" in given else {}
+    named = {"schedule_experiment": "gpt-oss-120b-eagle3"} if "schedule" in given else {}
     return read_settings(named | given, now=NOW)
 
 
@@ -51,7 +51,12 @@ def bill_of(preset: str, own: Settings) -> Bill:
 
 
 def test_a_run_whose_bound_nobody_accepted_is_refused_with_the_bound() -> None:
-    weekly = {"schedule": "cron(0 1 ? * SAT *)", "schedule_experiment": "llama-3.1-405b", "budget_usd": "20000"}
+    weekly = {
+        "schedule": "cron(0 1 ? * SAT *)",
+        "schedule_experiment": "llama-3.1-405b",
+        "budget_usd": "20000",
+        "engine_generation": "sdk-2.26",
+    }
     most = bill_of("llama-3.1-405b", settings()).most
     message = refused(**weekly)
     assert "schedule_accept_cost_usd" in message and f"${most:,.0f}" in message and "$500 is accepted" in message
@@ -65,14 +70,17 @@ def test_less_than_a_run_may_cost_anyway_can_be_accepted_too() -> None:
 
 
 def test_a_month_beyond_the_budget_is_refused_with_the_month() -> None:
-    most = bill_of("qwen3-32b", settings()).most
+    most = bill_of("gpt-oss-120b-eagle3", settings()).most
     message = refused(schedule=NIGHTLY)
-    assert f"31 runs a month of qwen3-32b could cost ${31 * most:,.0f}" in message and "budget is $5,000" in message
+    assert (
+        f"31 runs a month of gpt-oss-120b-eagle3 could cost ${31 * most:,.0f}" in message
+        and "budget is $5,000" in message
+    )
     assert scheduled_run(settings(schedule=NIGHTLY, budget_usd=str(math.ceil(31 * most))), now=NOW) is not None
 
 
 def test_what_a_run_and_a_month_cost_at_most_is_said() -> None:
-    run, most = scheduled_run(settings(schedule=WEEKLY), now=NOW), bill_of("qwen3-32b", settings()).most
+    run, most = scheduled_run(settings(schedule=WEEKLY), now=NOW), bill_of("gpt-oss-120b-eagle3", settings()).most
     assert run is not None and run.when == WEEKLY and "accept_cost" not in run.request
     assert f"${most:,.0f} at most; 5 runs a month at most, ${5 * most:,.0f}" in run.bound
 
@@ -81,7 +89,7 @@ def test_the_pipeline_takes_the_input() -> None:
     own = settings(schedule=WEEKLY)
     run = scheduled_run(own, now=NOW)
     assert run is not None
-    assert experiment_of(parse_request(run.request), capacity=capacity(own)).name == "qwen3-32b"
+    assert experiment_of(parse_request(run.request), capacity=capacity(own)).name == "gpt-oss-120b-eagle3"
 
 
 def test_a_file_travels_whole(tmp_path: Path) -> None:
@@ -122,7 +130,7 @@ def test_a_block_that_is_too_short_for_its_run_is_refused_and_one_that_may_be_is
 
 def test_what_a_run_in_a_block_adds_must_be_accepted_too() -> None:
     """Weights of a large model through the NAT gateway cost more than nothing."""
-    assert "a run of qwen3-32b could cost $" in refused(**BLOCK, schedule_accept_cost_usd="1")
+    assert "a run of gpt-oss-120b-eagle3 could cost $" in refused(**BLOCK, schedule_accept_cost_usd="1")
 
 
 def test_what_nodes_that_are_simply_there_cost_is_said_to_be_bounded_by_nobody() -> None:
@@ -170,4 +178,4 @@ def test_all_problems_are_in_one_message() -> None:
 
 
 def test_the_runs_id_is_one() -> None:
-    assert is_run_id("qwen3-32b-scheduled-" + "d32c5kddcf5bb8c3")
+    assert is_run_id("gpt-oss-120b-eagle3-scheduled-" + "d32c5kddcf5bb8c3")

@@ -9,7 +9,7 @@ from rehearsal.kubernetes.node.devices import DRIVER
 from rehearsal.kubernetes.objects import Json, dig, labels_of, name_of, owner_reference, terminating
 from rehearsal.kubernetes.software.charts import DRA_DAEMON
 
-DRIVER_VERSION = "2.25.4.0"
+DRIVER_VERSION = "2.29.0.0"
 """The Neuron kernel driver of the default AMI. Text of four numbers, so not semver (aws-neuron-sdk,
 deploy/eks/dra.rst).
 """

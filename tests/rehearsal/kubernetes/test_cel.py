@@ -4,6 +4,7 @@ import pytest
 from specdecode.experiment.claims import claim_template
 from specdecode.experiment.shapes import TRN2
 
+from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
 from rehearsal.kubernetes import cel
 from rehearsal.kubernetes.controllers.slices import device
@@ -56,7 +57,7 @@ def test_what_is_not_known_is_named(expression: str) -> None:
 def test_the_driver_guard_matches_the_default_amis_driver_and_no_other() -> None:
     """The attribute's type is the driver's (aws-neuron-sdk, deploy/eks/dra.rst): text, compared as text."""
     attributes = device(0, "trn2.48xlarge")["attributes"]
-    own = NEURON_AMIS[ENGINE_GENERATIONS["sdk-2.26"].ami].driver
+    own = NEURON_AMIS[ENGINE_GENERATIONS[Settings().engine_generation].ami].driver
 
     def matches(version: str) -> bool:
         template = claim_template(8, shape=TRN2, driver=version, constraint="devicegroup")

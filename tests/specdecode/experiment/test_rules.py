@@ -213,4 +213,4 @@ def test_an_ami_whose_kernel_panics_is_refused_for_that_and_not_for_its_driver()
     native = load_preset("llama-3.1-8b-eagle3")
     (found,) = check(native, load_engine(native.engine), Capacity(ami="v20260930"))
     assert "panics" in found.message and "driver 2.29" not in found.message
-    assert found.fix == "deploy the node class with v20260714 or later, but not v20260930 or v20261003"
+    assert found.fix.endswith("or with neuron_ami v20260714 or later, but not v20260930 or v20261003")

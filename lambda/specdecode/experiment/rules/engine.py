@@ -196,4 +196,4 @@ def ami(case: ServedCase) -> Iterator[Finding]:
     message = f"AMI {ami} does not suit {case.engine.name} (runtime {runtime.version}, driver {runtime.newest_driver})"
     if ami in runtime.refused_amis:
         message = f"AMI {ami} has a kernel that panics with any driver, so {case.engine.name} cannot use it"
-    yield "engine", message, f"deploy the node class with {runtime.amis}"
+    yield "engine", message, f"deploy with the engine_generation of this engine, or with neuron_ami {runtime.amis}"

@@ -127,7 +127,7 @@ def test_every_problem_is_in_one_output_with_its_fix(world):
         "there is no cr-0123456789abcdef0",
         "Hugging Face answers nothing",
         "create-secret",
-        "no v20260224",
+        "no v20260714",
         "L-1216C47A",
         "L-F678F1CE",
         "configure alert_email=you@example.com`",
@@ -206,7 +206,7 @@ def test_the_facts_of_the_checkout_are_those_that_a_stack_puts_out():
 
 def test_pin_writes_the_digest(world, monkeypatch, tmp_path):
     (tmp_path / "engines").mkdir()
-    file = tmp_path / "engines" / "0.9.1-sdk2.26.1.yaml"
+    file = tmp_path / "engines" / "0.29.0-sdk2.33.0.yaml"
     file.write_text("image: x\n")
     monkeypatch.setattr(checks, "assets_dir", lambda: tmp_path)
     assert "deploy again" in called("--pin").stderr
