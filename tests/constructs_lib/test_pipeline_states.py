@@ -9,8 +9,11 @@ import re
 import pytest
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import load_preset, preset_names
+from specdecode.kubernetes.errors import InvalidManifest, QuotaExceeded
 from specdecode.planning import Inventory, make_plan
 from specdecode.planning import events as counted
+from specdecode.runs.lease_store import LeaseDamaged
+from specdecode.runs.state import StateDamaged
 from specdecode.steps import errors
 from specdecode.steps.advise import Advised
 from specdecode.steps.plan import Planned
@@ -140,7 +143,7 @@ def test_a_step_waits_in_its_own_state_and_real_errors_keep_their_tries():
 def test_a_look_that_says_so_is_retried_after_that_time_and_is_no_final_error():
     assert [error.__name__ for error in errors.LOOK_AGAIN] == list(LOOK_AGAIN)
     assert list(LOOK_AGAIN.values()) == list(counted.INTERVALS_S) == sorted(counted.INTERVALS_S)
-    assert set(LOOK_AGAIN).isdisjoint(errors.FINAL)
+    assert set(LOOK_AGAIN).isdisjoint(NEVER_AGAIN)
 
 
 def test_the_command_line_reads_enough_of_a_history_to_find_the_state():
@@ -202,7 +205,8 @@ def test_models_are_staged_before_capacity_is_taken():
 
 
 def test_retries_name_exactly_the_errors_that_are_final():
-    assert sorted(NEVER_AGAIN) == errors.FINAL
+    final = (*errors.StepFailed.__subclasses__(), InvalidManifest, QuotaExceeded, LeaseDamaged, StateDamaged)
+    assert sorted(NEVER_AGAIN) == sorted(error.__name__ for error in final)
     assert RETRY[0] == {"ErrorEquals": list(NEVER_AGAIN), "MaxAttempts": 0}
     for name, task in TASKS.items():
         last = task["Retry"][-1]

@@ -9,9 +9,6 @@ Why it is so: ADR 55.
 from __future__ import annotations
 
 from specdecode.escape import clip, line, plain
-from specdecode.kubernetes.errors import InvalidManifest, QuotaExceeded
-from specdecode.runs.lease_store import LeaseDamaged
-from specdecode.runs.state import StateDamaged
 
 LONGEST = 20_000
 """Characters of a message: Step Functions takes 32,768 as the cause of a failed execution."""
@@ -117,10 +114,3 @@ class TeardownStuck(StepFailed):
 
 class ReportFailed(StepFailed):
     """The measurements do not make a report."""
-
-
-FINAL = sorted(
-    error.__name__
-    for error in (*StepFailed.__subclasses__(), InvalidManifest, QuotaExceeded, LeaseDamaged, StateDamaged)
-)
-"""Names of the errors that the state machine never retries."""

@@ -59,11 +59,6 @@ class Run:
         )
 
     @property
-    def lost_steps(self) -> set[int]:
-        """Steps of an adaptive sweep whose arm cannot be had."""
-        return {self.step_of(wave) for wave in self.plan.waves if wave.index in self.state.lost}
-
-    @property
     def lost_arms(self) -> set[str]:
         """Arms that an adaptive sweep goes on without."""
         served = {arm.variant for wave in self.plan.waves if wave.index in self.state.lost for arm in wave.arms}

@@ -105,11 +105,6 @@ class Crowd:
     """Bytes of the document with everybody in it."""
 
 
-def run_of(claim: str) -> str:
-    """The run that a claim is of: one on several nodes has several."""
-    return claim.rpartition("-n")[0]
-
-
 def gather(
     s3: Any,
     *,
@@ -117,13 +112,11 @@ def gather(
     runs: int,
     stopped: int,
     nodes: int = 1,
-    units: int = 1,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Crowd:
     """`runs` threads join at once; then the last `stopped` of the queue are stopped; the others hold in turn.
 
-    With `units` above 1 so many claims are of one run, and a run is stopped whole, also where it holds nodes; each
-    of its claims leaves by itself while the watchdog takes all of them out.
+    Each that is stopped leaves by itself while the watchdog takes all of them out.
     """
     crowd, slots = Crowd(s3=Counted(s3)), names.held_pools(nodes)
     using, lock, joined, go = dict[str, str](), threading.Lock(), threading.Barrier(runs + 1), threading.Event()
@@ -163,19 +156,17 @@ def gather(
                 using.pop(pool, None)
         update(partial(leases.release, run_id=run_id, now=datetime.now(UTC), slots=slots))
 
-    ids = [f"qwen3-32b-20260801-131500-{n // units:04x}-n{n % units + 1}" for n in range(runs)]
+    ids = [f"qwen3-32b-20260801-131500-{n:04x}" for n in range(runs)]
     threads = [threading.Thread(target=live, args=(run_id,)) for run_id in ids]
     for thread in threads:
         thread.start()
     joined.wait()
     crowd.calls_to_join, crowd.largest = crowd.s3.calls, max(map(len, crowd.s3.documents))
     whole = LeaseStore(s3=crowd.s3, bucket=bucket, slots=slots).read()
-    last = {run_of(claim.run_id) for claim in whole.queue[len(whole.queue) - stopped :]} if stopped else set()
-    ended = [claim for claim in whole.claims if run_of(claim.run_id) in last]
+    ended = whole.queue[len(whole.queue) - stopped :]
     crowd.doomed |= {claim.run_id for claim in ended}
     go.set()
-    if units > 1:
-        update(partial(_without, ended=ended, now=datetime.now(UTC), slots=slots))
+    update(partial(_without, ended=ended, now=datetime.now(UTC), slots=slots))
     for thread in threads:
         thread.join()
     return crowd
