@@ -53,8 +53,8 @@ rehearse: need-preset install-rehearsal $(if $(filter rehearsal-vllm rehearsal-a
 test: install install-rehearsal
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	.venv/bin/mypy
-	.venv/bin/pytest --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
+	@.venv/bin/mypy & types=$$!; \
+	.venv/bin/pytest --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder && wait $$types
 
 # Suites that take minutes each (tools/suites.py): all that did not pass on this code; one; which passed where.
 test-all: install install-rehearsal

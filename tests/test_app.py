@@ -56,6 +56,7 @@ def environment_of(lock: str, folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
+@pytest.mark.slow
 @pytest.mark.synth
 def test_requirements_txt_is_enough_and_the_cli_is_not_needed(tmp_path: Path) -> None:
     """Nothing on stderr: no page about Node's version, no deprecated construct, no warning of ours. And an empty output

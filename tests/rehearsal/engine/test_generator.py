@@ -68,7 +68,7 @@ def plain(base: Engine) -> list[Output]:
     return generate(base, PROMPTS, together=False)
 
 
-@pytest.mark.parametrize("k", [1, 3, 7])
+@pytest.mark.parametrize("k", [1, 7])
 def test_speculation_gives_the_same_tokens(plain: list[Output], k: int) -> None:
     outputs = generate(load_engine(speculating(k)), PROMPTS, together=False)
     assert [output.tokens for output in outputs] == [output.tokens for output in plain]
@@ -76,7 +76,7 @@ def test_speculation_gives_the_same_tokens(plain: list[Output], k: int) -> None:
     assert max(len(step.tokens) for output in outputs for step in output.steps) == k + 1
 
 
-@pytest.mark.parametrize("k", [2, 7])
+@pytest.mark.parametrize("k", [7])
 def test_an_engine_that_verifies_one_draft_less_gives_the_same_tokens_k_at_most_a_step(
     plain: list[Output], k: int
 ) -> None:

@@ -159,7 +159,7 @@ def test_names_of_our_own_format_stay() -> None:
     assert (found.categories, found.labels) == (("a.b", "a-b"), ())
 
 
-@settings(max_examples=300, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(names=st.lists(st.none() | st.text("aAbB -_+#é翻译1", max_size=45), min_size=1, max_size=12))
 def test_two_categories_have_one_name_only_if_they_are_spelled_alike(names: list[str | None]) -> None:
     found = read(lines(*({"prompt": str(at), "category": name} for at, name in enumerate(names))))
@@ -306,7 +306,7 @@ def malformed(name: str) -> st.SearchStrategy[bytes]:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(data=st.data(), good=st.integers(0, 5), after=st.integers(0, 5))
 def test_200_malformed_files_of_each_format_are_refused_with_the_line_and_no_other(
     name: str, data: st.DataObject, good: int, after: int
@@ -319,7 +319,7 @@ def test_200_malformed_files_of_each_format_are_refused_with_the_line_and_no_oth
     assert found[0][1]
 
 
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(data=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_any_bytes_are_a_set_or_refused(data: bytes) -> None:
     try:
