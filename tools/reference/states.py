@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from specdecode.kubernetes import errors as of_the_cluster
 from specdecode.planning.events import RETRIES_A_VISIT
+from specdecode.runs import lease_store, state
 from specdecode.steps import errors
 
 from constructs_lib.pipeline.state_kinds import LOOK_AGAIN, NEVER_AGAIN, TASK_TIMEOUT_S
@@ -81,4 +83,5 @@ def _caught(state: dict[str, Any]) -> str:
 
 
 def _meaning(name: str) -> str:
-    return " ".join((getattr(errors, name).__doc__ or "").split())
+    (where, *_) = [each for each in (errors, of_the_cluster, lease_store, state) if hasattr(each, name)]
+    return " ".join((getattr(where, name).__doc__ or "").split())

@@ -19,29 +19,30 @@ DFLASH = {
     ],
 }
 EAGLE = {"id": "acme/eagle", "kind": "eagle", "family": "qwen3", "size_gib": 2}
+
+
+def broken(says, overrides, *, preset="qwen3-32b", field=None, ami=None):
+    """Part of the message, what is changed, and the field that is named: the first that is changed, unless given."""
+    return preset, overrides, ami, field or next(iter(overrides)), says
+
+
 BROKEN = {
-    # rule: (preset, overrides, AMI, field, part of the message)
-    "unique-names": ("qwen3-32b", {"variants.sd.label": "Base"}, None, "variants.Base.label", "used 2 times"),
-    "compare-to": ("qwen3-32b", {"variants.sd.compare_to": "bsae"}, None, "variants.sd.compare_to", "no other variant"),
-    "sweep-adaptive": (
-        "rehearsal-sweep",
-        {"variants.sd-k4.neuron_config": {"x": 1}},
-        None,
-        "variants.sd-k4",
+    "unique-names": broken("used 2 times", {"variants.sd.label": "Base"}, field="variants.Base.label"),
+    "compare-to": broken("no other variant", {"variants.sd.compare_to": "bsae"}),
+    "sweep-adaptive": broken(
         "does not differ from base in speculation alone",
+        {"variants.sd-k4.neuron_config": {"x": 1}},
+        preset="rehearsal-sweep",
+        field="variants.sd-k4",
     ),
-    "compile-on-cpu": (
-        "qwen3-32b-native",
-        {"compile.on": "cpu"},
-        None,
-        "compile.on",
-        "0.29.0-sdk2.33.0 is not known to compile",
+    "compile-on-cpu": broken(
+        "0.29.0-sdk2.33.0 is not known to compile", {"compile.on": "cpu"}, preset="qwen3-32b-native"
     ),
-    "node-engine": ("qwen3-32b", {"node": "m7i.4xlarge"}, None, "node", "a m7i.4xlarge has none"),
-    "model-family": ("qwen3-32b", {"target.family": "gemma3"}, None, "target", "serves no gemma3"),
-    "method-supported": ("qwen3-32b", {"engine": "0.16.0-sdk2.31.1"}, None, "variants.sd.speculation.method", "fork"),
-    "method-family": (
-        "qwen3-32b",
+    "node-engine": broken("a m7i.4xlarge has none", {"node": "m7i.4xlarge"}),
+    "model-family": broken("serves no gemma3", {"target.family": "gemma3"}, field="target"),
+    "method-supported": broken("fork", {"engine": "0.16.0-sdk2.31.1"}, field="variants.sd.speculation.method"),
+    "method-family": broken(
+        "no eagle3 for qwen3",
         {
             "engine": "0.16.0-sdk2.31.1",
             "variants.sd.speculation": {
@@ -50,19 +51,16 @@ BROKEN = {
                 "num_speculative_tokens": 5,
             },
         },
-        None,
-        "variants.sd.speculation.method",
-        "no eagle3 for qwen3",
+        field="variants.sd.speculation.method",
     ),
-    "method-needs": (
-        "rehearsal",
-        {**DFLASH, "variants.sd.speculation.num_speculative_tokens": 8},
-        None,
-        "variants.sd.speculation.num_speculative_tokens",
+    "method-needs": broken(
         "no known head has k = 8",
+        {**DFLASH, "variants.sd.speculation.num_speculative_tokens": 8},
+        preset="rehearsal",
+        field="variants.sd.speculation.num_speculative_tokens",
     ),
-    "arms-alike": (
-        "rehearsal",
+    "arms-alike": broken(
+        "--async-scheduling: off against on",
         {
             **NATIVELY,
             "variants.sd.speculation": {
@@ -71,177 +69,105 @@ BROKEN = {
                 "num_speculative_tokens": 3,
             },
         },
-        None,
-        "variants.sd",
-        "--async-scheduling: off against on",
+        preset="rehearsal",
+        field="variants.sd",
     ),
-    "native-buckets": (
-        "rehearsal",
-        {**DFLASH, "serving.neuron_config": {"num_seqs_buckets": [1, 2]}},
-        None,
-        "serving.neuron_config.num_seqs_buckets",
+    "native-buckets": broken(
         "end with max_num_seqs, which is 4",
+        {**DFLASH, "serving.neuron_config": {"num_seqs_buckets": [1, 2]}},
+        preset="rehearsal",
+        field="serving.neuron_config.num_seqs_buckets",
     ),
-    "native-segments": (
-        "rehearsal",
-        {**DFLASH, "serving.neuron_config": {"kv_segment_size_buckets": [600]}},
-        None,
-        "serving.neuron_config.kv_segment_size_buckets",
+    "native-segments": broken(
         "[600]",
+        {**DFLASH, "serving.neuron_config": {"kv_segment_size_buckets": [600]}},
+        preset="rehearsal",
+        field="serving.neuron_config.kv_segment_size_buckets",
     ),
-    "native-cpu-compile": (
-        "rehearsal",
-        {**DFLASH, "serving.env": {"VLLM_NEURON_CPU_COMPILE": "1"}},
-        None,
-        "variants.sd.env.VLLM_NEURON_CPU_COMPILE",
+    "native-cpu-compile": broken(
         "without devices",
+        {**DFLASH, "serving.env": {"VLLM_NEURON_CPU_COMPILE": "1"}},
+        preset="rehearsal",
+        field="variants.sd.env.VLLM_NEURON_CPU_COMPILE",
     ),
-    "draft-verified": (
-        "qwen3-32b",
-        {"variants.sd.speculation.num_speculative_tokens": 1},
-        None,
-        "variants.sd.speculation.num_speculative_tokens",
-        "verifies k - 1 of k drafts",
-    ),
-    "k-by-load": (
-        "qwen3-32b",
-        {"variants.sd.speculation.num_speculative_tokens_per_batch_size": [[1, 4, 7]]},
-        None,
-        "variants.sd.speculation.num_speculative_tokens_per_batch_size",
+    "draft-verified": broken("verifies k - 1 of k drafts", {"variants.sd.speculation.num_speculative_tokens": 1}),
+    "k-by-load": broken(
         "speculates with one k at every load",
+        {"variants.sd.speculation.num_speculative_tokens_per_batch_size": [[1, 4, 7]]},
     ),
-    "draft-kind": (
-        "qwen3-32b",
-        {"variants.sd.speculation.method": "eagle"},
-        None,
-        "variants.sd.speculation.draft.kind",
-        "needs eagle",
+    "draft-kind": broken(
+        "needs eagle", {"variants.sd.speculation.method": "eagle"}, field="variants.sd.speculation.draft.kind"
     ),
-    "draft-of-family": (
-        "qwen3-32b",
-        {"variants.sd.speculation.draft.family": "llama3"},
-        None,
-        "variants.sd.speculation.draft",
-        "vocabulary",
+    "draft-of-family": broken(
+        "vocabulary", {"variants.sd.speculation.draft.family": "llama3"}, field="variants.sd.speculation.draft"
     ),
-    "tensor-parallel": (
-        "qwen3-32b",
-        {"serving.tensor_parallel_size": 64},
-        None,
-        "serving.tensor_parallel_size",
-        "32 logical cores",
+    "tensor-parallel": broken("32 logical cores", {"serving.tensor_parallel_size": 64}),
+    "claim-size": broken("no claim template for 2", {"serving.devices": 2, "serving.tensor_parallel_size": 8}),
+    "device-memory": broken(
+        "1536 GiB of device memory", {"target.size_gib": 1600}, preset="llama-3.1-405b", field="variants.base"
     ),
-    "claim-size": (
-        "qwen3-32b",
-        {"serving.devices": 2, "serving.tensor_parallel_size": 8},
-        None,
-        "serving.devices",
-        "no claim template for 2",
-    ),
-    "device-memory": ("llama-3.1-405b", {"target.size_gib": 1600}, None, "variants.base", "1536 GiB of device memory"),
-    "fits-node": ("llama-3.1-405b", {"target.size_gib": 1100}, None, "engine", "GiB of memory"),
-    "lengths": ("qwen3-32b", {"workload.output_tokens": 1000}, None, "workload.output_tokens", "exceed max_model_len"),
-    "clients": (
-        "qwen3-32b",
-        {"workload.concurrency": [1, 40], "workload.streams_per_client": 2},
-        None,
-        "workload.concurrency",
+    "fits-node": broken("GiB of memory", {"target.size_gib": 1100}, preset="llama-3.1-405b", field="engine"),
+    "lengths": broken("exceed max_model_len", {"workload.output_tokens": 1000}),
+    "clients": broken(
         "40 at a time takes 20 clients, and 16 is the most",
+        {"workload.concurrency": [1, 40], "workload.streams_per_client": 2},
     ),
-    "greedy": ("qwen3-32b", {"workload.temperature": 0.7}, None, "workload.temperature", "greedily"),
-    "thinking": ("qwen3-32b", {"workload.thinking": None}, None, "workload.thinking", "thinks by default"),
-    "prompt-text": (
-        "rehearsal",
-        {"workload.cases.count.text": " "},
-        None,
-        "workload.cases.count.text",
-        "needs a text",
-    ),
-    "prompt-set": (
-        "qwen3-32b",
-        {"workload.prompts": [{"set": "work@" + "0" * 64, "categories": ["code"]}]},
-        None,
-        "workload.cases.code.prompts",
+    "greedy": broken("greedily", {"workload.temperature": 0.7}),
+    "thinking": broken("thinks by default", {"workload.thinking": None}),
+    "prompt-text": broken("needs a text", {"workload.cases.count.text": " "}, preset="rehearsal"),
+    "prompt-set": broken(
         "not 000000000000",
+        {"workload.prompts": [{"set": "work@" + "0" * 64, "categories": ["code"]}]},
+        field="workload.cases.code.prompts",
     ),
-    "prompt-fits": (
-        "qwen3-32b",
-        {"workload.prompts": [{"set": "work", "categories": ["retrieval"], "length": "long"}]},
-        None,
-        "workload.cases.retrieval",
+    "prompt-fits": broken(
         "retrieval/long-theatre-archive has at least 2273 tokens, with 600 for the answer 2873",
+        {"workload.prompts": [{"set": "work", "categories": ["retrieval"], "length": "long"}]},
+        field="workload.cases.retrieval",
     ),
-    "published-figure": (
-        "llama-3.1-8b-eagle3",
-        {"workload.cases": ["meaning-of-life"]},
-        None,
-        "published.0.case",
+    "published-figure": broken(
         "no 'shakespeare'",
+        {"workload.cases": ["meaning-of-life"]},
+        preset="llama-3.1-8b-eagle3",
+        field="published.0.case",
     ),
-    "quantization": (
-        "llama-3.1-405b",
-        {"variants.base-fp8.env": {}},
-        None,
-        "variants.base-fp8.env",
-        "XLA_HANDLE_SPECIAL_SCALAR",
+    "quantization": broken("XLA_HANDLE_SPECIAL_SCALAR", {"variants.base-fp8.env": {}}, preset="llama-3.1-405b"),
+    "settable-variable": broken(
+        "whom to ask", {"serving.env": {"AWS_ENDPOINT_URL": "http://evil"}}, field="serving.env.AWS_ENDPOINT_URL"
     ),
-    "settable-variable": (
-        "qwen3-32b",
-        {"serving.env": {"AWS_ENDPOINT_URL": "http://evil"}},
-        None,
-        "serving.env.AWS_ENDPOINT_URL",
-        "whom to ask",
-    ),
-    "settable-argument": ("qwen3-32b", {"serving.extra_args": ["--port=1"]}, None, "serving.extra_args", "--port"),
-    "settable-configuration": (
-        "qwen3-32b",
-        {"variants.sd.neuron_config": {"attn_cls": "evil.Attention"}},
-        None,
-        "variants.sd.neuron_config.attn_cls",
+    "settable-argument": broken("--port", {"serving.extra_args": ["--port=1"]}),
+    "settable-configuration": broken(
         "names code",
+        {"variants.sd.neuron_config": {"attn_cls": "evil.Attention"}},
+        field="variants.sd.neuron_config.attn_cls",
     ),
-    "neuron-config-key": (
-        "llama-3.1-405b",
-        {"variants.sd-fp8.neuron_config": {"quantized-mlp-kernel-enabled": True}},
-        None,
-        "variants.sd-fp8.neuron_config.quantized-mlp-kernel-enabled",
+    "neuron-config-key": broken(
         "hyphen",
+        {"variants.sd-fp8.neuron_config": {"quantized-mlp-kernel-enabled": True}},
+        preset="llama-3.1-405b",
+        field="variants.sd-fp8.neuron_config.quantized-mlp-kernel-enabled",
     ),
-    "neuron-config-dialect": (
-        "qwen3-32b",
-        {"engine": "0.29.0-sdk2.33.0"},
-        None,
-        "serving.neuron_config.save_sharded_checkpoint",
-        "NxD Inference",
+    "neuron-config-dialect": broken(
+        "NxD Inference", {"engine": "0.29.0-sdk2.33.0"}, field="serving.neuron_config.save_sharded_checkpoint"
     ),
-    "ami-driver": ("qwen3-32b", {}, "v20260714", "engine", "AMI v20260714 does not suit"),
-    "endpoint-all-or-none": (
-        "qwen3-32b",
-        {"variants.sd.endpoint": "https://chat.example"},
-        None,
-        "variants",
-        "base would be served by the pipeline",
+    "ami-driver": broken("AMI v20260714 does not suit", {}, field="engine", ami="v20260714"),
+    "endpoint-all-or-none": broken(
+        "base would be served by the pipeline", {"variants.sd.endpoint": "https://chat.example"}, field="variants"
     ),
-    "endpoint-url": (
-        "qwen3-32b",
-        {"variants.base.endpoint": "https://chat.example", "variants.sd.endpoint": "chat"},
-        None,
-        "variants.sd.endpoint",
+    "endpoint-url": broken(
         "no http:// or",
+        {"variants.base.endpoint": "https://chat.example", "variants.sd.endpoint": "chat"},
+        field="variants.sd.endpoint",
     ),
-    "endpoint-same": (
-        "qwen3-32b",
-        {"variants.base.endpoint": "https://chat.example/v1", "variants.sd.endpoint": "https://chat.example"},
-        None,
-        "variants.sd.endpoint",
+    "endpoint-same": broken(
         "ask the same server",
+        {"variants.base.endpoint": "https://chat.example/v1", "variants.sd.endpoint": "https://chat.example"},
+        field="variants.sd.endpoint",
     ),
-    "endpoint-settings": (
-        "qwen3-32b",
-        {"variants.sd.endpoint": "https://chat.example", "variants.sd.env": {"A": "b"}},
-        None,
-        "variants.sd",
+    "endpoint-settings": broken(
         "env cannot be set",
+        {"variants.sd.endpoint": "https://chat.example", "variants.sd.env": {"A": "b"}},
+        field="variants.sd",
     ),
 }
 
