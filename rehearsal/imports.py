@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from specdecode.experiment import Experiment, load_engine
+from specdecode.experiment import Experiment, engine_of
 from specdecode.experiment.model import ModelRef
 
 from rehearsal import tools
@@ -30,7 +30,7 @@ def check(experiment: Experiment) -> None:
     """Raise tools.Unusable if the experiment needs models that this repository does not have. The message has a line
     for each.
     """
-    image = load_engine(experiment.images_of).image
+    image = engine_of(experiment).image
     if image in tools.IMAGES and not (tools.IMAGES[image] / ".models").exists():
         raise tools.Unusable(f"'{experiment.name}' needs vLLM, which is not installed yet: make rehearse ENGINE=vllm")
     missing = [model.id for model in models(experiment) if not (_folder(model) / "config.json").is_file()]

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from specdecode.experiment import Capacity, Experiment, ExperimentError, load, preset_names
+from specdecode.experiment import Capacity, Experiment, ExperimentError, engine_of, load, preset_names
 from specdecode.planning import Bill, Inventory, Plan, Range, make_bill, make_plan
 from specdecode.planning.warnings import check_window
 
@@ -32,7 +32,7 @@ def scheduled_run(settings: Settings, *, now: datetime | None = None) -> Schedul
     terms, reference = capacity(settings), str(settings.schedule_experiment)  # the settings' rules refuse none
     try:
         experiment = load(reference, capacity=terms)
-        plan = make_plan(experiment, inventory=Inventory(), capacity=terms)
+        plan = make_plan(experiment, engine_of(experiment), inventory=Inventory(), capacity=terms)
     except ExperimentError as error:
         raise SettingsError([f"schedule_experiment: {error}"]) from None
     bill = make_bill(plan, terms)

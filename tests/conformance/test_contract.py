@@ -9,9 +9,10 @@ import yaml
 from specdecode import names
 from specdecode.experiment import load_preset, preset_names
 from specdecode.manifests import RenderContext, all_objects
-from specdecode.planning import Inventory, Plan, make_plan
+from specdecode.planning import Plan
 
 from tests.conformance.server import Json, Server, path_of
+from tests.plans import plan_for
 from tests.pricing import PRICED
 
 BOUNDS = Path(__file__).parents[2] / "assets" / "kubernetes" / "bounds.yaml"
@@ -25,7 +26,7 @@ CONTEXT = RenderContext(
 
 
 def plan_of(preset: str) -> Plan:
-    return make_plan(load_preset(preset, overrides={"accuracy": True}), inventory=Inventory(), capacity=PRICED)
+    return plan_for(load_preset(preset, overrides={"accuracy": True}), capacity=PRICED)
 
 
 def objects(preset: str, namespace: str) -> list[Json]:

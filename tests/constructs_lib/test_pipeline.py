@@ -12,7 +12,6 @@ import pytest
 from specdecode import names
 from specdecode.experiment import load_preset, preset_names
 from specdecode.kubernetes.resources import RESOURCES
-from specdecode.planning import Inventory, make_plan
 
 from constructs_lib.cluster.access import (
     END_NODES,
@@ -27,6 +26,7 @@ from constructs_lib.cluster.access import (
 from constructs_lib.pipeline.functions import FUNCTIONS
 from constructs_lib.pipeline.watchdog import POOL
 from constructs_lib.settings.fields import Settings
+from tests.plans import plan_for
 from tests.pricing import PRICED
 
 pytestmark = pytest.mark.synth
@@ -295,7 +295,7 @@ def test_a_node_may_drain_before_it_counts_as_running_without_a_lease(resources,
 
 @pytest.mark.parametrize("preset", preset_names())
 def test_no_preset_is_expected_to_hold_the_node_long_enough_for_the_alarm(preset):
-    plan = make_plan(load_preset(preset), inventory=Inventory(), capacity=PRICED)
+    plan = plan_for(load_preset(preset), capacity=PRICED)
     assert plan.node_hours.high < Settings().longest_run_hours
 
 

@@ -10,7 +10,6 @@ import pytest
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import load_preset, preset_names
 from specdecode.kubernetes.errors import InvalidManifest, QuotaExceeded
-from specdecode.planning import Inventory, make_plan
 from specdecode.planning import events as counted
 from specdecode.runs.lease_store import LeaseDamaged
 from specdecode.runs.state import StateDamaged
@@ -21,6 +20,7 @@ from specdecode.steps.plan import Planned
 from constructs_lib.pipeline.functions import FUNCTIONS
 from constructs_lib.pipeline.state_kinds import LOOK_AGAIN, NEVER_AGAIN, RETRY, TASK_TIMEOUT_S
 from constructs_lib.pipeline.states import STEPS, definition
+from tests.plans import plan_for
 from tests.pricing import PRICED
 
 MACHINE = definition({name: f"arn:{name}" for name in FUNCTIONS})
@@ -248,23 +248,20 @@ def test_what_does_not_wait_is_counted():
 @pytest.mark.parametrize("accuracy", [False, True])
 @pytest.mark.parametrize("preset", preset_names())
 def test_the_history_of_every_preset_stays_within_its_limit(preset, accuracy):
-    plan = make_plan(load_preset(preset, overrides={"accuracy": accuracy}), inventory=Inventory(), capacity=PRICED)
+    plan = plan_for(load_preset(preset, overrides={"accuracy": accuracy}), capacity=PRICED)
     assert plan.worst_case_events <= counted.HISTORY_LIMIT < HARD_LIMIT
 
 
 def test_a_preset_of_a_day_is_looked_at_every_15_seconds_until_its_deadlines():
     for preset in preset_names():
-        plan = make_plan(load_preset(preset), inventory=Inventory(), capacity=PRICED)
+        plan = plan_for(load_preset(preset), capacity=PRICED)
         hours = sum(step.deadline_minutes for step in plan.steps) / 60
         assert (plan.attentive_seconds, plan.poll_seconds) == ((15, 15) if hours < 24 else (60, 60)), preset
 
 
 def test_the_accuracy_tests_looks_are_counted():
     """Two arms, an hour each: a look a minute, four while their end is expected."""
-    plain, tested = (
-        make_plan(load_preset("qwen3-32b", overrides={"accuracy": accuracy}), inventory=Inventory())
-        for accuracy in (False, True)
-    )
+    plain, tested = (plan_for(load_preset("qwen3-32b", overrides={"accuracy": accuracy})) for accuracy in (False, True))
     (step,) = [step for step in tested.steps if step.name == "Accuracy"]
     at = {"poll_s": 60, "attentive_s": 15}
     more = counted.worst_case_events(tested.steps, **at) - counted.worst_case_events(plain.steps, **at)
@@ -275,6 +272,6 @@ def test_the_accuracy_tests_looks_are_counted():
 
 
 def test_a_larger_experiment_is_looked_at_less_often():
-    small = make_plan(load_preset("qwen3-32b"), inventory=Inventory())
-    large = make_plan(load_preset("qwen3-32b-tuning"), inventory=Inventory())
+    small = plan_for(load_preset("qwen3-32b"))
+    large = plan_for(load_preset("qwen3-32b-tuning"))
     assert small.poll_seconds < large.poll_seconds

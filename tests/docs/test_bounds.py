@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from specdecode.experiment import load_preset, preset_names, prices, shapes
-from specdecode.planning import Inventory, make_plan
 
 from constructs_lib.pipeline.states import definition
 from constructs_lib.settings.fields import Settings
+from tests.plans import plan_for
 from tests.pricing import PRICED
 from tools.reference import bounds
 
@@ -22,7 +22,7 @@ AFTER_A_FAILURE = {"StopArmsAfterFailure"}
 
 
 def plan_of(name, **overrides):
-    return make_plan(load_preset(name, overrides=overrides), inventory=Inventory(), capacity=PRICED)
+    return plan_for(load_preset(name, overrides=overrides), capacity=PRICED)
 
 
 def test_every_state_that_waits_has_a_deadline_on_the_page():

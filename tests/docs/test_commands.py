@@ -11,12 +11,13 @@ import pytest
 import typer
 from specdecode.cli import app
 from specdecode.experiment import from_document, load_engine, load_preset, parse_overrides, preset_names
-from specdecode.planning import Inventory, make_bill, make_plan
+from specdecode.planning import make_bill
 from typer.testing import CliRunner
 
 from constructs_lib.settings.reading import read_settings
 from tests.docs import test_operations as operations
 from tests.docs.markdown import PAGES, ROOT, Block, blocks, name
+from tests.plans import plan_for
 from tests.pricing import PRICED
 
 GENERATED = ROOT / "docs" / "reference" / "cli.md"
@@ -65,7 +66,7 @@ def test_a_run_whose_cost_must_be_accepted_is_written_with_enough(words: list[st
     if given["resume"] or given["experiment"] not in preset_names():
         return
     experiment = load_preset(given["experiment"], overrides=parse_overrides(given["overrides"] or []))
-    needed = make_bill(make_plan(experiment, inventory=Inventory(), capacity=PRICED), PRICED).to_accept
+    needed = make_bill(plan_for(experiment, capacity=PRICED), PRICED).to_accept
     assert needed is None or (given["accept_cost"] or 0) >= needed
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from specdecode.experiment import Capacity, load_preset
-from specdecode.planning import Inventory, make_bill, make_plan
+from specdecode.planning import make_bill
 from specdecode.planning.offers import offers
+
+from tests.plans import plan_for
 
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "how-to" / "check-your-account.md").read_text("utf-8").split())
 
@@ -24,7 +26,7 @@ PAGE = " ".join((Path(__file__).parents[2] / "docs" / "how-to" / "check-your-acc
 )
 def test_the_figures_of_the_page_are_those_of_the_plans(preset: str, price: float | None, says: str) -> None:
     capacity = Capacity(price_per_node_hour=price)
-    bill = make_bill(make_plan(load_preset(preset), inventory=Inventory(), capacity=capacity), capacity)
+    bill = make_bill(plan_for(load_preset(preset), capacity=capacity), capacity)
     hours = bill.node_hours
     text = says.format(
         low_min=hours.low * 60, high_min=hours.high * 60, low_h=hours.low, high_h=hours.high, low=bill.node.low,
@@ -36,7 +38,7 @@ def test_the_figures_of_the_page_are_those_of_the_plans(preset: str, price: floa
 def test_the_readme_says_what_the_plans_say() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
     large, check = (
-        make_bill(make_plan(load_preset(name), inventory=Inventory(), capacity=Capacity()), Capacity())
+        make_bill(plan_for(load_preset(name), capacity=Capacity()), Capacity())
         for name in ("gpt-oss-120b-eagle3", "account-check")
     )
     price, node = large.price_per_node_hour, large.node

@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError
 from specdecode import names, s3_keys
 from specdecode.experiment import Experiment, load_engine, load_preset
 from specdecode.manifests.naming import object_name
-from specdecode.planning import Inventory, make_plan, needed_prefixes, read_inventory
+from specdecode.planning import needed_prefixes, read_inventory
 from specdecode.runs.state import RunState
 
 from rehearsal import tools
@@ -32,6 +32,7 @@ from tests.access.trial import REFUSALS, Caller
 from tests.end_to_end.attacker import ARGUMENTS, CONFIG, PROMPTS, SAID, Attacker, document, listening, loaders, redirect
 from tests.end_to_end.cloud import SMALL, Cloud, deployed
 from tests.network import reaches
+from tests.plans import plan_for
 from tests.pods import containers
 
 pytestmark = pytest.mark.timeout(600)
@@ -155,7 +156,7 @@ def replaced_plan(cloud: Cloud, name: str, env: dict[str, str]) -> Run:
     experiment = unruled(env)
     engine, s3, bucket = load_engine(experiment.engine), cloud.running.services.client("s3"), cloud.running.bucket
     inventory = read_inventory(s3, bucket=bucket, prefixes=needed_prefixes(experiment, engine))
-    plan = make_plan(experiment, inventory=inventory, engine=engine)
+    plan = plan_for(experiment, inventory=inventory, engine=engine)
     s3.put_object(Bucket=bucket, Key=s3_keys.run_key(run.run_id, "plan.json"), Body=plan.model_dump_json().encode())
     return run
 
@@ -238,7 +239,7 @@ def own_folders(run: Run, component: str, job: str) -> tuple[str, set[str]]:
         }
         return f"{prefix}trial", {f"{prefix}trial"}
     if component == "compile":
-        plan = make_plan(load_preset("rehearsal", overrides=SMALL), inventory=Inventory())
+        plan = plan_for(load_preset("rehearsal", overrides=SMALL))
         artifact = next(
             f"compiled/{arm.fingerprint}/trial" for arm in plan.compiles_to_do if arm.fingerprint[:8] in job
         )

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from specdecode.experiment import load_preset
 from specdecode.names import is_run_id
-from specdecode.planning import Bill, Inventory, make_bill, make_plan
+from specdecode.planning import Bill, make_bill
 from specdecode.steps.request import experiment_of, parse_request
 
 from constructs_lib.settings.costs import capacity
 from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.reading import SettingsError, read_settings
 from stacks.scheduling import scheduled_run
+from tests.plans import plan_for
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 NIGHTLY, WEEKLY = "cron(0 1 * * ? *)", "cron(0 1 ? * SAT *)"
@@ -47,7 +48,7 @@ def test_nothing_starts_by_itself_unless_it_is_asked_for_and_named() -> None:
 
 def bill_of(preset: str, own: Settings) -> Bill:
     terms = capacity(own)
-    return make_bill(make_plan(load_preset(preset), inventory=Inventory(), capacity=terms), terms)
+    return make_bill(plan_for(load_preset(preset), capacity=terms), terms)
 
 
 def test_a_run_whose_bound_nobody_accepted_is_refused_with_the_bound() -> None:

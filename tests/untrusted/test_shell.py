@@ -17,9 +17,9 @@ from specdecode.experiment import load_preset
 from specdecode.experiment.model import Serving
 from specdecode.manifests import RenderContext, compile_job, serving
 from specdecode.manifests.pods import literal
-from specdecode.planning import Inventory, make_plan
 
 from rehearsal.kubernetes.node.environment import expand
+from tests.plans import plan_for
 from tests.pods import engine_of, make_node, on_node
 from tests.untrusted.hostile import EVERYTHING, SHELL
 
@@ -85,7 +85,7 @@ def test_arguments_and_variables_arrive_as_they_were_written(tmp_path: Path, ren
     experiment = load_preset("rehearsal")
     served = experiment.serving.model_copy(update={"extra_args": texts, "env": env})
     experiment = experiment.model_copy(update={"serving": served})
-    plan = make_plan(experiment, inventory=Inventory())
+    plan = plan_for(experiment)
     arm = plan.waves[0].arms[0]
     folders = [f"compiled/{arm.fingerprint}", *(m.prefix for m in experiment.models_of(experiment.variants[0]))]
     for folder in folders:
@@ -97,12 +97,12 @@ def test_arguments_and_variables_arrive_as_they_were_written(tmp_path: Path, ren
 
 
 def test_json_in_a_word_arrives_as_json(tmp_path: Path, rendering: RenderContext) -> None:
-    plan = make_plan(load_preset("qwen3-32b"), inventory=Inventory())
+    plan = plan_for(load_preset("qwen3-32b"))
     config = {"a": [*SHELL, "$(KEY)", "'", '"', "\\"], "b": {"c": EVERYTHING}}
     experiment = plan.experiment.model_copy(
         update={"serving": plan.experiment.serving.model_copy(update={"neuron_config": config, "env": {"KEY": KEY}})}
     )
-    plan = make_plan(experiment, inventory=Inventory())
+    plan = plan_for(experiment)
     arm = plan.waves[0].arms[0]
     script = engine_of(compile_job(plan, arm, rendering))
     line = script["command"][2].rpartition(" -- ")[2]

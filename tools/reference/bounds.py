@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specdecode.experiment import Capacity, load_preset, preset_names, prices, shapes
+from specdecode.experiment import Capacity, engine_of, load_preset, preset_names, prices, shapes
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
 from specdecode.giving_back import (
     BACKSTOP_PERIOD_MINUTES,
@@ -225,10 +225,13 @@ def causes(settings: Settings) -> list[Bound]:
 
 def render() -> str:
     """The page."""
-    default = make_plan(load_preset(SAMPLE_PRESET), inventory=Inventory())
-    presets = [name for name in preset_names() if not name.startswith("rehearsal")]
     free = Capacity(price_per_node_hour=0)  # a plan knows how long, a bound what it costs
-    plans = [make_plan(load_preset(name), inventory=Inventory(), capacity=free) for name in presets]
+    plans = {
+        experiment.name: make_plan(experiment, engine_of(experiment), inventory=Inventory(), capacity=free)
+        for experiment in map(load_preset, preset_names())
+        if not experiment.name.startswith("rehearsal")
+    }
+    default = plans[SAMPLE_PRESET]
     return page(
         "How long the node can be paid for",
         INTRODUCTION.format(
@@ -242,7 +245,7 @@ def render() -> str:
         WAITING.format(preset=SAMPLE_PRESET, poll=default.poll_seconds, stop=STOP_POLL_S),
         _table("step", waiting_bounds(default)),
         RUNS,
-        _table("preset", [run_bound(plan, Settings()) for plan in plans]),
+        _table("preset", [run_bound(plan, Settings()) for plan in plans.values()]),
         CAUSES,
         _table("cause", causes(Settings())),
         NOTES.format(drain=DRAIN_BEFORE_BLOCK_END_MINUTES, days=EXECUTION_TIMEOUT_S / 86400),

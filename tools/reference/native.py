@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from specdecode.experiment import load_engine, load_preset, preset_names
+from specdecode.experiment import engine_of, load_preset, preset_names
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.effective import SKIP
 from specdecode.experiment.engine import Dialect
@@ -71,14 +71,14 @@ def arms() -> Iterator[Arm]:
     """Every arm of every preset on the native plugin, as it is rendered."""
     for name in preset_names():
         experiment = load_preset(name)
-        engine = load_engine(experiment.images_of)
+        engine = engine_of(experiment)
         if engine.dialect is Dialect.NATIVE_PLUGIN and isinstance(experiment, ServedExperiment):
             yield from arms_of(name, experiment, Capacity(price_per_node_hour=1))
 
 
 def arms_of(name: str, experiment: ServedExperiment, capacity: Capacity) -> Iterator[Arm]:
     """The arms of one preset, in a deployment with that capacity."""
-    plan = make_plan(experiment, inventory=Inventory(), capacity=capacity)
+    plan = make_plan(experiment, engine_of(experiment), inventory=Inventory(), capacity=capacity)
     ctx = RenderContext(
         run_id="conditions-20261123-120000-ab12",
         bucket="artifacts",

@@ -17,7 +17,7 @@ from specdecode.giving_back import LONGEST_RUN_HOURS
 from specdecode.names import MOST_NODES
 
 if TYPE_CHECKING:
-    from specdecode.experiment import Capacity, Experiment
+    from specdecode.experiment import Capacity, Engine, Experiment
     from specdecode.planning import Bill, Inventory, Plan
 
 Reference = Annotated[
@@ -67,13 +67,13 @@ def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None,
 
     Exit codes: 0 it can run, 2 it cannot (each problem is printed with its rule, its source and what to do).
     """
-    from specdecode.experiment import load, load_engine, parse_overrides
+    from specdecode.experiment import engine_of, load, parse_overrides
     from specdecode.planning.warnings import doubts
 
     with refusing(as_json=as_json):
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=_capacity(ami=ami))
     where = experiment.served_by or "servers that already run"
-    engine = load_engine(experiment.images_of).on_node(experiment.node, experiment.devices)
+    engine = engine_of(experiment)
     warnings = doubts(experiment, engine)
     if as_json:
         valid = {"valid": True, "experiment": experiment.model_dump(mode="json"), "problems": []}
@@ -117,7 +117,7 @@ def plan(
     """
     from specdecode.analysis.advice.sweep import next_step
     from specdecode.cli import experiments_view as view
-    from specdecode.experiment import load, parse_overrides
+    from specdecode.experiment import engine_of, load, parse_overrides
     from specdecode.experiment.model import Sweep
     from specdecode.planning import Inventory, make_bill, make_plan
     from specdecode.planning.several_nodes import plan_parts
@@ -131,11 +131,12 @@ def plan(
             longest_run_hours=longest_run_hours,
         )
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=capacity)
-        inventory = _inventory(experiment, bucket, region=region, profile=profile) if bucket else Inventory()
+        engine = engine_of(experiment)
+        inventory = _inventory(experiment, engine, bucket, region=region, profile=profile) if bucket else Inventory()
         parts = plan_parts(experiment, nodes, inventory=inventory, capacity=capacity) if nodes > 1 else ()
         adaptive = experiment.sweep is Sweep.ADAPTIVE
         begun = (next_step(experiment, ()),) if adaptive else ()
-        planned = make_plan(experiment, inventory=inventory, capacity=capacity, sweep=begun)
+        planned = make_plan(experiment, engine, inventory=inventory, capacity=capacity, sweep=begun)
         bill = make_bill(planned, capacity)
     if parts and as_json:
         say_json([_document(part.plan, part.bill) for part in parts])
@@ -187,15 +188,16 @@ def _utc(moment: datetime | None) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
 
 
-def _inventory(experiment: Experiment, bucket: str, *, region: str | None, profile: str | None) -> Inventory:
+def _inventory(
+    experiment: Experiment, engine: Engine, bucket: str, *, region: str | None, profile: str | None
+) -> Inventory:
     from botocore.exceptions import BotoCoreError, ClientError
 
     from specdecode.cli.runs_deployment import session_of
-    from specdecode.experiment import load_engine
     from specdecode.planning import needed_prefixes, read_inventory
 
     try:
-        prefixes = needed_prefixes(experiment, load_engine(experiment.images_of))
+        prefixes = needed_prefixes(experiment, engine)
         s3 = session_of(region, profile).client("s3")
         return read_inventory(s3, bucket=bucket, prefixes=prefixes)
     except (BotoCoreError, ClientError) as error:

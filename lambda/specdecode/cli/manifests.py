@@ -53,7 +53,7 @@ def manifests(
     """
     from specdecode.cli import standalone_view
     from specdecode.cli.experiments_view import objects_text
-    from specdecode.experiment import Capacity, load, parse_overrides
+    from specdecode.experiment import Capacity, engine_of, load, parse_overrides
     from specdecode.experiment.model import CompileOn, Sweep
     from specdecode.experiment.problems import ExperimentError, Problem
     from specdecode.manifests import RenderContext, all_objects
@@ -73,7 +73,7 @@ def manifests(
         free = Capacity(price_per_node_hour=0)  # no object knows a price
         if complete and experiment.sweep is Sweep.ADAPTIVE:
             experiment = experiment.model_copy(update={"sweep": Sweep.GRID})  # nobody is there to ask the advisor
-        plan = make_plan(experiment, inventory=Inventory(), capacity=free)
+        plan = make_plan(experiment, engine_of(experiment), inventory=Inventory(), capacity=free)
     found = standalone(plan, context) if complete else None
     objects = list(found.objects) if found else all_objects(plan, context)
     if as_json:

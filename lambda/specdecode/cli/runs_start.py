@@ -16,8 +16,8 @@ from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_view import TERMINAL
 from specdecode.experiment import (
     ExperimentError,
+    engine_of,
     from_document,
-    load_engine,
     load_file,
     load_preset,
     parse_overrides,
@@ -86,7 +86,7 @@ def resumed_run(deployment: Deployment, run_id: str) -> Wanted:
 
 def inventory_of(deployment: Deployment, experiment: AnyExperiment) -> Inventory:
     """What the bucket has now. If it may not be read, everything counts as missing."""
-    prefixes = needed_prefixes(experiment, load_engine(experiment.images_of))
+    prefixes = needed_prefixes(experiment, engine_of(experiment))
     try:
         return read_inventory(deployment.store.s3, bucket=deployment.store.bucket, prefixes=prefixes)
     except ClientError as error:
@@ -96,11 +96,11 @@ def inventory_of(deployment: Deployment, experiment: AnyExperiment) -> Inventory
 
 def estimate(deployment: Deployment, experiment: AnyExperiment, inventory: Inventory) -> tuple[Plan, Bill]:
     """The plan, and its bill at this deployment's prices. Ends the command with 2 if the deployment cannot run it."""
-    engine, capacity = load_engine(experiment.images_of), deployment.capacity
+    engine, capacity = engine_of(experiment), deployment.capacity
     try:
         if problems := rules.check(experiment, engine, capacity):
             raise ExperimentError(problems)
-        plan = make_plan(experiment, inventory=inventory, engine=engine, capacity=capacity)
+        plan = make_plan(experiment, engine, inventory=inventory, capacity=capacity)
     except ExperimentError as error:
         raise stop_with(str(error), EXIT_USAGE) from None
     return plan, make_bill(plan, capacity)

@@ -91,7 +91,7 @@ def objects_of(
     experiment: ServedExperiment, arm: str, *, name: str, replicas: int, stored: Inventory | None = None
 ) -> list[KubeObject]:
     """Deployment and Service of an arm, called `name`. `stored`: the artifacts that the run's arms were served from."""
-    from specdecode.experiment import Capacity
+    from specdecode.experiment import Capacity, engine_of
     from specdecode.experiment.model import Sweep
     from specdecode.manifests import RenderContext
     from specdecode.manifests.production import production
@@ -105,7 +105,12 @@ def objects_of(
         region="us-east-2",
     )
     every = experiment.model_copy(update={"sweep": Sweep.GRID})  # an adaptive sweep's plan has its first arms alone
-    plan = make_plan(every, inventory=stored or Inventory(), capacity=Capacity(price_per_node_hour=0))
+    plan = make_plan(
+        every,
+        engine_of(every),
+        inventory=stored or Inventory(),
+        capacity=Capacity(price_per_node_hour=0),
+    )
     return production(plan, arm, name=name, replicas=replicas, ctx=context)
 
 

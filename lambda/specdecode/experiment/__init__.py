@@ -5,6 +5,7 @@ from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.files import (
+    engine_of,
     from_document,
     load,
     load_engine,
@@ -26,6 +27,7 @@ __all__ = [
     "Problem",
     "assets_dir",
     "engine_names",
+    "engine_of",
     "from_document",
     "load",
     "load_engine",

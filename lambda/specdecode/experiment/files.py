@@ -118,6 +118,11 @@ def load_engine(name: str) -> Engine:
     return _engine(assets_dir() / "engines" / f"{name}.yaml")
 
 
+def engine_of(experiment: Experiment) -> Engine:
+    """The engine whose images the run's pods use, with their sizes on the experiment's node."""
+    return load_engine(experiment.images_of).on_node(experiment.node, experiment.devices)
+
+
 @cache
 def _engine(path: Path) -> Engine:
     """An engine's file, laid over the one that it `extends`. A key that it sets to null is left out."""
@@ -200,7 +205,7 @@ def from_document(
             experiment = validate(EndpointExperiment, of_one_kind)
         else:
             experiment = validate(ServedExperiment, of_one_kind)
-        problems += rules.check(experiment, load_engine(experiment.images_of), capacity or Capacity())
+        problems += rules.check(experiment, engine_of(experiment), capacity or Capacity())
     except ExperimentError as error:
         named = {"workload.cases", *(problem.field for problem in unknown)} if unknown else set()
         problems += [problem for problem in error.problems if problem.field not in named]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specdecode.experiment import Capacity, Engine, Experiment, ExperimentError, load_engine, load_preset, preset_names
+from specdecode.experiment import Capacity, Engine, Experiment, ExperimentError, engine_of, load_preset, preset_names
 from specdecode.planning.artifacts import Inventory
 from specdecode.planning.bill import Bill, make_bill
 from specdecode.planning.plan import make_plan
@@ -69,10 +69,10 @@ def _of(name: str, capacity: Capacity | None) -> list[Offer]:
         experiment = load_preset(name, capacity=terms)
     except ExperimentError:
         return []
-    engine = load_engine(experiment.images_of)
+    engine = engine_of(experiment)
     if NOWHERE in engine.image:
         return []
     priced = terms.of(experiment.node).price_per_node_hour is not None
     terms = terms if priced else Capacity(price_per_node_hour=0)
-    bill = make_bill(make_plan(experiment, inventory=Inventory(), capacity=terms), terms)
+    bill = make_bill(make_plan(experiment, engine, inventory=Inventory(), capacity=terms), terms)
     return [Offer(experiment, engine, bill, priced)]

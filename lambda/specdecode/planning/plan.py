@@ -12,7 +12,6 @@ from specdecode import s3_keys
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.effective import on_node_of
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import AnyExperiment, Experiment, Frozen, ModelRef, ServedExperiment
 from specdecode.experiment.problems import ExperimentError, Problem
 from specdecode.experiment.sizing import arms_at_once
@@ -152,20 +151,20 @@ class Plan(Frozen):
 
 def make_plan(
     experiment: AnyExperiment,
+    engine: Engine,
     *,
     inventory: Inventory,
-    engine: Engine | None = None,
     capacity: Capacity | None = None,
     now: datetime | None = None,
     sweep: tuple[SweepStep, ...] = (),
 ) -> Plan:
     """The plan of `experiment` given what lies in the bucket. Pure, but for the clock if `now` is not given.
 
-    `sweep`: the steps of an adaptive sweep so far; without them it begins with an arm that costs most.
+    `engine` has the sizes of the experiment's node (`engine_of`). `sweep`: the steps of an adaptive sweep so far;
+    without them it begins with an arm that costs most.
     Raises ExperimentError if nobody knows what the node costs.
     """
     given = capacity or Capacity()
-    engine = (engine or load_engine(experiment.images_of)).on_node(experiment.node, experiment.devices)
     if isinstance(experiment, ServedExperiment):
         experiment = on_node_of(given, experiment, engine)
     terms, size = given.of(experiment.node), arms_at_once(experiment, engine)

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
-from specdecode.experiment import Capacity, ExperimentError, load_engine, rules
+from specdecode.experiment import Capacity, ExperimentError, engine_of, rules
 from specdecode.experiment.model import AnyExperiment, ServedExperiment, Sweep
 from specdecode.experiment.problems import Problem
 from specdecode.planning.artifacts import Inventory
@@ -35,10 +35,10 @@ def plan_parts(
     """
     if problem := _in_one_piece(experiment):
         raise ExperimentError([problem])
-    engine = load_engine(experiment.images_of)
+    engine = engine_of(experiment)
 
     def planned(arms: Collection[str]) -> Plan:
-        return make_plan(_with(experiment, arms), inventory=inventory, engine=engine, capacity=capacity, now=now)
+        return make_plan(_with(experiment, arms), engine, inventory=inventory, capacity=capacity, now=now)
 
     groups = _groups(experiment)
     if nodes > len(groups):

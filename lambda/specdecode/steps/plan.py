@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from specdecode import names, s3_keys
 from specdecode.analysis.advice.sweep import next_step
-from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_engine, to_yaml
+from specdecode.experiment import Capacity, Experiment, ExperimentError, engine_of, from_document, to_yaml
 from specdecode.experiment.documents import parse_yaml
 from specdecode.experiment.model import AnyExperiment, ServedExperiment, Sweep
 from specdecode.experiment.sizing import unfit
@@ -52,14 +52,14 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
     experiment, old = _to_measure(rt.store, request, capacity)
     _check_experiment(experiment, given.run_id, capacity, rt)
-    engine = load_engine(experiment.images_of)
+    engine = engine_of(experiment)
     inventory = read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine))
     now = rt.now()
     try:
         planned = make_plan(
             experiment,
+            engine,
             inventory=inventory,
-            engine=engine,
             capacity=capacity,
             now=now,
             sweep=_sweep_so_far(rt.store, experiment, request),

@@ -29,8 +29,8 @@ def grow(run_id: str, rt: Runtime) -> Plan:
     experiment, engine = run.plan.experiment, run.plan.engine
     plan = make_plan(
         experiment,
+        engine,
         inventory=read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine)),
-        engine=engine,
         capacity=capacity,
         now=rt.now(),
         sweep=(*sweep.steps, step),

@@ -20,10 +20,10 @@ from specdecode.experiment import Experiment, from_document, load_preset
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.manifests.benchmarking import benchmark
 from specdecode.manifests.naming import RenderContext
-from specdecode.planning import Inventory, make_plan
 from specdecode.records import read_record
 
 from tests.end_to_end.endurance.measuring import MIB, Note, alone, rss_mib
+from tests.plans import plan_for
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -40,7 +40,7 @@ def _thousand_cases(cases: int, text: str = "word " * 8) -> Experiment:
 def _plan(cases: int) -> dict[str, Any]:
     begun = time.monotonic()
     experiment = _thousand_cases(cases)
-    plan = make_plan(experiment, inventory=Inventory())
+    plan = plan_for(experiment)
     took = time.monotonic() - begun
     context = RenderContext(run_id="r", bucket="b", bundle_uri="s3://b/k", bundle_sha256="0" * 64, region="us-east-2")
     config = benchmark(plan, plan.waves[0], context)[0]

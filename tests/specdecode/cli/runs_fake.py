@@ -8,12 +8,12 @@ from typing import Any
 
 from specdecode.cli.runs_deployment import Deployment, Execution, FunctionFailed
 from specdecode.experiment import Capacity, load_preset
-from specdecode.planning import Inventory, make_plan
 from specdecode.runs.cluster_view import ClusterView, PodView
 from specdecode.runs.lease import Claim, Lease
 from specdecode.runs.state import RunState
 from specdecode.store import Store
 
+from tests.plans import plan_for
 from tests.specdecode.steps.aws_fake import FakeS3
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -21,7 +21,7 @@ STARTED = (NOW - timedelta(minutes=90)).isoformat()
 STATE = RunState(
     run_id="r", execution_arn="arn", experiment="rehearsal", started_at=NOW, held_since=NOW - timedelta(hours=1)
 )
-PLAN = make_plan(load_preset("rehearsal"), inventory=Inventory())
+PLAN = plan_for(load_preset("rehearsal"))
 RUNNING = Execution(run_id="r", arn="arn:r", status="RUNNING", started=STARTED, stopped=None)
 
 

@@ -15,10 +15,10 @@ from specdecode.cli import runs_view
 from specdecode.cli.runs_deployment import Deployment, Execution
 from specdecode.cli.runs_view import clock, current_step, lines, new_run_id, view
 from specdecode.experiment import Capacity, load_preset
-from specdecode.planning import Inventory, make_plan
 from specdecode.runs.cluster_view import ClusterView
 from specdecode.runs.lease import Lease
 
+from tests.plans import plan_for
 from tests.specdecode.cli.runs_fake import NOW, PLAN, POD, RUNNING, STATE, FakeDeployment, entered, exited, failed
 
 
@@ -178,7 +178,7 @@ def test_status_says_when_the_node_is_not_on_demand(command):
 
 
 def test_of_a_sweep_it_says_which_waves_were_given_up():
-    plan = make_plan(load_preset("rehearsal-sweep"), inventory=Inventory())
+    plan = plan_for(load_preset("rehearsal-sweep"))
     shown = view(RUNNING, [], STATE.model_copy(update={"lost": (0,)}), plan, now=NOW)
     assert "0 of 1 waves measured, 1 given up with their arm, " in shown.wave
 

@@ -13,9 +13,9 @@ from specdecode.analysis.report import write_report
 from specdecode.analysis.results.run_context import Served
 from specdecode.cli import app, winner
 from specdecode.experiment import Capacity, load_preset, preset_names
-from specdecode.planning import Inventory, make_plan
 from typer.testing import CliRunner
 
+from tests.plans import plan_for
 from tests.rehearsal.kubernetes.conftest import double, kubectl, kubectl_binary, shared_double  # noqa: F401 (fixtures)
 from tests.specdecode.analysis.simulate import context, run
 
@@ -69,7 +69,7 @@ def test_it_serves_the_artifact_that_the_run_served_and_no_other(tmp_path: Path)
     """Of a run that compiled on CPU nodes, where the arm's artifact loaded and where the node compiled it after all."""
     changes = {"workload.cases": ["repeat-line"], "workload.requests": 4, "compile.on": "cpu"}
     tested = load_preset("qwen3-32b", overrides=changes)
-    (arm,) = (arm for arm in make_plan(tested, inventory=Inventory()).waves[0].arms if arm.variant == "sd")
+    (arm,) = (arm for arm in plan_for(tested).waves[0].arms if arm.variant == "sd")
     records = run(tested, acceptance={"repeat-line": 0.9}, draft_cost=0.02)
     for made, other in ((arm.fingerprint, arm.fallback), (arm.fallback, arm.fingerprint)):
         served = (Served(variant="sd", recipe="x", artifact=f"s3://bucket/compiled/{made}/"),)

@@ -5,17 +5,17 @@ from specdecode.experiment import load_engine, load_preset
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.effective import SKIP, pinned
 from specdecode.experiment.model import ServedExperiment
-from specdecode.planning import Plan, make_plan
-from specdecode.planning.artifacts import Inventory
+from specdecode.planning import Plan
+
+from tests.plans import plan_for
 
 
 def planned(preset: str, capacity: Capacity, **env: str) -> Plan:
     experiment = load_preset(preset)
     assert isinstance(experiment, ServedExperiment)
     serving = experiment.serving.model_copy(update={"env": {**experiment.serving.env, **env}})
-    return make_plan(
+    return plan_for(
         experiment.model_copy(update={"serving": serving}),
-        inventory=Inventory(),
         engine=load_engine(experiment.engine),
         capacity=capacity,
     )

@@ -14,9 +14,9 @@ from specdecode.experiment.model import Method
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.shapes import CPU
 from specdecode.manifests import RenderContext, all_objects
-from specdecode.planning import Inventory, make_plan
 
 from tests import kubernetes_schema
+from tests.plans import plan_for
 from tests.pods import containers
 
 
@@ -162,7 +162,7 @@ def test_new_engine_and_model_pair_by_data_alone(root):
     (root / "experiments" / "acme.yaml").write_text(NEW_EXPERIMENT)
 
     experiment = load_preset("acme")
-    plan = make_plan(experiment, inventory=Inventory(), engine=load_engine("0.42.0-sdk2.40.0"))
+    plan = plan_for(experiment, engine=load_engine("0.42.0-sdk2.40.0"))
     ctx = RenderContext(run_id="r", bucket="b", bundle_uri="s3://b/k", bundle_sha256="0" * 64, region="us-east-2")
     objects = all_objects(plan, ctx)
     for obj in objects:
@@ -203,7 +203,7 @@ def test_pods_name_images_by_digest_where_it_is_known(root):
     ):
         engine = pinned(root, **fields)
         images = {}
-        for obj in all_objects(make_plan(experiment, inventory=Inventory(), engine=engine), ctx):
+        for obj in all_objects(plan_for(experiment, engine=engine), ctx):
             if "template" not in obj.get("spec", {}):
                 continue
             component = obj["metadata"]["labels"]["app.kubernetes.io/component"]

@@ -11,8 +11,9 @@ import pytest
 from specdecode import names
 from specdecode.experiment import Capacity, ExperimentError, load_preset, preset_names
 from specdecode.experiment.shapes import CPU, SHAPES, TRN2, TRN2_SMALL
-from specdecode.planning import Inventory, make_bill, make_plan
+from specdecode.planning import make_bill
 
+from tests.plans import plan_for
 from tests.pricing import PRICED
 
 ROOT = Path(__file__).parents[3]
@@ -46,7 +47,7 @@ def test_every_preset_is_planned_on_every_shape_that_it_fits_and_refused_by_the_
         assert {problem.rule for problem in error.problems} <= OF_THE_NODE, error
         assert load_preset(preset).node != node
         return
-    plan = make_plan(experiment, inventory=Inventory(), capacity=PRICED)
+    plan = plan_for(experiment, capacity=PRICED)
     assert plan.cost.high == pytest.approx(plan.node_hours.high * PRICED.price_per_node_hour)
     assert make_bill(plan, PRICED).assumptions[0].startswith(f"one {node} ")
     shape = SHAPES[node]
@@ -107,17 +108,17 @@ def test_the_ami_of_the_deployment_is_that_of_its_node_with_devices():
 def test_a_node_without_a_published_price_is_not_planned_until_somebody_says_one():
     small = load_preset("llama-3.1-8b-eagle3-small")
     with pytest.raises(ExperimentError, match=r"AWS publishes no price of a trn2\.3xlarge in us-east-2") as caught:
-        make_plan(small, inventory=Inventory())
+        plan_for(small)
     assert caught.value.problems[0].rule == "node-price" and "--price" in caught.value.problems[0].fix
     capacity = Capacity(price_per_node_hour=2.5)
-    plan = make_plan(small, inventory=Inventory(), capacity=capacity)
+    plan = plan_for(small, capacity=capacity)
     assert "at $2.50 an hour (as you gave it: AWS publishes none)" in make_bill(plan, capacity).assumptions[0]
     assert plan.cost.high == pytest.approx(2.5 * plan.node_hours.high)
 
 
 def test_a_plan_says_where_its_price_comes_from():
     def said(preset, capacity):
-        plan = make_plan(load_preset(preset), inventory=Inventory(), capacity=capacity)
+        plan = plan_for(load_preset(preset), capacity=capacity)
         return make_bill(plan, capacity).assumptions[0]
 
     assert "(AWS's list price, seen 2026-05-21)" in said("qwen3-32b", Capacity())
@@ -138,7 +139,7 @@ def test_a_reservation_and_its_price_are_of_the_node_with_devices_alone():
 def test_the_check_of_an_account_costs_about_a_dollar_and_a_few_at_most():
     """With an hour of all that stands there, from the tables alone."""
     capacity = Capacity()
-    bill = make_bill(make_plan(load_preset("account-check"), inventory=Inventory(), capacity=capacity), capacity)
+    bill = make_bill(plan_for(load_preset("account-check"), capacity=capacity), capacity)
     low = bill.node.low + bill.staging.low + bill.node_hours.low * bill.resting_per_hour
     high = bill.node.high + bill.staging.high + bill.node_hours.high * bill.resting_per_hour
     assert 0.4 < low < high < 1.5

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from specdecode.experiment import load_preset, preset_names
 from specdecode.manifests import RenderContext, all_objects
-from specdecode.planning import Inventory, make_plan
 
+from tests.plans import plan_for
 from tests.pricing import PRICED
 
 
@@ -23,5 +23,5 @@ def ctx():
 
 @pytest.fixture(scope="module", params=preset_names())
 def rendered(request, ctx):
-    plan = make_plan(load_preset(request.param, overrides={"accuracy": True}), inventory=Inventory(), capacity=PRICED)
+    plan = plan_for(load_preset(request.param, overrides={"accuracy": True}), capacity=PRICED)
     return plan, all_objects(plan, ctx)

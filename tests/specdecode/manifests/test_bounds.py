@@ -9,10 +9,10 @@ from specdecode import names
 from specdecode.assets import kubernetes_objects
 from specdecode.experiment import load_preset, preset_names
 from specdecode.manifests import all_objects
-from specdecode.planning import Inventory, make_plan
 
 from rehearsal.kubernetes import quotas
 from rehearsal.kubernetes.resources import BUILT_IN, PODS
+from tests.plans import plan_for
 from tests.pricing import PRICED
 
 QUEUE = 100
@@ -29,7 +29,7 @@ def uses(obj):
 
 @pytest.mark.parametrize("preset", preset_names())
 def test_the_bounds_hold_a_run_at_its_height_and_the_queue_behind_it(preset, ctx):
-    plan = make_plan(load_preset(preset, overrides={"accuracy": True}), inventory=Inventory(), capacity=PRICED)
+    plan = plan_for(load_preset(preset, overrides={"accuracy": True}), capacity=PRICED)
     begins, compiles = Counter({"configmaps": 1}), Counter[str]()
     by_wave: dict[str, Counter[str]] = {}
     for obj in all_objects(plan, ctx):

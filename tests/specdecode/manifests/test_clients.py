@@ -8,15 +8,15 @@ import pytest
 from specdecode import manifests
 from specdecode.experiment import ExperimentError, load_preset
 from specdecode.manifests import RenderContext
-from specdecode.planning import Inventory, make_plan
 
 from tests import kubernetes_schema
+from tests.plans import plan_for
 from tests.pricing import PRICED
 
 
 def job_of(ctx: RenderContext, preset: str = "qwen3-32b-load", **workload: object) -> dict[str, Any]:
     experiment = load_preset(preset, overrides={f"workload.{name}": value for name, value in workload.items()})
-    plan = make_plan(experiment, inventory=Inventory(), capacity=PRICED)
+    plan = plan_for(experiment, capacity=PRICED)
     (job,) = (obj for obj in manifests.benchmark(plan, plan.waves[0], ctx) if obj["kind"] == "Job")
     kubernetes_schema.validate(job)
     return job

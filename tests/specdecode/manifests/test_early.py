@@ -12,8 +12,8 @@ import pytest
 from specdecode.experiment import engine_names, load_engine, load_preset
 from specdecode.manifests import compile_job, serving
 from specdecode.manifests.early import device_check, disk_check
-from specdecode.planning import Inventory, make_plan
 
+from tests.plans import plan_for
 from tests.pods import containers, engine_of, on_node
 
 FORK, NATIVE = "0.9.1-sdk2.26.1", "0.29.0-sdk2.33.0"
@@ -79,7 +79,7 @@ def test_a_device_that_only_opening_tells_is_closed_is_seen(tmp_path):
 
 
 def test_it_stands_before_the_first_byte_of_weights(ctx):
-    plan = make_plan(load_preset("qwen3-32b"), inventory=Inventory())
+    plan = plan_for(load_preset("qwen3-32b"))
     arm = plan.waves[0].arms[1]
     fetch = containers(compile_job(plan, arm, ctx)["spec"]["template"])["fetch"]
     script = fetch["command"][2]

@@ -11,9 +11,10 @@ import pytest
 from specdecode import names
 from specdecode.experiment import BenchmarkSpec, from_document
 from specdecode.manifests import all_objects
-from specdecode.planning import Inventory, make_plan, needed_prefixes
+from specdecode.planning import needed_prefixes
 
 from tests import kubernetes_schema
+from tests.plans import plan_for
 
 DOCUMENT = {
     "name": "chat",
@@ -37,7 +38,7 @@ DOCUMENT = {
 
 @pytest.fixture(scope="module")
 def plan():
-    return make_plan(from_document(DOCUMENT), inventory=Inventory())
+    return plan_for(from_document(DOCUMENT))
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_the_plan_holds_no_node_and_makes_nothing(plan):
 
 def test_rounds_reverse_the_order_of_the_arms():
     many = {**DOCUMENT, "workload": {**DOCUMENT["workload"], "rounds": 2}}
-    waves = make_plan(from_document(many), inventory=Inventory()).waves
+    waves = plan_for(from_document(many)).waves
     assert [[arm.variant for arm in wave.arms] for wave in waves] == [["base", "sd-k7"], ["sd-k7", "base"]]
 
 

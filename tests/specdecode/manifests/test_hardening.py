@@ -11,8 +11,8 @@ import pytest
 from specdecode.experiment import load_preset, preset_names
 from specdecode.manifests import all_objects
 from specdecode.names import COMPONENT_LABEL, PLAIN_ACCOUNT
-from specdecode.planning import Inventory, make_plan
 
+from tests.plans import plan_for
 from tests.pods import containers as containers_of
 from tests.pricing import PRICED
 
@@ -27,7 +27,7 @@ def objects(ctx):
         for monitored in (False, True):
             overrides = {"accuracy": True} | ({"serving.neuron_metrics": True} if monitored else {})
             try:
-                plan = make_plan(load_preset(preset, overrides=overrides), inventory=Inventory(), capacity=PRICED)
+                plan = plan_for(load_preset(preset, overrides=overrides), capacity=PRICED)
             except ValueError:  # the embedded engine has no NeuronCores to look at
                 continue
             found += all_objects(plan, ctx)
@@ -114,9 +114,9 @@ def test_variables_of_ours_come_last_and_take_the_place_of_others(ctx):
         "BUCKET": "evil",
         "PATH": "/e",
     }
-    plan = make_plan(load_preset("qwen3-32b"), inventory=Inventory())
+    plan = plan_for(load_preset("qwen3-32b"))
     served = plan.experiment.serving.model_copy(update={"env": taken})
-    plan = make_plan(plan.experiment.model_copy(update={"serving": served}), inventory=Inventory())
+    plan = plan_for(plan.experiment.model_copy(update={"serving": served}))
     for template in templates(all_objects(plan, ctx)):
         for name, container in containers_of(template).items():
             names = [variable["name"] for variable in container["env"]]

@@ -12,10 +12,10 @@ from specdecode.experiment import Engine, load_engine, load_preset
 from specdecode.experiment import capacity as node
 from specdecode.experiment.sizing import arms_at_once
 from specdecode.manifests import all_objects, serving
-from specdecode.planning import Inventory, make_plan
 from typer.testing import CliRunner
 
 from tests import kubernetes_schema
+from tests.plans import plan_for
 from tests.rehearsal.kubernetes.conftest import double, kubectl, kubectl_binary, shared_double  # noqa: F401 (fixtures)
 
 from .test_policies import openings
@@ -24,7 +24,7 @@ ON = {"serving.neuron_metrics": True}
 
 
 def plan_of(overrides):
-    return make_plan(load_preset("qwen3-32b", overrides=overrides), inventory=Inventory())
+    return plan_for(load_preset("qwen3-32b", overrides=overrides))
 
 
 def template_of(plan, ctx):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from specdecode.experiment import load_engine, load_preset, preset_names
+from specdecode.experiment import engine_of, load_preset, preset_names
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.effective import SKIP
 from specdecode.experiment.engine import Dialect
@@ -17,7 +17,7 @@ IDS = [f"{arm.preset}/{arm.name}" for arm in ARMS]
 
 def test_every_arm_of_every_native_preset_is_held_against_them():
     native = [load_preset(name) for name in preset_names()]
-    native = [each for each in native if load_engine(each.images_of).dialect is Dialect.NATIVE_PLUGIN]
+    native = [each for each in native if engine_of(each).dialect is Dialect.NATIVE_PLUGIN]
     assert {(arm.preset, arm.name) for arm in ARMS} == {(e.name, v.name) for e in native for v in e.variants}
     assert len(native) >= 7
     assert all(condition.what and condition.source for condition in CONDITIONS)

@@ -12,11 +12,12 @@ from specdecode.experiment import BenchmarkSpec, load_preset
 from specdecode.experiment import capacity as node
 from specdecode.manifests import RenderContext, serving, serving_name
 from specdecode.manifests.naming import object_name
-from specdecode.planning import Inventory, first_served, make_plan
+from specdecode.planning import first_served
 from specdecode.planning.events import INTERVALS_S, JOB_GRACE_MINUTES
 from specdecode.planning.timeline import COUNT_MINUTES, SMOKE_MINUTES
 
 from tests import kubernetes_schema
+from tests.plans import plan_for
 from tests.pods import containers, engine_of
 from tests.specdecode.manifests.objects import pods
 
@@ -385,6 +386,6 @@ def test_context_is_checked(ctx, field):
 
 
 def test_serving_is_the_same_however_often_it_is_rendered(ctx):
-    plan = make_plan(load_preset("qwen3-32b"), inventory=Inventory())
+    plan = plan_for(load_preset("qwen3-32b"))
     arm = plan.waves[0].arms[1]
     assert serving(plan, arm, ctx) == serving(plan, arm, ctx)

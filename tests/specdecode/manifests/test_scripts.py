@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from specdecode.experiment import load_engine, load_preset
 from specdecode.manifests import compile_job, serving, smoke, staging_job
-from specdecode.planning import Inventory, make_plan
 
+from tests.plans import plan_for
 from tests.pods import containers, engine_of, make_node, on_node
 
 ECHO = '#!/bin/sh\nprintf "%s\\n" "$(basename "$0")" "$@" >> "$LOG"\nenv > "$LOG.env"\n'
@@ -92,7 +92,7 @@ def shell(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def plan():
-    return make_plan(load_preset("qwen3-32b"), inventory=Inventory())
+    return plan_for(load_preset("qwen3-32b"))
 
 
 def finish(work, *folders):
@@ -120,7 +120,7 @@ def test_serving_becomes_vllm_with_paths_below_its_working_directory(shell, plan
 
 
 def test_an_engine_that_compiles_nothing_serves_from_the_weights_alone(shell, ctx):
-    plan = make_plan(load_preset("rehearsal-vllm"), inventory=Inventory())
+    plan = plan_for(load_preset("rehearsal-vllm"))
     deployment, _ = serving(plan, plan.waves[0].arms[1], ctx)
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -257,7 +257,7 @@ def test_an_artifact_that_must_be_writable_is_copied(shell, plan, ctx):
     engine = load_engine("0.29.0-sdk2.33.0")
     base = plan.experiment.variants[0]
     only = plan.experiment.model_copy(update={"variants": (base,)})
-    native = make_plan(only, inventory=Inventory(), engine=engine)
+    native = plan_for(only, engine=engine)
     arm = native.waves[0].arms[0]
     container = engine_of(serving(native, arm, ctx)[0])
     finish(shell.work, f"compiled/{arm.fingerprint}", plan.experiment.target.prefix.rstrip("/"))

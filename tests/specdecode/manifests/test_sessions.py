@@ -15,9 +15,9 @@ from specdecode.experiment.model import ModelRef
 from specdecode.experiment.prompt_lengths import count_spec
 from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.manifests.bundle import LIMIT, Rights, session_policy
-from specdecode.planning import Inventory, make_plan
 
 from tests.access.policies import allows
+from tests.plans import plan_for
 from tests.pods import containers
 from tests.pricing import PRICED
 
@@ -37,12 +37,10 @@ OTHERS = (
 
 def plans():
     for preset in preset_names():
-        yield make_plan(load_preset(preset, overrides={"accuracy": True}), inventory=Inventory(), capacity=PRICED)
+        yield plan_for(load_preset(preset, overrides={"accuracy": True}), capacity=PRICED)
     hub = {"repo": "acme/own", "revision": "a" * 40, "file": "a.jsonl"}
     own = [{"set": f"own@{'b' * 64}", "categories": ["a"], "hub": hub}]
-    yield make_plan(
-        from_document({"extends": "qwen3-32b", "workload": {"cases": [], "prompts": own}}), inventory=Inventory()
-    )
+    yield plan_for(from_document({"extends": "qwen3-32b", "workload": {"cases": [], "prompts": own}}))
 
 
 def rights_of(plan, ctx):
@@ -90,7 +88,7 @@ def test_a_session_writes_its_own_and_nothing_of_others(ctx):
 
 
 def test_a_compile_reads_its_weights_and_the_bundle(ctx):
-    plan = make_plan(load_preset("qwen3-32b"), inventory=Inventory())
+    plan = plan_for(load_preset("qwen3-32b"))
     arm = next(arm for arm in plan.compiles_to_do if plan.experiment.variant(arm.variant).speculation)
     rights = manifests.compile_rights(plan, arm)
     for model in plan.models:

@@ -7,14 +7,14 @@ import json
 import pytest
 from specdecode.cli import app
 from specdecode.experiment import engine_names, load_engine, load_preset
-from specdecode.planning import Inventory, make_plan
 from typer.testing import CliRunner
 
+from tests.plans import plan_for
 from tests.pricing import PRICED
 
 
 def warnings(preset, **overrides):
-    return make_plan(load_preset(preset, overrides=overrides), inventory=Inventory(), capacity=PRICED).warnings
+    return plan_for(load_preset(preset, overrides=overrides), capacity=PRICED).warnings
 
 
 @pytest.mark.parametrize("name", engine_names())

@@ -9,10 +9,11 @@ import pytest
 from specdecode import s3_keys
 from specdecode.experiment import Capacity, load_preset, preset_names, prices
 from specdecode.experiment.standing import standing_parts, standing_price
-from specdecode.planning import Inventory, make_bill, make_plan, needed_prefixes
+from specdecode.planning import Inventory, make_bill, needed_prefixes
 from specdecode.planning.events import HISTORY_LIMIT, longest_node_minutes
 from specdecode.planning.timeline import HEALTHY_SHARE
 
+from tests.plans import plan_for
 from tests.pricing import PRICED
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -20,7 +21,7 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 def plan_of(name, *, overrides=None, inventory=None):
     plan = load_preset(name, overrides=overrides)
-    return make_plan(plan, inventory=inventory or Inventory(), now=NOW, capacity=PRICED)
+    return plan_for(plan, inventory=inventory or Inventory(), now=NOW, capacity=PRICED)
 
 
 def bill_of(name, *, capacity=None, **given):
@@ -108,7 +109,7 @@ def test_servers_that_already_run_cost_no_node():
     }  # fmt: skip
     from specdecode.experiment import from_document
 
-    plan = make_plan(from_document({"extends": "rehearsal", **document}), inventory=Inventory(), now=NOW)
+    plan = plan_for(from_document({"extends": "rehearsal", **document}), now=NOW)
     bill = make_bill(plan, Capacity())
     assert (bill.most, bill.node_hours.high, bill.longest_node_hours, bill.to_accept) == (0, 0, 0, None)
 

@@ -8,9 +8,11 @@ from specdecode.cli.cost_view import cost_lines
 from specdecode.experiment import Capacity, load_preset
 from specdecode.experiment.shapes import COMPILER, COMPILERS
 from specdecode.manifests import RenderContext, compile_job
-from specdecode.planning import Inventory, Plan, make_bill, make_plan
+from specdecode.planning import Inventory, Plan, make_bill
 from specdecode.planning.events import HISTORY_LIMIT, longest_node_minutes
 from specdecode.planning.timeline import turns
+
+from tests.plans import plan_for
 
 CTX = RenderContext(run_id="r", bucket="b", bundle_uri="s3://a/b.zip", bundle_sha256="0" * 64, region="us-east-2")
 PRICE = COMPILER.price_in("us-east-2").usd
@@ -18,7 +20,7 @@ PRICE = COMPILER.price_in("us-east-2").usd
 
 def plan_of(on: str, preset: str = "qwen3-32b", *, inventory: Inventory | None = None, **more: object) -> Plan:
     experiment = load_preset(preset, overrides={"compile.on": on, **more})
-    return make_plan(experiment, inventory=inventory or Inventory())
+    return plan_for(experiment, inventory=inventory or Inventory())
 
 
 def stored(*made: str) -> Inventory:

@@ -8,8 +8,9 @@ import pytest
 from specdecode.experiment import load_preset
 from specdecode.experiment.files import load_engine, preset_names
 from specdecode.experiment.model import Experiment, ServedExperiment
-from specdecode.planning import Inventory, make_plan
 from specdecode.planning.warnings import check_bursts, check_requests
+
+from tests.plans import plan_for
 
 
 def doubts(experiment: Experiment) -> list[str]:
@@ -22,7 +23,7 @@ def said(**overrides: Any) -> list[str]:
     given = {key.replace("__", "."): value for key, value in given.items()}
     experiment = load_preset("rehearsal", overrides=given)
     found = doubts(experiment)
-    assert set(found) <= set(make_plan(experiment, inventory=Inventory()).warnings), "the plan says the same"
+    assert set(found) <= set(plan_for(experiment).warnings), "the plan says the same"
     return found
 
 

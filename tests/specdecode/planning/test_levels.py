@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from specdecode.experiment import load_preset
 from specdecode.experiment.documents import MAX_JSON_BYTES
-from specdecode.planning import Inventory, make_plan
+
+from tests.plans import plan_for
 
 HISTORY = 25_000
 """Events of one execution (Step Functions, service quotas)."""
@@ -13,9 +14,9 @@ HISTORY = 25_000
 def test_six_loads_of_ten_cases_and_22_arms_stay_within_the_pipelines_limits() -> None:
     cases = [case.name for case in load_preset("qwen3-32b").workload.cases if case.group == "sample"]
     overrides = {"sweep": "grid", "workload.cases": cases, "workload.rounds": 1}
-    one = make_plan(load_preset("qwen3-32b-tuning", overrides=overrides), inventory=Inventory())
+    one = plan_for(load_preset("qwen3-32b-tuning", overrides=overrides))
     levels = {"workload.concurrency": [1, 2, 4, 8, 16, 32]}
-    six = make_plan(load_preset("qwen3-32b-tuning", overrides={**overrides, **levels}), inventory=Inventory())
+    six = plan_for(load_preset("qwen3-32b-tuning", overrides={**overrides, **levels}))
     assert len(cases) == 10 and len(six.experiment.variants) == 23 and len(six.levels) == 6
     assert len(six.steps) == len(one.steps), "a load adds no state: a wave is one Job"
     assert max(six.worst_case_events, one.worst_case_events) < HISTORY

@@ -9,8 +9,9 @@ from specdecode.experiment import ExperimentError, load_engine, load_preset, par
 from specdecode.experiment.model import ServedExperiment
 from specdecode.experiment.rules.case import ServedCase
 from specdecode.experiment.rules.engine import not_on_cpu
-from specdecode.planning import Inventory, make_bill, make_plan
+from specdecode.planning import make_bill
 
+from tests.plans import plan_for
 from tests.pricing import PRICED
 
 OPTIONS = {
@@ -40,7 +41,7 @@ def test_what_is_offered_is_taken(preset: str):
         except ExperimentError:
             continue
         valid += 1
-        plan = make_plan(experiment, inventory=Inventory(), capacity=PRICED)
+        plan = plan_for(experiment, capacity=PRICED)
         bill = make_bill(plan, PRICED)
         lines = "\n".join(cost_lines(bill))
         for key, value in OFFER.findall("\n".join([lines, *plan.warnings, *bill.assumptions])):
@@ -70,4 +71,4 @@ def test_these_were_offered_and_refused(preset: str, why: str):
     engine = load_engine(experiment.engine).on_node(experiment.node, experiment.devices)
     messages = [message for _, message, _ in not_on_cpu(ServedCase(experiment, engine, PRICED))]
     assert any(re.search(why, message) for message in messages), messages
-    assert make_bill(make_plan(experiment, inventory=Inventory(), capacity=PRICED), PRICED).compiling is None
+    assert make_bill(plan_for(experiment, capacity=PRICED), PRICED).compiling is None

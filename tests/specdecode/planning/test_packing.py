@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from specdecode.experiment import load_engine, load_preset
 from specdecode.experiment.shapes import SHAPES
 from specdecode.experiment.sizing import arms_at_once
-from specdecode.planning import Inventory, make_plan
 from specdecode.planning.waves import pack
 
 from tests.fuzz.profile import fuzz
+from tests.plans import plan_for
 from tests.pricing import PRICED
 
 TRIO = {"base": "base-async", "sd": "base"}
@@ -99,10 +99,10 @@ def test_arms_that_have_the_node_alone_keep_their_order():
     "preset", ["llama-3.1-8b-eagle3", "llama-3.1-8b-dflash", "llama-3.3-70b-fp8-eagle3", "gpt-oss-120b-eagle3"]
 )
 def test_the_three_arms_of_a_native_preset_share_the_node_in_both_rounds(preset):
-    plan = make_plan(load_preset(preset), inventory=Inventory())
+    plan = plan_for(load_preset(preset))
     assert waves(plan) == [(0, ["base", "sd", "base-async"]), (1, ["sd", "base-async", "base"])]
     wide = load_preset(preset, overrides={"serving.devices": 8})
-    apart = make_plan(wide, inventory=Inventory())
+    apart = plan_for(wide)
     assert waves(apart) == [(0, ["base", "sd"]), (0, ["base-async"]), (1, ["sd"]), (1, ["base-async", "base"])]
     assert plan.cost.high < apart.cost.high, "fewer servers are loaded one after the other"
     assert [text for text in apart.warnings if "is enough, and more arms share the node" in text]
@@ -111,18 +111,18 @@ def test_the_three_arms_of_a_native_preset_share_the_node_in_both_rounds(preset)
 
 def test_arms_that_never_share_the_node_cannot_end_early_and_the_plan_says_so():
     until = {"workload.requests": {"min": 4, "max": 60, "precision": 0.05}}
-    (told,) = [w for w in make_plan(load_preset("qwen3-32b-latency", overrides=until), inventory=Inventory()).warnings
+    (told,) = [w for w in plan_for(load_preset("qwen3-32b-latency", overrides=until)).warnings
                if "none ends early" in w]  # fmt: skip
     assert told.endswith("each sends 60")
     for preset, overrides in (("qwen3-32b", until), ("qwen3-32b-latency", {})):
-        plan = make_plan(load_preset(preset, overrides=overrides), inventory=Inventory())
+        plan = plan_for(load_preset(preset, overrides=overrides))
         assert not [text for text in plan.warnings if "none ends early" in text]
 
 
 def test_what_cannot_end_early_is_not_counted_with_the_fewest_requests():
     until = {"workload.requests": {"min": 4, "max": 60, "precision": 0.05}}
     early, all_of_them = (
-        make_plan(load_preset("qwen3-32b-latency", overrides=overrides), inventory=Inventory()).node_hours
+        plan_for(load_preset("qwen3-32b-latency", overrides=overrides)).node_hours
         for overrides in (until, {"workload.requests": 60})
     )
     assert early == all_of_them
@@ -130,12 +130,12 @@ def test_what_cannot_end_early_is_not_counted_with_the_fewest_requests():
 
 def test_an_arm_that_is_first_measured_without_its_partner_is_told():
     until = {"serving.devices": 8, "workload.rounds": 2, "workload.requests": {"min": 4, "max": 60, "precision": 0.05}}
-    plan = make_plan(load_preset("llama-3.1-8b-eagle3", overrides=until), inventory=Inventory())
+    plan = plan_for(load_preset("llama-3.1-8b-eagle3", overrides=until))
     assert waves(plan) == [(0, ["base", "sd"]), (0, ["base-async"]), (1, ["sd"]), (1, ["base-async", "base"])]
     (told,) = [text for text in plan.warnings if "cannot end early" in text]
     assert told.startswith("workload.requests: base-async: ") and told.endswith("sends 60")
     until["serving.devices"] = 4
-    plan = make_plan(load_preset("llama-3.1-8b-eagle3", overrides=until), inventory=Inventory())
+    plan = plan_for(load_preset("llama-3.1-8b-eagle3", overrides=until))
     assert not [text for text in plan.warnings if "cannot end early" in text]
 
 
@@ -158,7 +158,7 @@ def test_arms_that_the_node_has_devices_but_no_room_for_wait_for_each_other(shap
     given_engine = load_engine("0.29.0-sdk2.33.0" if serving.devices else "0.32.0-cpu")
     engine = given_engine.on_node(shape, serving.devices)
     arms = arms_at_once(experiment, engine)
-    plan = make_plan(experiment, inventory=Inventory(), engine=given_engine, capacity=PRICED)
+    plan = plan_for(experiment, engine=given_engine, capacity=PRICED)
     assert max(len(wave.arms) for wave in plan.waves) == arms
     for wave in plan.waves:
         weights = [experiment.weights_gib(experiment.variant(arm.variant)) for arm in wave.arms]

@@ -9,7 +9,7 @@ import pytest
 from specdecode import s3_keys
 from specdecode.experiment import Capacity, ExperimentError, load_engine, load_preset, preset_names, prices
 from specdecode.experiment.model import Workload
-from specdecode.planning import Inventory, Plan, make_bill, make_plan, needed_prefixes, read_inventory
+from specdecode.planning import Inventory, Plan, make_bill, needed_prefixes, read_inventory
 from specdecode.planning.events import (
     EVENTS_PER_LOOK,
     EVENTS_PER_VISIT,
@@ -26,6 +26,7 @@ from specdecode.planning.warnings import check_backstop
 from specdecode.pod.accuracy import SAMPLES
 from specdecode.steps.pace import attentive
 
+from tests.plans import plan_for
 from tests.pricing import PRICED
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -38,7 +39,7 @@ def told(plan):
 
 def plan_of(name, *, inventory=None, overrides=None, **kwargs):
     kwargs = {"capacity": PRICED, **kwargs}
-    return make_plan(load_preset(name, overrides=overrides), inventory=inventory or Inventory(), now=NOW, **kwargs)
+    return plan_for(load_preset(name, overrides=overrides), inventory=inventory or Inventory(), now=NOW, **kwargs)
 
 
 def waves(plan):
@@ -198,7 +199,7 @@ def test_more_load_costs_more_and_the_open_loop_lasts_as_its_rate_says():
     def minutes(**load):
         workload = Workload.model_validate({**experiment.workload.model_dump(), **load})
         changed = experiment.model_copy(update={"workload": workload})
-        return make_plan(changed, inventory=Inventory(), now=NOW).node_hours.scaled(60)
+        return plan_for(changed, now=NOW).node_hours.scaled(60)
 
     assert minutes(requests=80).high > minutes().high
     until = minutes(requests={"min": 8, "max": 80, "precision": 0.05})

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from specdecode import s3_keys
 from specdecode.experiment import Capacity, ExperimentError, from_document, load_engine, load_preset
-from specdecode.planning import Inventory, fingerprint, make_bill, make_plan
+from specdecode.planning import Inventory, fingerprint, make_bill
 from specdecode.planning.several_nodes import plan_parts
+
+from tests.plans import plan_for
 
 TERMS = Capacity(node="trn2.48xlarge", nodes=16)
 TUNING = load_preset("qwen3-32b-tuning", overrides={"sweep": "grid"})
@@ -36,7 +38,7 @@ def test_a_part_is_an_ordinary_experiment_planned_and_priced_as_one():
     for part in parts_of():
         read = from_document(part.plan.experiment.model_dump(mode="json"), capacity=TERMS)
         assert read == part.plan.experiment
-        alone = make_plan(read, inventory=Inventory(), capacity=TERMS, now=None)
+        alone = plan_for(read, capacity=TERMS, now=None)
         assert alone.node_hours == part.plan.node_hours and make_bill(alone, TERMS) == part.bill
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from specdecode.experiment import load_preset
 from specdecode.manifests.start_check import UNDER_A_HEAD, layers
-from specdecode.planning import Inventory, make_bill, make_plan
+from specdecode.planning import Inventory, make_bill
 from specdecode.planning.artifacts import first_of_each_kind
 
+from tests.plans import plan_for
 from tests.pricing import PRICED
 
 
@@ -23,8 +24,8 @@ from tests.pricing import PRICED
     ],
 )
 def test_one_arm_of_each_kind_is_checked_within_a_bound_that_the_bill_has(preset, checked, groups):
-    off = make_plan(load_preset(preset, overrides={"start_check": False}), inventory=Inventory(), capacity=PRICED)
-    plan = make_plan(load_preset(preset, overrides={"start_check": True}), inventory=Inventory(), capacity=PRICED)
+    off = plan_for(load_preset(preset, overrides={"start_check": False}), capacity=PRICED)
+    plan = plan_for(load_preset(preset, overrides={"start_check": True}), capacity=PRICED)
     assert plan.start_checks == (checked or plan.start_checks[:2]) and off.start_checks == ()
     (step,) = (step for step in plan.steps if step.name == "StartCheck")
     assert (step.deadline_minutes, step.works) == (30 * groups, groups)
@@ -33,12 +34,12 @@ def test_one_arm_of_each_kind_is_checked_within_a_bound_that_the_bill_has(preset
     more = plan.cost.high - off.cost.high
     assert 0 < more < dearer and plan.cost.low > off.cost.low
     kinds = first_of_each_kind(plan.served, plan.engine)
-    known = make_plan(plan.experiment, inventory=Inventory(prefixes=frozenset(kinds)), capacity=PRICED)
+    known = plan_for(plan.experiment, inventory=Inventory(prefixes=frozenset(kinds)), capacity=PRICED)
     assert known.start_checks == () and known.cost == off.cost
 
 
 def test_the_target_of_a_head_keeps_the_layers_that_it_listens_to():
-    plan = make_plan(load_preset("llama-3.1-8b-eagle3"), inventory=Inventory(), capacity=PRICED)
+    plan = plan_for(load_preset("llama-3.1-8b-eagle3"), capacity=PRICED)
     assert {layers(arm) for arm in plan.served.variants} == {2, UNDER_A_HEAD}
     n = UNDER_A_HEAD
     assert len({2, n // 2, n - 3}) == 3 and max(2, n // 2, n - 3) < n

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from specdecode import s3_keys
 from specdecode.experiment import load_engine, load_preset
-from specdecode.planning import Inventory, SweepStep, fingerprint, make_plan
+from specdecode.planning import Inventory, SweepStep, fingerprint
 from specdecode.planning.events import HISTORY_LIMIT
 from specdecode.planning.waves import MORE_STEPS, MOST_STEPS
+
+from tests.plans import plan_for
 
 TUNING = load_preset("qwen3-32b-tuning")
 SMALL = load_preset("rehearsal-sweep")
@@ -15,7 +17,7 @@ SMALL = load_preset("rehearsal-sweep")
 
 def planned(experiment, *arms):
     steps = tuple(SweepStep(arm=arm, reason="so") for arm in arms)
-    return make_plan(experiment, inventory=Inventory(), sweep=steps)
+    return plan_for(experiment, sweep=steps)
 
 
 def waves(plan):
@@ -63,7 +65,7 @@ def test_a_sweep_that_is_over_costs_no_more():
 
 
 def test_a_grid_has_no_steps():
-    assert make_plan(load_preset("rehearsal-sweep", overrides={"sweep": "grid"}), inventory=Inventory()).sweep is None
+    assert plan_for(load_preset("rehearsal-sweep", overrides={"sweep": "grid"})).sweep is None
 
 
 def test_the_bound_counts_arms_that_must_be_compiled_before_those_that_are():
@@ -73,7 +75,7 @@ def test_the_bound_counts_arms_that_must_be_compiled_before_those_that_are():
         s3_keys.compiled_prefix(fingerprint(TUNING, TUNING.variant(name), whole.on_node(TUNING.node, TUNING.devices)))
         for name in arms[:6]
     )
-    plan = make_plan(TUNING, inventory=Inventory(prefixes=made), sweep=(SweepStep(arm=arms[0], reason="so"),))
+    plan = plan_for(TUNING, inventory=Inventory(prefixes=made), sweep=(SweepStep(arm=arms[0], reason="so"),))
     assert plan.sweep.compiles_to_come == 15, (
         "16 steps, of which the first is compiled: the advisor may choose no other"
     )

@@ -13,7 +13,7 @@ from specdecode import names
 from specdecode.assets import assets_dir
 from specdecode.cli.preflight.check import Ask, Check
 from specdecode.cli.preflight.cluster_nodes import Kubectl
-from specdecode.experiment import Capacity
+from specdecode.experiment import Capacity, engine_of
 from specdecode.experiment.model import ServedExperiment
 from specdecode.kubernetes.diagnosis import explain, load_table
 from specdecode.kubernetes.resources import KubeObject, name_of
@@ -53,7 +53,7 @@ def _refused(component: str, words: str) -> Check:
 
 def one_of_each(ask: Ask, experiment: ServedExperiment) -> dict[str, KubeObject]:
     """Component -> one of its pods, owned by a Job or a ReplicaSet that does not exist."""
-    plan = make_plan(experiment, inventory=Inventory(), capacity=Capacity(price_per_node_hour=0))
+    plan = make_plan(experiment, engine_of(experiment), inventory=Inventory(), capacity=Capacity(price_per_node_hour=0))
     context = RenderContext(
         run_id="preflight",
         bucket="bucket",

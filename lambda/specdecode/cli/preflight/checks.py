@@ -20,7 +20,7 @@ from specdecode.cli.preflight.check import Ask, Check, looked
 from specdecode.cli.preflight.cluster_nodes import kubectl
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.escape import line
-from specdecode.experiment import Experiment, load_engine
+from specdecode.experiment import Experiment, engine_of
 from specdecode.experiment.deployment_facts import DeploymentFacts, ExistingCluster
 from specdecode.experiment.model import CompileOn, ModelRef, ServedExperiment
 from specdecode.runs.lease import Lease
@@ -98,7 +98,7 @@ def table(found: list[Check]) -> Table:
 
 def pin(experiment: Experiment, deployment: Deployment) -> None:
     """Write the digests, and say what follows from it."""
-    engine = load_engine(experiment.images_of)
+    engine = engine_of(experiment)
     fields = {
         field: value
         for _, fields in pulled.images(engine, ask=pulled.http, client=deployment.client)
@@ -173,7 +173,7 @@ class Checks:
             yield from self._look("room", lambda: self._room(ask.facts.existing))
         if ask.facts.describes_nodes:
             yield from self._of_our_nodes()
-        engine = load_engine(self.experiment.images_of)
+        engine = engine_of(self.experiment)
         yield from self._look(
             "image", lambda: [found for found, _ in pulled.images(engine, ask=pulled.http, client=ask.client)]
         )

@@ -10,7 +10,7 @@ from specdecode import names
 from specdecode.cli.preflight import quotas
 from specdecode.cli.preflight.check import Ask, Check, unless
 from specdecode.cli.preflight.cluster_nodes import Kubectl
-from specdecode.experiment import load_engine
+from specdecode.experiment import engine_of
 from specdecode.experiment.model import ServedExperiment
 from specdecode.experiment.sizing import Room, unfit
 from specdecode.kubernetes.node_room import DRA_DRIVER, room_of_group, room_of_node
@@ -75,7 +75,7 @@ def _held(there: Room, node: str, claims: Sequence[KubeObject], *, wanted: int) 
 
 
 def judged(experiment: ServedExperiment, room: Room, *, fix: str) -> Check:
-    engine = load_engine(experiment.images_of).on_node(experiment.node, experiment.devices)
+    engine = engine_of(experiment)
     if why := list(unfit(experiment, engine, room)):
         return Check("room", "fail", "; ".join(why), fix)
     unknown = [name for name, value in (("disk", room.disk_gib), ("AMI", room.ami or room.driver)) if value is None]
