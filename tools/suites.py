@@ -51,6 +51,7 @@ def _cloud(minutes: int, *names: str, needs: str = "") -> Suite:
 
 
 DOUBLE = "tests/conformance tests/rehearsal/cloud tests/rehearsal/engine tests/rehearsal/kubernetes"
+PARSERS = "tests/upstream/against_engines.py"
 SUITES = {
     "slow": Suite("-m slow tests --ignore tests/rehearsal", (*CODE, "tests"), 30),
     "double": Suite(f"-m= {DOUBLE}", ("rehearsal", *DOUBLE.split()), 20, (("CONFORMANCE_KUBECONFIG", ""),)),
@@ -64,6 +65,7 @@ SUITES = {
     "hardship": _cloud(60, "hardship"),
     "endurance": _cloud(60, "endurance/*"),
     "vllm": _cloud(60, "vllm", needs=".rehearsal/vllm/.models"),
+    "parsers": Suite(PARSERS, (*CODE, PARSERS), 40, needs=".rehearsal/vllm/.installed"),
     "fuzz": Suite("tests/fuzz -o timeout=0", ("lambda", "tests/fuzz"), 150, (("FUZZ_MINUTES", "2"),)),
     "mutation": Suite("", ("lambda", "tests/specdecode"), 90),
 }

