@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from specdecode.experiment import Experiment, ExperimentError, from_document, load_preset, to_yaml
 from specdecode.experiment.documents import parse_yaml
-from specdecode.experiment.prompt_sets import set_names, shipped
+from specdecode.experiment.prompt_sets import mean_input_tokens, set_names, shipped
+from specdecode.prompts import about_tokens
 
 OWN = "a" * 64
 
@@ -239,3 +240,16 @@ def test_a_branch_in_the_place_of_a_commit_is_told_what_to_write() -> None:
     assert [problem.fix for problem in refused.value.problems] == [
         "write the commit, 40 hexadecimal digits: a branch or a tag moves"
     ]
+
+
+def test_a_requests_length_is_that_of_the_prompts_that_are_sent() -> None:
+    """The first ones. A later turn holds the turns and the answers before it."""
+    case = next(case for case in load_preset("qwen3-32b").workload.cases if case.prompts)
+    given = case.prompts
+    rows = shipped(given.set).of(given.category, given.length)
+    one, all_of_them = (mean_input_tokens(case.model_copy(update={"requests": n}), 8) for n in (1, None))
+    assert one == about_tokens(rows[0].text) != all_of_them
+    talk = given.model_copy(update={"category": "chat", "length": "all"})
+    turns = shipped(given.set).of("chat")[0].turns
+    two = mean_input_tokens(case.model_copy(update={"requests": 2, "prompts": talk}), 8)
+    assert 2 * two == sum(map(about_tokens, (turns[0], *turns[:2]))) + 8
