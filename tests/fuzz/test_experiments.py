@@ -72,7 +72,7 @@ def documents(seed):
         yield rng
 
 
-@fuzz(40)
+@fuzz(25)
 @given(SEEDS)
 def test_documents_from_nothing(seed):
     for rng in documents(seed):
@@ -106,7 +106,7 @@ def test_presets_with_one_place_replaced(seed):
         attempt(lambda document=document: from_document(document))
 
 
-@fuzz(40)
+@fuzz(25)
 @given(SEEDS)
 def test_overrides(seed):
     for rng in documents(seed):
@@ -146,13 +146,13 @@ PIECES = [
 ]
 
 
-@fuzz(40)
+@fuzz(25)
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map(".".join), max_size=3))
 def test_overrides_as_they_are_typed(settings):
     attempt(lambda: load_preset("rehearsal", overrides=parse_overrides(settings)))
 
 
-@fuzz(40)
+@fuzz(25)
 @given(st.text(max_size=40), st.text(max_size=200))
 def test_an_override_of_any_text(path, value):
     attempt(lambda: load_preset("rehearsal", overrides=parse_overrides([f"{path}={value}"])))

@@ -61,7 +61,7 @@ def readable(error: StepFailed) -> None:
     assert 5 < len(text) <= LONGEST
 
 
-@fuzz(60)
+@fuzz(40)
 @given(SEEDS)
 def test_any_input_is_planned_or_refused(seed: int) -> None:
     rng = random.Random(seed)
@@ -91,7 +91,7 @@ def test_requests_alone(seed: int) -> None:
             readable(error)
 
 
-@fuzz(60)
+@fuzz(40)
 @given(SEEDS)
 def test_any_event_is_a_steps_input_or_refused(seed: int) -> None:
     rng = random.Random(seed)

@@ -58,7 +58,10 @@ def templates(found: list[Json]) -> Iterator[tuple[Json, Json]]:
     return ((obj, obj["spec"]["template"]) for obj in found if obj["kind"] in ("Job", "Deployment"))
 
 
-@pytest.mark.parametrize("preset", preset_names())
+OF_EACH_ENGINE = {load_preset(name).engine: name for name in preset_names()}.values()
+
+
+@pytest.mark.parametrize("preset", OF_EACH_ENGINE)
 def test_a_bare_cluster_takes_it_as_it_is(double, kubectl, preset):  # noqa: F811
     """The namespace first, really; then the rest by the server's dry run, for which it must be there."""
     text = printed(preset, "--set", "accuracy=true")
