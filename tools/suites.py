@@ -59,7 +59,7 @@ SUITES = {
     "attack": _cloud(20, "attack", "trust"),
     "runs": _cloud(30, "clients", "compile", "kinds", "waves"),
     "nodes": _cloud(40, "two_nodes", "several_nodes"),
-    "own": _cloud(30, "own_cluster", "own_karpenter", "own_node_group"),
+    "own": _cloud(30, "own_cluster", "own_karpenter", "own_node_group", "namespace"),
     "redeploy": _cloud(20, "redeploy"),
     "faults": _cloud(90, "faults/*"),
     "hardship": _cloud(60, "hardship"),

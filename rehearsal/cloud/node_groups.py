@@ -115,6 +115,7 @@ class NodeGroups:
                 "instance_type": kind,
                 "labels": {**group["labels"], "eks.amazonaws.com/nodegroup": group["nodegroupName"]},
                 "taints": [{**item, "effect": EFFECTS[item["effect"]]} for item in group["taints"]],
+                "ephemeral": f"{group['diskSize']}Gi",
             }
             nodes[made["InstanceId"]] = self._kubernetes.request("POST", "/_rehearsal/join", joined)["node"]
 

@@ -91,9 +91,9 @@ class Control:
         return {}
 
     def _cut(self, body: Json) -> Json:
-        """`{node}`: cut the node off from the network. Its processes go on until `vanish`."""
+        """`{node, since?}`: cut the node off from the network. Its processes go on until `vanish`."""
         node = self._cluster.store.require(r.NODES, "", body["node"])
-        self._agent.cut(node)
+        self._agent.cut(node, since=body.get("since"))
         return {}
 
     def _vanish(self, body: Json) -> Json:
@@ -104,7 +104,7 @@ class Control:
         return {}
 
     def _join(self, body: Json) -> Json:
-        """`{instance_id, instance_type, labels, taints}`: an instance of a managed node group becomes a node."""
+        """`{instance_id, instance_type, labels, taints, ephemeral}`: a node group's instance becomes a node."""
         zone, address = f"{self._cloud.region}a", self._network.next_address()
         node = nodes.build(
             name=f"ip-{address.replace('.', '-')}.{self._cloud.region}.compute.internal",
@@ -113,7 +113,7 @@ class Control:
             address=address,
             labels=body["labels"],
             taints=body["taints"],
-            ephemeral="7000Gi",
+            ephemeral=body["ephemeral"],
             provider_id=f"aws:///{zone}/{body['instance_id']}",
         )
         self._cluster.store.create(r.NODES, node)

@@ -158,6 +158,7 @@ def _parts(o: DoubleOptions, network: PodNetwork, marker: str) -> _Parts:
     cluster.hooks.add(admission.pod_identity_webhook(o.region))
     cluster.hooks.add(generate_selector)
     cluster.hooks.add(address_services(network))
+    cluster.hooks.add(faults.admit)
     installed, tokens = Installed(cluster), TokenIssuer(o.oidc_issuer)
     settings = NodeSettings(
         cluster=cluster,

@@ -18,7 +18,7 @@ from rich.console import Console
 from specdecode import names, s3_keys
 from specdecode.cli.runs_deployment import Execution
 from specdecode.cli.runs_view import current_step
-from specdecode.experiment import load_preset
+from specdecode.experiment import load_preset, prices
 from specdecode.kubernetes.pods import container_statuses
 from specdecode.records import RequestRecord
 from specdecode.runs.lease import Lease
@@ -308,6 +308,13 @@ class Cloud:
             lines = self.stored(item["Key"]).splitlines()
             found[variant, case] = [RequestRecord.model_validate_json(line) for line in lines]
         return found
+
+    def note_node(self, fault: str, where: str, run: Run, *, cause: str, lasted_s: float) -> None:
+        """The row of a fault on a paid node, which `lasted_s` until the run's end: ten minutes at most."""
+        price = prices.TRN2_48XLARGE.usd
+        assert lasted_s <= 600, f"{fault}: {lasted_s:.0f} s"
+        paid = f"; {lasted_s / 60:.1f} min from the fault to the end, ${lasted_s / 3600 * price:.2f}"
+        self.note(fault, where, run, cause=cause, remark=paid)
 
     def note(self, fault: str, where: str, run: Run, *, cause: str = "", remark: str = "") -> None:
         end = run.look()

@@ -15,6 +15,7 @@ import pytest
 
 from constructs_lib.capacity.node_group import SCALERS
 from rehearsal.deployment import TIMEOUT_S
+from rehearsal.rehearse import Rehearsal
 from rehearsal.services import CLUSTER
 from rehearsal.tools import ACCOUNT, REGION
 from tests.access.calls import NOBODY, call
@@ -22,6 +23,7 @@ from tests.access.trial import Caller
 from tests.end_to_end import broken
 from tests.end_to_end.cloud import LONG, Cloud, quiet_rehearsal
 from tests.end_to_end.own_cluster import OURS, PIPELINE, THEIRS, Foreign, deployed_on, theirs
+from tests.end_to_end.page import write_faults
 
 pytestmark = pytest.mark.timeout(1200)
 GROUP = "trainium"
@@ -45,6 +47,7 @@ class Grouped(Cloud):
     """A cloud whose one node with devices is of a node group."""
 
     foreign: Foreign
+    subnets: str
 
     def size(self) -> int:
         return int(
@@ -66,23 +69,42 @@ class Grouped(Cloud):
         assert (self.size(), self.lease().claims) == (0, ())
 
 
+def make_group(running: Rehearsal, subnets: str, *, disk_gib: int) -> None:
+    running.services.client("eks").create_nodegroup(
+        **NAMED,
+        scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 0},
+        subnets=subnets.split(","),
+        instanceTypes=["trn2.48xlarge"],
+        amiType="AL2023_x86_64_NEURON",
+        diskSize=disk_gib,
+        nodeRole="arn:aws:iam::000000000000:role/nodes",
+        labels={"specdecode/accelerator": "trn2"},
+        taints=[{"key": "aws.amazon.com/neuron", "value": "true", "effect": "NO_SCHEDULE"}],
+    )
+
+
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Grouped]:
     with quiet_rehearsal() as running:
         settings = theirs(running)
-        running.services.client("eks").create_nodegroup(
-            **NAMED,
-            scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 0},
-            subnets=settings["subnet_ids"].split(","),
-            instanceTypes=["trn2.48xlarge"],
-            amiType="AL2023_x86_64_NEURON",
-            nodeRole="arn:aws:iam::000000000000:role/nodes",
-            labels={"specdecode/accelerator": "trn2"},
-            taints=[{"key": "aws.amazon.com/neuron", "value": "true", "effect": "NO_SCHEDULE"}],
-        )
+        make_group(running, settings["subnet_ids"], disk_gib=20)
         grouped = Grouped(running)
+        grouped.subnets = settings["subnet_ids"]
         grouped.foreign = deployed_on(running, settings | {"existing_node_group": GROUP})
         yield grouped
+
+
+def test_a_group_of_20_gib_is_refused_before_it_has_a_node(cloud: Grouped) -> None:
+    """The default disk of a group. The others get a larger one."""
+    run = cloud.start("small-disk")
+    end = cloud.ended(run)
+    assert (end.status, end.error) == ("FAILED", "InvalidExperiment"), end.cause
+    assert "GiB of local disk, and a node of trainium has 0 to give" in str(end.cause)
+    assert not cloud.instances()
+    cloud.note_node("a node group of 20 GiB", "Plan", run, cause=str(end.cause), lasted_s=0)
+    write_faults(cloud.rows)
+    cloud.running.services.client("eks").delete_nodegroup(**NAMED)
+    make_group(cloud.running, cloud.subnets, disk_gib=3000)
 
 
 def test_the_pipeline_may_see_nodes_and_change_nothing_outside_its_namespace(cloud: Grouped) -> None:

@@ -130,15 +130,17 @@ class NodeAgent(Controller):
         if worker is not None:
             worker.evict()
 
-    def cut(self, node: Json) -> None:
+    def cut(self, node: Json, *, since: str | None = None) -> None:
         """Cut off a node: the API server hears no more of its kubelet. Write what the node lifecycle controller writes
-        then.
+        then, and as the time `since`.
         """
         self._settings.cut.add(name_of(node))
         unknown = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
 
         def away(obj: Json) -> None:
             obj["status"]["conditions"] = set_condition(obj["status"]["conditions"], "Ready", "Unknown", **unknown)
+            if since is not None:
+                next(c for c in obj["status"]["conditions"] if c["type"] == "Ready")["lastTransitionTime"] = since
 
         def unready(obj: Json) -> None:
             conditions = dig(obj, "status", "conditions", default=[])
