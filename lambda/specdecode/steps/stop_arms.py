@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from specdecode.kubernetes.pods import why_hung
+from specdecode.kubernetes.resources import name_of
 from specdecode.kubernetes.teardown import delete_workloads, run_selector
 from specdecode.planning.events import STOP_POLL_S
 from specdecode.runs.state import StateDamaged, change_state, load_state
@@ -14,7 +16,9 @@ from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 
 
 def stop_arms(given: StepInput, rt: Runtime) -> Progress:
-    """Done when nothing is left. Raises TeardownStuck if something is left STOP_LIMIT after the first look."""
+    """Done when nothing is left, or what is left goes with a node that does not answer. Raises TeardownStuck if
+    something is left STOP_LIMIT after the first look.
+    """
     left = delete_workloads(rt.kube, selector=run_selector(given.run_id))
     if not left:
         with suppress(StateDamaged):
@@ -23,6 +27,8 @@ def stop_arms(given: StepInput, rt: Runtime) -> Progress:
     state = load_state(rt.store, given.run_id)
     if state is None:
         raise StateDamaged(f"run {given.run_id} has no record in which to keep since when it is stopped")
+    if _is_hung(state.node, rt):
+        return Progress(done=True, message=f"{state.node} does not answer: {len(left)} objects go with it")
     since = min(state.stopping_since or rt.now(), rt.now())
     change_state(rt.store, given.run_id, stopping_since=since)
     text = f"{len(left)} objects are still going: {', '.join(left[:5])}"
@@ -30,6 +36,11 @@ def stop_arms(given: StepInput, rt: Runtime) -> Progress:
     if age > STOP_LIMIT:
         raise TeardownStuck(f"after {STOP_LIMIT} {text}")
     return Progress(done=False, message=text, wait_s=soon(age, then_s=STOP_POLL_S))
+
+
+def _is_hung(name: str | None, rt: Runtime) -> bool:
+    """Whether the run's node is one on which pods do not end. It would be paid for until STOP_LIMIT."""
+    return any(name_of(node) == name and why_hung(node, rt.now()) for node in rt.kube.list("Node"))
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -184,6 +184,18 @@ def test_a_node_that_hangs_is_paid_for_ten_minutes_more(step):
     assert_nothing_left(world)
 
 
+def test_pods_that_end_no_more_are_not_waited_for_on_a_node_that_hangs():
+    world = World()
+    up_to(world, "Serve")
+    world.trouble["serving"] = lambda pod: pod["metadata"].setdefault("finalizers", ["kubelet"])
+    WAITING["Serve"](world.given("run-1"), world.rt)
+    world.cluster.collect_garbage = lambda: None  # nothing ends
+    assert not WAITING["StopArms"](world.given("run-1"), world.rt).done
+    world.hung_at = world.time - timedelta(minutes=9)
+    stopped = WAITING["StopArms"](world.given("run-1"), world.rt)
+    assert stopped.done and f"{NODE} does not answer" in stopped.message
+
+
 def test_a_node_that_comes_back_in_time_is_no_cause():
     world = World()
     up_to(world, "Compile")
