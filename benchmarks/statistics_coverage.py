@@ -30,7 +30,7 @@ from specdecode.analysis import Verdict
 from specdecode.analysis.results.pairs import Equality
 from specdecode.analysis.statistics.groups import MIN_TYPES, group
 from specdecode.analysis.statistics.pairs import case_result
-from specdecode.experiment.model import PromptKind, TestCase
+from specdecode.experiment.workload import PromptKind, TestCase
 from specdecode.measures.arm import measure_arm
 from specdecode.measures.student import LogMean, combine, log_mean, over_prompts, welch_log_ratio
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from specdecode.experiment import Experiment, engine_of
-from specdecode.experiment.model import ModelRef
+from specdecode.experiment.variants import ModelRef
 
 from rehearsal import tools
 

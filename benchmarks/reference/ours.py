@@ -10,7 +10,7 @@ from pathlib import Path
 
 from specdecode.benchmark.adhoc import cases_of
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
-from specdecode.experiment.model import Workload
+from specdecode.experiment.workload import Workload
 from specdecode.measures.distribution import quantile
 from specdecode.records import RequestRecord
 

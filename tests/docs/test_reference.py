@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from specdecode.experiment.model import Serving, Workload
 from specdecode.experiment.schema import descriptions, experiment_schema
+from specdecode.experiment.variants import Serving
+from specdecode.experiment.workload import Workload
 
 from tests.docs.markdown import ROOT
 from tests.templates import Templates

@@ -24,7 +24,7 @@ from specdecode.analysis.report import documents, render_terminal, render_trend
 from specdecode.analysis.several_runs.difference import difference, trend
 from specdecode.analysis.statistics.accuracy import NoScores, lm_eval_scores
 from specdecode.cli import report_sources, report_view
-from specdecode.experiment.model import ModelRef, ServedVariant, Speculation
+from specdecode.experiment.variants import ModelRef, ServedVariant, Speculation
 
 from tests.fuzz.profile import fuzz, soon
 from tests.untrusted.hostile import measured

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from specdecode.experiment import load_preset
-from specdecode.experiment.model import Serving
+from specdecode.experiment.variants import Serving
 from specdecode.manifests import RenderContext, compile_job, serving
 from specdecode.manifests.pods import literal
 

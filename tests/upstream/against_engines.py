@@ -27,7 +27,8 @@ import pytest
 from specdecode.experiment import Engine, ExperimentError, load_engine, load_preset, preset_names
 from specdecode.experiment.effective import neuron_config
 from specdecode.experiment.engine import Dialect
-from specdecode.experiment.model import ServedExperiment, ServedVariant
+from specdecode.experiment.model import ServedExperiment
+from specdecode.experiment.variants import ServedVariant
 from specdecode.manifests.serve_command import serve_words
 
 from tests.upstream.conftest import Upstream

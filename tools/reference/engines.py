@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specdecode.experiment import Engine, engine_names, load_engine
 from specdecode.experiment.engine_parts import CpuCompile
-from specdecode.experiment.model import Method
+from specdecode.experiment.variants import Method
 
 from tools.reference import page, table
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from pydantic import BaseModel
-from specdecode.experiment import model, rules
+from specdecode.experiment import model, rules, variants, workload
 from specdecode.experiment.model import Published
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.schema import experiment_schema
@@ -18,28 +18,28 @@ from tools.reference import between, table
 
 PARTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("The experiment", model.ServedExperiment),
-    ("`target`, `draft`: weights", model.ModelRef),
-    ("`serving`", model.Serving),
-    ("`variants`", model.ServedVariant),
-    ("`variants` that are servers already", model.EndpointVariant),
-    ("`speculation`", model.Speculation),
-    ("`workload`", model.Workload),
-    ("`workload.cases`", model.TestCase),
+    ("`target`, `draft`: weights", variants.ModelRef),
+    ("`serving`", variants.Serving),
+    ("`variants`", variants.ServedVariant),
+    ("`variants` that are servers already", variants.EndpointVariant),
+    ("`speculation`", variants.Speculation),
+    ("`workload`", workload.Workload),
+    ("`workload.cases`", workload.TestCase),
     ("`workload.prompts`: sets of prompts", SetOf),
     ("`prompts` of a case", PromptsOf),
     ("`hub`: a file of the Hugging Face hub", HubFile),
-    ("`workload.requests`: until it is settled", model.Requests),
-    ("`workload.slo`", model.Slo),
+    ("`workload.requests`: until it is settled", workload.Requests),
+    ("`workload.slo`", workload.Slo),
     ("`compile`", model.Compile),
     ("`deadlines`", model.Deadlines),
     ("`published`", Published),
 )
 ENUMS: tuple[type[StrEnum], ...] = (
-    model.Method,
+    variants.Method,
     MostTokens,
-    model.ModelKind,
-    model.PromptKind,
-    model.Load,
+    variants.ModelKind,
+    workload.PromptKind,
+    workload.Load,
     model.CompileOn,
 )
 LINKS = {
@@ -75,7 +75,7 @@ def replaced(text: str) -> str:
 
 
 def _part(title: str, described: type[BaseModel], schema: dict[str, Any]) -> list[str]:
-    fields = described.__annotations__ if described is model.EndpointVariant else described.model_fields
+    fields = described.__annotations__ if described is variants.EndpointVariant else described.model_fields
     own = schema if described is model.ServedExperiment else schema["$defs"][_written(described).__name__]
     rows = [
         (f"`{name}`", _type(field, schema), _default(described, name), field.get("description", ""))
@@ -87,7 +87,7 @@ def _part(title: str, described: type[BaseModel], schema: dict[str, Any]) -> lis
 
 def _written(described: type[BaseModel]) -> type[BaseModel]:
     """The part of the schema with the fields of `described`. Arms of both kinds are one there."""
-    return model.ServedVariant if described is model.EndpointVariant else described
+    return variants.ServedVariant if described is variants.EndpointVariant else described
 
 
 def _type(field: dict[str, Any], schema: dict[str, Any]) -> str:

@@ -23,7 +23,8 @@ from specdecode.analysis.texts.notes import failed_requests, missing, notes
 from specdecode.analysis.texts.recommend import at_first_load, over_load, recommendation
 from specdecode.analysis.texts.wording import answer
 from specdecode.analysis.work import Sets, work
-from specdecode.experiment.model import Experiment, Variant
+from specdecode.experiment.model import Experiment
+from specdecode.experiment.variants import Variant
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.metrics.metric import load_seconds

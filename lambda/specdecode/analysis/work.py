@@ -18,8 +18,9 @@ from specdecode.analysis.results.pairs import (
 )
 from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.analysis.statistics.pairs import compare_pair, rounds_beside
-from specdecode.experiment.model import Experiment, TestCase
+from specdecode.experiment.model import Experiment
 from specdecode.experiment.prompt_sets import shipped
+from specdecode.experiment.workload import TestCase
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean
 from specdecode.measures.metrics.steps import AcceptanceLength, TokensPerStep

@@ -14,7 +14,7 @@ from specdecode.benchmark.endpoint import Endpoint
 from specdecode.experiment import credentials
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.experiment.files import case_library
-from specdecode.experiment.model import SAMPLE, PromptKind, TestCase, Workload
+from specdecode.experiment.workload import SAMPLE, PromptKind, TestCase, Workload
 from specdecode.prompts import BadPromptSet, PromptsOf, read_set, set_name
 from specdecode.untrusted import Unreadable, read_file
 

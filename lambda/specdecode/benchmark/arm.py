@@ -13,8 +13,7 @@ from specdecode.benchmark.load import LoadPlan, run_load
 from specdecode.benchmark.probe import ArmFacts
 from specdecode.benchmark.prompts import Prompt
 from specdecode.benchmark.request_body import request_body
-from specdecode.experiment.model import TestCase, Workload
-from specdecode.experiment.workload import Level
+from specdecode.experiment.workload import Level, TestCase, Workload
 
 ENDLESS = 2**31
 """Arrivals of a load that ends by time: more than any server answers."""

@@ -6,8 +6,7 @@ import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from specdecode.experiment.model import Load
-from specdecode.experiment.workload import Level
+from specdecode.experiment.workload import Level, Load
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
-from specdecode.experiment.model import TestCase
-from specdecode.experiment.workload import PER_STREAM, Level
+from specdecode.experiment.workload import PER_STREAM, Level, TestCase
 from specdecode.measures.metrics.metric import NoValue
 from specdecode.measures.metrics.throughput import RequestOutputThroughput
 from specdecode.measures.observations import Asked, asked, difference, looks, settled

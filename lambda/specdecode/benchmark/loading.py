@@ -19,8 +19,7 @@ from specdecode.benchmark.prompts import Prompt
 from specdecode.benchmark.recorder import Recorder
 from specdecode.benchmark.results import Results
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
-from specdecode.experiment.model import TestCase
-from specdecode.experiment.workload import Level
+from specdecode.experiment.workload import Level, TestCase
 from specdecode.records import RequestRecord
 
 

@@ -11,7 +11,7 @@ from specdecode.benchmark.hints import hint
 from specdecode.benchmark.prompts import Prompt
 from specdecode.benchmark.request_body import BodyDialect, request_body
 from specdecode.escape import clip, plain
-from specdecode.experiment.model import Workload
+from specdecode.experiment.workload import Workload
 from specdecode.records import ErrorKind, RequestError, RequestRecord, ServerFacts
 from specdecode.untrusted import parse_json
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from specdecode.assets import assets_dir
 from specdecode.benchmark.tokens import TokenCounter
-from specdecode.experiment.model import Load, PromptKind, TestCase, Workload
 from specdecode.experiment.prompt_sets import shipped
+from specdecode.experiment.workload import Load, PromptKind, TestCase, Workload
 from specdecode.prompts import BadPromptSet, PromptRow, PromptSet, read_set
 from specdecode.records import SetFacts
 from specdecode.untrusted import Unreadable, read_file

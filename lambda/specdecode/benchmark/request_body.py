@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specdecode.benchmark.prompts import Prompt
-from specdecode.experiment.model import Workload
+from specdecode.experiment.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True)

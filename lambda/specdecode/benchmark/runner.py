@@ -27,8 +27,7 @@ from specdecode.benchmark.prompts import Prompt, longest, prompts_of, sets_of
 from specdecode.benchmark.results import Results
 from specdecode.benchmark.tokens import token_counter
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
-from specdecode.experiment.model import TestCase
-from specdecode.experiment.workload import Level
+from specdecode.experiment.workload import Level, TestCase
 from specdecode.measures.doubtful import doubts
 from specdecode.records import Servers, SetFacts, raw_file
 

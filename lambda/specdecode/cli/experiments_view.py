@@ -12,7 +12,7 @@ from rich.table import Table
 
 from specdecode.cli.cost_view import cost_lines
 from specdecode.experiment import Engine, Experiment
-from specdecode.experiment.model import Serving
+from specdecode.experiment.variants import Serving
 from specdecode.planning import Bill, Plan, Range
 from specdecode.planning.offers import Offer
 from specdecode.planning.plan import LevelCost

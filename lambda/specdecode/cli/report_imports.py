@@ -11,7 +11,7 @@ from specdecode.cli.output import EXIT_USAGE, complain, say_coloured, say_docume
 
 if TYPE_CHECKING:
     from specdecode.analysis.other_tools.imported import ImportedArm
-    from specdecode.experiment.model import ServedVariant
+    from specdecode.experiment.variants import ServedVariant
 
 OPTIONS = ("draft", "k", "most_tokens_per_step", "quantization")
 UNKNOWN_SIZE_GIB = 1.0
@@ -99,7 +99,7 @@ def _described(about: list[str], problems: list[str]) -> dict[str, dict[str, str
 
 def _variant(name: str, about: dict[str, str], baseline: str | None) -> ServedVariant:
     from specdecode.analysis.other_tools.imported import ImportProblem
-    from specdecode.experiment.model import ServedVariant
+    from specdecode.experiment.variants import ServedVariant
 
     values: dict[str, Any] = {"name": name, "label": name, "compare_to": baseline}
     if "quantization" in about:

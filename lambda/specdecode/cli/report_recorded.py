@@ -17,8 +17,9 @@ from specdecode.analysis.results.run_context import Accuracy
 from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.cli.output import EXIT_USAGE, complain, stop_with
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, ExperimentError, load_file
+from specdecode.experiment.base import MOST_DRAFTED
 from specdecode.experiment.endpoints import of_one_kind
-from specdecode.experiment.model import MOST_DRAFTED, EndpointExperiment
+from specdecode.experiment.model import EndpointExperiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.prompts import BadPromptSet, PromptSet, read_set
 from specdecode.records import SERVERS, RequestRecord, Servers, read_record

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from specdecode.experiment.model import Frozen, Name, Workload
+from specdecode.experiment.base import Frozen, Name
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.sizing import clients_of, most_clients
-from specdecode.experiment.workload import Level
+from specdecode.experiment.workload import Level, Workload
 
 
 class BenchmarkArm(Frozen):

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from specdecode import names
 from specdecode.experiment import shapes
+from specdecode.experiment.base import Frozen
 from specdecode.experiment.engine_parts import AmiVersion, Resources
-from specdecode.experiment.model import Frozen
 from specdecode.experiment.standing import standing_price
 from specdecode.giving_back import LONGEST_RUN_HOURS, STUCK_GRACE_HOURS
 

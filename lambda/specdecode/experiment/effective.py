@@ -9,7 +9,8 @@ from typing import Any
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Dialect, Engine
 from specdecode.experiment.engine_parts import FamilySupport
-from specdecode.experiment.model import ServedExperiment, ServedVariant
+from specdecode.experiment.model import ServedExperiment
+from specdecode.experiment.variants import ServedVariant
 
 OF_THE_DRAFT = ("draft_", "fused_spec_", "speculation_")
 """Prefix of NxD Inference's keys that concern only the draft."""

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from specdecode.experiment import settable
+from specdecode.experiment.base import EnvName, Frozen, Name
 from specdecode.experiment.engine_parts import (
     Artifact,
     Defaults,
@@ -24,8 +25,8 @@ from specdecode.experiment.engine_parts import (
     Quantization,
     Support,
 )
-from specdecode.experiment.model import EnvName, Frozen, Method, Name
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.variants import Method
 
 
 def _without_digest(image: object) -> object:

@@ -12,29 +12,9 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StringConstraints, Tag
 
 from specdecode.experiment import endpoints, shapes
-from specdecode.experiment.base import (
-    MOST_DRAFTED,
-    Argument,
-    EndpointSecret,
-    EnvName,
-    Frozen,
-    Label,
-    Name,
-    Prose,
-)
-from specdecode.experiment.most_tokens import MostTokens
-from specdecode.experiment.variants import (
-    EndpointVariant,
-    Method,
-    ModelKind,
-    ModelRef,
-    ServedVariant,
-    Serving,
-    Speculation,
-    Variant,
-)
-from specdecode.experiment.workload import SAMPLE, Load, PromptKind, Requests, Slo, TestCase, Workload
-from specdecode.prompts.reference import HubFile, PromptsOf
+from specdecode.experiment.base import Frozen, Name, Prose
+from specdecode.experiment.variants import EndpointVariant, ModelRef, ServedVariant, Serving, Variant
+from specdecode.experiment.workload import Workload
 
 
 class Published(Frozen):
@@ -203,45 +183,6 @@ def named(name: str, variants: Sequence[Arm]) -> Arm:
         if variant.name == name:
             return variant
     raise KeyError(name)
-
-
-__all__ = [
-    "MOST_DRAFTED",
-    "SAMPLE",
-    "AnyExperiment",
-    "Argument",
-    "Compile",
-    "CompileOn",
-    "Deadlines",
-    "EndpointExperiment",
-    "EndpointSecret",
-    "EndpointVariant",
-    "EnvName",
-    "Experiment",
-    "Frozen",
-    "HubFile",
-    "Label",
-    "Load",
-    "Method",
-    "ModelKind",
-    "ModelRef",
-    "MostTokens",
-    "Name",
-    "PromptKind",
-    "PromptsOf",
-    "Prose",
-    "Published",
-    "Requests",
-    "ServedExperiment",
-    "ServedVariant",
-    "Serving",
-    "Slo",
-    "Speculation",
-    "Sweep",
-    "TestCase",
-    "Variant",
-    "Workload",
-]
 
 
 class ServedExperiment(Experiment):

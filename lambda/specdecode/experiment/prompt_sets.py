@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from specdecode.assets import assets_dir
-from specdecode.experiment.model import Experiment, TestCase
+from specdecode.experiment.model import Experiment
 from specdecode.experiment.problems import ExperimentError, Problem
+from specdecode.experiment.workload import TestCase
 from specdecode.prompts import HubFile, PromptSet, PromptsOf, SetOf, about_tokens, read_set
 
 Document = dict[str, Any]

@@ -10,11 +10,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from specdecode.assets import engine_names, preset_names
-from specdecode.experiment import model
+from specdecode.experiment import model, variants, workload
 from specdecode.experiment.files import case_library, in_order
-from specdecode.experiment.model import EndpointVariant, ServedExperiment
+from specdecode.experiment.model import ServedExperiment
 from specdecode.experiment.prompt_sets import set_names
-from specdecode.prompts import SetOf
+from specdecode.experiment.variants import EndpointVariant
+from specdecode.prompts import SetOf, reference
 
 
 def experiment_schema() -> dict[str, Any]:
@@ -23,8 +24,9 @@ def experiment_schema() -> dict[str, Any]:
     schema["properties"] = {key: schema["properties"][key] for key in in_order(schema["properties"])}
     parts = schema["$defs"]
     _describe(schema, ServedExperiment)
+    known = vars(reference) | vars(workload) | vars(variants) | vars(model)
     for name, part in parts.items():
-        found = getattr(model, name)
+        found = known[name]
         if issubclass(found, BaseModel):
             _describe(part, found)
     _add_choices(schema)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.files import load_engine
-from specdecode.experiment.model import Experiment, Variant
+from specdecode.experiment.model import Experiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.problems import ExperimentError
+from specdecode.experiment.variants import Variant
 
 ASSUMED = MostTokens.K_PLUS_1
 """Assumed for an unknown engine: the same as vLLM's own, the higher limit."""

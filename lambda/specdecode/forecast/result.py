@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from specdecode.experiment.model import Frozen
+from specdecode.experiment.base import Frozen
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.student import NOMINAL, t_quantile
 from specdecode.speculation.acceptance import Agreement, Steps, decode, together

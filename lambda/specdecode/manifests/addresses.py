@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from specdecode import names
-from specdecode.experiment.model import EndpointVariant
+from specdecode.experiment.variants import EndpointVariant
 from specdecode.manifests.naming import RenderContext, labels, service_host_variable, serving_name
 from specdecode.manifests.pods import KubeObject, secret, word
 from specdecode.planning import Arm, Plan

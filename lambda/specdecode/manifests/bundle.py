@@ -16,8 +16,8 @@ from pydantic import Field
 
 from specdecode import names
 from specdecode.exit_codes import PERMANENT, Exit
+from specdecode.experiment.base import Frozen
 from specdecode.experiment.engine_parts import Resources
-from specdecode.experiment.model import Frozen
 from specdecode.manifests.naming import RenderContext
 from specdecode.manifests.pods import CONTAINER, KubeObject, container, job, on_cpu_nodes, pod_template, secret, word
 from specdecode.planning import Plan

@@ -12,8 +12,9 @@ from typing import Annotated
 from pydantic import StringConstraints
 
 from specdecode import names
+from specdecode.experiment.base import Frozen
 from specdecode.experiment.capacity import NodeStorage
-from specdecode.experiment.model import Frozen, ModelRef
+from specdecode.experiment.variants import ModelRef
 from specdecode.planning import Arm, Wave
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from specdecode import names
 from specdecode.experiment.effective import arguments, family, neuron_config, serving_env
 from specdecode.experiment.engine import Dialect, Engine
-from specdecode.experiment.model import Experiment, ServedExperiment, ServedVariant
+from specdecode.experiment.model import Experiment, ServedExperiment
+from specdecode.experiment.variants import ServedVariant
 from specdecode.manifests.pods import word
 
 LOCAL = "local"

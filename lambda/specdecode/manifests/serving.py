@@ -12,11 +12,11 @@ from typing import Any
 
 from specdecode import names, s3_keys
 from specdecode.exit_codes import Exit
+from specdecode.experiment.base import EnvName
 from specdecode.experiment.capacity import COPY_MARGIN, COPY_STREAMS, MONITOR
 from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.engine_parts import Probe, Resources
-from specdecode.experiment.model import EnvName
 from specdecode.manifests.addresses import server_env
 from specdecode.manifests.bundle import HOME, bundle_env, bundle_script
 from specdecode.manifests.early import device_check, disk_check

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from specdecode import names, s3_keys
-from specdecode.experiment.model import ModelRef
 from specdecode.experiment.prompt_lengths import CountSpec
+from specdecode.experiment.variants import ModelRef
 from specdecode.manifests.bundle import Rights, program_job
 from specdecode.manifests.naming import RenderContext, labels, object_name, staging_name
 from specdecode.manifests.pods import KubeObject, config_map, word

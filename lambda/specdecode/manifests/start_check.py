@@ -12,7 +12,7 @@ from typing import Any
 from specdecode import names
 from specdecode.exit_codes import PERMANENT, Exit
 from specdecode.experiment.effective import serving_env
-from specdecode.experiment.model import Method, ServedVariant
+from specdecode.experiment.variants import Method, ServedVariant
 from specdecode.manifests.bundle import ENV, MOUNT, Rights, bundle_env, bundle_script, fetched_bundle_script, volume
 from specdecode.manifests.compiling import CARRIER, SPARE_GIB, mount
 from specdecode.manifests.early import device_check, disk_check

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from specdecode.experiment.model import Frozen
+from specdecode.experiment.base import Frozen
 
 PERCENTILES = (25, 50, 75, 90, 95, 99)
 Count = Annotated[int, Field(ge=0, le=2**53)]

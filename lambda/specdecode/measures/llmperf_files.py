@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from specdecode.experiment.model import Workload
-from specdecode.experiment.workload import Level
+from specdecode.experiment.workload import Level, Workload
 from specdecode.measures.accounting import Accounting, Figures
 from specdecode.measures.distribution import PERCENTILES, quantile
 from specdecode.measures.metrics.metric import load_seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from specdecode.experiment.model import Frozen
+from specdecode.experiment.base import Frozen
 from specdecode.measures.distribution import Count
 from specdecode.measures.metrics.metric import load_seconds
 from specdecode.records import RequestRecord

@@ -12,9 +12,11 @@ from hashlib import sha256
 from typing import Any, NamedTuple, Self
 
 from specdecode import s3_keys
+from specdecode.experiment.base import Frozen
 from specdecode.experiment.effective import arguments, family, neuron_config, serving_env
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import CompileOn, Experiment, Frozen, ModelRef, ServedExperiment, ServedVariant
+from specdecode.experiment.model import CompileOn, Experiment, ServedExperiment
+from specdecode.experiment.variants import ModelRef, ServedVariant
 
 
 class Inventory(Frozen):

@@ -6,8 +6,9 @@ Why it is so: ADR 113.
 from __future__ import annotations
 
 from specdecode.experiment import prices
+from specdecode.experiment.base import Frozen
 from specdecode.experiment.capacity import TERMS, Capacity, CapacityType
-from specdecode.experiment.model import CompileOn, Experiment, Frozen, ServedExperiment
+from specdecode.experiment.model import CompileOn, Experiment, ServedExperiment
 from specdecode.experiment.rules.case import ServedCase
 from specdecode.experiment.rules.engine import not_on_cpu
 from specdecode.experiment.shapes import COMPILER, COMPILERS

@@ -11,7 +11,8 @@ from __future__ import annotations
 from specdecode.experiment.capacity import COPY_STREAMS, NodeStorage
 from specdecode.experiment.effective import neuron_config
 from specdecode.experiment.engine import Dialect, Engine, Reads
-from specdecode.experiment.model import ServedExperiment, ServedVariant
+from specdecode.experiment.model import ServedExperiment
+from specdecode.experiment.variants import ServedVariant
 
 STREAM = 0.75
 """GB/s of one reader of one file through Mountpoint: 6 Gbit/s by plain reads on a 40 Gbit/s instance (issue 833 of

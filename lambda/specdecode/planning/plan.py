@@ -9,12 +9,14 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from specdecode import s3_keys
+from specdecode.experiment.base import Frozen
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.effective import on_node_of
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import AnyExperiment, Experiment, Frozen, ModelRef, ServedExperiment
+from specdecode.experiment.model import AnyExperiment, Experiment, ServedExperiment
 from specdecode.experiment.problems import ExperimentError, Problem
 from specdecode.experiment.sizing import arms_at_once
+from specdecode.experiment.variants import ModelRef
 from specdecode.experiment.workload import Level
 from specdecode.planning.artifacts import Inventory, groups, taken, to_check
 from specdecode.planning.events import choose_looks, longest_node_minutes, worst_case_events

@@ -12,20 +12,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
+from specdecode.experiment.base import Frozen
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import (
-    CompileOn,
-    Experiment,
-    Frozen,
-    Load,
-    PromptKind,
-    ServedExperiment,
-    Sweep,
-    TestCase,
-)
+from specdecode.experiment.model import CompileOn, Experiment, ServedExperiment, Sweep
 from specdecode.experiment.prompt_sets import mean_input_tokens
 from specdecode.experiment.shapes import COMPILERS
-from specdecode.experiment.workload import Level
+from specdecode.experiment.workload import Level, Load, PromptKind, TestCase
 from specdecode.planning.ranges import Range
 from specdecode.planning.waves import Arm, Wave
 

@@ -17,16 +17,10 @@ from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capac
 from specdecode.experiment.effective import differences, said
 from specdecode.experiment.engine import Dialect, Engine
 from specdecode.experiment.kept import deploy_with
-from specdecode.experiment.model import (
-    CompileOn,
-    Deadlines,
-    EndpointExperiment,
-    Experiment,
-    ModelRef,
-    ServedExperiment,
-)
+from specdecode.experiment.model import CompileOn, Deadlines, EndpointExperiment, Experiment, ServedExperiment
 from specdecode.experiment.shapes import CORES_PER_DEVICE
 from specdecode.experiment.sizing import arms_at_once, lacking, room_of, serving_needs
+from specdecode.experiment.variants import ModelRef
 from specdecode.experiment.workload import SENT_OVER, Level
 from specdecode.giving_back import STUCK_GRACE_HOURS
 from specdecode.planning.events import HISTORY_LIMIT

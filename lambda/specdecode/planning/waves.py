@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from specdecode.experiment.model import Experiment, Frozen, Label, Name, Sweep
+from specdecode.experiment.base import Frozen, Label, Name
+from specdecode.experiment.model import Experiment, Sweep
 from specdecode.planning.artifacts import Taken
 
 Pair = frozenset[str]

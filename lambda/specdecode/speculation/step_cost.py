@@ -18,10 +18,10 @@ from pydantic import Field, StringConstraints
 
 from specdecode.assets import assets_dir
 from specdecode.experiment.base import Frozen
-from specdecode.experiment.model import Experiment, Variant
+from specdecode.experiment.model import Experiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import kind_of_engine
-from specdecode.experiment.variants import Method
+from specdecode.experiment.variants import Method, Variant
 from specdecode.experiment.workload import Level
 from specdecode.speculation.gaussian import posterior
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from specdecode import s3_keys
 from specdecode.experiment import Experiment
-from specdecode.experiment.model import TestCase
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.rules.prompts import FIX, too_long, unsendable
+from specdecode.experiment.workload import TestCase
 from specdecode.prompts import BadPromptSet, PromptSet, PromptsOf, read_set
 from specdecode.store import Store
 

@@ -10,18 +10,10 @@ from datetime import UTC, datetime
 from specdecode.analysis import RunContext, compare
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.pairs import CaseResult
-from specdecode.experiment.model import (
-    Experiment,
-    ModelRef,
-    PromptKind,
-    ServedExperiment,
-    ServedVariant,
-    Serving,
-    Speculation,
-    TestCase,
-    Workload,
-)
+from specdecode.experiment.model import Experiment, ServedExperiment
 from specdecode.experiment.step import most_tokens
+from specdecode.experiment.variants import ModelRef, ServedVariant, Serving, Speculation
+from specdecode.experiment.workload import PromptKind, TestCase, Workload
 from specdecode.records import Chunk, ErrorKind, RequestError, RequestRecord
 
 WORDS = ("the sun rose over a quiet hill and every stone on it threw a long blue shadow toward the sea").split()  # noqa: SIM905 - prose reads better

@@ -8,8 +8,8 @@ import random
 from collections.abc import Iterator
 
 from specdecode.analysis import Comparison, compare
-from specdecode.experiment.model import Experiment, PromptKind, TestCase
-from specdecode.experiment.workload import Level
+from specdecode.experiment.model import Experiment
+from specdecode.experiment.workload import Level, PromptKind, TestCase
 from specdecode.prompts import PromptSet, PromptsOf, read_set
 from specdecode.records import Drafted, RequestRecord
 

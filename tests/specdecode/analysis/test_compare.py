@@ -8,7 +8,8 @@ import pytest
 from specdecode.analysis import Verdict, compare
 from specdecode.analysis.report import render_markdown
 from specdecode.analysis.results.run_context import DeviceGroup
-from specdecode.experiment.model import ModelRef, PromptKind, Requests, ServedVariant, TestCase
+from specdecode.experiment.variants import ModelRef, ServedVariant
+from specdecode.experiment.workload import PromptKind, Requests, TestCase
 
 from tests.specdecode.analysis.simulate import case, context, experiment, request, run, simulated
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.advice.sweep import advise_sweep, candidates
-from specdecode.experiment.model import (
-    EndpointExperiment,
-    EndpointVariant,
-    ServedExperiment,
-)
+from specdecode.experiment.model import EndpointExperiment, ServedExperiment
 from specdecode.experiment.step import most_tokens
+from specdecode.experiment.variants import EndpointVariant
 from specdecode.records import EngineCounters
 from specdecode.speculation import speedup
 

@@ -8,7 +8,7 @@ from specdecode.benchmark.client import Client, Deliver, PlannedRequest
 from specdecode.benchmark.clock import Clock, LoopLag
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
-from specdecode.experiment.model import PromptKind, TestCase, Workload
+from specdecode.experiment.workload import PromptKind, TestCase, Workload
 from specdecode.records import Chunk, ErrorKind, RequestError, RequestRecord
 
 

@@ -11,7 +11,7 @@ from specdecode.benchmark.outcome import Options
 from specdecode.benchmark.prompts import BadPrompts
 from specdecode.benchmark.results import BadResults
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
-from specdecode.experiment.model import PromptKind, TestCase
+from specdecode.experiment.workload import PromptKind, TestCase
 from specdecode.prompts import PromptsOf, digest
 from specdecode.records import RequestRecord
 

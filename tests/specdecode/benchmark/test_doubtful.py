@@ -14,7 +14,7 @@ from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.outcome import Options
 from specdecode.benchmark.progress import PlainProgress
 from specdecode.benchmark.runner import Benchmark
-from specdecode.experiment.model import PromptKind
+from specdecode.experiment.workload import PromptKind
 from specdecode.measures.doubtful import DOUBTFUL_S, doubtful
 from specdecode.records import RequestRecord
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 from specdecode.benchmark.outcome import Options
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
-from specdecode.experiment.model import Workload
+from specdecode.experiment.workload import Workload
 from specdecode.records import Servers
 
 from tests.specdecode.benchmark.making import case, spec

@@ -11,8 +11,7 @@ from pydantic import ValidationError
 from specdecode.benchmark.adhoc import BadRequest
 from specdecode.benchmark.arrivals import blocks
 from specdecode.benchmark.outcome import Options
-from specdecode.experiment.model import Load, Workload
-from specdecode.experiment.workload import Level
+from specdecode.experiment.workload import Level, Load, Workload
 
 from tests.specdecode.benchmark.making import case, spec
 from tests.specdecode.benchmark.pace import Pace

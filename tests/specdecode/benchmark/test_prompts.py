@@ -9,7 +9,7 @@ from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.benchmark.prompts import BadPrompts, Prompt, longest, preamble, prompts_of
 from specdecode.benchmark.request_body import BodyDialect, request_body
 from specdecode.benchmark.tokens import EstimatedTokens, token_counter
-from specdecode.experiment.model import PromptKind, Workload
+from specdecode.experiment.workload import PromptKind, Workload
 from specdecode.prompts import PromptsOf, digest
 
 from tests.specdecode.benchmark.making import case, spec

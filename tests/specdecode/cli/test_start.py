@@ -11,8 +11,8 @@ from enum import StrEnum
 import pytest
 from specdecode.analysis.several_runs.gate_questions import BETWEEN_RUNS
 from specdecode.cli import app, bench_options, forecast
-from specdecode.experiment.model import Load
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.workload import Load
 from specdecode.measures.accounting import MODES
 from typer.main import get_command
 

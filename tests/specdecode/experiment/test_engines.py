@@ -10,9 +10,9 @@ from specdecode import assets
 from specdecode.experiment import Engine, ExperimentError, assets_dir, engine_names, files, load_engine, load_preset
 from specdecode.experiment.capacity import RESERVED_CPU
 from specdecode.experiment.engine import Dialect
-from specdecode.experiment.model import Method
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.shapes import CPU
+from specdecode.experiment.variants import Method
 from specdecode.manifests import RenderContext, all_objects
 
 from tests import kubernetes_schema

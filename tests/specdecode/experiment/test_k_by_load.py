@@ -15,7 +15,7 @@ from specdecode.analysis.results.over_load import KRange, Schedule
 from specdecode.analysis.statistics.measured import terms
 from specdecode.analysis.texts.setting import setting
 from specdecode.experiment import Experiment, ExperimentError, load_engine, load_preset
-from specdecode.experiment.model import Speculation
+from specdecode.experiment.variants import Speculation
 from specdecode.manifests.serve_command import serve_words
 from specdecode.measures.arm import measure_arm
 from specdecode.measures.arm_case import Terms

@@ -6,8 +6,9 @@ import pytest
 import yaml
 from specdecode.experiment import assets_dir, load_engine, load_preset, preset_names
 from specdecode.experiment.engine import Dialect
-from specdecode.experiment.model import Method, PromptKind
 from specdecode.experiment.prompt_sets import shipped
+from specdecode.experiment.variants import Method
+from specdecode.experiment.workload import PromptKind
 
 SHAPES = {
     # name: variants, devices, TP, seqs, len, in, out, requests, concurrency, cases

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 from specdecode.experiment import Capacity, ExperimentError, engine_names, load_engine, load_preset
 from specdecode.experiment.engine import Dialect
-from specdecode.experiment.model import Method, ModelKind, Speculation
 from specdecode.experiment.rules import check
+from specdecode.experiment.variants import Method, ModelKind, Speculation
 
 NATIVE = "0.29.0-sdk2.33.0"
 KINDS = {

@@ -11,9 +11,9 @@ import botocore.session
 import pytest
 from specdecode import manifests, s3_keys
 from specdecode.experiment import from_document, load_preset, preset_names
-from specdecode.experiment.model import ModelRef
 from specdecode.experiment.prompt_lengths import count_spec
 from specdecode.experiment.prompt_sets import hub_sets
+from specdecode.experiment.variants import ModelRef
 from specdecode.manifests.bundle import LIMIT, Rights, session_policy
 
 from tests.access.policies import allows

@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 from specdecode.experiment import Engine, load_engine, load_preset
 from specdecode.experiment.engine_parts import FamilySupport
-from specdecode.experiment.model import (
-    Method,
-    ModelKind,
-    ModelRef,
-    ServedExperiment,
-    ServedVariant,
-    Serving,
-    Speculation,
-)
+from specdecode.experiment.model import ServedExperiment
+from specdecode.experiment.variants import Method, ModelKind, ModelRef, ServedVariant, Serving, Speculation
 from specdecode.planning import fingerprint
 
 ENGINE = load_engine("0.9.1-sdk2.26.1")

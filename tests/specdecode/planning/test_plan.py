@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from specdecode import s3_keys
 from specdecode.experiment import Capacity, ExperimentError, load_engine, load_preset, preset_names, prices
-from specdecode.experiment.model import Workload
+from specdecode.experiment.workload import Workload
 from specdecode.planning import Inventory, Plan, make_bill, needed_prefixes, read_inventory
 from specdecode.planning.events import (
     EVENTS_PER_LOOK,

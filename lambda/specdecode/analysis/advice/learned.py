@@ -9,9 +9,10 @@ from specdecode.analysis.results.comparison import MeasuredK, Point, Theory
 from specdecode.analysis.results.over_load import Curve, LoadPoint
 from specdecode.analysis.results.pairs import CaseResult, GroupName, GroupResult, Pair
 from specdecode.analysis.statistics.verdict import log_stat
-from specdecode.experiment.model import Experiment, Variant
+from specdecode.experiment.model import Experiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens
+from specdecode.experiment.variants import Variant
 from specdecode.measures.student import combine
 from specdecode.speculation.advisor import NOISE, REACH, Observation, Prior, believe, calibrate
 from specdecode.speculation.step_cost import arms

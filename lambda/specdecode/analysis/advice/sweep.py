@@ -9,9 +9,10 @@ from specdecode.analysis.advice.learned import observation, observation_at
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.pairs import Pair
 from specdecode.analysis.texts.by_load import listed
-from specdecode.experiment.model import Experiment, Sweep, Variant
+from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import ASSUMED, most_tokens
+from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import Level
 from specdecode.planning import SweepStep
 from specdecode.speculation.advisor import Candidate, Observation, Prior, advise

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from specdecode.experiment.model import Frozen
+from specdecode.experiment.base import Frozen
 from specdecode.experiment.workload import MOST_AT_A_TIME
 from specdecode.measures.distribution import Summary, summarize
 from specdecode.records.record import MOST_COUNTED

@@ -16,17 +16,9 @@ from specdecode.analysis.statistics.groups import Stats
 from specdecode.analysis.statistics.measured import BY_NAME, SPEEDUPS
 from specdecode.analysis.statistics.pairs import assemble, case_result
 from specdecode.analysis.texts.wording import answer
-from specdecode.experiment.model import (
-    Experiment,
-    ModelRef,
-    PromptKind,
-    ServedExperiment,
-    ServedVariant,
-    Serving,
-    TestCase,
-    Workload,
-)
-from specdecode.experiment.workload import MOST_REQUESTS
+from specdecode.experiment.model import Experiment, ServedExperiment
+from specdecode.experiment.variants import ModelRef, ServedVariant, Serving
+from specdecode.experiment.workload import MOST_REQUESTS, PromptKind, TestCase, Workload
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.distribution import Summary
 from specdecode.measures.metrics.throughput import OutputThroughput

@@ -24,7 +24,9 @@ from specdecode.analysis.texts.recommend import over_load
 from specdecode.analysis.texts.setting import winner
 from specdecode.analysis.texts.wording import best_pair, title
 from specdecode.experiment import endpoints
-from specdecode.experiment.model import Sweep, TestCase, Variant
+from specdecode.experiment.model import Sweep
+from specdecode.experiment.variants import Variant
+from specdecode.experiment.workload import TestCase
 
 FEW_ARMS = 4
 """Up to this many arms are laid side by side; of more, the baseline and the best, and all of them in the matrix."""

@@ -9,19 +9,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from specdecode.analysis.results.over_load import Curve, Objective, Schedule
-from specdecode.analysis.results.pairs import (
-    HEADLINE,
-    Chain,
-    GroupName,
-    LoadResult,
-    MetricInfo,
-    Pair,
-    Verdict,
-    Work,
-)
+from specdecode.analysis.results.pairs import HEADLINE, Chain, GroupName, LoadResult, MetricInfo, Pair, Verdict, Work
 from specdecode.analysis.results.run_context import RunContext
 from specdecode.escape import plain_json
-from specdecode.experiment.model import AnyExperiment, Frozen
+from specdecode.experiment.base import Frozen
+from specdecode.experiment.model import AnyExperiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm_case import ArmCase

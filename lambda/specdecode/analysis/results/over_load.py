@@ -9,7 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from specdecode.analysis.results.pairs import Estimate
-from specdecode.experiment.model import Frozen
+from specdecode.experiment.base import Frozen
 from specdecode.experiment.workload import Level
 from specdecode.measures.distribution import Count
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from specdecode.experiment.model import Frozen
+from specdecode.experiment.base import Frozen
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.distribution import Count

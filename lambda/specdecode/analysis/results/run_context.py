@@ -12,7 +12,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from specdecode.experiment.model import CompileOn, Frozen
+from specdecode.experiment.base import Frozen
+from specdecode.experiment.model import CompileOn
 from specdecode.experiment.shapes import TRN2
 from specdecode.planning import SweepStep
 from specdecode.records import EngineCounters, SetFacts

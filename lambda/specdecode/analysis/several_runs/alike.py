@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specdecode.experiment.model import Experiment, ModelRef, Variant
+from specdecode.experiment.model import Experiment
+from specdecode.experiment.variants import ModelRef, Variant
 
 MODEL = {"id", "revision", "import_prefix", "rescale_fp8"}
 """Fields of a model that identify its weights."""

@@ -10,7 +10,8 @@ from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.pairs import CaseResult, Estimate, Verdict
 from specdecode.analysis.several_runs.alike import incomparable, other_objective, paths
 from specdecode.analysis.statistics.verdict import estimate
-from specdecode.experiment.model import Experiment, Frozen
+from specdecode.experiment.base import Frozen
+from specdecode.experiment.model import Experiment
 from specdecode.experiment.workload import Level
 from specdecode.measures.student import combine, log_mean
 

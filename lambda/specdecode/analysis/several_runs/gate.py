@@ -17,7 +17,7 @@ from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.several_runs.alike import incomparable
 from specdecode.analysis.several_runs.difference import settings
 from specdecode.analysis.several_runs.gate_questions import Question, Thresholds, judged_levels, questions
-from specdecode.experiment.model import Frozen
+from specdecode.experiment.base import Frozen
 
 WRONG = 0.05
 """Largest share of gates that end with a wrong answer, of either kind."""

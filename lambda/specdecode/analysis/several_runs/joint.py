@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.pairs import HEADLINE, Estimate, Pair, Verdict
 from specdecode.analysis.several_runs.difference import settings
-from specdecode.experiment.model import Frozen
+from specdecode.experiment.base import Frozen
 from specdecode.experiment.workload import Level
 from specdecode.measures.distribution import mean
 

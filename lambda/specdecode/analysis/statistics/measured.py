@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from specdecode.analysis.results.pairs import BETTER, MetricInfo
 from specdecode.analysis.results.run_context import RunContext
-from specdecode.experiment.model import Experiment, Variant
+from specdecode.experiment.model import Experiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens
+from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm import Key, Measured, by_arm, measure_arm
 from specdecode.measures.arm_case import Terms

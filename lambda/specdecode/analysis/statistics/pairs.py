@@ -11,7 +11,9 @@ from specdecode.analysis.statistics.groups import Stats, among_arms, compared_ar
 from specdecode.analysis.statistics.measured import SPEEDUPS
 from specdecode.analysis.statistics.shared_noise import shared_noise
 from specdecode.analysis.statistics.verdict import estimate, judge, too_many_failed
-from specdecode.experiment.model import Experiment, Sweep, TestCase, Variant
+from specdecode.experiment.model import Experiment, Sweep
+from specdecode.experiment.variants import Variant
+from specdecode.experiment.workload import TestCase
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.observations import settled

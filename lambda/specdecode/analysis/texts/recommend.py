@@ -10,7 +10,7 @@ from specdecode.analysis.results.over_load import Curve, Objective
 from specdecode.analysis.results.pairs import CaseResult, Pair, Verdict
 from specdecode.analysis.texts.by_load import advice_by_load, listed, side
 from specdecode.analysis.texts.wording import SHOWN, best_pair, differs
-from specdecode.experiment.model import Workload
+from specdecode.experiment.workload import Workload
 
 KNOWN = {
     Verdict.PAYS: "pays on",

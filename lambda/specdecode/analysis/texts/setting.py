@@ -12,7 +12,9 @@ from specdecode.analysis.statistics.groups import MIN_TYPES
 from specdecode.analysis.texts.recommend import recommended
 from specdecode.analysis.texts.wording import best_pair
 from specdecode.experiment.capacity import TERMS
-from specdecode.experiment.model import CompileOn, Load, Variant
+from specdecode.experiment.model import CompileOn
+from specdecode.experiment.variants import Variant
+from specdecode.experiment.workload import Load
 
 ORDER = {
     Load.INTERLEAVED: "arms in turns",

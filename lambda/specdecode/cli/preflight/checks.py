@@ -22,7 +22,8 @@ from specdecode.cli.runs_deployment import Deployment
 from specdecode.escape import line
 from specdecode.experiment import Experiment, engine_of
 from specdecode.experiment.deployment_facts import DeploymentFacts, ExistingCluster
-from specdecode.experiment.model import CompileOn, ModelRef, ServedExperiment
+from specdecode.experiment.model import CompileOn, ServedExperiment
+from specdecode.experiment.variants import ModelRef
 from specdecode.runs.lease import Lease
 from specdecode.runs.lease_store import LeaseStore
 

@@ -15,7 +15,7 @@ from typing import Any
 from specdecode import names
 from specdecode.cli.preflight.check import Ask, Check, unless
 from specdecode.experiment import Engine, Experiment
-from specdecode.experiment.model import ModelRef
+from specdecode.experiment.variants import ModelRef
 from specdecode.store import Store
 
 ACCEPT = ", ".join(

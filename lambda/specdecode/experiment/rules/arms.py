@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from specdecode.experiment.effective import differences
-from specdecode.experiment.model import ServedVariant, Sweep
+from specdecode.experiment.model import Sweep
 from specdecode.experiment.rules.case import Finding, ServedCase
+from specdecode.experiment.variants import ServedVariant
 
 
 def alike(case: ServedCase) -> Iterator[Finding]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import EndpointExperiment, Experiment, ModelRef, ServedExperiment
+from specdecode.experiment.model import EndpointExperiment, Experiment, ServedExperiment
+from specdecode.experiment.variants import ModelRef
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 from specdecode.experiment.effective import arguments, effective, flags, neuron_config, serving_env
 from specdecode.experiment.engine import Dialect
-from specdecode.experiment.model import ServedVariant
 from specdecode.experiment.rules.case import Finding, ServedCase
+from specdecode.experiment.variants import ServedVariant
 
 SEGMENTS = (512, 1024, 2048, 4096, 8192)
 BLOCK = 32

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from specdecode.experiment.model import Experiment, Load, PromptKind, TestCase
+from specdecode.experiment.model import Experiment
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.rules.case import Case, Finding, ServedCase
 from specdecode.experiment.sizing import clients_of
+from specdecode.experiment.workload import Load, PromptKind, TestCase
 from specdecode.prompts import PromptRow, PromptSet, fewest_tokens
 
 FIX = (

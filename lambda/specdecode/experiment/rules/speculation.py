@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specdecode.experiment.effective import arguments, flags
-from specdecode.experiment.model import Method, ModelKind
 from specdecode.experiment.rules.case import Finding, ServedCase
+from specdecode.experiment.variants import Method, ModelKind
 
 _KIND_OF = {
     Method.VANILLA_DRAFT: ModelKind.MODEL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from specdecode.experiment.model import MOST_DRAFTED
+from specdecode.experiment.base import MOST_DRAFTED
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.metrics.metric import (
     Block,

@@ -9,7 +9,9 @@ import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.advice.sweep import advice_sentence, next_step, observations
 from specdecode.analysis.several_runs.alike import not_learnable
-from specdecode.experiment.model import Experiment, Load, Method, ModelRef
+from specdecode.experiment.model import Experiment
+from specdecode.experiment.variants import Method, ModelRef
+from specdecode.experiment.workload import Load
 from specdecode.records import EngineCounters, ErrorKind, RequestError, RequestRecord
 
 from tests.specdecode.analysis.simulate import context, experiment, run

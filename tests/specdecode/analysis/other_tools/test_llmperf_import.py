@@ -13,7 +13,7 @@ from specdecode.analysis.other_tools.imported import ImportProblem
 from specdecode.analysis.other_tools.imported_report import compare_imported
 from specdecode.analysis.other_tools.llmperf import read_arm
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
-from specdecode.experiment.model import ModelRef, ServedVariant, Speculation
+from specdecode.experiment.variants import ModelRef, ServedVariant, Speculation
 
 TABLES = Path(__file__).with_name("llmperf")
 

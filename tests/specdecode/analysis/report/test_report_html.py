@@ -17,7 +17,8 @@ from specdecode.analysis.report import render_html, render_markdown, render_term
 from specdecode.analysis.report.page import Axis
 from specdecode.analysis.results.pairs import Estimate
 from specdecode.analysis.results.run_context import Accuracy, DeviceGroup, Failure, Served
-from specdecode.experiment.model import PromptKind, Sweep, TestCase
+from specdecode.experiment.model import Sweep
+from specdecode.experiment.workload import PromptKind, TestCase
 from specdecode.records import EngineCounters
 
 from tests.specdecode.analysis.simulate import context, experiment, request, run

@@ -8,7 +8,7 @@ import re
 
 import pytest
 from specdecode.analysis import Comparison, Verdict, compare
-from specdecode.experiment.model import TestCase
+from specdecode.experiment.workload import TestCase
 from specdecode.records import RequestRecord
 
 from tests.specdecode.analysis.simulate import context, experiment, request, run
