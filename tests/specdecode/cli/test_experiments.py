@@ -184,6 +184,12 @@ def test_schema(run, document):
     jsonschema.Draft202012Validator.check_schema(json.loads(run("schema", document).output))
 
 
+def test_validate_says_all_that_needs_neither_bucket_nor_clock(run):
+    assert "is a branch and can move" in run("validate", "llama-3.1-405b").output
+    monitored = ("qwen3-32b", "--set", "serving.neuron_metrics=true")
+    assert "neuron-monitor runs beside every server" in run("validate", *monitored).output
+
+
 def test_loads_beyond_the_batch_are_said_before_anything_is_created(run):
     beyond = ("qwen3-32b-load", "--set", "workload.concurrency=[1,32,64]")
     said = "workload.concurrency 32, 64: more than max_num_seqs 16, so that requests queue"

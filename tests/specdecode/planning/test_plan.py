@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
-from specdecode import s3_keys
+from specdecode import planning, s3_keys
 from specdecode.experiment import Capacity, ExperimentError, load_engine, load_preset, preset_names, prices
 from specdecode.experiment.workload import Workload
 from specdecode.planning import Inventory, Plan, make_bill, needed_prefixes, read_inventory
@@ -59,6 +61,42 @@ def test_every_plan_is_json_and_holds_the_whole(name):
     assert plan.worst_case_events < HISTORY_LIMIT
     assert plan.attentive_seconds <= plan.poll_seconds <= 60
     assert 0 < plan.cost.low < plan.cost.high == pytest.approx(plan.node_hours.high * prices.TRN2_48XLARGE.usd)
+
+
+@pytest.mark.parametrize("name", ["qwen3-32b-load", "qwen3-32b-tuning", "llama-3.1-405b"])
+def test_parts_and_levels_are_the_time_of_all_benchmarks_and_the_node_is_held_for_all_steps(name):
+    plan = plan_of(name, overrides={"accuracy": True})
+    steps = [step for step in plan.steps if not step.fallback]
+    measuring = sum(step.takes.high for step in steps if step.name == "Benchmark") / 60
+    for parts in (plan.parts, plan.levels):
+        assert sum(part.node_hours.high for part in parts) == pytest.approx(measuring)
+    assert plan.node_hours.high == pytest.approx(sum(step.takes.high for step in steps) / 60)
+    loads = {arm.variant: arm.load.high for arm in plan.timeline.arms}
+    for wave in plan.waves:
+        slowest = max(loads[arm.variant] for arm in wave.arms)
+        assert plan.timeline.most_minutes("Serve", wave.index) == slowest, "they load side by side"
+    certain = [step for step in steps if (step.wave or 0) < plan.timeline.certain]
+    assert plan.node_hours.low == pytest.approx(sum(step.takes.low for step in certain) / 60)
+    assert (len(certain) < len(steps)) == (plan.sweep is not None)
+
+
+def test_a_plan_of_an_earlier_version_is_read_and_knows_no_times():
+    old = plan_of("rehearsal").model_dump(mode="json", exclude={"timeline"})
+    old |= {"steps": [{"name": "Plan", "expected_minutes": 0}], "compiling": None, "assumptions": ["so"]}
+    plan = Plan.model_validate(old)
+    assert plan.steps == () and plan.timeline.most_minutes("Benchmark", 0) == 0
+
+
+def test_times_are_made_in_one_place():
+    """What else wants a time reads the timeline: it takes no engine and no waves to make it again."""
+    folder = Path(planning.__file__).parent
+    found = {
+        f"{path.name}:{node.name}"
+        for path in folder.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and {"engine", "waves"} <= {each.arg for each in node.args.args}
+    }
+    assert "timeline.py:make_timeline" in found and {name.split(":")[0] for name in found} == {"timeline.py"}
 
 
 def test_an_engine_that_compiles_nothing_has_no_artifacts_no_time_for_them_and_nothing_to_look_for():
