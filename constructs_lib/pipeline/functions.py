@@ -81,6 +81,7 @@ FUNCTIONS: dict[str, FunctionSpec] = {
     "Report": FunctionSpec(
         "report",
         "compares the arms and writes the report",
+        reads=(RUNS, "compiled/*/neuron_config.json"),
         kubernetes=False,
         metrics=names.METRIC_NAMESPACE,
         timeout_s=300,

@@ -18,6 +18,12 @@ COMPILING = """\
 
 What `compile.on: cpu` takes ([how](../how-to/compile-on-cpu-nodes.md)). Read in these sources, not seen by us."""
 
+INFERRED = """\
+## Inferred
+
+What of an engine's file nobody has read in the image's own source. A run with NxD Inference keeps the settings with
+which each arm was compiled (`used/` in its folder), and its report names each that is not the assumed one."""
+
 REASONS = "## Why not"
 
 
@@ -47,6 +53,11 @@ def render() -> str:
         table(
             ("engine", "without devices", "source"),
             [(f"`{e.name}`", _without_devices(e), c.source if (c := _on_cpu(e)) else "-") for e in engines],
+        ),
+        INFERRED,
+        table(
+            ("engine", "what", "where it comes from"),
+            [(f"`{e.name}`", what, where) for e in engines for what, where in e.inferred.items()],
         ),
         REASONS,
         table(("engine", "method", "reason"), refused),

@@ -42,6 +42,11 @@ FILES = (
         "benchmark pod",
         "the first arm's answers, with which every arm is asked the next turn of a conversation",
     ),
+    (
+        ("used", "VARIANT.json"),
+        "Report",
+        "the settings with which the arm was compiled: its artifact's neuron_config.json",
+    ),
     (("accuracy", "VARIANT.json"), "accuracy pod", "lm-eval's own result; only with `accuracy: true`"),
     (("report.html",), "Report", "the answer, one page, opens offline"),
     (("report.md",), "Report", "the same for a merge request or a wiki"),

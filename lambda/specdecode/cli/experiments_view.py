@@ -241,6 +241,7 @@ def engine_tables(engine: Engine) -> list[Table | str]:
         f"per request {engine.metrics.per_request or 'no figures of speculation'}",
         *([f"in every arm {json.dumps(engine.neuron_config)}"] if engine.neuron_config else []),
         *([f"support   {engine.support.sentence(engine.name)}"] if engine.support else []),
+        *(f"inferred  {what}: {where}" for what, where in engine.inferred.items()),
         f"source    {engine.source}",
     ]
     return [engine.title, methods, "\n".join(lines)]

@@ -129,6 +129,8 @@ class Engine(Frozen):
     """Resources of pods on other shapes of nodes, by the shape's name."""
     metrics: Metrics
     estimates: Estimates
+    inferred: dict[str, str] = Field(default_factory=dict)
+    """What of this file nobody has read in the image's own source -> where it comes from instead."""
     source: str
 
     def on_node(self, node: str, devices: int) -> Engine:

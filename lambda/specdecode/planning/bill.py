@@ -200,4 +200,5 @@ def _assumptions(plan: Plan, capacity: Capacity, given: Capacity) -> tuple[str, 
         f"{estimates.seconds_per_output_token[0] * 1000:g}-{estimates.seconds_per_output_token[1] * 1000:g} ms for "
         "each output token, whatever the speculation",
         f"source of the figures: {estimates.source}",
+        *(f"of {engine.name}, {what}: inferred, {where}" for what, where in engine.inferred.items()),
     )

@@ -14,13 +14,14 @@ from specdecode.analysis.loads.objective import carried
 from specdecode.analysis.report import documents
 from specdecode.analysis.results.run_context import Accuracy, Failure
 from specdecode.analysis.statistics.accuracy import NoScores
-from specdecode.experiment import Capacity
+from specdecode.experiment import Capacity, Engine
 from specdecode.experiment.effective import pinned
 from specdecode.manifests.serve_command import served_model
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
 from specdecode.planning import Plan
 from specdecode.records import RequestRecord, Servers, read_record
 from specdecode.runs.state import RunState
+from specdecode.steps import used
 from specdecode.steps.artifacts import compiled, served
 from specdecode.steps.errors import ReportFailed
 from specdecode.steps.prompts import kept_sets
@@ -62,6 +63,8 @@ def report(given: StepInput, rt: Runtime) -> Reported:
         raise ReportFailed(f"there is no record in {rt.store.url(s3_keys.run_key(given.run_id, 'raw'))}/")
     experiment, servers = run.plan.experiment, read_servers(rt.store, given.run_id)
     context = run_context(run.plan, run.state, rt, servers)
+    told = tuple(used.differences(run, rt.store)) if experiment.holds_node else ()
+    context = context.model_copy(update={"notes": (*context.notes, *told)})
     levels = measure(experiment=experiment, records=records, context=context)
     sets = kept_sets(rt.store, experiment, run_id=given.run_id)
     comparison = compare_measured(experiment=experiment, levels=levels, context=context, sets=sets)
@@ -140,8 +143,17 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
         prompt_lengths=servers.prompt_tokens,
         sweep=plan.sweep.steps if plan.sweep else (),
         raw_prefix=rt.store.url(s3_keys.run_prefix(state.run_id)),
-        notes=((plan.engine.caveat,) if plan.engine.caveat and holds_node else ()) + servers.notes,
+        notes=(*(_of_the_engine(plan.engine) if holds_node else ()), *servers.notes),
     )
+
+
+def _of_the_engine(engine: Engine) -> Iterator[str]:
+    """What a reader must know of the engine: its caveat, and what of its file is inferred."""
+    if engine.caveat:
+        yield engine.caveat
+    if engine.inferred:
+        told = "; ".join(engine.inferred)
+        yield f"Inferred of {engine.name}, not read in its source: {told} (`specdecode engines {engine.name}`)."
 
 
 def _engine(plan: Plan) -> dict[str, str]:

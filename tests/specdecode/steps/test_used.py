@@ -1,0 +1,63 @@
+"""What an arm was really compiled with is kept, and told where it is not what was assumed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from specdecode.steps import report, used
+from specdecode.steps.run import load_run
+
+from tests.specdecode.steps.test_report import measured
+from tests.specdecode.steps.world import World
+
+
+def compiled_with(world: World, **changes: object) -> str:
+    """Writes each arm's neuron_config.json as NxD Inference does, with `changes` in that of sd. Returns its key."""
+    run = load_run(world.rt.store, "run-1")
+    (key,) = {f"compiled/{arm.fingerprint}/{used.FILE}" for arm in run.wave(0).arms if arm.variant == "sd"}
+    for arm in run.wave(0).arms:
+        variant = run.plan.served.variant(arm.variant)
+        whole = used.assumed(run.plan.served, variant, run.plan.engine) | (changes if arm.variant == "sd" else {})
+        document = {"neuron_config": whole | {"torch_dtype": "bfloat16"}, "hidden_size": 64}
+        world.s3.objects[f"compiled/{arm.fingerprint}/{used.FILE}"] = json.dumps(document).encode()
+    return key
+
+
+def notes(world: World) -> list[str]:
+    report.report(world.given("run-1"), world.rt)
+    return [
+        note
+        for note in json.loads(world.s3.objects["runs/run-1/report.json"])["notes"]
+        if "neuron_config" in note or "assumed" in note
+    ]
+
+
+def test_each_difference_from_what_was_assumed_is_in_the_report_and_the_file_is_kept() -> None:
+    world = measured()
+    key = compiled_with(
+        world, batch_size=99, on_device_sampling_config={"do_sample": True}, enable_fused_speculation=False
+    )
+    (told,) = notes(world)
+    assert told.startswith("sd was compiled otherwise than assumed: batch_size is 99, assumed ")
+    assert "enable_fused_speculation is false, assumed true" in told
+    assert world.s3.objects["runs/run-1/used/sd.json"] == world.s3.objects[key]
+    assert "otherwise than assumed" in world.s3.objects["runs/run-1/report.md"].decode()
+
+
+def test_what_is_as_assumed_or_not_in_the_file_is_no_difference() -> None:
+    world = measured()
+    compiled_with(world)
+    assert notes(world) == []
+
+
+@pytest.mark.parametrize("data", [b"{", b"[1]", b"\xff", b'{"neuron_config": 3}'])
+def test_a_damaged_file_ends_no_report(data: bytes) -> None:
+    world = measured()
+    world.s3.objects[compiled_with(world)] = data
+    assert all("cannot be read" in note for note in notes(world))
+
+
+def test_settings_are_compared_at_any_depth() -> None:
+    ours = {"a": {"b": 1, "c": [1, 2]}, "d": True, "--flag": 1}
+    assert list(used.unlike(ours, {"a": {"b": 2, "c": [1, 2], "x": 0}, "d": True})) == ["a.b is 2, assumed 1"]
