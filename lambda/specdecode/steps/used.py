@@ -12,7 +12,8 @@ from typing import Any
 from specdecode import s3_keys
 from specdecode.experiment.effective import effective
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import ServedExperiment, ServedVariant
+from specdecode.experiment.model import ServedExperiment
+from specdecode.experiment.variants import ServedVariant
 from specdecode.steps.run import Run
 from specdecode.store import Store
 from specdecode.untrusted import parse_json
