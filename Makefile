@@ -86,7 +86,7 @@ deploy: install need-alerts
 	$(CDK) deploy SpecDecodeStack
 
 destroy: install
-	$(CDK) destroy --all
+	.venv/bin/specdecode destroy
 
 bench: install-rehearsal
 	.rehearsal/image/bin/python benchmarks/engine.py

@@ -60,7 +60,7 @@ SUITES = {
     "runs": _cloud(30, "clients", "compile", "kinds", "waves"),
     "nodes": _cloud(40, "two_nodes", "several_nodes"),
     "own": _cloud(30, "own_cluster", "own_karpenter", "own_node_group", "namespace"),
-    "redeploy": _cloud(20, "redeploy"),
+    "redeploy": _cloud(30, "redeploy", "settings"),
     "faults": _cloud(90, "faults/*"),
     "hardship": _cloud(60, "hardship"),
     "endurance": _cloud(60, "endurance/*"),

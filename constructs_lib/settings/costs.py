@@ -1,12 +1,14 @@
 """What a deployment with given settings costs, and where its nodes come from."""
 
+from datetime import date
+
 from specdecode.experiment import Capacity
 from specdecode.experiment.standing import Part, standing_parts, standing_price
 
 from constructs_lib.settings.fields import Settings
 
 
-def resting_parts(settings: Settings) -> tuple[Part, ...]:
+def resting_parts(settings: Settings, *, today: date | None = None) -> tuple[Part, ...]:
     """Everything that is billed while no run holds a node. A VPC of yours adds nothing: it is paid for already."""
     made = settings.vpc_id is None
     return standing_parts(
@@ -15,13 +17,15 @@ def resting_parts(settings: Settings) -> tuple[Part, ...]:
         endpoints=len(settings.interface_endpoints) * len(settings.zones) if made else 0,
         nodes=settings.nodes,
         cluster=settings.existing_cluster is None,
+        kubernetes=settings.kubernetes_version,
+        today=today,
         keys=(settings.bucket_encryption == "kms") + (settings.existing_cluster is None),
     )
 
 
-def resting_cost(settings: Settings) -> float:
-    """USD per hour at rest."""
-    return standing_price(resting_parts(settings))
+def resting_cost(settings: Settings, *, today: date | None = None) -> float:
+    """USD per hour at rest, today."""
+    return standing_price(resting_parts(settings, today=today))
 
 
 def capacity(settings: Settings) -> Capacity:

@@ -16,6 +16,7 @@ from specdecode.experiment.deployment_facts import DeploymentFacts, ExistingClus
 from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.neuron_amis import STAGING_AMI
 from constructs_lib.settings.reading import ALONE, SettingsError, settings_of, texts
+from constructs_lib.settings.versions import ADDONS
 
 
 def facts(settings: Settings) -> DeploymentFacts:
@@ -29,6 +30,7 @@ def facts(settings: Settings) -> DeploymentFacts:
         cluster=settings.eks_cluster,
         existing=existing(settings),
         kubernetes=settings.kubernetes_version,
+        supported=tuple(ADDONS),
         zones=settings.zones,
         node_zones=settings.node_zones,
         nat_gateways=settings.nat_gateways,

@@ -247,6 +247,12 @@ def _kubernetes_and_ami(settings: Settings) -> Iterator[str]:
         yield (
             f"kubernetes_version: {settings.kubernetes_version} is not one of {', '.join(ADDONS)}: resource claims are "
             "resource.k8s.io/v1 since 1.34, and add-ons and AMIs are pinned for these versions only"
+            + (
+                "; for a newer cluster take a node group of it instead (existing_node_group), and leave out "
+                "karpenter_node_role and kubernetes_version"
+                if settings.existing_cluster
+                else ""
+            )
         )
     generation = ENGINE_GENERATIONS.get(settings.engine_generation)
     if generation is None:

@@ -83,7 +83,7 @@ def test_the_workflow_is_opt_in_has_no_secret_and_destroys_whatever_happened(reg
     ]
     places = [next(n for n, run in enumerate(runs) if word in run) for word in order]
     assert places == sorted(places)
-    destroy = next(step for step in job["steps"] if "cdk destroy --all --force" in step.get("run", ""))
+    destroy = next(step for step in job["steps"] if "specdecode destroy --yes" in step.get("run", ""))
     assert destroy["if"] == "always() && steps.deploy.outcome != 'skipped'"
     assert "removal_policy=destroy" in job["env"]["SETTINGS"].split(), "or the bucket and its data stay, and are billed"
     given = job["env"]["SETTINGS"].replace("${{ vars.ACCOUNT_CHECK_REGION || 'us-east-2' }}", region)

@@ -27,7 +27,7 @@ happens in the cluster: {LOG_GB_A_DAY:g} GB of logs a day, {OBSERVATIONS_A_NODE_
 minute. Nobody has measured them."""
 
 DESTROY = """\
-`npx cdk destroy --all` takes {low} to {high} minutes, most of it until Lambda gives its network interfaces back. The
+`specdecode destroy` takes {low} to {high} minutes, most of it until Lambda gives its network interfaces back. The
 cluster is billed meanwhile, ${usd:.2f} at most. With `removal_policy=retain` (the default) the bucket stays, and what
 lies in it goes on to cost what the table below says for a month."""
 

@@ -34,6 +34,7 @@ for _part in (
     "prompts",
     "configure",
     "subscribe",
+    "destroy",
     "preflight",
     "runs",
     "report",

@@ -51,6 +51,8 @@ class DeploymentFacts(BaseModel):
     existing: ExistingCluster | None = None
     """Set if the deployment did not make its cluster."""
     kubernetes: str
+    supported: tuple[str, ...] = ()
+    """Kubernetes versions for which add-ons and AMIs are pinned."""
     zones: tuple[str, ...]
     """Availability zones of the network, by id."""
     node_zones: tuple[str, ...]

@@ -66,6 +66,25 @@ EKS_CONTROL_PLANE = Price(
     source="aws.amazon.com/eks/pricing",
     seen=date(2026, 11, 22),
 )
+EKS_EXTENDED_SUPPORT = Price(
+    what="EKS control plane in extended support",
+    usd=0.60,
+    unit="hour and cluster",
+    source="aws.amazon.com/eks/pricing",
+    seen=date(2026, 11, 23),
+)
+STANDARD_SUPPORT_ENDS = {"1.34": date(2026, 12, 2), "1.35": date(2027, 3, 27)}
+"""Kubernetes version -> the day from which EKS bills extended support (docs.aws.amazon.com/eks, "Understand the
+Kubernetes version lifecycle", 2026-11-23).
+"""
+
+
+def control_plane(kubernetes: str | None, today: date) -> Price:
+    """The control plane of a cluster of that version today. None: a version in standard support."""
+    ends = STANDARD_SUPPORT_ENDS.get(kubernetes or "")
+    return EKS_EXTENDED_SUPPORT if ends is not None and today >= ends else EKS_CONTROL_PLANE
+
+
 SYSTEM_NODES = {
     name: Price(
         what=f"{name}, a system node",
@@ -181,6 +200,7 @@ PRICES = (
     M7I_4XLARGE,
     R6ID_24XLARGE,
     EKS_CONTROL_PLANE,
+    EKS_EXTENDED_SUPPORT,
     *SYSTEM_NODES.values(),
     SYSTEM_VOLUME,
     NAT_GATEWAY,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 
 from specdecode import names
 from specdecode.experiment import prices
@@ -19,7 +20,7 @@ OBSERVATIONS_A_NODE_AND_MINUTE = 1000
 WATCHDOG_METRICS, METRICS_A_POOL, ALARMS, DASHBOARDS = 8, 2, 20, 1
 """Of the pipeline (alarms rounded up); and what the watchdog says of each NodePool that runs hold, for the backstop."""
 DESTROY_MINUTES = (20, 40)
-"""How long `npx cdk destroy --all` takes: Lambda gives the network interfaces of its functions back late."""
+"""How long `specdecode destroy` takes: Lambda gives the network interfaces of its functions back late."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,17 @@ def standing_parts(
     keys: int = 1,
     nodes: int = 1,
     cluster: bool = True,
+    kubernetes: str | None = None,
+    today: date | None = None,
 ) -> tuple[Part, ...]:
     """Everything that is billed while no run holds a node. `endpoints`: interface endpoints, one for each zone;
-    `nodes`: with devices, of which none is there; `cluster`: whether it is the deployment's own, with its system nodes.
+    `nodes`: with devices, of which none is there; `cluster`: whether it is the deployment's own, with its system nodes;
+    `kubernetes`: its version, which decides what its control plane costs `today` (unset: one in standard support).
 
     An instance type without a known price has the price of the default. The defaults are those of the settings.
     """
     node = prices.SYSTEM_NODES.get(system_node_type, prices.SYSTEM_NODES[SYSTEM_NODE_TYPE])
+    plane = prices.control_plane(kubernetes, today or date.today())
     observations = SYSTEM_NODES * OBSERVATIONS_A_NODE_AND_MINUTE * 60 / 1e6
     volumes = SYSTEM_NODES * SYSTEM_VOLUME_GIB * prices.SYSTEM_VOLUME.usd
     metrics = WATCHDOG_METRICS + METRICS_A_POOL * len(names.held_pools(nodes))
@@ -55,7 +60,7 @@ def standing_parts(
     ) / HOURS_A_MONTH
     of_cluster = (
         Part(f"{SYSTEM_NODES} {system_node_type}, the system nodes", SYSTEM_NODES * node.usd),
-        Part("EKS control plane", prices.EKS_CONTROL_PLANE.usd),
+        Part(plane.what.removesuffix(" in standard support"), plane.usd),
         Part("Container Insights", observations * prices.CONTAINER_INSIGHTS.usd, assumed=True),
         Part("logs of control plane, network and pods", LOG_GB_A_DAY / 24 * prices.LOGS.usd, assumed=True),
         Part("disks of the system nodes", volumes / HOURS_A_MONTH),

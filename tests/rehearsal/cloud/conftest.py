@@ -99,6 +99,7 @@ class Cloud:
         """Deploy a template by CloudFormation. Returns its outputs."""
         formation = self.client("cloudformation")
         template = {
+            "Description": "made by a test (specdecode 0)",
             "Resources": resources,
             "Outputs": {key: {"Value": value} for key, value in outputs.items()},
         }

@@ -10,10 +10,11 @@ from specdecode.cli import app, main
 from specdecode.cli.runs_deployment import Deployment
 from typer.testing import CliRunner
 
-LOCAL = {"forecast", "presets", "prompts", "validate", "manifests", "engines", "schema", "import"}
-"""Commands that never ask AWS."""
+LOCAL = {"configure", "forecast", "presets", "prompts", "validate", "manifests", "engines", "schema", "import"}
+"""Commands that never ask AWS, and `configure`, whose region is a setting."""
 TALKING = [
     *(["status"], ["list"], ["capacity"], ["diagnose"], ["stop"], ["report"], ["runs"], ["run"], ["preflight"]),
+    *(["subscribe"], ["destroy"]),
     *(
         ["compare", "r1", "r2"],
         ["gate", "r1", "--min-speedup", "1"],

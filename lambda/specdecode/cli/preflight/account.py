@@ -5,15 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from typing import Any
 
 from pydantic import ValidationError
 
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
 from specdecode.cli.preflight.check import Ask, Check
-from specdecode.experiment import assets_dir
+from specdecode.experiment import assets_dir, prices
 from specdecode.experiment.deployment_facts import DeploymentFacts
-from specdecode.experiment.kept import CONFIGURE, DEPLOY
+from specdecode.experiment.kept import CONFIGURE, DEPLOY, deploy_with
+from specdecode.experiment.prices import HOURS_A_MONTH
 from specdecode.runs.told import GIVE, confirmed, untold
 
 OUTPUT = "DeploymentFacts"
@@ -81,6 +83,22 @@ def alerts(ask: Ask, topic: str | None) -> Iterator[Check]:
         else:
             count = confirmed(subscriptions)
             yield Check("alerts", "ok", f"{count} confirmed subscription{'s' * (count > 1)}")
+
+
+def support(facts: DeploymentFacts, today: date) -> Iterator[Check]:
+    """Whether EKS bills extended support for the version of the deployment's own cluster, or soon will."""
+    ends = prices.STANDARD_SUPPORT_ENDS.get(facts.kubernetes)
+    if facts.existing or ends is None or (ends - today).days > SOON_DAYS:
+        return
+    more = prices.EKS_EXTENDED_SUPPORT.usd - prices.EKS_CONTROL_PLANE.usd
+    newest = max(facts.supported, key=lambda version: [int(part) for part in version.split(".")], default="")
+    fix = deploy_with({"kubernetes_version": newest}) if newest != facts.kubernetes else "docs/operations.md#upgrade"
+    month = f"${more * HOURS_A_MONTH:.0f} a month"
+    detail = f"EKS bills {facts.kubernetes} ${more:.2f} an hour more from {ends} on ({month})"
+    yield Check("Kubernetes", "warn", detail, fix)
+
+
+SOON_DAYS = 30
 
 
 def addons(ask: Ask) -> Iterator[Check]:

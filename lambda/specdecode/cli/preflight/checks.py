@@ -212,6 +212,7 @@ class Checks:
         ahead = len(self.experiment.variants) if self.experiment.compile.on is CompileOn.CPU else 0
         yield from self._look("vCPUs", lambda: quotas.vcpus(ask, wanted, compiles=ahead))
         if ask.facts.existing is None:
+            yield from self._look("Kubernetes", lambda: account.support(ask.facts, ask.now.date()))
             yield from self._look("add-ons", lambda: account.addons(ask))
         yield from self._look("AMIs", lambda: account.amis(ask))
 

@@ -63,7 +63,12 @@ def described(facts: DeploymentFacts, given: ExistingCluster, found: Mapping[str
     version = tuple(map(int, found["version"].split(".")[:2]))
     if facts.describes_nodes and found["version"] != facts.kubernetes:
         detail = f"it is Kubernetes {found['version']}, and nodes are made for {facts.kubernetes}"
-        return Check("cluster", "fail", detail, deploy_with({"kubernetes_version": found["version"]}))
+        if found["version"] in facts.supported:
+            return Check("cluster", "fail", detail, deploy_with({"kubernetes_version": found["version"]}))
+        detail = f"{detail}: AMIs are pinned for {' and '.join(facts.supported)} only"
+        other = {"karpenter_node_role": "", "node_security_groups": "", "existing_node_group": "NAME"}
+        fix = f"take a node group of it instead (docs/how-to/own-cluster.md): {deploy_with(other)}"
+        return Check("cluster", "fail", detail, fix)
     detail = f"{facts.cluster} is {found['status']}, Kubernetes {found['version']}"
     if found["status"] not in ("ACTIVE", "UPDATING"):
         return Check("cluster", "fail", detail, "wait until it is active")

@@ -194,12 +194,12 @@ def _problems(
         yield True, detail, f"one of {facts.node} alone, or the setting node_type of it"
     if (found.get("labels") or {}).get(names.ACCELERATOR_LABEL) != names.NODEPOOL:
         label = f"{names.ACCELERATOR_LABEL}={names.NODEPOOL}"
-        yield True, f"its nodes have no label {label}", f"{update} --labels addOrUpdateLabels={{{label}}}"
+        yield True, f"its nodes have no label {label}", f"`{update} --labels 'addOrUpdateLabels={{{label}}}'`"
     taint = names.TAINTS[names.NODEPOOL]
     taints = {item["key"] for item in found.get("taints") or () if item.get("effect") != "PREFER_NO_SCHEDULE"}
     if taint not in taints:
         detail = f"its nodes have no taint {taint}: pods of others would stand there, and go with the run"
-        yield True, detail, f"{update} --taints addOrUpdateTaints=[{{key={taint},value=true,effect=NO_SCHEDULE}}]"
+        yield True, detail, f"`{update} --taints 'addOrUpdateTaints=[{{key={taint},value=true,effect=NO_SCHEDULE}}]'`"
     if others := sorted(taints - {taint}):
         yield True, f"pods of a run do not tolerate {', '.join(others)}", f"taint it with {taint} alone"
     for issue in found.get("health", {}).get("issues") or ():

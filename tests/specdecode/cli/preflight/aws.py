@@ -20,6 +20,7 @@ FACTS = DeploymentFacts(
     region="us-east-2",
     cluster="specdecode",
     kubernetes="1.35",
+    supported=("1.34", "1.35"),
     zones=("use2-az1", "use2-az2", "use2-az3"),
     node_zones=("use2-az1", "use2-az2"),
     nat_gateways=1,

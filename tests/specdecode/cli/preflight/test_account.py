@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,19 @@ def test_that_nobody_is_told_can_be_accepted():
 def test_before_a_deployment_the_settings_must_name_somebody(given, verdict):
     (check,) = account.alerts(Aws().ask(alert_email=given), None)
     assert check.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("version", "day", "says"),
+    [
+        ("1.34", date(2026, 11, 1), None),
+        ("1.34", date(2026, 11, 23), "EKS bills 1.34 $0.50 an hour more from 2026-12-02 on ($365 a month)"),
+        ("1.34", date(2027, 1, 1), "$0.50 an hour more"),
+        ("1.35", date(2026, 12, 2), None),
+    ],
+)
+def test_extended_support_is_told_before_it_is_billed(version, day, says):
+    facts = FACTS.model_copy(update={"kubernetes": version, "supported": ("1.34", "1.35")})
+    found = list(account.support(facts, day))
+    assert [says in check.detail for check in found] == ([] if says is None else [True])
+    assert all("configure kubernetes_version=1.35`" in check.fix for check in found)

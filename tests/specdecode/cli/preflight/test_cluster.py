@@ -81,8 +81,8 @@ def test_what_may_not_be_looked_at_is_one_warning():
     ("changes", "verdict", "words"),
     [
         ({"endpoint": "https://other"}, "fail", "configure cluster_endpoint=https://other`"),
-        ({"resourcesVpcConfig": {"clusterSecurityGroupId": "sg-2", "vpcId": "vpc-2"}}, "fail",
-         "configure cluster_security_group=sg-2 vpc_id=vpc-2`"),
+        ({"resourcesVpcConfig": {"clusterSecurityGroupId": "sg-0123abcd", "vpcId": "vpc-0123abcd"}}, "fail",
+         "configure cluster_security_group=sg-0123abcd vpc_id=vpc-0123abcd`"),
         ({"identity": {"oidc": {"issuer": "https://another"}}}, "fail", "configure cluster_oidc_issuer=https://another`"),
         ({"status": "CREATING"}, "fail", "wait until it is active"),
         ({"version": "1.33"}, "fail", "upgrade it"),

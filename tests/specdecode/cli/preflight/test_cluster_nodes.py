@@ -12,6 +12,7 @@ from specdecode.cli.preflight import cluster, cluster_nodes
 from specdecode.cli.preflight.check import Check
 from specdecode.experiment.shapes import CPU
 
+from constructs_lib.settings.reading import SettingsError, read_settings
 from tests.specdecode.cli.preflight.aws import ACCOUNT, FACTS, error, verdicts
 from tests.specdecode.cli.preflight.test_cluster import GIVEN, TRN2, Shell, described, world
 
@@ -154,6 +155,15 @@ def test_a_role_whose_nodes_would_not_join(answers, verdict, words):
 def test_nodes_are_made_for_the_clusters_own_version():
     check = of_eks(DescribeCluster=described(version="1.34"))["cluster"]
     assert check.verdict == "fail" and "configure kubernetes_version=1.34`" in check.fix
+
+
+def test_a_version_without_amis_has_a_way_out():
+    """Not the way back into `kubernetes_version`, which the settings refuse; and they say the same way out."""
+    check = of_eks(DescribeCluster=described(version="1.36"))["cluster"]
+    assert check.verdict == "fail" and "AMIs are pinned for 1.34 and 1.35 only" in check.detail
+    assert "kubernetes_version" not in check.fix and "existing_node_group=NAME" in check.fix
+    with pytest.raises(SettingsError, match=r"take a node group of it instead \(existing_node_group\)"):
+        read_settings({"kubernetes_version": "1.36", "existing_cluster": "theirs"})
 
 
 THEIRS = GIVEN.model_copy(update={"node_group": "trainium"})

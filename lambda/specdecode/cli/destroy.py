@@ -1,0 +1,166 @@
+"""`specdecode destroy`: deletes the deployment's stacks, after it said what goes, what stays and what that costs.
+
+`cdk destroy` of stacks that are not in the region says "destroyed" all the same (aws-cdk#22240).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from specdecode.cli.options import Profile, Region
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, agree, say, stop_with
+from specdecode.names import CLUSTER_STACK, STACK
+
+PAUSE_S = 15.0
+OURS = "(specdecode "
+"""A part of the description of each of our stacks."""
+MOST_PAGES = 50
+"""Most pages of a thousand objects that are counted of a bucket."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(destroy)
+
+
+def destroy(
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    region: Region = None,
+    profile: Profile = None,
+) -> None:
+    """Delete the deployment: runs end, nodes go, then both stacks. It says first what goes, what stays and its cost.
+
+    It takes 20 to 40 minutes. If you end the command, the deletion goes on: call it again to follow it.
+
+    Exit codes: 0 deleted, 1 not agreed to or a stack could not be deleted, 3 there is no deployment in that region.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from specdecode.cli.aws_errors import what_to_do
+    from specdecode.cli.runs_deployment import session_of
+
+    session = session_of(region, profile)
+    try:
+        stacks = _stacks(session)
+        if not stacks:
+            raise stop_with(_none_in(session), EXIT_ENVIRONMENT)
+        for line in _consequences(session, stacks):
+            say(line)
+        agree(
+            f"Delete {' and '.join(stacks)} in {session.region_name}?", yes=yes, ask=True, refused="nothing was deleted"
+        )
+        for name in stacks:
+            _delete(session.client("cloudformation"), name)
+    except (ClientError, BotoCoreError) as error:
+        hint = f"{what_to_do(error)}; `npx cdk destroy --all` does it with the CDK's own roles"
+        raise stop_with(f"{error} ({hint})", EXIT_ENVIRONMENT) from None
+
+
+def _stacks(session: Any) -> dict[str, dict[str, Any]]:
+    """Our stacks in the session's region, in the order in which they must go."""
+    found = {}
+    for name in (STACK, CLUSTER_STACK):
+        stack = _described(session.client("cloudformation"), name)
+        if stack and OURS in stack.get("Description", ""):
+            found[name] = stack
+    return found
+
+
+def _described(cloudformation: Any, name: str) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = cloudformation.describe_stacks(StackName=name)["Stacks"][0]
+    except cloudformation.exceptions.ClientError as error:
+        if "does not exist" in error.response["Error"]["Message"]:
+            return None
+        raise
+    return None if found["StackStatus"] == "DELETE_COMPLETE" else found
+
+
+def _none_in(session: Any) -> str:
+    """That there is nothing to delete, and where there is."""
+    elsewhere = [region for region in session.get_available_regions("eks") if region != session.region_name]
+    there = [region for region in elsewhere if _is_in(session, region)]
+    said = f"there is no deployment in {session.region_name}: nothing was deleted"
+    hint = "; ".join(f"one is in {region}: `.venv/bin/specdecode destroy --region {region}`" for region in there)
+    return f"{said} ({hint or 'nor in another region that these credentials may look at'})"
+
+
+def _is_in(session: Any, region: str) -> bool:
+    """Whether a region has a deployment. Regions that are off, or that may not be looked at, count as without."""
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    once = Config(connect_timeout=3, read_timeout=5, retries={"total_max_attempts": 1})
+    cloudformation = session.client("cloudformation", region_name=region, config=once)
+    try:
+        return any(
+            OURS in (_described(cloudformation, name) or {}).get("Description", "") for name in (STACK, CLUSTER_STACK)
+        )
+    except (ClientError, BotoCoreError):
+        return False
+
+
+def _consequences(session: Any, stacks: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """What goes, what stays, and what each costs."""
+    from specdecode.experiment import kept
+    from specdecode.experiment.standing import DESTROY_MINUTES
+
+    outputs = {item["OutputKey"]: item["OutputValue"] for stack in stacks.values() for item in stack.get("Outputs", ())}
+    low, high = DESTROY_MINUTES
+    standing = " and ".join(f"{name} ({stack['StackStatus']})" for name, stack in stacks.items())
+    yield f"{session.region_name} has {standing}"
+    if cost := outputs.get("HourlyCost"):
+        yield f"  what ends: {cost}"
+    if machine := outputs.get("StateMachineArn"):
+        going = session.client("stepfunctions").list_executions(stateMachineArn=machine, statusFilter="RUNNING")
+        if names := [item["name"] for item in going["executions"]]:
+            yield f"  runs that are ended: {', '.join(names)}"
+    settings = kept.of_stack(session.client("cloudformation")) or {}
+    if settings.get("removal_policy") == "destroy":
+        yield "  the bucket goes too, with all models, artifacts and results"
+    elif bucket := outputs.get("BucketName"):
+        yield f"  what stays: the bucket {bucket}, {_size(session.client('s3'), bucket)}, and that of its access logs"
+    yield "  what stays: five log groups, empty after log_retention_days, and the CDK's own stack CDKToolkit"
+    yield f"  it takes {low} to {high} minutes"
+
+
+def _size(s3: Any, bucket: str) -> str:
+    from specdecode.experiment import prices
+
+    size, pages = 0, 0
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+        size += sum(item["Size"] for item in page.get("Contents", ()))
+        pages += 1
+        if pages == MOST_PAGES:
+            break
+    more = " or more" if pages == MOST_PAGES else ""
+    return f"{size / 1e9:.1f} GB{more} at ${size / 1e9 * prices.STORAGE.usd:.2f} a month"
+
+
+def _delete(cloudformation: Any, name: str) -> None:
+    """Delete a stack and wait until it is gone. Ends the command with 1 if it cannot be deleted."""
+    stack = _described(cloudformation, name)
+    if stack is None:
+        return
+    began, identity = time.monotonic(), stack["StackId"]
+    cloudformation.delete_stack(StackName=identity)
+    say(f"{name} is being deleted …")
+    while True:
+        status = cloudformation.describe_stacks(StackName=identity)["Stacks"][0]["StackStatus"]
+        if status == "DELETE_COMPLETE":
+            say(f"{name} is gone, after {(time.monotonic() - began) / 60:.0f} min")
+            return
+        if status.endswith("FAILED"):
+            events = cloudformation.describe_stack_events(StackName=identity)["StackEvents"]
+            failed = [item for item in events if item["ResourceStatus"] == "DELETE_FAILED"]
+            why = [f"{item['LogicalResourceId']}: {item.get('ResourceStatusReason', '')}" for item in failed]
+            listed = "\n  ".join(why[:5])
+            raise stop_with(
+                f"{name} could not be deleted:\n  {listed}\nIt is billed until it is gone (docs/operations.md#destroy)",
+                EXIT_FAILED,
+            )
+        time.sleep(PAUSE_S)
