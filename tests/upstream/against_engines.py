@@ -7,6 +7,7 @@ beside the libraries of the installed one.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.abc
 import importlib.machinery
 import json
@@ -24,7 +25,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from specdecode.experiment import Engine, ExperimentError, load_engine, load_preset, preset_names
+from specdecode.experiment import Engine, ExperimentError, from_document, load_engine, load_preset, preset_names
 from specdecode.experiment.effective import neuron_config
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.model import ServedExperiment
@@ -52,19 +53,38 @@ ENGINES = {
     "0.29.0-sdk2.33.0": "0.29.0",
     **INSTALLED,
 }
+OWN: dict[str, Any] = {
+    "extends": "qwen3-32b",
+    "name": "own",
+    "engine": "0.16.0-sdk2.31.1",
+    "target": {"id": "acme/target", "family": "llama3", "size_gib": 15},
+    "workload": {"thinking": None},
+    "variants": [
+        {"name": "base", "label": "Base"},
+        {
+            "name": "sd",
+            "label": "SD",
+            "compare_to": "base",
+            "speculation": {
+                "method": "eagle",
+                "num_speculative_tokens": 3,
+                "draft": {"id": "acme/eagle", "kind": "eagle", "family": "llama3", "size_gib": 2},
+            },
+        },
+    ],
+}
+"""An experiment on the engine that takes the arms of no preset."""
 Arm = tuple[str, ServedExperiment, ServedVariant, Engine]
 
 
 def arms(name: str) -> list[Arm]:
     """Every arm of the presets on this engine; if no preset has it, of those that it takes in place of theirs."""
-    loaded = [(each, load_preset(each)) for each in preset_names()]
+    own = from_document(OWN)
+    loaded = [*((each, load_preset(each)) for each in preset_names()), ("own", own)]
     mine = [(each, experiment) for each, experiment in loaded if getattr(experiment, "engine", None) == name]
-    if not mine:
-        for each, _ in loaded:
-            try:
-                mine.append((each, load_preset(each, overrides={"engine": name})))
-            except ExperimentError:
-                continue
+    for each in preset_names() if not mine else ():
+        with contextlib.suppress(ExperimentError):
+            mine.append((each, load_preset(each, overrides={"engine": name})))
     found = []
     for each, experiment in mine:
         assert isinstance(experiment, ServedExperiment)
