@@ -56,6 +56,8 @@ OTHERS_SERVERS = {"namespaceSelector": {"matchLabels": {names.BENCHMARKABLE_LABE
 PRIVATE = ("169.254.169.254", "10.0.0.1", "10.100.0.1", "172.20.0.1", "192.168.1.1", "100.64.0.1")
 """Instance metadata, the VPC, the cluster's Services, what is peered, pods of clusters with custom networking."""
 PUBLIC = ("3.5.128.1", "52.219.80.1", "8.8.8.8")
+NODES_DNS = {"ipBlock": {"cidr": "169.254.20.10/32"}}
+"""The address of NodeLocal DNSCache, which answers names in some clusters."""
 
 
 def test_pods_reach_what_they_need_and_no_more(rendered):
@@ -65,7 +67,8 @@ def test_pods_reach_what_they_need_and_no_more(rendered):
     for component, _, template in pods(rendered[1]):
         reached, elsewhere = {}, []
         for way in openings(template["metadata"]["labels"], "egress"):
-            (peer,) = way["to"]
+            peer, *beside = way["to"]
+            assert beside == ([NODES_DNS] if {each["port"] for each in way.get("ports", ())} == {53} else [])
             if "ports" not in way:
                 elsewhere.append(peer)
                 continue
