@@ -101,7 +101,9 @@ def test_a_group_of_20_gib_is_refused_before_it_has_a_node(cloud: Grouped) -> No
     assert (end.status, end.error) == ("FAILED", "InvalidExperiment"), end.cause
     assert "GiB of local disk, and a node of trainium has 0 to give" in str(end.cause)
     assert not cloud.instances()
-    cloud.note_node("a node group of 20 GiB", "Plan", run, cause=str(end.cause), lasted_s=0)
+    cloud.note_node(
+        "a node group of 20 GiB", "Plan", run, cause=str(end.cause).partition(" Diagnostics:")[0], lasted_s=0
+    )
     write_faults(cloud.rows)
     cloud.running.services.client("eks").delete_nodegroup(**NAMED)
     make_group(cloud.running, cloud.subnets, disk_gib=3000)
