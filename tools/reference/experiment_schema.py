@@ -33,6 +33,7 @@ PARTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`compile`", model.Compile),
     ("`deadlines`", model.Deadlines),
     ("`published`", Published),
+    ("`forecast`", model.Forecasted),
 )
 ENUMS: tuple[type[StrEnum], ...] = (
     variants.Method,

@@ -30,6 +30,7 @@ name_values()
 for _part in (
     "experiments",
     "forecast",
+    "evidence",
     "manifests",
     "prompts",
     "configure",

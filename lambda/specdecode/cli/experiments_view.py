@@ -11,6 +11,7 @@ import yaml
 from rich.table import Table
 
 from specdecode.cli.cost_view import cost_lines
+from specdecode.cli.forecast_view import expected_lines
 from specdecode.experiment import Engine, Experiment
 from specdecode.experiment.variants import Serving
 from specdecode.planning import Bill, Plan, Range
@@ -104,6 +105,7 @@ def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
         waves.add_row(str(wave.index), str(wave.round), ", ".join(arm.variant for arm in wave.arms), used)
     elsewhere = [variant for variant in plan.experiment.variants if variant.address]
     lines = [
+        *expected_lines(plan.experiment),
         *_sweep_lines(plan),
         *_apart_lines(plan),
         *(f"endpoint  {v.name}: {v.address}" for v in elsewhere),

@@ -6,10 +6,11 @@ import os
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from specdecode.cli import completion
 from specdecode.cli.options import flat
 from specdecode.cli.output import (
     EXIT_ENVIRONMENT,
@@ -19,16 +20,18 @@ from specdecode.cli.output import (
     say,
     say_json,
     stop_with,
-    text_table,
 )
-from specdecode.escape import line
 
 if TYPE_CHECKING:
+    from specdecode.analysis.advice.payoff import Payoff
+    from specdecode.experiment import Experiment
+    from specdecode.experiment.model import Forecasted
     from specdecode.forecast.answers import WrittenAnswers
-    from specdecode.forecast.result import AtK, Forecast, OfDraft
+    from specdecode.forecast.result import Forecast
     from specdecode.forecast.server import Reader
 
 MOST_ANSWERS = 2_000
+KS = "1,2,3,4,5,7,10,15"
 
 
 class MostTokensOption(StrEnum):
@@ -41,9 +44,9 @@ class AnswerOptions:
     """Where the target's answers and the tokens of their prompts come from."""
 
     answers: Annotated[
-        Path,
+        Path | None,
         typer.Option(metavar="RUN|FILE", help="A run's folder (its baseline's answers), or a log in JSON Lines."),
-    ]
+    ] = None
     tokenizer: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="The target's tokenizer, to make a run's prompts again."),
@@ -56,20 +59,26 @@ class DraftOptions:
     """The drafts, and the engine that they are meant for."""
 
     draft: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             metavar="NAME=URL", help="A vLLM server that serves the draft alone, on any hardware. Repeatable."
         ),
-    ]
+    ] = None
     model: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=MODEL", help="The draft's model, if its server has several. Repeatable."),
     ] = None
-    k: Annotated[str, typer.Option(metavar="K,K…", help="Speculative tokens to forecast.")] = "1,2,3,4,5,7,10,15"
+    k: Annotated[
+        str | None,
+        typer.Option(metavar="K,K…", help=f"Speculative tokens to forecast. Default: the experiment's, or {KS}."),
+    ] = None
     most_tokens_per_step: Annotated[
-        MostTokensOption,
-        typer.Option(help="Of the engine: k for NxD Inference's, k+1 for vLLM's own and the native plugin."),
-    ] = MostTokensOption.K_PLUS_1
+        MostTokensOption | None,
+        typer.Option(
+            help="Of the engine: k for NxD Inference's, k+1 for vLLM's own and the native plugin. Default: the "
+            "experiment's, or k+1."
+        ),
+    ] = None
 
 
 def register(app: typer.Typer) -> None:
@@ -80,37 +89,96 @@ def register(app: typer.Typer) -> None:
 def forecast(
     given: AnswerOptions,
     drafts: DraftOptions,
+    experiment: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[EXPERIMENT]",
+            help="A preset's name or a YAML file: also tell speed-up and dollars of its arms.",
+            autocompletion=completion.experiments_or_runs,
+        ),
+    ] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the experiment with its forecast: `plan`, `run` and the report use it."
+        ),
+    ] = None,
+    runs: Annotated[Path, typer.Option(help="Your runs: their steps are evidence too.")] = Path("results"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
 ) -> None:
-    """Tell tokens per step of a draft for every k, from answers of the target. No accelerator, no run.
+    """Tell what speculation would yield, from answers of the target. No accelerator, no run.
 
     A drafted token is accepted if it is what the target writes. So the draft reads the target's answers once, and each
     place says whether it would have written the same. That is exact for greedy decoding (temperature 0). What a lookup
     of n-grams would do comes with it: it needs no model.
 
+    With an EXPERIMENT it also tells the speed-up of each arm with its range, what a million tokens cost, which arms are
+    worth a compile, and what it cannot know. Without answers tokens per step are guessed.
+
     Texts go to the drafts' servers and nowhere else, and the result holds none.
 
-    Tokens per step is also the price that may be paid: speculation pays if a step with k drafts takes less than so
-    many plain steps. How long a step takes is known only from a run.
-
+        specdecode forecast qwen3-32b-tuning
         vllm serve Qwen/Qwen3-0.6B --port 8001
         specdecode forecast --answers results/chat --draft qwen3-0.6b=http://localhost:8001
-        specdecode forecast --answers log.jsonl --draft a=http://localhost:8001 --draft b=http://localhost:8002
+        specdecode forecast qwen3-32b-tuning --answers log.jsonl --draft qwen3-0.6b=http://… --write my.yaml
 
-    A log has one answer a line: {"prompt": …, "answer": …}, {"messages": […]} that ends with the assistant's, OpenAI's
-    {"request": …, "response": …}, or ShareGPT's conversations; `category` names the type of a prompt.
+    A log has one answer a line: {"prompt": …, "answer": …}, {"messages": […]} that ends with the assistant's,
+    OpenAI's {"request": …, "response": …}, or ShareGPT's conversations; `category` names the type of a prompt.
 
     Exit codes: 0 done, 2 bad input, 3 a draft's server cannot be used.
     """
+    from specdecode.cli.forecast_view import forecast_text, payoff_text
+
+    planned = _experiment(experiment) if experiment else None
+    made = _made(given, drafts, planned) if given.answers or drafts.draft else None
+    if planned is None:
+        if made is None:
+            raise stop_with("specdecode forecast: give an EXPERIMENT, or --answers with --draft", EXIT_USAGE)
+        if write:
+            raise stop_with("--write: name the EXPERIMENT that gets the forecast", EXIT_USAGE)
+        say_json(made.model_dump(mode="json")) if as_json else say(forecast_text(made), end="")
+        return
+    if made is not None:
+        planned = planned.model_copy(update={"forecast": _of_experiment(made, planned)})
+    found = _payoff(planned, runs)
+    if write:
+        _write(write, str(experiment), planned)
+    if as_json:
+        say_json({"tokens": made and made.model_dump(mode="json"), "payoff": found.model_dump(mode="json")})
+    else:
+        say((forecast_text(made) + "\n" if made else "") + payoff_text(found), end="")
+
+
+def _experiment(reference: str) -> Experiment:
+    from specdecode.experiment import ExperimentError, load
+
+    try:
+        return load(reference)
+    except ExperimentError as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
+
+
+def _payoff(planned: Experiment, runs: Path) -> Payoff:
+    from specdecode.analysis.advice.payoff import payoff
+    from specdecode.cli.evidence import own_rows
+
+    try:
+        return payoff(planned, own_rows(runs))
+    except ValueError as error:
+        raise stop_with(f"specdecode forecast: {error}", EXIT_USAGE) from None
+
+
+def _made(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | None) -> Forecast:
+    """The forecast from answers; what was left out goes to stderr."""
     import asyncio
 
     from specdecode.forecast.answers import BadAnswers
     from specdecode.forecast.server import BadServer
 
+    if not given.answers or not drafts.draft:
+        raise stop_with("specdecode forecast: --answers and --draft go together", EXIT_USAGE)
     try:
-        ks = _ks(drafts.k)
-        answers = _answers(given)
-        found = asyncio.run(_forecast(answers, drafts, ks))
+        found = asyncio.run(_forecast(_answers(given), drafts, planned))
     except BadAnswers as error:
         raise stop_with(f"specdecode forecast: {error}", EXIT_USAGE) from None
     except (BadServer, ExceptionGroup) as error:
@@ -120,10 +188,43 @@ def forecast(
         raise stop_with(f"specdecode forecast: {first}", EXIT_ENVIRONMENT) from None
     for note in found.notes:
         complain(f"note: {note}")
-    if as_json:
-        say_json(found.model_dump(mode="json"))
+    return found
+
+
+def _of_experiment(made: Forecast, planned: Experiment) -> tuple[Forecasted, ...]:
+    """The forecast as a part of the experiment: of its own drafts."""
+    from specdecode.analysis.advice.sweep import speculative
+    from specdecode.forecast.result import forecasted
+
+    ids = {one.speculation.draft.id for one in speculative(planned) if one.speculation}
+    known = {name.lower(): one for one in ids for name in (one, one.rsplit("/", 1)[-1])}
+    found = []
+    for draft in made.drafts:
+        if draft.kind == "model":
+            if draft.draft.lower() not in known:
+                names = ", ".join(sorted(one.rsplit("/", 1)[-1].lower() for one in ids))
+                raise stop_with(f"--draft {draft.draft}: {planned.name} has no such draft: name it {names}", EXIT_USAGE)
+            found += forecasted(draft, known[draft.draft.lower()])
+    return tuple(found)
+
+
+def _write(file: Path, reference: str, planned: Experiment) -> None:
+    """The experiment with its forecast, as a file that extends a preset or repeats a file."""
+    import yaml
+
+    from specdecode.assets import preset_names
+    from specdecode.experiment.documents import parse_yaml
+
+    if reference in preset_names():
+        document: dict[str, Any] = {"extends": reference}
     else:
-        say(forecast_text(found), end="")
+        document = dict(parse_yaml(Path(reference).read_text(), origin=reference))
+    document["forecast"] = [one.model_dump(mode="json") for one in planned.forecast]
+    try:
+        file.write_text(yaml.safe_dump(document, sort_keys=False, width=120, default_flow_style=None))
+    except OSError as error:
+        raise stop_with(f"--write {file}: {error.strerror}", EXIT_USAGE) from None
+    complain(f"wrote {file}: `specdecode plan {file}`, `specdecode run {file}`")
 
 
 def _answers(given: AnswerOptions) -> WrittenAnswers:
@@ -131,6 +232,8 @@ def _answers(given: AnswerOptions) -> WrittenAnswers:
     from specdecode.cli.report_recorded import recorded
     from specdecode.forecast.answers import of_log, of_run
 
+    if given.answers is None:
+        raise ValueError("no answers")
     if not given.answers.is_dir():
         return of_log(given.answers, most=given.most_answers)
     counter, problem = token_counter(None if given.tokenizer is None else str(given.tokenizer))
@@ -140,12 +243,16 @@ def _answers(given: AnswerOptions) -> WrittenAnswers:
     return of_run(run.experiment, run.records, counter=counter, most=given.most_answers)
 
 
-async def _forecast(answers: WrittenAnswers, drafts: DraftOptions, ks: tuple[int, ...]) -> Forecast:
+async def _forecast(answers: WrittenAnswers, drafts: DraftOptions, planned: Experiment | None) -> Forecast:
+    from specdecode.analysis.advice.sweep import candidates, kind
     from specdecode.experiment.most_tokens import MostTokens
     from specdecode.forecast.making import forecast as make
 
-    most = MostTokens(drafts.most_tokens_per_step)
-    readers = [await _reader(name, url, drafts.model or []) for name, url in map(_named, drafts.draft)]
+    most = kind(planned) if planned else MostTokens.K_PLUS_1
+    if drafts.most_tokens_per_step:
+        most = MostTokens(drafts.most_tokens_per_step)
+    ks = tuple(sorted({at.k for at in candidates(planned)})) if planned and not drafts.k else _ks(drafts.k or KS)
+    readers = [await _reader(name, url, drafts.model or []) for name, url in map(_named, drafts.draft or ())]
     return await make(answers, readers, ks=ks, most=most, progress=_progress)
 
 
@@ -183,27 +290,3 @@ def _ks(text: str) -> tuple[int, ...]:
 def _progress(what: str, done: int, of: int) -> None:
     if is_interactive() and (done == of or done % 10 == 0):
         complain(f"{what}: {done} of {of} answers")
-
-
-def forecast_text(found: Forecast) -> str:
-    """A table for each draft, and what its figures mean."""
-    parts = [_draft(draft) for draft in found.drafts]
-    parts.append(
-        "Tokens per step (95% interval over prompts). Speculation pays where a step with k drafts takes less than so\n"
-        "many plain steps. What a step takes on the engine is not in this forecast: a run measures it.\n"
-    )
-    return "\n".join(parts)
-
-
-def _draft(draft: OfDraft) -> str:
-    if not draft.categories:
-        return f"{line(draft.draft)}: no answer of two tokens or more\n"
-    head = ("prompts", "n", *(f"k={at.k}" for at in draft.categories[0].at))
-    rows = [(line(own.category), str(own.prompts), *map(_cell, own.at)) for own in draft.categories]
-    kind = " (no model)" if draft.kind == "n-gram" else ""
-    return f"{line(draft.draft)}{kind}\n{text_table([head, *rows], left=1)}"
-
-
-def _cell(at: AtK) -> str:
-    spread = "" if at.low is None or at.high is None else f" ({at.low:.2f}-{at.high:.2f})"
-    return f"{at.tokens_per_step:.2f}{spread}"

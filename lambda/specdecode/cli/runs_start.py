@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from specdecode import s3_keys
 from specdecode.cli.cost_view import cost_lines
+from specdecode.cli.forecast_view import expected_lines
 from specdecode.cli.output import EXIT_USAGE, agree, complain, say, stop_with
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_view import TERMINAL
@@ -112,7 +113,16 @@ def consent(wanted: Wanted, plan: Plan, bill: Bill, *, accepted: float | None, y
     `accepted`: dollars of --accept-cost.
     """
     if not as_json:
-        say("\n".join([_what(wanted, plan), *cost_lines(bill), *(f"warning   {text}" for text in plan.warnings)]))
+        say(
+            "\n".join(
+                [
+                    _what(wanted, plan),
+                    *expected_lines(plan.experiment),
+                    *cost_lines(bill),
+                    *(f"warning   {text}" for text in plan.warnings),
+                ]
+            )
+        )
     if bill.to_accept is not None and (accepted or 0) < bill.to_accept:
         given = f"--accept-cost {accepted:g} is not enough" if accepted else f"more than ${bill.accept_above:,.0f}"
         raise stop_with(

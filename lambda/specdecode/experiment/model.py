@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StringConstraints, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StringConstraints, Tag, field_validator
 
 from specdecode.experiment import endpoints, shapes
 from specdecode.experiment.base import Frozen, Name, Prose
@@ -38,6 +38,25 @@ class Published(Frozen):
     conditions: Prose = ""
     """Further conditions of the published run: prompts, hardware, acceptance."""
     source: Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+
+
+class Forecasted(Frozen):
+    """Tokens per step of one draft on one type of prompts, as `specdecode forecast --write` told it from answers."""
+
+    draft: Annotated[str, StringConstraints(min_length=1, max_length=128)]
+    """The draft's id."""
+    case: Name
+    """The type of prompts: a case of the experiment, or `all`."""
+    prompts: int = Field(ge=1)
+    at: tuple[tuple[int, float, float], ...] = Field(min_length=1, max_length=MOST_DRAFTED)
+    """`[k, tokens per step, relative standard error]`."""
+
+    @field_validator("at")
+    @classmethod
+    def _are_figures_of_steps(cls, at: tuple[tuple[int, float, float], ...]) -> tuple[tuple[int, float, float], ...]:
+        if not all(k >= 1 and 1 <= tokens <= k + 1 and 0 <= error <= 1 for k, tokens, error in at):
+            raise ValueError("each is [k, tokens per step from 1 to k + 1, relative standard error from 0 to 1]")
+        return at
 
 
 class CompileOn(StrEnum):
@@ -103,6 +122,9 @@ class Experiment(Frozen):
     """Longest time of each waiting step."""
     published: tuple[Published, ...] = Field(default=(), max_length=10)
     """Figures that others published for this shape. The report shows them; they decide nothing."""
+    forecast: tuple[Forecasted, ...] = Field(default=(), max_length=400)
+    """What a forecast told of the drafts. An adaptive sweep starts from it, and the report shows it beside what was
+    measured."""
     accuracy: bool = False
     """Also run lm-eval (gsm8k, 50 samples, as the public sample's pod intends) on every arm."""
 

@@ -8,12 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from specdecode.experiment.base import Frozen
+from specdecode.experiment.model import Forecasted
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.student import NOMINAL, t_quantile
 from specdecode.speculation.acceptance import Agreement, Steps, decode, together
 
 SMALLEST_SAMPLE = 3
 """Fewer prompts give no interval."""
+UNKNOWN_ERROR = 0.1
+"""Relative standard error where there is no interval."""
 
 
 class AtK(Frozen):
@@ -95,6 +98,26 @@ def of_draft(
             for category, own in by_category.items()
         ),
     )
+
+
+def forecasted(draft: OfDraft, name: str) -> list[Forecasted]:
+    """The forecast of one draft as a part of an experiment, which calls the draft `name`."""
+    return [
+        Forecasted(
+            draft=name,
+            case=own.category,
+            prompts=own.prompts,
+            at=tuple((at.k, round(at.tokens_per_step, 4), round(_error(at, own.prompts), 4)) for at in own.at),
+        )
+        for own in draft.categories
+    ]
+
+
+def _error(at: AtK, prompts: int) -> float:
+    """Relative standard error of the tokens per step. Of one or two prompts it is not known."""
+    if at.low is None or at.high is None:
+        return UNKNOWN_ERROR
+    return min(1.0, math.log(at.high / at.low) / 2.0 / t_quantile(0.5 + NOMINAL / 2.0, prompts - 1))
 
 
 def _at(answers: Sequence[Read], k: int, verified: int) -> AtK:

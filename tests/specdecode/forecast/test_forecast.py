@@ -68,6 +68,29 @@ def test_it_tells_the_tokens_per_step_that_a_speculating_server_then_measures(me
         assert value == pytest.approx(tokens[case] / steps[case], rel=EXACT), case
 
 
+def test_an_experiment_with_its_forecast_is_planned_from_it(measured: Path, draft: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    arguments = ["--answers", str(measured), "--draft", f"pair-draft={draft}", "--write", str(file)]
+    told_of = told("rehearsal-sweep", *arguments, "--runs", str(tmp_path))
+    (whole,) = [on for on in told_of["payoff"]["on"] if on["prompts"] == "all"]
+    assert whole["forecast"] and {at["k"] for at in whole["at"]} == {2, 4, 6, 8}
+    planned = CliRunner().invoke(app, ["plan", str(file)])
+    assert planned.exit_code == 0, planned.output
+    assert "forecast" in planned.output and "chance" in planned.output
+    again = told(str(file), "--runs", str(tmp_path))
+    assert again["payoff"] == told_of["payoff"] and again["tokens"] is None
+    other = CliRunner().invoke(
+        app, ["forecast", "rehearsal-sweep", "--answers", str(measured), "--draft", f"x={draft}"]
+    )
+    assert other.exit_code == 2 and "pair-draft" in other.output
+
+
+@pytest.mark.parametrize("given", [[], ["rehearsal-sweep", "--answers", "x"], ["--write", "x.yaml"], ["nothing.yaml"]])
+def test_what_is_missing_is_said(given: list[str]) -> None:
+    result = CliRunner().invoke(app, ["forecast", *given])
+    assert result.exit_code == 2 and "Traceback" not in result.output and result.output.strip()
+
+
 def test_nothing_of_a_text_is_in_the_result(tmp_path: Path, draft: str) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps({"prompt": "My name is Ada Lovelace", "answer": " and I live at 12 St James's Square."}))

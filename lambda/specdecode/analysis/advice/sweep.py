@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -23,6 +24,8 @@ from specdecode.speculation.step_cost import arms, shipped
 FEW = 3
 """With fewer values of k than this the experiment is not taken for a sweep, and every k up to MAX_K is a candidate."""
 MAX_K = 15
+FORECAST = 0.01
+"""Relative error of a forecast beside that over prompts: near-ties, and the last step of each answer."""
 
 
 def candidates(experiment: Experiment) -> list[Candidate]:
@@ -113,10 +116,32 @@ def advise_sweep(
 
 
 def prior_of(experiment: Experiment, group: str = "all") -> Prior:
-    """What is believed of the experiment's arms before any is measured. `group`: structured, open-ended or all."""
+    """What is believed of the experiment's arms before any is measured. `group`: structured, open-ended, all, or a case
+    of the forecast. The forecast wins over the guess for every draft and k that it has.
+    """
     known, card = arms(experiment), shipped()
     tokens = guesses(candidates(experiment), known, group=group, most=kind(experiment), card=card)
-    return Prior(tokens, card, known)
+    return Prior(tokens | _forecast(experiment, group), card, known)
+
+
+def _forecast(experiment: Experiment, group: str) -> dict[Candidate, tuple[float, float]]:
+    """Geometric mean of the forecast's tokens per step over the cases of a group, and its relative standard error."""
+    structured = {case.name: case.structured for case in experiment.workload.cases}
+    of_cases = [one for one in experiment.forecast if one.case in structured] or experiment.forecast
+    found: dict[Candidate, list[tuple[float, float]]] = {}
+    for one in of_cases:
+        if group in ("all", one.case) or structured.get(one.case) is {"structured": True, "open-ended": False}.get(
+            group
+        ):
+            for k, tokens, error in one.at:
+                found.setdefault(Candidate(one.draft, k), []).append((math.log(tokens), error))
+    return {
+        at: (
+            math.exp(math.fsum(mean for mean, _ in each) / len(each)),
+            math.hypot(FORECAST, math.sqrt(math.fsum(error**2 for _, error in each)) / len(each)),
+        )
+        for at, each in found.items()
+    }
 
 
 def _advise(

@@ -1,0 +1,129 @@
+"""`specdecode evidence`: measured costs of steps, with their sources; yours, and those of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from specdecode.cli.output import EXIT_USAGE, complain, say, say_document, say_json, stop_with, text_table
+from specdecode.escape import clip, line
+
+if TYPE_CHECKING:
+    from specdecode.speculation.step_cost import StepCost
+
+ADDED = "evidence.yaml"
+"""Beside your runs: rows that others gave you."""
+Runs = Annotated[Path, typer.Option(help="Your runs' folder.")]
+RESULTS = Path("results")
+LONGEST = 60
+"""Characters of a source in the table."""
+
+app = typer.Typer(
+    help="Measured costs of steps, from which forecasts come. `specdecode evidence COMMAND --help` says more.",
+    no_args_is_help=True,
+)
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group of commands to `parent`."""
+    for name, command in (("list", list_rows), ("add", add), ("export", export)):
+        app.command(name=name)(command)
+    parent.add_typer(app, name="evidence")
+
+
+def list_rows(
+    runs: Runs = RESULTS, as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False
+) -> None:
+    """List every row: what ships, what was added, and what your finished runs measured."""
+    from specdecode.speculation.step_cost import published
+
+    rows = [*published(), *own_rows(runs)]
+    if as_json:
+        say_json([row.model_dump(mode="json") for row in rows])
+        return
+    head = ("target", "draft", "engine", "k", "at a time", "tokens per step", "speed-up", "step", "source")
+    say(text_table([head, *map(_shown, rows)], left=3), end="")
+
+
+def add(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Rows that `specdecode evidence export` printed.")],
+    runs: Runs = RESULTS,
+) -> None:
+    """Add rows that somebody gave you. They count as theirs: forecasts use them, and widen for the other setup."""
+    found, kept = _of_file(file), runs / ADDED
+    have = _of_file(kept) if kept.exists() else []
+    new = [row for row in found if row not in have]
+    runs.mkdir(parents=True, exist_ok=True)
+    kept.write_text(_yaml([*have, *new]))
+    say(f"{kept}: {len(new)} rows added, {len(found) - len(new)} were there")
+
+
+def export(runs: Runs = RESULTS) -> None:
+    """Print the rows of your finished runs, to share: names and sizes of models, figures, and no text."""
+    say_document(_yaml(_of_runs(runs)))
+
+
+def own_rows(runs: Path) -> list[StepCost]:
+    """Rows of finished runs below a folder, and rows that were added there. None if there is no such folder."""
+    from specdecode.speculation.step_cost import published
+
+    added = runs / ADDED
+    found = [*(_of_file(added) if added.exists() else ()), *_of_runs(runs)]
+    return [row for row in found if row not in published()]
+
+
+def _of_runs(runs: Path) -> list[StepCost]:
+    from pydantic import ValidationError
+
+    from specdecode.analysis import Comparison
+    from specdecode.analysis.advice.evidence import rows_of
+
+    found: list[StepCost] = []
+    for file in sorted(runs.glob("*/report.json")):
+        try:
+            found += rows_of(Comparison.model_validate_json(file.read_bytes()))
+        except (ValidationError, OSError) as error:
+            complain(f"left out {file}: {str(error).splitlines()[0]}")
+    return found
+
+
+def _of_file(file: Path) -> list[StepCost]:
+    import yaml
+    from pydantic import TypeAdapter, ValidationError
+
+    from specdecode.speculation.step_cost import StepCost
+    from specdecode.untrusted import Unreadable, read_text
+
+    try:
+        return TypeAdapter(list[StepCost]).validate_python(yaml.safe_load(read_text(file)) or [])
+    except Unreadable as error:
+        raise stop_with(f"{file}: {error}", EXIT_USAGE) from None
+    except yaml.YAMLError:
+        raise stop_with(f"{file} is no YAML", EXIT_USAGE) from None
+    except ValidationError as error:
+        told = "\n".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
+        raise stop_with(f"{file}: no rows of evidence:\n{told}", EXIT_USAGE) from None
+
+
+def _yaml(rows: list[StepCost]) -> str:
+    import yaml
+
+    return yaml.safe_dump([row.model_dump(mode="json", exclude_defaults=True) for row in rows], sort_keys=False)
+
+
+def _shown(row: StepCost) -> tuple[str, ...]:
+    exact = row.tokens_per_step is not None
+    ratio = f"{row.tokens_per_step / row.speedup:.2f}x" if row.tokens_per_step is not None else "bounded"
+    return (
+        line(row.target),
+        line(row.draft),
+        line(row.engine),
+        str(row.k),
+        f"{row.concurrency:g}",
+        f"{row.tokens_per_step:.2f}" if exact else "-",
+        f"{row.speedup:.2f}x",
+        ratio,
+        clip(line(row.source), LONGEST),
+    )

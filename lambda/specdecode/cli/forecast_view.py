@@ -1,0 +1,85 @@
+"""Texts of `specdecode forecast`."""
+
+from __future__ import annotations
+
+from specdecode.analysis.advice.payoff import Expected, Payoff, PayoffAt, PayoffOn, payoff, payoff_line
+from specdecode.cli.output import text_table
+from specdecode.escape import line
+from specdecode.experiment import Experiment
+from specdecode.forecast.result import AtK, Forecast, OfDraft
+
+SHOWN = 6
+"""Arms of a table, the best on all prompts first."""
+
+
+def forecast_text(found: Forecast) -> str:
+    """A table for each draft, and what its figures mean."""
+    parts = [_draft(draft) for draft in found.drafts]
+    parts.append(
+        "Tokens per step (95% interval over prompts). Speculation pays where a step with k drafts takes less than so\n"
+        "many plain steps. What a step takes on the engine is not in this forecast: a run measures it.\n"
+    )
+    return "\n".join(parts)
+
+
+def _draft(draft: OfDraft) -> str:
+    if not draft.categories:
+        return f"{line(draft.draft)}: no answer of two tokens or more\n"
+    head = ("prompts", "n", *(f"k={at.k}" for at in draft.categories[0].at))
+    rows = [(line(own.category), str(own.prompts), *map(_cell, own.at)) for own in draft.categories]
+    kind = " (no model)" if draft.kind == "n-gram" else ""
+    return f"{line(draft.draft)}{kind}\n{text_table([head, *rows], left=1)}"
+
+
+def _cell(at: AtK) -> str:
+    spread = "" if at.low is None or at.high is None else f" ({at.low:.2f}-{at.high:.2f})"
+    return f"{at.tokens_per_step:.2f}{spread}"
+
+
+def payoff_text(found: Payoff) -> str:
+    """What to expect of an experiment: a table for each type of prompts, and what follows."""
+    order = sorted(found.whole.at, key=lambda one: -one.speedup.value)
+    arms = [(one.draft, one.k) for one in order[:SHOWN]]
+    parts = [_on(own, arms) for own in found.on]
+    if found.worth_a_compile:
+        parts.append(f"Worth a compile: {', '.join(map(line, found.worth_a_compile))}.\n")
+    else:
+        parts.append("Worth a compile: no arm; none is expected to decode faster on all prompts.\n")
+    parts += [f"Found elsewhere: {line(said)}.\n" for said in found.found_elsewhere]
+    parts.append("Not known before a run:\n" + "".join(f"- {line(text)}\n" for text in found.unknown))
+    return "\n".join(parts)
+
+
+def _on(own: PayoffOn, arms: list[tuple[str, int]]) -> str:
+    head = ("arm", "tokens per step", "decoding", "faster", "$ per million tokens")
+    rows = [_row(one) for arm in arms for one in own.at if (one.draft, one.k) == arm]
+    return f"{line(own.prompts)} ({'forecast' if own.forecast else 'guessed'})\n{text_table([head, *rows], left=1)}"
+
+
+def _row(one: PayoffAt) -> tuple[str, ...]:
+    dollars = one.dollars_per_million
+    return (
+        line(one.variant or f"{one.draft} k={one.k}"),
+        _range(one.tokens_per_step),
+        f"{_range(one.speedup)}x",
+        f"{one.chance:.0%}",
+        f"{dollars[0]:.2f} to {dollars[1]:.2f}" if dollars else "-",
+    )
+
+
+def _range(one: Expected) -> str:
+    return f"{one.value:.2f} ({one.low:.2f}-{one.high:.2f})"
+
+
+def expected_lines(experiment: Experiment) -> list[str]:
+    """What a plan says first: what to expect of the run, or how to know it better. Empty if no arm speculates."""
+    try:
+        found = payoff(experiment)
+    except ValueError:
+        return []
+    if found.whole.forecast:
+        return [f"forecast  {payoff_line(found)}"]
+    return [
+        f"guessed   {payoff_line(found)}",
+        f"          `specdecode forecast {experiment.name}` with answers of the target tells more, for nothing",
+    ]

@@ -1,0 +1,81 @@
+"""What a forecast says of an experiment: the forecast wins over the guess, and its range is honest."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from specdecode.analysis import compare
+from specdecode.analysis.advice.evidence import rows_of
+from specdecode.analysis.advice.payoff import payoff, payoff_line
+from specdecode.analysis.advice.sweep import advise_sweep, prior_of
+from specdecode.experiment.files import load
+from specdecode.experiment.model import Experiment, Forecasted
+from specdecode.speculation.advisor import Candidate
+
+from tests.specdecode.analysis.simulate import context, experiment, run
+
+TUNING = load("qwen3-32b-tuning")
+SMALL, LARGE = "Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B"
+KS = range(5, 16)
+
+
+def told(small: float, large: float, cases: tuple[str, ...] = ("repeat-line", "meaning-of-life")) -> Experiment:
+    """A forecast in which a step yields so many tokens at every k."""
+    each = [
+        Forecasted(draft=draft, case=case, prompts=8, at=tuple((k, tokens, 0.01) for k in KS))
+        for draft, tokens in ((SMALL, small), (LARGE, large))
+        for case in cases
+    ]
+    return TUNING.model_copy(update={"forecast": tuple(each)})
+
+
+def test_the_forecast_wins_over_the_guess_and_decides_what_is_compiled_first() -> None:
+    found = payoff(told(small=5.0, large=1.2))
+    assert found.whole.forecast and found.worth_a_compile == ("sd-qwen3-0.6b-k5",), "more k cost more and yield nothing"
+    tokens = found.whole.best.tokens_per_step
+    assert (tokens.value, tokens.high / tokens.low) == (pytest.approx(5.0), pytest.approx(1.0, abs=0.07))
+    first = advise_sweep(told(small=5.0, large=1.2)).together.compile_next
+    assert first == Candidate(SMALL, 5)
+
+
+def test_no_arm_is_worth_a_compile_where_steps_yield_no_more_than_they_cost() -> None:
+    found = payoff(told(small=1.1, large=1.3))
+    assert found.worth_a_compile == () and found.whole.best.chance < 0.2
+    assert all(one.speedup.low < one.speedup.value < one.speedup.high for one in found.whole.at)
+
+
+def test_all_prompts_are_the_mean_of_the_cases_and_a_group_has_its_own() -> None:
+    mixed = told(2.0, 6.0, ("repeat-line",)).forecast + told(2.0, 1.5, ("meaning-of-life",)).forecast
+    both = TUNING.model_copy(update={"forecast": mixed})
+    of = {group: prior_of(both, group).tokens[Candidate(LARGE, 7)][0] for group in ("structured", "open-ended", "all")}
+    assert of == {"structured": pytest.approx(6.0), "open-ended": pytest.approx(1.5), "all": pytest.approx(3.0)}
+    line = payoff_line(payoff(both))
+    assert "on structured" in line and "on open-ended" in line and "chance" in line
+
+
+def test_dollars_are_those_of_the_arms_share_of_the_node() -> None:
+    at = payoff(TUNING).whole.best
+    assert at.dollars_per_million is not None
+    low, high = at.dollars_per_million
+    assert 0 < low < high
+    half = TUNING.model_copy(update={"serving": TUNING.serving.model_copy(update={"devices": 16})})
+    assert payoff(half).whole.best.dollars_per_million == pytest.approx((2 * low, 2 * high))
+
+
+def test_a_finished_run_adds_rows_without_text_that_narrow_the_next_forecast() -> None:
+    tested = experiment(ks=(3, 7))
+    rows = rows_of(compare(experiment=tested, records=run(tested), context=context()))
+    assert {row.k for row in rows} == {3, 7} and all(row.tokens_per_step and row.engine for row in rows)
+    words = {word for row in rows for word in row.model_dump_json().split('"')}
+    assert not any(record.output and record.output in word for record in run(tested) for word in words)
+    width = [
+        math.log(each.whole.best.speedup.high / each.whole.best.speedup.low)
+        for each in (payoff(tested), payoff(tested, rows))
+    ]
+    assert width[1] < width[0]
+
+
+def test_an_experiment_without_speculation_has_nothing_to_forecast() -> None:
+    with pytest.raises(ValueError, match="nothing to forecast"):
+        payoff(TUNING.model_copy(update={"variants": TUNING.variants[:1]}))
