@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
+from specdecode.analysis.advice.beside import forecast_notes
 from specdecode.analysis.advice.learned import theories
 from specdecode.analysis.advice.sweep import advice_sentence
 from specdecode.analysis.loads.curve import curves
@@ -91,7 +92,7 @@ def compare_measured(
         objective=carried,
         schedule=schedules(experiment=experiment, levels=levels, pairs=pairs, curves=over),
         cost=_run_cost(context, arms),
-        notes=notes(experiment, context, levels, moved),
+        notes=(*forecast_notes(experiment, pairs), *notes(experiment, context, levels, moved)),
         files=_files(arms),
     )
     return comparison.model_copy(

@@ -9,54 +9,13 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StringConstraints, Tag, field_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StringConstraints, Tag
 
 from specdecode.experiment import endpoints, shapes
-from specdecode.experiment.base import Frozen, Name, Prose
+from specdecode.experiment.base import Frozen, Name
+from specdecode.experiment.told import Forecasted, Published
 from specdecode.experiment.variants import EndpointVariant, ModelRef, ServedVariant, Serving, Variant
 from specdecode.experiment.workload import Workload
-
-
-class Published(Frozen):
-    """Output throughput that somebody published for two arms of this shape. The report shows the measured one beside
-    it.
-    """
-
-    by: Annotated[str, StringConstraints(min_length=1, max_length=100)]
-    """Who published it, as `AWS`."""
-    case: Name
-    """The prompt type whose figure is nearest to what was published."""
-    base: Name
-    variant: Name
-    base_tokens_per_second: float = Field(gt=0)
-    tokens_per_second: float = Field(gt=0)
-    model: Annotated[str, StringConstraints(max_length=128)] | None = None
-    """Target of the published run, as the hub names it; this and the next two are None if the source does not say."""
-    tensor_parallel_size: int | None = Field(default=None, ge=1)
-    concurrency: int | None = Field(default=None, ge=1)
-    """Requests at a time."""
-    conditions: Prose = ""
-    """Further conditions of the published run: prompts, hardware, acceptance."""
-    source: Annotated[str, StringConstraints(min_length=1, max_length=1024)]
-
-
-class Forecasted(Frozen):
-    """Tokens per step of one draft on one type of prompts, as `specdecode forecast --write` told it from answers."""
-
-    draft: Annotated[str, StringConstraints(min_length=1, max_length=128)]
-    """The draft's id."""
-    case: Name
-    """The type of prompts: a case of the experiment, or `all`."""
-    prompts: int = Field(ge=1)
-    at: tuple[tuple[int, float, float], ...] = Field(min_length=1, max_length=MOST_DRAFTED)
-    """`[k, tokens per step, relative standard error]`."""
-
-    @field_validator("at")
-    @classmethod
-    def _are_figures_of_steps(cls, at: tuple[tuple[int, float, float], ...]) -> tuple[tuple[int, float, float], ...]:
-        if not all(k >= 1 and 1 <= tokens <= k + 1 and 0 <= error <= 1 for k, tokens, error in at):
-            raise ValueError("each is [k, tokens per step from 1 to k + 1, relative standard error from 0 to 1]")
-        return at
 
 
 class CompileOn(StrEnum):

@@ -18,8 +18,12 @@ from specdecode.speculation.advisor import Candidate, believe
 from specdecode.speculation.guess import findings
 from specdecode.speculation.step_cost import StepCost, arms, of_rows, published
 
+ALL = "all"
 SURE = 1.96
 """Standard deviations of a 95% interval."""
+OF_TYPE = 0.1
+"""Standard deviation of the logarithm of a speed-up that one type of prompts has beside all types: its steps are longer
+or shorter (context, length of answers). Held by benchmarks/forecast_rehearsals.py."""
 WORTHWHILE = 0.97
 """An arm is worth a compile if it is expected within 3% of the best."""
 MOST_WORTH = 3
@@ -90,7 +94,7 @@ def payoff(experiment: Experiment, own: Iterable[StepCost] = ()) -> Payoff:
     told = {one.case for one in experiment.forecast}
     groups = [("structured", True), ("open-ended", False)]
     kinds = [name for name, is_so in groups if any(case.structured is is_so for case in experiment.workload.cases)]
-    names = dict.fromkeys([*(one.case for one in experiment.forecast if one.case != "all"), *kinds, "all"])
+    names = dict.fromkeys([*(one.case for one in experiment.forecast if one.case != ALL), *kinds, ALL])
     on = tuple(_on(experiment, name, at, rows) for name in names)
     return Payoff(
         experiment=experiment.name,
@@ -124,6 +128,7 @@ def _on(experiment: Experiment, name: str, at: Sequence[Candidate], rows: Sequen
         ks = [one.k for one in at if one.draft == draft]
         for candidate, (mean, deviation) in believe(draft, ks, (), most=most, prior=prior).items():
             tokens, spread = prior.guess(candidate, most)
+            deviation = math.hypot(deviation, 0.0 if name == ALL else OF_TYPE)
             gain = _expected(mean, deviation)
             variant = variant_of(experiment, candidate)
             found.append(

@@ -79,3 +79,27 @@ def test_a_finished_run_adds_rows_without_text_that_narrow_the_next_forecast() -
 def test_an_experiment_without_speculation_has_nothing_to_forecast() -> None:
     with pytest.raises(ValueError, match="nothing to forecast"):
         payoff(TUNING.model_copy(update={"variants": TUNING.variants[:1]}))
+
+
+def test_the_report_lays_the_forecast_beside_what_was_measured_and_says_how_far_off_it_was() -> None:
+    tested = experiment(ks=(3, 7))
+    draft = tested.variants[1].speculation.draft.id
+    at = ((3, 2.0, 0.01), (7, 4.0, 0.01))
+    told_of = tested.model_copy(update={"forecast": (Forecasted(draft=draft, case="repeat", prompts=8, at=at),)})
+    found = compare(experiment=told_of, records=run(tested), context=context())
+    measured = {
+        pair.variant: one.ratio
+        for pair in found.pairs
+        for case in pair.cases
+        for one in case.speedups
+        if (case.case, one.metric) == ("repeat", "tokens_per_step")
+    }
+    notes = [note for note in found.notes if note.startswith("Forecast of ")]
+    assert len(notes) == 2
+    for note, (arm, value), tokens in zip(notes, measured.items(), (2.0, 4.0), strict=True):
+        off = abs(tokens / value - 1.0)
+        assert note.startswith(
+            f"Forecast of {arm}: tokens per step repeat {tokens:.2f}, measured {value:.2f} ({off:.1%}"
+        )
+        assert "the range." in note
+    assert not any("Forecast" in n for n in compare(experiment=tested, records=run(tested), context=context()).notes)
