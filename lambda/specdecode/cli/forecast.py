@@ -24,6 +24,7 @@ from specdecode.cli.output import (
 
 if TYPE_CHECKING:
     from specdecode.analysis.advice.payoff import Payoff
+    from specdecode.benchmark.tokens import TokenCounter
     from specdecode.experiment import Experiment
     from specdecode.experiment.model import Forecasted
     from specdecode.forecast.answers import WrittenAnswers
@@ -47,6 +48,14 @@ class AnswerOptions:
         Path | None,
         typer.Option(metavar="RUN|FILE", help="A run's folder (its baseline's answers), or a log in JSON Lines."),
     ] = None
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Instead: a server of the target, which answers the experiment's prompts."),
+    ] = None
+    prompts: Annotated[
+        str | None, typer.Option(metavar="SET|FILE", help="With --target: answer these prompts instead.")
+    ] = None
+    output_tokens: Annotated[int, typer.Option(min=2, max=100_000, help="With --prompts: longest answer.")] = 256
     tokenizer: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="The target's tokenizer, to make a run's prompts again."),
@@ -121,6 +130,7 @@ def forecast(
         vllm serve Qwen/Qwen3-0.6B --port 8001
         specdecode forecast --answers results/chat --draft qwen3-0.6b=http://localhost:8001
         specdecode forecast qwen3-32b-tuning --answers log.jsonl --draft qwen3-0.6b=http://… --write my.yaml
+        specdecode forecast qwen3-32b-tuning --target http://gpu:8000 --draft qwen3-0.6b=http://localhost:8001
 
     A log has one answer a line: {"prompt": …, "answer": …}, {"messages": […]} that ends with the assistant's,
     OpenAI's {"request": …, "response": …}, or ShareGPT's conversations; `category` names the type of a prompt.
@@ -130,10 +140,12 @@ def forecast(
     from specdecode.cli.forecast_view import forecast_text, payoff_text
 
     planned = _experiment(experiment) if experiment else None
-    made = _made(given, drafts, planned) if given.answers or drafts.draft else None
+    made = _made(given, drafts, planned) if given.answers or given.target or drafts.draft else None
     if planned is None:
         if made is None:
-            raise stop_with("specdecode forecast: give an EXPERIMENT, or --answers with --draft", EXIT_USAGE)
+            raise stop_with(
+                "specdecode forecast: give an EXPERIMENT, or --answers or --target with --draft", EXIT_USAGE
+            )
         if write:
             raise stop_with("--write: name the EXPERIMENT that gets the forecast", EXIT_USAGE)
         say_json(made.model_dump(mode="json")) if as_json else say(forecast_text(made), end="")
@@ -175,10 +187,10 @@ def _made(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | None
     from specdecode.forecast.answers import BadAnswers
     from specdecode.forecast.server import BadServer
 
-    if not given.answers or not drafts.draft:
-        raise stop_with("specdecode forecast: --answers and --draft go together", EXIT_USAGE)
+    if not drafts.draft or (given.answers is None) == (given.target is None):
+        raise stop_with("specdecode forecast: give --draft, and either --answers or --target", EXIT_USAGE)
     try:
-        found = asyncio.run(_forecast(_answers(given), drafts, planned))
+        found = asyncio.run(_forecast(given, drafts, planned))
     except BadAnswers as error:
         raise stop_with(f"specdecode forecast: {error}", EXIT_USAGE) from None
     except (BadServer, ExceptionGroup) as error:
@@ -227,23 +239,54 @@ def _write(file: Path, reference: str, planned: Experiment) -> None:
     complain(f"wrote {file}: `specdecode plan {file}`, `specdecode run {file}`")
 
 
-def _answers(given: AnswerOptions) -> WrittenAnswers:
-    from specdecode.benchmark.tokens import token_counter
+def _answers(path: Path, given: AnswerOptions) -> WrittenAnswers:
     from specdecode.cli.report_recorded import recorded
     from specdecode.forecast.answers import of_log, of_run
 
-    if given.answers is None:
-        raise ValueError("no answers")
-    if not given.answers.is_dir():
-        return of_log(given.answers, most=given.most_answers)
+    if not path.is_dir():
+        return of_log(path, most=given.most_answers)
+    run = recorded(path)
+    return of_run(run.experiment, run.records, counter=_counter(given), most=given.most_answers)
+
+
+def _counter(given: AnswerOptions) -> TokenCounter:
+    from specdecode.benchmark.tokens import token_counter
+
     counter, problem = token_counter(None if given.tokenizer is None else str(given.tokenizer))
     if problem:
         raise stop_with(f"--tokenizer: {problem}", EXIT_USAGE)
-    run = recorded(given.answers)
-    return of_run(run.experiment, run.records, counter=counter, most=given.most_answers)
+    return counter
 
 
-async def _forecast(answers: WrittenAnswers, drafts: DraftOptions, planned: Experiment | None) -> Forecast:
+async def _written(url: str, given: AnswerOptions, planned: Experiment | None, models: list[str]) -> WrittenAnswers:
+    """What the target's server answers to the experiment's prompts, or to those of a set."""
+    from functools import partial
+
+    from specdecode.experiment.prompt_sets import shipped
+    from specdecode.forecast.answers import questions_of, questions_of_set
+    from specdecode.forecast.server import write_all
+    from specdecode.prompts import BadPromptSet, read_set
+    from specdecode.untrusted import Unreadable, read_file
+
+    if given.prompts:
+        try:
+            known = shipped(given.prompts) or read_set(read_file(Path(given.prompts)), name="prompts")
+        except (BadPromptSet, Unreadable) as error:
+            raise stop_with(f"--prompts {given.prompts}: {error}", EXIT_USAGE) from None
+        asked = questions_of_set(known, output_tokens=given.output_tokens)
+    elif planned:
+        asked = questions_of(planned, _counter(given))
+    else:
+        raise stop_with("--target: name an EXPERIMENT, or --prompts SET|FILE", EXIT_USAGE)
+    server, asked = await _reader("target", url, models), asked[: given.most_answers]
+    return await write_all(server, asked, progress=partial(_written_so_far, len(asked)))
+
+
+def _written_so_far(of: int, done: int) -> None:
+    _progress("target", done, of)
+
+
+async def _forecast(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | None) -> Forecast:
     from specdecode.analysis.advice.sweep import candidates, kind
     from specdecode.experiment.most_tokens import MostTokens
     from specdecode.forecast.making import forecast as make
@@ -253,6 +296,10 @@ async def _forecast(answers: WrittenAnswers, drafts: DraftOptions, planned: Expe
         most = MostTokens(drafts.most_tokens_per_step)
     ks = tuple(sorted({at.k for at in candidates(planned)})) if planned and not drafts.k else _ks(drafts.k or KS)
     readers = [await _reader(name, url, drafts.model or []) for name, url in map(_named, drafts.draft or ())]
+    if given.answers is not None:
+        answers = _answers(given.answers, given)
+    else:
+        answers = await _written(str(given.target), given, planned, drafts.model or [])
     return await make(answers, readers, ks=ks, most=most, progress=_progress)
 
 

@@ -11,14 +11,14 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from specdecode.benchmark.prompts import BadPrompts, Prompt, prompts_of
 from specdecode.benchmark.tokens import TokenCounter
 from specdecode.experiment.model import Experiment
 from specdecode.prompts.categories import category_of
 from specdecode.prompts.formats import ANSWERS, ASKS, INSTRUCTS
-from specdecode.prompts.prompt_set import words_of
+from specdecode.prompts.prompt_set import PromptSet, words_of
 from specdecode.records import RequestRecord
 from specdecode.untrusted import Unreadable, parse_json
 
@@ -54,6 +54,14 @@ class WrittenAnswer:
     def asks(self) -> str:
         """A key that is equal for two answers to one prompt: together they are one observation."""
         return hashlib.sha256(json.dumps(self.prompt, sort_keys=True).encode()).hexdigest()
+
+
+class ToAnswer(NamedTuple):
+    """A prompt that a server of the target is to answer."""
+
+    category: str
+    prompt: str | Messages
+    output_tokens: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +142,28 @@ def of_run(
     return WrittenAnswers(found=_spread(found, most), left_out=tuple(left_out))
 
 
+def questions_of(experiment: Experiment, counter: TokenCounter) -> list[ToAnswer]:
+    """What the experiment asks, each prompt once. Raises BadAnswers."""
+    load, chat = experiment.workload, experiment.workload.endpoint == "chat"
+    try:
+        made = {
+            (case.name, prompt.sha256): ToAnswer(case.name, _asked(prompt, chat=chat), load.output_tokens_of(case))
+            for case in load.cases
+            for prompt in prompts_of(case, load, counter, count=load.requests_of(case))
+        }
+    except BadPrompts as error:
+        raise BadAnswers(str(error)) from None
+    return list(made.values())
+
+
+def questions_of_set(prompts: PromptSet, *, output_tokens: int) -> list[ToAnswer]:
+    """The first question of every prompt of a set: a text if it is one, else a chat."""
+    return [
+        ToAnswer(row.category, row.text if row.is_plain else tuple(row.messages()), row.output_tokens or output_tokens)
+        for row in prompts.rows
+    ]
+
+
 def _spread(found: Sequence[WrittenAnswer], most: int) -> tuple[WrittenAnswer, ...]:
     """At most `most` answers, of every category as many."""
     by_category: dict[str, list[WrittenAnswer]] = {}
@@ -177,7 +207,7 @@ def _answer(entry: Any) -> WrittenAnswer:
         raise ValueError("is no JSON object")
     category = category_of(entry.get("category")) if entry.get("category") else "all"
     if "request" in entry and "response" in entry:
-        return _exchanged(entry["request"], entry["response"], category)
+        return of_exchange(entry["request"], entry["response"], category)
     if "messages" in entry:
         return _chat(entry["messages"], category)
     if "conversations" in entry:
@@ -199,8 +229,10 @@ def _answer(entry: Any) -> WrittenAnswer:
     )
 
 
-def _exchanged(request: Any, response: Any, category: str) -> WrittenAnswer:
-    """A request to OpenAI's API and its answer, not streamed (API reference: completions, chat completions)."""
+def of_exchange(request: Any, response: Any, category: str) -> WrittenAnswer:
+    """A request to OpenAI's API and its answer, not streamed (API reference: completions, chat completions). Raises
+    ValueError, in words for whoever made them.
+    """
     if not isinstance(request, dict) or not isinstance(response, dict):
         raise ValueError("`request` and `response` are no JSON objects")
     choices = _list(response.get("choices"), "response.choices")

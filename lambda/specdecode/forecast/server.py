@@ -1,4 +1,5 @@
 """A vLLM server as a reader: which tokens of an answer its model would have written, and how it makes tokens of a text.
+A server of the target also writes the answers.
 
 What is asked of it (vLLM's OpenAI-compatible server): `/tokenize`, and `/v1/completions` with token ids as the prompt,
 `prompt_logprobs: 1` and `max_tokens: 1`. For every position of the prompt it answers with the actual token and the most
@@ -8,16 +9,18 @@ probable one, each with its `rank`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.fetch import fetch
 from specdecode.escape import clip, line
-from specdecode.forecast.answers import Messages, WrittenAnswer
+from specdecode.forecast.answers import Messages, ToAnswer, WrittenAnswer, WrittenAnswers, of_exchange
 from specdecode.untrusted import Unreadable, parse_json
 
+X = TypeVar("X")
+Y = TypeVar("Y")
 AT_A_TIME = 4
 """Requests under way. One reading fills a batch by itself."""
 TIMEOUT_S = 600.0
@@ -71,6 +74,17 @@ class Reader:
             )
         first = len(tokens.prompt) + 1
         return [self._is_first(read[at], ids[at]) for at in range(first, len(ids))]
+
+    async def write(self, question: ToAnswer) -> WrittenAnswer:
+        """The model's greedy answer, with its ids if the server tells them (vLLM: `return_token_ids`)."""
+        chat = not isinstance(question.prompt, str)
+        asked = {"messages": list(question.prompt)} if chat else {"prompt": question.prompt}
+        more = {"max_tokens": question.output_tokens, "temperature": 0, "return_token_ids": True}
+        found = await self._post(f"/v1/{'chat/' if chat else ''}completions", {**asked, **more})
+        try:
+            return of_exchange(asked, found, question.category)
+        except ValueError as error:
+            raise BadServer(f"{self._where}: {error}") from None
 
     def _is_first(self, place: Any, token: int) -> bool:
         """Whether `token` is the most probable one at its place. Raises BadServer if the answer contradicts itself."""
@@ -128,20 +142,30 @@ async def reader(name: str, endpoint: Endpoint, model: str | None = None) -> Rea
     return Reader(name=name, endpoint=endpoint, model=model or known[0])
 
 
+async def write_all(target: Reader, asked: Sequence[ToAnswer], *, progress: Callable[[int], None]) -> WrittenAnswers:
+    """The target's answers, in order. Raises BadServer."""
+    return WrittenAnswers(found=tuple(await _each(target.write, asked, progress)))
+
+
 async def read_all(draft: Reader, answers: Sequence[Tokens], *, progress: Callable[[int], None]) -> list[list[bool]]:
     """The bits of every answer, in order. `progress` gets the number of answers that were read. Raises BadServer."""
+    return await _each(draft.bits, answers, progress)
+
+
+async def _each(ask: Callable[[X], Awaitable[Y]], given: Sequence[X], progress: Callable[[int], None]) -> list[Y]:
+    """Ask for each, AT_A_TIME at a time."""
     slots, done = asyncio.Semaphore(AT_A_TIME), 0
 
-    async def one(tokens: Tokens) -> list[bool]:
+    async def one(item: X) -> Y:
         nonlocal done
         async with slots:
-            found = await draft.bits(tokens)
+            found = await ask(item)
         done += 1
         progress(done)
         return found
 
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(tokens)) for tokens in answers]
+        tasks = [group.create_task(one(item)) for item in given]
     return [task.result() for task in tasks]
 
 

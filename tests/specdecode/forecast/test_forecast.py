@@ -68,6 +68,26 @@ def test_it_tells_the_tokens_per_step_that_a_speculating_server_then_measures(me
         assert value == pytest.approx(tokens[case] / steps[case], rel=EXACT), case
 
 
+def test_a_server_of_the_target_writes_the_answers(tmp_path: Path, draft: str) -> None:
+    """Of a file of prompts, the same as from a log of its own answers; and the text is in no result."""
+    own = tmp_path / "own.jsonl"
+    asked = ["Count from 20 to 60:\n20, 21, 22,", "The old house at the end of the road was"]
+    own.write_text("".join(json.dumps({"category": "mine", "prompt": prompt}) + "\n" for prompt in asked))
+    with serve() as target:
+        url = f"http://127.0.0.1:{target.port}"
+        given = ["--target", url, "--prompts", str(own), "--output-tokens", "24"]
+        written = told(*given, "--draft", f"small={draft}", "--k", "5")
+        log = tmp_path / "log.jsonl"
+        with log.open("w") as file:
+            for prompt in asked:
+                body = {"prompt": prompt, "max_tokens": 24, "temperature": 0}
+                reply = target.complete(**body)
+                file.write(json.dumps({"request": body, "response": reply, "category": "mine"}) + "\n")
+    logged = told("--answers", str(log), "--draft", f"small={draft}", "--k", "5")
+    assert of(written, "small", 5) == of(logged, "small", 5) and of(written, "small", 5).keys() == {"mine"}
+    assert "house" not in json.dumps(written)
+
+
 def test_an_experiment_with_its_forecast_is_planned_from_it(measured: Path, draft: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     arguments = ["--answers", str(measured), "--draft", f"pair-draft={draft}", "--write", str(file)]

@@ -23,7 +23,7 @@ SURE = 1.96
 """Standard deviations of a 95% interval."""
 OF_TYPE = 0.1
 """Standard deviation of the logarithm of a speed-up that one type of prompts has beside all types: its steps are longer
-or shorter (context, length of answers). Held by benchmarks/forecast_rehearsals.py."""
+or shorter (context, length of answers)."""
 WORTHWHILE = 0.97
 """An arm is worth a compile if it is expected within 3% of the best."""
 MOST_WORTH = 3
