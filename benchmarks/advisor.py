@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import statistics
 from collections import Counter
@@ -22,8 +23,10 @@ from functools import partial
 
 from advisor_sweeps import KS, Sweep, nearness, sweep
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.speculation.advisor import Candidate, Observation, advise
+from specdecode.speculation.advisor import PRIOR, Candidate, Observation, Prior, advise
 
+TOLD = 0.01
+"""Relative error of a forecast's tokens per step."""
 Found = tuple[Candidate | None, int]
 """The arm that a strategy settles on, and its compiles."""
 
@@ -38,12 +41,27 @@ def best_of(seen: list[Observation]) -> Candidate | None:
     return Candidate(top.draft, top.k) if top.speedup > 1.0 else None
 
 
-def with_advisor(one: Sweep, *, most: MostTokens, repeat: bool = True) -> Found:
-    """Follow the advice of one who takes the engine for `most`; with `repeat` also to measure compiled arms again."""
+def forecast(one: Sweep) -> Prior:
+    """Tokens per step of every arm, told from answers to within a percent. The time of a step is not known."""
+    rng = random.Random(f"{one.seed}/forecast")
+    return Prior(
+        {
+            Candidate(draft, k): (max(1.0, tokens * math.exp(rng.gauss(0.0, TOLD))), TOLD)
+            for draft, truth in one.drafts.items()
+            for k, tokens in truth.tokens_per_step.items()
+        }
+    )
+
+
+def with_advisor(one: Sweep, *, most: MostTokens, repeat: bool = True, told: bool = False) -> Found:
+    """Follow the advice of one who takes the engine for `most`; with `repeat` also to measure compiled arms again, with
+    `told` from a forecast.
+    """
     candidates = [Candidate(draft, k) for draft in one.drafts for k in KS]
+    prior = forecast(one) if told else PRIOR
     seen: list[Observation] = []
     while True:
-        advice = advise(candidates, seen, most=most)
+        advice = advise(candidates, seen, most=most, prior=prior)
         if advice.compile_next is not None:
             seen.append(observed(one, advice.compile_next))
         elif repeat and advice.measure_again:
@@ -88,6 +106,7 @@ def strategies(most: MostTokens) -> dict[str, Callable[[Sweep], Found]]:
     """Those that are judged on engines of the kind `most`."""
     known: dict[str, Callable[[Sweep], Found]] = {
         "advisor": partial(with_advisor, most=most),
+        "advisor, with a forecast": partial(with_advisor, most=most, told=True),
         "advisor, no repeats": partial(with_advisor, most=most, repeat=False),
         "full grid": full_grid,
         "random, 6 compiles": at_random,
@@ -131,10 +150,10 @@ def main() -> None:
         return
     for most, rows in results.items():
         print(f"a step yields {most} tokens at most")
-        print(f"{'strategy':<20} within 3%  mean loss  p95 loss  worst  compiles (most)")
+        print(f"{'strategy':<25} within 3%  mean loss  p95 loss  worst  compiles (most)")
         for name, found in rows.items():
             print(
-                f"{name:<20} {found['within_3_percent']:>8.1%} {found['mean_loss']:>10.2%} {found['p95_loss']:>9.2%} "
+                f"{name:<25} {found['within_3_percent']:>8.1%} {found['mean_loss']:>10.2%} {found['p95_loss']:>9.2%} "
                 f"{found['worst_loss']:>6.1%} {found['mean_compiles']:>8.1f} ({found['most_compiles']:.0f})"
             )
 

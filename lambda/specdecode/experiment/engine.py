@@ -95,7 +95,9 @@ class Engine(Frozen):
     """Takes `num_speculative_tokens_per_batch_size` in `--speculative-config`: vLLM from 0.25 on, and no engine that is
     compiled for one k."""
     greedy_only: bool
-    """Speculation ignores the temperature, so that only temperature 0 compares like with like."""
+    """Only temperature 0 can be judged with speculation."""
+    greedy_because: str = "its speculation is greedy at any temperature, and the baseline's decoding is not"
+    """Why, for the message to whoever sets another temperature."""
     quantizations: tuple[Quantization, ...] = ("bf16",)
     model_families: tuple[Name, ...]
     families: dict[Name, FamilySupport] = Field(default_factory=dict)

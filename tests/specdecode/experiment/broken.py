@@ -112,7 +112,7 @@ BROKEN = {
         "40 at a time takes 20 clients, and 16 is the most",
         {"workload.concurrency": [1, 40], "workload.streams_per_client": 2},
     ),
-    "greedy": broken("greedily", {"workload.temperature": 0.7}),
+    "greedy": broken("greedy at any temperature", {"workload.temperature": 0.7}),
     "thinking": broken("thinks by default", {"workload.thinking": None}),
     "prompt-text": broken("needs a text", {"workload.cases.count.text": " "}, preset="rehearsal"),
     "prompt-set": broken(

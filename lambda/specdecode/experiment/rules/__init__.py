@@ -53,7 +53,7 @@ OF_SERVED: Rules[ServedCase] = {
     "device-memory": (node.hbm, "Trainium2: 96 GiB of HBM a device"),
     "fits-node": (node.fits_node, "Karpenter's instance types: what pods can have"),
     "lengths": (workload.lengths, "vLLM refuses requests beyond max_model_len"),
-    "greedy": (workload.greedy, "vLLM's Neuron loader: top_k 1, do_sample false under speculation"),
+    "greedy": (workload.greedy, "the engine's file (greedy_only)"),
     "prompt-fits": (prompts.fits, "vLLM refuses requests beyond max_model_len; specdecode.prompts.bound"),
     "published-figure": (workload.published, "a published figure is of arms and a prompt type of this experiment"),
     "quantization": (engine.quantization, "neuronx-distributed, quantization/README_rescaling_fp8_for_neuron.md"),

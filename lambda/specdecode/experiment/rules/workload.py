@@ -56,7 +56,7 @@ def greedy(case: ServedCase) -> Iterator[Finding]:
     if load.temperature > 0 and case.engine.greedy_only and any(v.speculation for v in case.experiment.variants):
         yield (
             "workload.temperature",
-            f"{case.engine.name} speculates greedily at any temperature: at {load.temperature:g} the arms differ",
+            f"{load.temperature:g} cannot be judged on {case.engine.name}: {case.engine.greedy_because}",
             "set it to 0",
         )
 
