@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 from specdecode.analysis import compare
@@ -18,6 +20,7 @@ from tests.specdecode.analysis.simulate import context, experiment, run
 TUNING = load("qwen3-32b-tuning")
 SMALL, LARGE = "Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B"
 KS = range(5, 16)
+BENCHMARKS = Path(__file__).resolve().parents[4] / "benchmarks"
 
 
 def told(small: float, large: float, cases: tuple[str, ...] = ("repeat-line", "meaning-of-life")) -> Experiment:
@@ -103,3 +106,15 @@ def test_the_report_lays_the_forecast_beside_what_was_measured_and_says_how_far_
         )
         assert "the range." in note
     assert not any("Forecast" in n for n in compare(experiment=tested, records=run(tested), context=context()).notes)
+
+
+def test_rehearsals_that_were_recorded_are_forecast_from_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every type of prompts of each, from the steps of the others: nine in ten ranges hold, and none is idle."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import forecast_rehearsals
+
+    committed = json.loads(forecast_rehearsals.RESULTS.read_text())
+    found = forecast_rehearsals.tries(committed["rehearsals"])
+    assert found == committed["forecasts"] and len(found) >= 30
+    assert sum(one["holds"] for one in found) >= 0.9 * len(found)
+    assert max(one["width"] for one in found) < 1.5
