@@ -10,13 +10,19 @@ from specdecode.cli import app, main
 from specdecode.cli.runs_deployment import Deployment
 from typer.testing import CliRunner
 
-<<<<<<< HEAD
-LOCAL = {"configure", "forecast", "presets", "prompts", "validate", "manifests", "engines", "schema", "import"}
+LOCAL = {
+    "configure",
+    "evidence",
+    "forecast",
+    "presets",
+    "prompts",
+    "validate",
+    "manifests",
+    "engines",
+    "schema",
+    "import",
+}
 """Commands that never ask AWS, and `configure`, whose region is a setting."""
-=======
-LOCAL = {"evidence", "forecast", "presets", "prompts", "validate", "manifests", "engines", "schema", "import"}
-"""Commands that never ask AWS."""
->>>>>>> 3a5fb321 (evidence is a command that asks nobody)
 TALKING = [
     *(["status"], ["list"], ["capacity"], ["diagnose"], ["stop"], ["report"], ["runs"], ["run"], ["preflight"]),
     *(["subscribe"], ["destroy"]),
