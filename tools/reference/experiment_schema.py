@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel
 from specdecode.experiment import model, rules, variants, workload
-from specdecode.experiment.model import Published
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.schema import experiment_schema
+from specdecode.experiment.told import Forecasted, Published
 from specdecode.prompts import HubFile, PromptsOf, SetOf
 
 from tools.reference import between, table
@@ -33,7 +33,7 @@ PARTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`compile`", model.Compile),
     ("`deadlines`", model.Deadlines),
     ("`published`", Published),
-    ("`forecast`", model.Forecasted),
+    ("`forecast`", Forecasted),
 )
 ENUMS: tuple[type[StrEnum], ...] = (
     variants.Method,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from specdecode.analysis.advice.payoff import Payoff
     from specdecode.benchmark.tokens import TokenCounter
     from specdecode.experiment import Experiment
-    from specdecode.experiment.model import Forecasted
+    from specdecode.experiment.told import Forecasted
     from specdecode.forecast.answers import WrittenAnswers
     from specdecode.forecast.result import Forecast
     from specdecode.forecast.server import Reader

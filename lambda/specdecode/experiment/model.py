@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StringConstraints, Tag
 
 from specdecode.experiment import endpoints, shapes
-from specdecode.experiment.base import Frozen, Name
+from specdecode.experiment.base import Frozen, Name, Prose
 from specdecode.experiment.told import Forecasted, Published
 from specdecode.experiment.variants import EndpointVariant, ModelRef, ServedVariant, Serving, Variant
 from specdecode.experiment.workload import Workload

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from specdecode.experiment.base import Frozen
-from specdecode.experiment.model import Forecasted
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.told import Forecasted
 from specdecode.measures.student import NOMINAL, t_quantile
 from specdecode.speculation.acceptance import Agreement, Steps, decode, together
 

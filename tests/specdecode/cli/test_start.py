@@ -21,6 +21,7 @@ LIGHT = {
     *(f"specdecode.{name}" for name in ("assets", "cli", "escape", "giving_back", "names", "s3_keys", "untrusted")),
     *(f"specdecode.cli.{name}" for name in ("completion", "options", "output")),
     *(f"specdecode.cli.{name}" for name in ("bench", "bench_options", "experiments", "forecast", "gate", "manifests")),
+    "specdecode.cli.evidence",
     *(f"specdecode.cli.{name}" for name in ("preflight", "prompts", "report", "report_imports", "runs", "winner")),
     "specdecode",
 }

@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from specdecode.analysis.advice.sweep import candidates, kind, prior_of, variant_of
+from specdecode.experiment.base import Frozen
 from specdecode.experiment.files import load_engine
-from specdecode.experiment.model import Experiment, Frozen
+from specdecode.experiment.model import Experiment
 from specdecode.experiment.problems import ExperimentError
 from specdecode.experiment.shapes import HOME
 from specdecode.speculation.advisor import Candidate, believe

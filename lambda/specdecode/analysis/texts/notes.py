@@ -12,8 +12,9 @@ from specdecode.analysis.statistics.measured import Arms, AtLevel
 from specdecode.analysis.statistics.verdict import MAX_FAILED
 from specdecode.experiment import ExperimentError, load_engine
 from specdecode.experiment.effective import differences
-from specdecode.experiment.model import EndpointExperiment, Experiment, Published, ServedExperiment
+from specdecode.experiment.model import EndpointExperiment, Experiment, ServedExperiment
 from specdecode.experiment.step import ASSUMED, most_tokens_said
+from specdecode.experiment.told import Published
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.doubtful import DOUBTFUL_S, HELD_BACK_S, apart, held_back
 from specdecode.measures.drafted import ESTIMATED

@@ -12,7 +12,8 @@ from specdecode.analysis.advice.evidence import rows_of
 from specdecode.analysis.advice.payoff import payoff, payoff_line
 from specdecode.analysis.advice.sweep import advise_sweep, prior_of
 from specdecode.experiment.files import load
-from specdecode.experiment.model import Experiment, Forecasted
+from specdecode.experiment.model import Experiment
+from specdecode.experiment.told import Forecasted
 from specdecode.speculation.advisor import Candidate
 
 from tests.specdecode.analysis.simulate import context, experiment, run

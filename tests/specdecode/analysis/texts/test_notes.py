@@ -7,7 +7,7 @@ from specdecode.analysis import AtLevel, compare
 from specdecode.analysis.texts.notes import published_notes, which_comparison
 from specdecode.analysis.texts.recommend import recommendation, recommended
 from specdecode.experiment import load_preset, preset_names
-from specdecode.experiment.model import Published
+from specdecode.experiment.told import Published
 
 from tests.specdecode.analysis.simulate import context, experiment, run
 
