@@ -29,6 +29,10 @@ def cost_lines(bill: Bill) -> list[str]:
             lines.append("          arms swap device groups between rounds; --set workload.rounds=1 does without")
         if unused := UNUSED.get(bill.capacity):
             lines.append(f"          {TERMS[bill.capacity]}, {unused}")
+        if bill.checking_at_most:
+            most = f"at most ${bill.checking_at_most:,.0f}"
+            lines.append(f"check     {money(bill.checking)} of it, {most}: engines start with tiny models")
+            lines.append("          before the compile (--set start_check=false does without)")
         lines += _compile_lines(bill)
         longest = f"{bill.longest_node_hours:.1f} h of the node"
         lines.append(f"at most   ${bill.most:,.0f}, if every step lasts until its deadline ({longest})")

@@ -172,9 +172,9 @@ class ServedExperiment(Experiment):
     engine: str
     """Name of an engine in assets/engines."""
     serving: Serving
-    start_check: bool = False
+    start_check: bool = True
     """Before anything is compiled, start each kind of arm that no run of this bucket has served yet once with a tiny
-    model."""
+    model. `false` begins with the compile."""
     variants: tuple[ServedVariant, ...] = Field(min_length=1)
 
     @property

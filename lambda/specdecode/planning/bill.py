@@ -12,7 +12,7 @@ from specdecode.experiment.model import CompileOn, Experiment, ServedExperiment
 from specdecode.experiment.rules.case import ServedCase
 from specdecode.experiment.rules.engine import not_on_cpu
 from specdecode.experiment.shapes import COMPILER, COMPILERS
-from specdecode.planning.events import late_minutes, longest_node_minutes
+from specdecode.planning.events import late_minutes, longest_node_minutes, unseen_minutes
 from specdecode.planning.plan import Plan
 from specdecode.planning.ranges import Range
 from specdecode.planning.timeline import NODE_START_MINUTES, NODE_STOP_MINUTES, cpu_deadline
@@ -70,6 +70,10 @@ class Bill(Frozen):
     """Dollars for that traffic and for the CPU nodes that fetch it."""
     compiling: CompileCost | None
     """Of what is missing, on either node; only that on `compiling.chosen` is a part of the rest."""
+    checking: Range
+    """Dollars, of `node`, for the start check."""
+    checking_at_most: float
+    """Dollars, of `most`, if it lasts until its deadlines; 0 if nothing is checked."""
     most: float
     """Dollars for `longest_node_hours` of the node, and for what CPU nodes stage and compile until its deadlines."""
     storage_gb: float
@@ -122,6 +126,8 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
     compiling = _compile_cost(plan, capacity)
     if compiling and compiling.chosen is CompileOn.CPU:
         most += compiling.on_cpu_at_most
+    check = next((step for step in plan.steps if step.name == "StartCheck"), None)
+    late = check.deadline_minutes + unseen_minutes(check, poll_s=plan.poll_seconds) if check else 0
     stored = sum(item.model.size_gib for item in plan.models)
     stored += sum(plan.served.weights_gib(plan.served.variant(item.arm.variant)) for item in plan.artifacts)
     return Bill(
@@ -138,6 +144,8 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
             high=traffic + hours.high * prices.STAGING_NODE_HIGH.usd,
         ),
         compiling=compiling,
+        checking=(check.takes if check else Range()).scaled(plan.price_per_node_hour / 60),
+        checking_at_most=late / 60 * plan.price_per_node_hour,
         most=most,
         storage_gb=stored * prices.GB_PER_GIB,
         storage_per_month=stored * prices.GB_PER_GIB * prices.STORAGE.usd,

@@ -16,7 +16,7 @@ from tests.end_to_end.faults.cases import fails, succeeds
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.one_node("one node is enough to look at it")]
 BOUND_MIN = 1
-CHECKED = SMALL | {"start_check": True, "deadlines.start_check": BOUND_MIN}
+CHECKED = SMALL | {"deadlines.start_check": BOUND_MIN}
 SEEN_S = 30
 """Most seconds from a deadline until a look has seen it."""
 
