@@ -68,7 +68,7 @@ def test_all_parts_together_are_held_against_what_is_accepted(four):
     FakeDeployment.capacity = FOUR.model_copy(update={"accept_cost_above": 2500})
     refused = four(*SWEEP, "--nodes", "4", "--yes")
     assert (refused.exit_code, FakeDeployment.started) == (2, [])
-    assert "together they could cost $3,8" in refused.stderr and "add --accept-cost 38" in refused.stderr
+    assert "together they could cost $3,9" in refused.stderr and "add --accept-cost 39" in refused.stderr
     assert four(*SWEEP, "--nodes", "4", "--yes", "--accept-cost", "3000").exit_code == 2
     assert four(*SWEEP, "--nodes", "4", "--yes", "--accept-cost", "4000").exit_code == 0
     assert all("accept_cost" not in request for _, request in FakeDeployment.started), "none needs consent by itself"

@@ -48,7 +48,7 @@ def containers(objects):
 
 def test_the_monitor_is_among_them(objects):
     assert {container["name"] for _, container in containers(objects)} == {
-        *("main", "neuron-monitor", "fetch", "compile", "store")
+        *("main", "neuron-monitor", "fetch", "tiny-model", "compile", "store")
     }
 
 
@@ -75,7 +75,8 @@ def test_the_containers_with_a_writable_root_are_those_that_the_page_excuses(obj
         for component, container in containers(objects)
         if container["securityContext"]["readOnlyRootFilesystem"] is not True
     }
-    assert writable == excused == {("compile", "compile"), ("main", "serving"), ("neuron-monitor", "serving")}
+    engines = {("compile", "compile"), ("main", "start-check"), ("main", "serving")}
+    assert writable == excused == engines | {("neuron-monitor", "serving")}
 
 
 def test_no_engine_has_the_credentials_of_its_pods_role(objects):
@@ -100,7 +101,7 @@ def test_no_engine_has_the_credentials_of_its_pods_role(objects):
                 mounted[path]["name"] for path in ("/specdecode", "/tmp", "/specdecode/bundle") if path in mounted
             }
             assert not written & runs_from, f"{name} of {component} runs from what the engine writes"
-    assert kinds == {("compile", "compile"), ("serving", "main")}
+    assert kinds == {("compile", "compile"), ("start-check", "main"), ("serving", "main")}
     assert watched == {"fetch", "store", "neuron-monitor"}
 
 

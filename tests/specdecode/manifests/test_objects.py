@@ -70,6 +70,7 @@ def test_the_step_ends_a_job_before_the_job_controller_would_and_with_it_the_log
     deadlines = plan.experiment.deadlines
     limits = {
         "staging": deadlines.staging,
+        "start-check": deadlines.start_check,
         "compile": deadlines.compile,
         "smoke": SMOKE_MINUTES,
         "benchmark": deadlines.benchmark,
@@ -107,13 +108,14 @@ def test_pods_are_restricted_and_run_by_shell_in_the_working_directory(rendered)
         for name, container in containers(template).items():
             own = container["securityContext"]
             assert own["allowPrivilegeEscalation"] is False and own["capabilities"] == {"drop": ["ALL"]}
-            runs_engine = component == "serving" or name == "compile"
+            runs_engine = component == "serving" or name == "compile" or (component, name) == ("start-check", "main")
             assert own["readOnlyRootFilesystem"] is not runs_engine
             assert container["command"][:2] == ["/bin/sh", "-c"] and "args" not in container
             assert container["workingDir"] == names.WORKDIR
             script = container["command"][2]
             assert not re.search(rf"[\s\"'=]{names.WORKDIR}\b", script), "paths are relative to the working directory"
-            written = {"fetch": {"bundle", "models"}, "compile": {"compiled"}}.get(name, set())
+            fetched = {"bundle", "models"}
+            written = {"fetch": fetched, "tiny-model": fetched, "compile": {"compiled"}}.get(name, set())
             for mount in container["volumeMounts"]:
                 path = mount["mountPath"]
                 assert path in ("/tmp", "/dev/shm") or path == names.WORKDIR or path.startswith(names.WORKDIR + "/")
@@ -145,7 +147,7 @@ def test_pods_claim_their_devices_and_land_on_the_node_of_their_pool(rendered):
     for component, _, template in pods(objects):
         spec, container = template["spec"], main(template)
         claims = spec.get("resourceClaims", [])
-        if component in ("compile", "serving") and serving_.devices:
+        if component in ("start-check", "compile", "serving") and serving_.devices:
             assert claims == [
                 {"name": "neuron", "resourceClaimTemplateName": names.claim_template(serving_.devices, 2)}
             ]
@@ -172,7 +174,7 @@ def test_the_taint_of_the_node_is_tolerated_as_it_is(rendered):
 def test_servers_have_shared_memory_and_time_to_end(rendered):
     for component, _, template in pods(rendered[1]):
         shm = [v["emptyDir"] for v in template["spec"]["volumes"] if v["name"] == "shm"]
-        if component in ("compile", "serving"):
+        if component in ("start-check", "compile", "serving"):
             memory = quantity(main(template)["resources"]["requests"]["memory"])
             assert shm == [{"medium": "Memory", "sizeLimit": f"{min(128, int(memory) // 2)}Gi"}]
             assert template["spec"]["terminationGracePeriodSeconds"] >= 60

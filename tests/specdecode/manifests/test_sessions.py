@@ -170,7 +170,7 @@ def test_a_session_is_mounted_whole_and_read_only_where_our_bundle_runs(plan, ct
         for name, container in containers(template).items():
             mounts = [mount for mount in container["volumeMounts"] if mount["name"] == "aws"]
             variables = {item["name"]: item.get("value") for item in container["env"]}
-            ours = bool(re.search(r"python3 -m specdecode", container["command"][2])) and name != "compile"
+            ours = not re.search(r"-m specdecode\.pod\.compile", container["command"][2])  # that runs the engine
             assert bool(mounts) is ours is ("AWS_CONFIG_FILE" in variables), name
             for mount in mounts:
                 assert mount == {"name": "aws", "mountPath": "/specdecode/aws", "readOnly": True}, (

@@ -302,7 +302,7 @@ def test_work_of_seconds_is_looked_at_often_though_its_pod_takes_longer_to_start
     )
 
 
-@pytest.mark.parametrize(("preset", "hours"), [("llama-3.1-405b", 63), ("qwen3-32b-tuning", 51)])
+@pytest.mark.parametrize(("preset", "hours"), [("llama-3.1-405b", 64), ("qwen3-32b-tuning", 52)])
 def test_a_run_that_the_backstop_would_cut_is_warned_of_with_what_to_set(preset, hours):
     """Its deadlines together are longer than a run may hold the node: 48 and 12 hours by default."""
     (said,) = [text for text in plan_of(preset).warnings if "backstop" in text]

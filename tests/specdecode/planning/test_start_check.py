@@ -25,12 +25,13 @@ from tests.pricing import PRICED
 )
 def test_one_arm_of_each_kind_is_checked_within_a_bound_that_the_bill_has(preset, checked, groups):
     off = plan_for(load_preset(preset, overrides={"start_check": False}), capacity=PRICED)
-    plan = plan_for(load_preset(preset, overrides={"start_check": True}), capacity=PRICED)
+    plan = plan_for(load_preset(preset), capacity=PRICED)
     assert plan.start_checks == (checked or plan.start_checks[:2]) and off.start_checks == ()
     (step,) = (step for step in plan.steps if step.name == "StartCheck")
-    assert (step.deadline_minutes, step.works) == (30 * groups, groups)
+    each = plan.experiment.deadlines.start_check
+    assert (step.deadline_minutes, step.works) == (each * groups, groups)
     dearer = make_bill(plan, PRICED).most - make_bill(off, PRICED).most
-    assert 0 < dearer <= groups * 31 / 60 * plan.price_per_node_hour
+    assert 0 < dearer <= groups * (each + 1) / 60 * plan.price_per_node_hour
     more = plan.cost.high - off.cost.high
     assert 0 < more < dearer and plan.cost.low > off.cost.low
     kinds = first_of_each_kind(plan.served, plan.engine)

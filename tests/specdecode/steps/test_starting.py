@@ -51,7 +51,7 @@ def test_a_plan_that_no_history_holds_is_refused_as_the_experiment_s_fault():
 def test_a_run_that_could_cost_more_than_anybody_accepted_is_refused_wherever_it_is_started(accepted, says):
     """As the console does it: no command line has asked anybody."""
     world = World()
-    with pytest.raises(InvalidExperiment, match=f'could cost \\$2,730.*{says}.*"accept_cost": 2730'):
+    with pytest.raises(InvalidExperiment, match=f'could cost \\$2,784.*{says}.*"accept_cost": 2785'):
         world.plan(request={"experiment": "llama-3.1-405b", **accepted})
     assert not world.s3.objects
     world.plan(request={"experiment": "llama-3.1-405b", "accept_cost": 2730})

@@ -69,7 +69,7 @@ def test_a_second_run_stages_and_compiles_nothing():
     first = len(written(world, "Job"))
     world.run_through("run-2")
     again = written(world, "Job")[first:]
-    assert first == 7  # two models, two artifacts, smoke test, benchmark, accuracy test
+    assert first == 9  # two models, two start checks, two artifacts, smoke test, benchmark, accuracy test
     assert len(again) == 3
     assert not any("stage" in name or "compile" in name for name in again)
 
@@ -188,7 +188,7 @@ def test_accuracy_is_measured_only_where_it_is_asked_for():
 
 def test_each_arm_s_accuracy_is_measured_once_however_often_it_is_served():
     world = World()
-    world.run_through(request={"experiment": "qwen3-32b-latency", "set": {"accuracy": True}})
+    world.run_through(request={"experiment": "qwen3-32b-latency", "set": {"accuracy": True, "start_check": False}})
     scores = [key for key in world.s3.objects if "/accuracy/" in key]
     assert scores == ["runs/run-1/accuracy/base.json", "runs/run-1/accuracy/sd.json"]
     assert len([name for name in written(world, "Job") if "accuracy" in name]) == 2
