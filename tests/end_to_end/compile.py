@@ -119,8 +119,8 @@ def test_an_artifact_spoilt_between_compile_and_serve_is_compiled_on_the_node(cl
     end = cloud.ended(run)
     assert end.status == "SUCCEEDED", f"{end.error}: {end.cause}"
     steps = entered(run.deployment.events(run.arn, newest=1000))
-    assert steps[steps.index("AcquireCapacity") :][:7] == [
-        "AcquireCapacity", "Compile", "Serve", "StopArms", "Compile", "Serve", "Smoke",
+    assert steps[steps.index("AcquireCapacity") :][:8] == [
+        "AcquireCapacity", "StartCheck", "Compile", "Serve", "StopArms", "Compile", "Serve", "Smoke",
     ]  # fmt: skip
     assert state_of(run).refused_artifacts == (arm.fingerprint,)
     said = compiled_in_report(cloud, run)

@@ -105,6 +105,7 @@ def test_every_state_was_shown_with_its_time(rehearsed):
         "Plan",
         "StageModels",
         "AcquireCapacity",
+        "StartCheck",
         "Compile",
         "Serve",
         "Smoke",

@@ -102,7 +102,7 @@ def test_no_engine_has_the_credentials_of_its_pods_role(objects):
             }
             assert not written & runs_from, f"{name} of {component} runs from what the engine writes"
     assert kinds == {("compile", "compile"), ("start-check", "main"), ("serving", "main")}
-    assert watched == {"fetch", "store", "neuron-monitor"}
+    assert watched == {"fetch", "tiny-model", "store", "neuron-monitor"}
 
 
 def test_variables_of_ours_come_last_and_take_the_place_of_others(ctx):

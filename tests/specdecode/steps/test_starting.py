@@ -54,7 +54,7 @@ def test_a_run_that_could_cost_more_than_anybody_accepted_is_refused_wherever_it
     with pytest.raises(InvalidExperiment, match=f'could cost \\$2,784.*{says}.*"accept_cost": 2785'):
         world.plan(request={"experiment": "llama-3.1-405b", **accepted})
     assert not world.s3.objects
-    world.plan(request={"experiment": "llama-3.1-405b", "accept_cost": 2730})
+    world.plan(request={"experiment": "llama-3.1-405b", "accept_cost": 2785})
 
 
 def test_the_bound_is_the_deployment_s_and_a_resumed_run_must_be_accepted_too():

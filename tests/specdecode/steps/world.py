@@ -195,7 +195,7 @@ class World:
 
     def _is_refused(self, owner: KubeObject) -> bool:
         """Whether its pod is refused: the controller tries each minute, and its Event tells."""
-        words = self.refused.get(owner["metadata"]["labels"][names.COMPONENT_LABEL])
+        words = self.refused.get(owner["metadata"]["labels"].get(names.COMPONENT_LABEL, ""))
         if words is None:
             return False
         name, job = owner["metadata"]["name"], owner["kind"] == "Job"
