@@ -37,7 +37,7 @@ FIRST = {
     "capacity_end": (START + timedelta(days=2)).isoformat(timespec="seconds"),
     "capacity_zones": "use2-az3",
     "schedule": "block",
-    "schedule_experiment": "qwen3-32b",
+    "schedule_experiment": "qwen3-32b-native",
 }
 SOURCES = ("app.py", "cdk.json", "assets", "constructs_lib", "lambda", "stacks", "requirements", "requirements.txt")
 LINKS = (".venv", "node_modules", "build")
