@@ -83,17 +83,18 @@ def no_pods(cloud: Cloud) -> Iterator[None]:
 
 def test_a_quota_admits_no_pod(cloud):
     cloud.forget("compiled/")
+    run = cloud.start("quota-of-none", LONG)
+    cloud.until_step(run, "AcquireCapacity")
+    since, fault = time.time(), "a quota of 0 pods"
     with no_pods(cloud):
-        run, since = cloud.start("quota-of-none", LONG), time.time()  # the first look at Compile ends it
-        fault = "a quota of 0 pods"
         ends(cloud, run, fault=fault, where="Compile", error="CompileFailed", row="namespace-quota", since=since)
 
 
 @pytest.mark.parametrize(("webhook", "row"), [("denying", "policy-denied"), ("dead", "webhook-down")])
 def test_a_policy_s_webhook_refuses_pods(cloud, webhook, row):
     cloud.forget("compiled/")
-    cloud.control("faults", webhook=webhook)
     run = cloud.start(f"webhook-{webhook}", LONG)
-    cloud.until_step(run, "Compile")
+    cloud.until_step(run, "AcquireCapacity")
+    cloud.control("faults", webhook=webhook)
     since, fault = time.time(), f"a policy's webhook is {webhook}"
     ends(cloud, run, fault=fault, where="Compile", error="CompileFailed", row=row, since=since)
