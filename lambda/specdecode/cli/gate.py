@@ -46,11 +46,13 @@ class LimitOptions:
         False
     )
     between_runs: Annotated[
-        str,
+        str | None,
         typer.Option(
-            metavar="PERCENT", help="Assumed variation between runs. Repeated runs replace it by what they show."
+            metavar="PERCENT",
+            help="Assumed variation between runs: 0.5%, or 5% where each run had a node of its own. Repeats "
+            "replace it by what they show.",
         ),
-    ] = "0.5%"
+    ] = None
 
     def thresholds(self) -> Thresholds:
         """The limits as the gate takes them. Raises Unfit for a text that is no percentage."""
@@ -62,7 +64,7 @@ class LimitOptions:
             arms=tuple(self.arm or ()),
             loads=tuple(self.load or ()),
             each_case=self.each_case,
-            between_runs=_share("--between-runs", self.between_runs),
+            between_runs=None if self.between_runs is None else _share("--between-runs", self.between_runs),
         )
 
 

@@ -1,8 +1,8 @@
 """Loads at which one arm's time per token passes another's.
 
-Between two levels each arm's time per token is assumed to be linear in the load. That is exact if the time of an
-engine's step is affine in the number of running sequences (docs/explanation/how-sure.md has how often
-the result is right). See ADR 163.
+Between two levels nothing was measured. An engine that compiled its batch sizes (Neuron's do) may jump anywhere between
+them. So the interval always ends at measured levels; the place itself is where two straight lines meet, a guess for the
+picture. docs/explanation/how-sure.md has how often the interval is right. See ADR 163.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def crossings(measured: Sequence[AtLoad | None]) -> list[Crossover]:
         found
         for (first, before), (last, after) in changes
         if before != after and _both(levels[first].gain, levels[last].gain) >= SHOWN
-        if (found := _located(levels[first : last + 1], before, list(_gaps(measured))))
+        if (found := _located(levels[first : last + 1], before))
     ]
 
 
@@ -74,17 +74,8 @@ def _above(gain: LogMean) -> float:
     return t_cdf(gain.mean / math.sqrt(gain.variance), gain.df)
 
 
-def _gaps(measured: Sequence[AtLoad | None]) -> Iterator[tuple[float, float]]:
-    """Loads beside those that are lost."""
-    known = [(number, level.load) for number, level in enumerate(measured) if level]
-    yield from ((left, right) for (before, left), (after, right) in pairwise(known) if after > before + 1)
-
-
-def _located(levels: Sequence[AtLoad], before: int, gaps: Sequence[tuple[float, float]]) -> Crossover | None:
-    """The place of a crossing. None if the times at equal load do not cross: the arms met different loads.
-
-    Over a gap the times are not known to be a line, so an interval that reaches into one has all of it.
-    """
+def _located(levels: Sequence[AtLoad], before: int) -> Crossover | None:
+    """The place of a crossing. None if the times at equal load do not cross: the arms met different loads."""
     rng = random.Random(1)
     drawn = sorted(
         found
@@ -95,11 +86,11 @@ def _located(levels: Sequence[AtLoad], before: int, gaps: Sequence[tuple[float, 
     if load is None or not drawn:
         return None
     low, high = min(load, quantile(drawn, 0.025)), max(load, quantile(drawn, 0.975))
-    reached = [gap for gap in gaps if low < gap[1] and high > gap[0]]
+    places = [level.load for level in levels]
     return Crossover(
         load=load,
-        low=min([low, *(left for left, _ in reached)]),
-        high=max([high, *(right for _, right in reached)]),
+        low=max((place for place in places if place <= low), default=low),
+        high=min((place for place in places if place >= high), default=high),
         direction="stops" if before > 0 else "starts",
     )
 

@@ -8,7 +8,6 @@ than. A k whose arm failed too many requests at a load is not chosen there.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -37,8 +36,6 @@ class Choice:
 
     load: int
     """Requests in a batch: at most `max_num_seqs`."""
-    base_s: float
-    """The baseline's time per token."""
     gains: Mapping[int, float]
     """k -> log speed-up, for each k that served this load. k = 0 has 0."""
 
@@ -47,10 +44,6 @@ class Choice:
         """The smallest k within TIE of the best."""
         best = max(self.gains.values())
         return min(k for k, gain in self.gains.items() if gain >= best - TIE)
-
-    def seconds(self, k: int) -> float:
-        """Time per token with k."""
-        return self.base_s * math.exp(-self.gains[k])
 
 
 def schedules(
@@ -84,12 +77,10 @@ def _schedule(
     choices = [
         Choice(
             load=_batch(experiment, at.level),
-            base_s=_seconds(at, base, cases) * full,
             gains={0: 0.0, **{k: _gain(at, of_k[k], cases) for k in sorted(there[at.level])}},
         )
         for at in levels
         if cases and 0 not in failed[at.level] and set(of_k) == {*there[at.level], *failed[at.level]}
-        for full in [within_batch(experiment, at.level)]
     ]
     choices = [own for before, own in pairwise([None, *choices]) if own and not (before and before.load == own.load)]
     if len(choices) < 2:
@@ -108,7 +99,11 @@ def _schedule(
             KRange(first=first, last=last, k=k, variant=names[k], rivals=tuple(rivals), failed=tuple(sorted(out - {k})))
         )
     return Schedule(
-        draft=draft, ranges=tuple(ranges), measured_to=choices[-1].load, engine_takes_it=_engine_takes_it(experiment)
+        draft=draft,
+        ranges=tuple(ranges),
+        measured=tuple(each.load for each in choices),
+        measured_to=choices[-1].load,
+        engine_takes_it=_engine_takes_it(experiment),
     )
 
 
@@ -137,30 +132,34 @@ def _faster(
 
 
 def table(choices: Sequence[Choice], batch: int) -> list[tuple[int, int, int]]:
-    """First and last batch size and k of each range, from 1 to `batch` without a gap; `choices` by load."""
-    ends = [(at, before.k) for before, after in pairwise(choices) for at in [_switch(before, after)] if at]
-    ends.append((float(max(batch, choices[-1].load)), choices[-1].k))
-    found, first = [], 1
+    """First and last batch size and k of each range, from 1 to `batch` without a gap; `choices` by load.
+
+    A batch size between two levels was not measured. It gets a k that pays at both of them, else none.
+    """
+    ends = [
+        end
+        for before, after in pairwise(choices)
+        for end in ((before.load, before.k), (after.load - 1, _between(before, after)))
+    ]
+    ends.append((max(batch, choices[-1].load), choices[-1].k))
+    found: list[tuple[int, int, int]] = []
+    first = 1
     for end, k in ends:
-        last = min(batch, math.floor(end))
-        if last >= first:
+        last = min(batch, end)
+        if last < first:
+            continue
+        if found and found[-1][2] == k:
+            found[-1] = (found[-1][0], last, k)
+        else:
             found.append((first, last, k))
-            first = last + 1
+        first = last + 1
     return found
 
 
-def _switch(before: Choice, after: Choice) -> float | None:
-    """Last load of the first k, if the next level has another k. Both times are assumed to be linear between the
-    levels.
-    """
-    if before.k == after.k:
-        return None
-    if before.k not in after.gains or after.k not in before.gains:  # one failed where the other was chosen
-        return float(before.load if before.k not in after.gains else after.load - 1)
-    first, last = (each.seconds(after.k) - each.seconds(before.k) for each in (before, after))
-    if not first > 0.0 > last:  # a tie, which the smaller k has: it holds from the level at which it was seen
-        return float(before.load if first <= 0.0 else after.load - 1)
-    return before.load + (after.load - before.load) * first / (first - last)
+def _between(before: Choice, after: Choice) -> int:
+    """The k between two levels: the later level's or the earlier one's if it pays at both; else 0."""
+    pays = [k for k in (after.k, before.k) if before.gains.get(k, 0.0) > 0.0 and after.gains.get(k, 0.0) > 0.0]
+    return pays[0] if pays else 0
 
 
 def _gain(at: AtLevel, curve: Curve, cases: set[str]) -> float:
@@ -174,12 +173,6 @@ def _gains(at: AtLevel, curve: Curve, cases: set[str]) -> Iterator[float]:
         for number in sorted({record.round for record in other.block.records}):
             if stat := pairing.paired(base, other, HEADLINE, ({number: 1.0}, {number: 1.0})):
                 yield stat.mean
-
-
-def _seconds(at: AtLevel, base: str, cases: set[str]) -> float:
-    return math.exp(
-        -median(value for case in cases for value in pairing.log_by_prompt(at.arms[base, case], HEADLINE).values())
-    )
 
 
 def _engine_takes_it(experiment: Experiment) -> bool:
@@ -212,6 +205,9 @@ def in_words(found: Schedule) -> str:
         parts.append(f"{what} {where}{_sure(each)}")
     last = found.ranges[-1].last
     beyond = f" Beyond {found.measured_to} nothing was compared." if last > found.measured_to else ""
+    if len(found.measured) > 1:
+        sizes = f"{', '.join(map(str, found.measured[:-1]))} and {found.measured[-1]}"
+        beyond = f" Measured at {sizes}: no other batch size was.{beyond}"
     fixed = "" if found.engine_takes_it else " The engine's k is fixed: each is a server of its own."
     return f"Draft {found.draft}: {', '.join(parts)}.{beyond}{fixed}"
 

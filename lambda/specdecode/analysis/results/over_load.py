@@ -67,7 +67,7 @@ class Crossover(Frozen):
     """Requests under way; for an open loop requests a second."""
     low: float
     high: float
-    """95% interval, by a parametric bootstrap over the levels' estimates."""
+    """95% interval, by a parametric bootstrap over the levels' estimates, out to the next measured levels."""
     direction: Literal["stops", "starts"]
     """True if speculation stops paying with more load; False if it starts to pay."""
 
@@ -119,6 +119,8 @@ class Schedule(Frozen):
 
     draft: str
     ranges: tuple[KRange, ...]
+    measured: tuple[int, ...] = ()
+    """Batch sizes that were measured, the smallest first. Empty in a report of an older version."""
     measured_to: int
     """Largest load that was measured. The last k is assumed to stay best beyond it."""
     engine_takes_it: bool

@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from typing import Any
 
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.several_runs.alike import incomparable
 from specdecode.analysis.several_runs.difference import settings
 from specdecode.analysis.several_runs.gate_questions import Question, Thresholds, judged_levels, questions
 from specdecode.experiment.base import Frozen
+from specdecode.measures.student import t_quantile
 
 WRONG = 0.05
 """Largest share of gates that end with a wrong answer, of either kind."""
@@ -48,6 +50,10 @@ class GateCheck(Frozen):
     low: float | None = None
     high: float | None = None
     """Interval of the ratio. The intervals of all checks hold together."""
+    sees: float | None = None
+    """Smallest regression, as a share, for which nine of ten such checks fail. None for a speed-up."""
+    runs_for_twice: int | None = None
+    """Runs a side with which a regression of twice the limit fails in nine of ten. None for a speed-up."""
 
 
 class Gate(Frozen):
@@ -59,6 +65,7 @@ class Gate(Frozen):
     """Ids of the runs that a regression is measured against."""
     checks: tuple[GateCheck, ...]
     between_runs: float
+    """Assumed standard deviation between runs of the throughput."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -71,6 +78,8 @@ class Gate(Frozen):
         )
 
 
+SEEN = 0.9
+"""Share of the checks that must fail for a regression to count as seen."""
 MOST_TIMES = 20
 """Largest factor by which the gate suggests to repeat the runs."""
 
@@ -90,7 +99,7 @@ def gate(runs: Sequence[Comparison], limits: Thresholds, *, against: Sequence[Co
         runs=tuple(run.run_id for run in runs),
         against=tuple(run.run_id for run in against),
         checks=tuple(_judged(question, 1.0 - 2.0 * WRONG / max(1, judged)) for question in asked),
-        between_runs=limits.between_runs,
+        between_runs=limits.between((*runs, *against)),
         notes=tuple(_notes(runs, against, limits)),
     )
 
@@ -152,7 +161,21 @@ def _judged(question: Question, confidence: float) -> GateCheck:
         ratio=ratio,
         low=low,
         high=high,
+        **_power(question, confidence),
     )
+
+
+def _power(question: Question, confidence: float) -> dict[str, Any]:
+    """Which regressions the check would see, if runs vary as these do."""
+    found, least = question.found, question.least
+    if question.speedup or found is None or found.df <= 0:
+        return {}
+    quantiles = t_quantile(0.5 + confidence / 2.0, found.df) + t_quantile(SEEN, found.df)
+    reach = quantiles * math.sqrt(found.variance)
+    twice = 2.0 * least - 1.0
+    gap = math.log(least / twice) if twice > 0.0 else math.inf
+    runs = math.ceil(question.runs_a_side * (reach / gap) ** 2) if gap else None
+    return {"sees": 1.0 - least * math.exp(-reach), "runs_for_twice": None if runs is None else max(1, runs)}
 
 
 def _more(question: Question, low: float, high: float) -> str:
@@ -166,10 +189,13 @@ def _more(question: Question, low: float, high: float) -> str:
 
 
 def _notes(runs: Sequence[Comparison], against: Sequence[Comparison], limits: Thresholds) -> Iterator[str]:
+    every = (*runs, *against)
     if len(runs) == 1 or len(against) == 1:
+        own = ", since each run had a node of its own" if any(run.context.node for run in every) else ""
         yield (
-            f"One run on a side does not show what varies between runs: {limits.between_runs:.1%} is assumed "
-            "(--between-runs). Repeats, as A1,A2..B1,B2, show it."
+            "One run on a side does not show what varies between runs: "
+            f"{limits.between(every, speedup=not against):.1%} is assumed (--between-runs){own}. "
+            "Repeats, as A1,A2..B1,B2, show it."
         )
     judged, levels = judged_levels(runs[0], limits), runs[0].experiment.workload.levels
     if len(judged) < len(levels):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.pairs import HEADLINE, LoadResult
+from specdecode.analysis.statistics.groups import NODES_DIFFER
 from specdecode.analysis.statistics.verdict import log_stat, too_many_failed
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm_case import SAMPLES, ArmCase
@@ -17,7 +18,7 @@ from specdecode.measures.distribution import mean, stddev
 from specdecode.measures.student import LogMean, combine, moderated
 
 BETWEEN_RUNS = 0.005
-"""Assumed standard deviation of the logarithm of a run's figure, until several runs show it."""
+"""Assumed standard deviation of the logarithm of a run's figure on the same servers, until several runs show it."""
 ALL = "all prompts"
 
 
@@ -35,7 +36,16 @@ class Thresholds:
     """Only these loads are checked, in requests at a time or a second. Empty: all that were measured."""
     each_case: bool = False
     """Check every case by itself, too."""
-    between_runs: float = BETWEEN_RUNS
+    between_runs: float | None = None
+    """Assumed standard deviation between runs. None: BETWEEN_RUNS, or what nodes differ by."""
+
+    def between(self, runs: Sequence[Comparison], *, speedup: bool = False) -> float:
+        """Assumed standard deviation of a run's figure. Each run of the pipeline held a node of its own."""
+        if self.between_runs is not None:
+            return self.between_runs
+        if not any(run.context.node for run in runs):
+            return BETWEEN_RUNS
+        return NODES_DIFFER / 2.0 if speedup else NODES_DIFFER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +60,8 @@ class Question:
     least: float
     """Smallest ratio that keeps the limit."""
     found: LogMean | None
+    runs_a_side: int
+    """The fewer of both sides."""
     doubt: str = ""
     """Reason why the check cannot tell, whatever the figure is. Empty if there is none."""
     broken: str = ""
@@ -82,7 +94,7 @@ def _speedups(runs: Sequence[Comparison], level: Level, limits: Thresholds) -> I
         own = [arm for run in runs for arm in arms_of(run, level, name, []).values()]
         failing = [reason for arm in own if (reason := too_many_failed(arm))]
         about = _About(arm=name, limit=limit, least=limits.min_speedup, at=_at(runs[0], level), load=level.name)
-        yield from _of(about, [side], limits, doubts, failing)
+        yield from _of(about, [side], limits.between(runs, speedup=True), limits, doubts, failing)
 
 
 def _regressions(
@@ -108,7 +120,8 @@ def _regressions(
             for place, figure in zip(found, figures, strict=False):
                 place[case] = figure
         about = _About(arm=name, limit=limit, least=least, at=_at(runs[0], level), load=level.name)
-        yield from _of(about, [found[: len(before)], found[len(before) :]], limits, doubts, failing)
+        sides = [found[: len(before)], found[len(before) :]]
+        yield from _of(about, sides, limits.between(runs), limits, doubts, failing)
 
 
 def _at(run: Comparison, level: Level) -> str:
@@ -130,6 +143,7 @@ class _About:
 def _of(
     about: _About,
     sides: Sequence[Sequence[ByCase]],
+    assumed: float,
     limits: Thresholds,
     doubts: Sequence[str],
     failing: Sequence[str] = (),
@@ -151,18 +165,19 @@ def _of(
             speedup=len(sides) == 1,
             least=about.least,
             found=found,
+            runs_a_side=min(map(len, sides)),
             doubt=doubt,
             broken=broken,
         )
 
     yield question(
         ALL,
-        moderated(whole, assumed=limits.between_runs) if common else None,
+        moderated(whole, assumed=assumed) if common else None,
         "; ".join(doubts[:3]) or ("" if common else "no case is in all of the runs"),
         "; ".join(failing[:3]),
     )
     for case in common if limits.each_case else ():
-        yield question(case, moderated([[run[case] for run in side] for side in sides], assumed=limits.between_runs))
+        yield question(case, moderated([[run[case] for run in side] for side in sides], assumed=assumed))
 
 
 ByCase = Mapping[str, LogMean]

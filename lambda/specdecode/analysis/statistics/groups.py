@@ -118,9 +118,10 @@ def figure(found: GroupResult) -> str:
 WRONG_RUNS = 1.0 - NOMINAL
 """Nominal share of runs that recommend an arm that is not faster: 4%. Timing noise makes the true share larger; it
 stays below 5% (docs/explanation/how-sure.md)."""
-ANOTHER_NODE = LogMean(0.0, (0.5 * 0.05) ** 2, ASSUMED_DF, 0)
-"""What a speed-up is assumed to differ by between nodes: half of what nodes differ by, 5%. Nobody has measured either
-on Trainium2 (docs/explanation/how-sure.md)."""
+NODES_DIFFER = 0.05
+"""What nodes are assumed to differ by (standard deviation of the logarithm of a throughput), and a speed-up by half of
+it. Nobody has measured either on Trainium2 (docs/explanation/how-sure.md)."""
+ANOTHER_NODE = LogMean(0.0, (0.5 * NODES_DIFFER) ** 2, ASSUMED_DF, 0)
 METHOD = "Student's t on the log-ratio of paired prompts, the cases with equal weight, Bonferroni's level for {} arms"
 
 

@@ -117,7 +117,7 @@ def _server_side(point: LoadPoint) -> int:
 
 def _load(curve: Curve, found: Crossover) -> str:
     unit = "requests a second" if curve.points[0].level.rate is not None else "requests at a time"
-    return f"{rounded(found.load)} {unit} (95% CI {rounded(found.low)} to {rounded(found.high)})"
+    return f"{rounded(found.load)} {unit} (95% CI {rounded(found.low)} to {rounded(found.high)}, which were measured)"
 
 
 def rounded(load: float) -> str:

@@ -12,7 +12,7 @@ import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.loads.crossing import AtLoad, crossings
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
-from specdecode.analysis.texts.by_load import advice_by_load
+from specdecode.analysis.texts.by_load import advice_by_load, rounded
 from specdecode.experiment.workload import Slo
 from specdecode.measures.student import LogMean
 from specdecode.records import ErrorKind, RequestError, RequestRecord
@@ -66,9 +66,12 @@ def test_the_crossover_is_found_and_said_everywhere(comparison: Comparison) -> N
     (found,) = comparison.curve[0].crossovers
     truth = true_crossover(BASE, ARM)
     assert found.direction == "stops" and found.load == pytest.approx(truth, rel=0.2)
-    assert found.low < found.load < found.high < 2 * found.low
+    measured = [point.under_way for point in comparison.curve[0].points]
+    assert found.low < truth < found.high
+    assert all(min(abs(end - each) for each in measured) < 0.1 * end for end in (found.low, found.high))
     said = (
-        f"Speculate below {found.load:.0f} requests at a time (95% CI {found.low:.0f} to {found.high:.0f}), not above."
+        f"Speculate below {found.load:.0f} requests at a time (95% CI {rounded(found.low)} to {found.high:.0f}, which "
+        "were measured), not above."
     )
     assert comparison.answer.startswith(said), "it stands first"
     assert "At the first load, 8 at a time: Speculative decoding" in comparison.answer
@@ -188,7 +191,9 @@ def test_no_crossover_is_said_where_a_side_is_not_shown() -> None:
     assert crossings([at(1, 0.3, 0.02), at(8, -0.02, 0.02)]) == []
     assert crossings([at(1, 0.01, 0.02), at(8, -0.3, 0.02)]) == []
     (found,) = crossings([at(1, 0.3, 0.02), at(4, -0.01, 0.05), at(8, -0.3, 0.02)])
-    assert found.direction == "stops" and 3 < found.low < found.load < found.high < 6
+    assert found.direction == "stops" and (found.low, found.high) == (1, 8), "4 may be on either side"
+    (found,) = crossings([at(1, 0.3, 0.02), at(4, 0.2, 0.02), at(8, -0.3, 0.02)])
+    assert (found.low, found.high) == (4, 8), "nothing was measured between them"
     one_value = replace(at(1, 0.3, 0.0), gain=LogMean(0.3, 0.0, 0.0, 1))
     assert crossings([one_value, at(8, -0.3, 0.02)]) == [], "one prompt has no error that is known"
 
@@ -202,7 +207,7 @@ def test_the_crossing_is_exact_where_both_step_times_are_affine() -> None:
 
     (found,) = crossings([exact(load) for load in LEVELS])
     assert found.load == pytest.approx(14.0, rel=1e-6)
-    assert found.low == pytest.approx(14.0, rel=1e-3) and found.high == pytest.approx(14.0, rel=1e-3)
+    assert (found.low, found.high) == (8, 16)
 
 
 def test_speculation_that_stops_and_starts_again_has_two_crossovers() -> None:
@@ -304,10 +309,8 @@ def test_a_crossover_across_a_lost_load_is_known_no_better_than_the_loads_beside
     curve = changed(levels, at_16).curve[0]
     (narrow,), (wide,) = whole.crossovers, curve.crossovers
     beside = {point.level.name: point.under_way for point in curve.points}
-    assert beside["c8"] < narrow.low and narrow.high < beside["c32"]
     assert wide.low < beside["c8"] * 1.1 and wide.high > beside["c32"] * 0.9
-    assert wide.low < narrow.low < narrow.high < wide.high
-    assert narrow.high - narrow.low < 0.5 * (wide.high - wide.low)
+    assert wide.low <= narrow.low * 1.1 and narrow.high < wide.high * 1.1
 
 
 @pytest.mark.parametrize(("batch", "levels"), [(32, (1, 8, 128)), (24, (1, 2, 4, 8, 256)), (32, (1, 4, 16, 64, 128))])

@@ -58,6 +58,38 @@ def test_a_limit_within_the_interval_cannot_be_told_and_says_how_many_runs_would
     assert any("times as many runs would tell" in check.reason for check in found.checks)
 
 
+def on_a_node_of_its_own(run: Comparison) -> Comparison:
+    return run.model_copy(update={"context": run.context.model_copy(update={"node": "trn2.48xlarge"})})
+
+
+def test_runs_of_the_pipeline_are_on_different_nodes_and_are_judged_with_what_nodes_differ_by() -> None:
+    """Simulated: nodes differ by 5%, the arms are equal. With the 0.5% of one server a quarter of the gates was red."""
+    red = {True: 0, False: 0}
+    for seed in range(40):
+        before, after = (on_a_node_of_its_own(simulated(2 * seed + side, between=0.05, requests=8)) for side in (0, 1))
+        red[True] += compared([before], [after]).outcome is Decision.FAILED
+        red[False] += compared([before], [after], between_runs=0.005).outcome is Decision.FAILED
+    assert red[True] <= 2 < 8 <= red[False], red
+    said = gate_text(compared([before], [after]))
+    assert "5.0% is assumed (--between-runs), since each run had a node of its own" in said
+    assert compared([simulated(1)], [simulated(2)]).between_runs == 0.005
+
+
+def test_a_regression_says_which_one_it_would_see_and_how_many_runs_would_see_twice_the_limit() -> None:
+    one = compared([simulated(1)], [simulated(2)]).checks[0]
+    three = compared([simulated(n) for n in (1, 2, 3)], [simulated(n) for n in (4, 5, 6)]).checks[0]
+    assert one.sees is not None and three.sees is not None
+    assert 0.03 < three.sees < one.sees < 0.08
+    assert one.runs_for_twice in (1, 2, 3)
+    assert f"a regression of {one.sees:.1%} fails" in gate_text(compared([simulated(1)], [simulated(2)]))
+    seen = sum(
+        compared([simulated(n)], [simulated(n + 50, slow=1 / (1 - one.sees))]).checks[0].outcome is Decision.FAILED
+        for n in range(100, 120)
+    )
+    assert seen >= 15, "nine of ten"
+    assert gate([simulated(1)], Thresholds(min_speedup=1.2)).checks[0].sees is None
+
+
 @pytest.mark.parametrize(("limit", "outcome"), [(1.2, Decision.PASSED), (9.0, Decision.FAILED)])
 def test_a_speedup_is_held_to_its_limit(limit: float, outcome: Decision) -> None:
     found = gate([simulated(1)], Thresholds(min_speedup=limit))
