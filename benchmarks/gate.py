@@ -6,7 +6,7 @@ Simulated: whole runs with a spread of their own between them, one to three a si
 `specdecode bench` on two reference servers whose seed differs with every run, the second as fast as the first or 5 %
 slower; four gates at a time, whose runs mostly wait for their servers. `--served-only` leaves the simulated rows
 as they are in benchmarks/results/gate.json. `--write` puts the figures there and the table
-into docs/explanation/how-sure.md.
+into docs/reference/simulations.md.
 """
 
 from __future__ import annotations

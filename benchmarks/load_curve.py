@@ -9,9 +9,10 @@ loads, and hands the records to `compare` as the benchmark would.
 - none (the arm is faster at every load, slower at every load, or the same at all): how often one is claimed;
 - three arms (k = 0, 2 and 6): how often the schedule is at most 2% slower than the best arm at every load, and how
   often a k that it calls the fastest is not;
-- the same where all requests of an arm at a load share noise, with one round and with two.
+- the same where all requests of an arm at a load share noise, with one round and with two;
+- an engine that pads a batch to a compiled size: how often the interval holds the true one, which is such a size.
 
-`--write` puts the figures into benchmarks/results/load_curve.json and the tables into docs/explanation/how-sure.md.
+`--write` puts the figures into benchmarks/results/load_curve.json and the tables into docs/reference/simulations.md.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from tests.specdecode.analysis.simulate_load import Server, loads, run, true_cro
 
 LEVELS = (1, 2, 4, 8, 16, 32)
 FEW = (1, 8, 32)
+SIZES = (1, 8, 16, 32)
+"""Compiled batch sizes of an engine that pads."""
 REQUESTS = 64
 BASE = Server()
 CROSSING = Server(base_s=0.026, per_sequence_s=0.0016, k=5, acceptance=0.55)
@@ -93,6 +96,17 @@ def measure(runs: int) -> dict[str, Any]:
         "called_the_fastest": sum(any(each) for each in called) / runs,
         "wrongly_called": sum(not all(each) for each in called) / runs,
         "noisy": [noisy(runs, *row) for row in NOISY],
+        "compiled": {f"{noise:.0%}": compiled(runs, noise) for noise in (0.0, 0.02, 0.05)},
+    }
+
+
+def compiled(runs: int, noise: float) -> dict[str, float]:
+    """Of arms on an engine that pads a batch to the next of SIZES: the gain jumps after 8 requests at a time."""
+    found = [drawn(random.Random(seed), CROSSING, LEVELS, 2, noise, noise, padded=True)[0] for seed in range(runs)]
+    single = [each[0] for each in found if len(each) == 1]
+    return {
+        "found": len(single) / runs,
+        "held": sum(each.low <= 8.0 < 9.0 <= each.high for each in single) / max(1, len(single)),
     }
 
 
@@ -116,14 +130,22 @@ def noisy(runs: int, levels: tuple[int, ...], rounds: int, small: float, large: 
 
 
 def drawn(
-    rng: random.Random, arm: Server, levels: tuple[int, ...], rounds: int, small: float, large: float
+    rng: random.Random,
+    arm: Server,
+    levels: tuple[int, ...],
+    rounds: int,
+    small: float,
+    large: float,
+    *,
+    padded: bool = False,
 ) -> tuple[tuple[Crossover, ...], tuple[Crossover, ...]]:
     """The crossovers of gains that are drawn: each level's own noise, and that of its prompts, whose error is known.
     Then those that there would be if the intervals did not have the shared noise.
     """
     measured = []
     for load in levels:
-        mean, error = math.log(true_gain(BASE, arm, load)), OF_PROMPTS / math.sqrt(PROMPTS)
+        size = next(each for each in SIZES if each >= load) if padded else load
+        mean, error = math.log(true_gain(BASE, arm, size)), OF_PROMPTS / math.sqrt(PROMPTS)
         own, shared = mean + rng.gauss(0.0, error), large if load >= LARGE else small
         of_rounds = [own + rng.gauss(0.0, math.sqrt(2.0) * shared) for _ in range(rounds)]
         variance = error**2 * rng.gammavariate((PROMPTS - 1) / 2.0, 2.0) / (PROMPTS - 1)
@@ -183,7 +205,7 @@ def called_the_fastest(comparison: Comparison) -> list[bool]:
 
 
 def table(results: dict[str, Any]) -> str:
-    """The figures as docs/explanation/how-sure.md prints them."""
+    """The figures as docs/reference/simulations.md prints them."""
     rows = [
         f"| of {results['runs']} simulated runs, {results['requests']} requests and more at each load | share |",
         "|---|--:|",
@@ -214,6 +236,9 @@ def table(results: dict[str, Any]) -> str:
         at = f"{small:.0%}" if small == large else f"{small:.1%}, from {LARGE} on {large:.0%}"
         cells = [at, str(len(row["levels"])), str(row["rounds"]), *map("{:.1%}".format, figures)]
         rows.append(f"| {' | '.join(cells)} |")
+    rows += ["", "| an engine that pads a batch to 1, 8, 16 or 32; shared noise | one is found | held, of those |"]
+    rows += ["|--:|--:|--:|"]
+    rows += [f"| {noise} | {row['found']:.1%} | {row['held']:.1%} |" for noise, row in results["compiled"].items()]
     return "\n".join(rows)
 
 

