@@ -25,7 +25,7 @@ def outside_the_cli(**variables: str) -> dict[str, str]:
 
 @pytest.mark.synth
 def test_bad_settings_are_one_message_and_exit_status_2(tmp_path: Path) -> None:
-    context = {"regoin": "us-east-2", "vpc_cidr": "10.0.0.0/33", "neuron_ami": "v20260714"}
+    context = {"regoin": "us-east-2", "vpc_cidr": "10.0.0.0/33", "nodes": "0"}
     result = subprocess.run(
         [sys.executable, "app.py"],
         cwd=ROOT,

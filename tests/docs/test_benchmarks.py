@@ -116,7 +116,7 @@ def test_the_table_of_early_stops_is_the_measured_one_and_holds_its_promises(mon
     assert early_stop.table(found) in (ROOT / "docs" / "reference" / "simulations.md").read_text()
     for row in found["rows"]:
         skewed = row["noise"] in early_stop.COPIES or row["true"] == early_stop.MIXED
-        assert row["wrong"] <= 0.05 and row["lost"] <= (0.1 if skewed else 0.01), row
+        assert row["wrong"] <= 0.05 and row["lost"] <= (0.1 if skewed else 0.025), row
         assert row["covered"] >= (0.9 if row["noise"] in early_stop.COPIES else 0.94), row
         if row["true"] == early_stop.MIXED:
             assert row["median"] <= 0.4, row

@@ -54,7 +54,7 @@ def test_a_rehearsal_synthesizes_with_no_settings_of_its_own() -> None:
     ((command, environment),) = started
     assert not {"-c", "--context"} & set(command)
     assert not [name for name in environment if name.startswith("CDK_CONTEXT")]
-    assert command[command.index("--app") + 1] == f"{sys.executable} app.py"
+    assert command[command.index("--app") + 1] == f"{sys.executable} app.py --alone"
 
 
 def test_templates_take_no_parameter_but_the_bootstrap_version(assembly: Assembly) -> None:

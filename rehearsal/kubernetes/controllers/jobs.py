@@ -87,6 +87,7 @@ class Jobs(Controller):
             verdict = ("Failed", "PodFailurePolicy", judgement.fail)
         elif retries > spec["backoffLimit"]:
             verdict = ("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        verdict = _decided(job) or verdict
         if verdict or spec["suspend"]:
             for pod in active:
                 self.cluster.delete(r.PODS, namespace_of(pod), name_of(pod))
@@ -205,3 +206,12 @@ def _ended(pod: Json) -> str:
     return (
         max(times) if times else str(pod["metadata"].get("deletionTimestamp") or pod["metadata"]["creationTimestamp"])
     )
+
+
+def _decided(job: Json) -> tuple[str, str, str] | None:
+    """What the Job will come to when its pods have ended, with the reason that it was given first."""
+    kinds = {"FailureTarget": "Failed", "SuccessCriteriaMet": "Complete"}
+    for condition in dig(job, "status", "conditions") or []:
+        if condition["type"] in kinds and condition["status"] == "True":
+            return kinds[condition["type"]], condition["reason"], condition["message"]
+    return None

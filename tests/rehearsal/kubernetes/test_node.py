@@ -118,7 +118,7 @@ def test_exit_codes_and_retries_of_a_job(double: Double, namespace: str) -> None
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     double.ok("POST", jobs, job("fails", "exit 70", backoff_limit=1))
     failed = double.wait(f"{jobs}/fails", lambda j: j.get("status", {}).get("failed") == 2)
-    failed = double.wait(f"{jobs}/fails", lambda j: "conditions" in j["status"])
+    failed = double.wait(f"{jobs}/fails", lambda j: len(j["status"].get("conditions", [])) == 2)
     assert {(c["type"], c["reason"]) for c in failed["status"]["conditions"]} == {
         ("FailureTarget", "BackoffLimitExceeded"), ("Failed", "BackoffLimitExceeded"),
     }  # fmt: skip
@@ -132,8 +132,8 @@ def test_exit_codes_and_retries_of_a_job(double: Double, namespace: str) -> None
             "spec": {**job("slow", "exec sleep 3600")["spec"], "activeDeadlineSeconds": 1},
         },
     )
-    slow = double.wait(f"{jobs}/slow", lambda j: "conditions" in j.get("status", {}))
-    assert slow["status"]["conditions"][-1]["reason"] == "DeadlineExceeded"
+    slow = double.wait(f"{jobs}/slow", lambda j: len(j.get("status", {}).get("conditions", [])) == 2)
+    assert {each["reason"] for each in slow["status"]["conditions"]} == {"DeadlineExceeded"}
 
 
 def test_the_last_lines_of_a_failed_container_are_in_its_status(double: Double, namespace: str) -> None:

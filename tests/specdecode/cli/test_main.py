@@ -24,7 +24,17 @@ LOCAL = {
 }
 """Commands that never ask AWS, and `configure`, whose region is a setting."""
 TALKING = [
-    *(["status"], ["list"], ["capacity"], ["diagnose"], ["stop"], ["report"], ["runs"], ["run"], ["preflight"]),
+    *(
+        ["status"],
+        ["list"],
+        ["capacity"],
+        ["diagnose"],
+        ["stop"],
+        ["report"],
+        ["runs"],
+        ["run", "account-check"],
+        ["preflight"],
+    ),
     *(["subscribe"], ["destroy"]),
     *(
         ["compare", "r1", "r2"],

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import pytest
 from specdecode.analysis.several_runs.gate_questions import BETWEEN_RUNS
+from specdecode.analysis.statistics.groups import NODES_DIFFER
 from specdecode.cli import app, bench_options, forecast
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Load
@@ -21,7 +22,7 @@ LIGHT = {
     *(f"specdecode.{name}" for name in ("assets", "cli", "escape", "giving_back", "names", "s3_keys", "untrusted")),
     *(f"specdecode.cli.{name}" for name in ("completion", "options", "output")),
     *(f"specdecode.cli.{name}" for name in ("bench", "bench_options", "experiments", "forecast", "gate", "manifests")),
-    "specdecode.cli.evidence",
+    *(f"specdecode.cli.{name}" for name in ("configure", "destroy", "evidence", "subscribe")),
     *(f"specdecode.cli.{name}" for name in ("preflight", "prompts", "report", "report_imports", "runs", "winner")),
     "specdecode",
 }
@@ -86,5 +87,5 @@ def test_an_option_offers_what_the_model_knows(option: type[StrEnum], model: Seq
 
 
 def test_the_option_of_the_gate_and_its_limits_assume_the_same() -> None:
-    (said,) = [option.default for option in get_command(app).commands["gate"].params if option.name == "between_runs"]
-    assert said == f"{BETWEEN_RUNS:.1%}"
+    (said,) = [option.help for option in get_command(app).commands["gate"].params if option.name == "between_runs"]
+    assert f"{BETWEEN_RUNS:.1%}, or {NODES_DIFFER:.0%} where each run had a node of its own" in said

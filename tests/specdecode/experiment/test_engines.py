@@ -213,11 +213,13 @@ def test_pods_name_images_by_digest_where_it_is_known(root):
             server: {
                 ("compile", "compile"),
                 ("serving", "main"),
+                ("start-check", "main"),
                 ("serving", "neuron-monitor"),  # has neuron-monitor
                 ("accuracy", "main"),  # draws in wheels for a newer glibc
             },
             client: {
                 *((component, "main") for component in ("staging", "benchmark", "smoke")),
+                ("start-check", "tiny-model"),
                 *(("compile", name) for name in ("fetch", "store")),
             },
         }
