@@ -22,6 +22,7 @@ class SettingsError(ValueError):
     """The context holds something that cannot work. The message lists every problem."""
 
     def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
         listed = "\n".join(f"  - {text}" for text in problems)
         super().__init__(f"The settings cannot work:\n{listed}\nSee docs/settings.md.")
 
@@ -39,7 +40,10 @@ def settings_of(
     except kept.BadFile as error:
         raise SettingsError([str(error)]) from None
     problems = [*_contradictions(context, file.settings)]
-    settings = read_settings({**file.settings, **context})
+    try:
+        settings = read_settings({**file.settings, **context})
+    except SettingsError as error:
+        raise SettingsError([*problems, *error.problems]) from None
     problems += _another_region(settings, file.settings, environ) if root else ()
     if problems:
         raise SettingsError(problems)

@@ -371,6 +371,12 @@ def test_a_credential_in_a_setting_is_refused_and_not_repeated(context: dict[str
     [
         ({"nodes": "2"}, {"nodes": "2"}, None, None),
         ({"tags": "a=b"}, {"tags": {"a": "b"}}, None, None),
+        (
+            {"region": "us-east-2"},
+            {"region": "us-west-2"},
+            None,
+            "region: us-west-2 is given, and deployment.json keeps",
+        ),
         ({"nodes": "2"}, {"nodes": 3}, None, "nodes: 3 is given, and deployment.json keeps 2; leave it out, or"),
         ({"alert_email": "me@example.com"}, {"alert_email": ""}, None, "alert_email: nothing is given, and"),
         ({"region": "us-east-2"}, {}, "ap-southeast-4", None),
