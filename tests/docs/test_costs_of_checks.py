@@ -42,10 +42,10 @@ def test_the_readme_says_what_the_plans_say() -> None:
         for name in ("gpt-oss-120b-eagle3", "account-check")
     )
     price, node = large.price_per_node_hour, large.node
-    assert f"({price:.2f} an hour, only during the run) | {node.low:.0f} to {node.high:.0f}" in readme
-    assert f", at most {large.most:.0f} |" in readme
-    assert f"| about 1, at most {check.most:.0f} |" in readme
-    assert f"| {large.resting_per_hour:.2f} an hour (" in readme
+    assert f"({price:.2f} an hour, only during the run): {node.low:.0f} to {node.high:.0f}" in readme
+    assert f", at most {large.most:.0f}." in readme
+    assert f": about 1, at most {check.most:.0f}." in readme
+    assert f": {large.resting_per_hour:.2f} an hour (" in readme
     offered = offers()
     ended = [offer.engine for offer in offered if offer.engine.support]
     assert f"{len(ended)} of these {len(offered)} presets run on vLLM 0.9.1" in readme

@@ -1,7 +1,7 @@
 """Draws a finished run's report as the pictures of the README.
 
 `python -m tests.specdecode.analysis.report_picture RUN_FOLDER` writes docs/images/load.png of a run of several loads
-(the curve, without its table) and docs/images/report.png of any other (the first screen).
+(the curve, without its table) and docs/images/report.png of any other (its answer, down to the tiles).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Clip(NamedTuple):
 
 
 WIDTH = 1200
-FIRST_SCREEN = Clip(0, 0, WIDTH, 1500)
+TILES = "document.querySelector('.tile').parentElement.getBoundingClientRect().bottom + scrollY"
 ABOVE = 20
-"""Pixels of the page above the curve's heading."""
+"""Pixels of the page above and below what is shown."""
 
 
 def draw(folder: Path, images: Path = IMAGES) -> Path:
@@ -42,7 +42,8 @@ def draw(folder: Path, images: Path = IMAGES) -> Path:
             "const ends = [...s.querySelectorAll('figure')].slice(0, 3).map(f => f.getBoundingClientRect().bottom);"
             "return [top, Math.max(...ends) + scrollY]})()"
         )
-        clip = Clip(0, found[0] - ABOVE, WIDTH, found[1] - found[0] + 2 * ABOVE) if found else FIRST_SCREEN
+        top, end = found or (ABOVE, await page.evaluate(TILES))
+        clip = Clip(0, top - ABOVE, WIDTH, end - top + 2 * ABOVE)
         target = images / ("load.png" if found else "report.png")
         await page.screenshot(target, clip=clip._asdict())
         return target

@@ -34,7 +34,8 @@ def test_of_several_loads_it_is_the_curve_without_its_table(tmp_path: Path) -> N
     assert (name, width) == ("load.png", 1200) and 700 < height < 1200
 
 
-def test_of_one_load_it_is_the_first_screen(tmp_path: Path) -> None:
+def test_of_one_load_it_is_the_answer_down_to_the_tiles(tmp_path: Path) -> None:
     tested = experiment()
     comparison = compare(experiment=tested, records=run(tested), context=context())
-    assert picture(comparison, tmp_path) == ("report.png", 1200, 1500)
+    name, width, height = picture(comparison, tmp_path)
+    assert (name, width) == ("report.png", 1200) and 500 < height < 1200
