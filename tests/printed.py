@@ -1,35 +1,39 @@
 """Command lines that the project prints or documents, each taken through what reads it: nothing is executed.
 
 bash: its own parser, and what its expansions make of the words. AWS's CLI: botocore's models (service, operation, names
-of parameters, and of the members of structures). specdecode: its own parser, and the settings' own fields. cdk, make,
-kubectl and helm: what of them is used here.
+of parameters, and of the members of structures). kubectl and helm: their own parsers, by `--help`. specdecode: its own
+parser, the presets, and the settings' own rules, as cdk. make: its targets.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import botocore.exceptions
+import botocore
 import botocore.session
 import typer
 import yaml
 from pydantic import ValidationError
 from specdecode.cli import app
+from specdecode.experiment import load_engine, load_preset, parse_overrides, preset_names
 from specdecode.names import CLUSTER_STACK, STACK
 
 from constructs_lib.settings.fields import Settings
-from tests.docs import test_operations as operations
+from constructs_lib.settings.reading import SettingsError, read_settings
 from tests.docs.markdown import PAGES, ROOT, blocks
+from tests.layer import program
 
-PROGRAMS = ("aws", "specdecode", ".venv/bin/specdecode", "npx", "kubectl", "make", "helm")
+PYTHON = ".venv/bin/python"
+PROGRAMS = ("aws", "specdecode", ".venv/bin/specdecode", PYTHON, "npx", "kubectl", "make", "helm")
 SHELL = {"|", ">", ">>", "&&", ";", "2>&1", "||", "&"}
 HOLE = "X1"
 """Stands for what a message fills in."""
@@ -40,10 +44,18 @@ VERBS = {
     "port-forward", "scale", "taint", "top", "uncordon", "wait", "cluster-info", "cp", "run", "rollout", "auth",
     "config", "edit",
 }  # fmt: skip
+"""What tells a line of kubectl from a sentence that begins with its name."""
 CDK = {"bootstrap", "deploy", "destroy", "diff", "synth", "ls"}
-OF_THE_CLI = {("sso", "login"), ("s3", "sync"), ("s3", "ls")}
-"""Commands of the AWS CLI that no API has."""
+OF_THE_CLI = {
+    ("sso", "login"): {"--profile"},
+    ("s3", "sync"): {"--region"},
+    ("s3", "ls"): {"--region"},
+    ("s3", "cp"): {"--recursive", "--region"},
+    ("eks", "update-kubeconfig"): {"--name", "--region"},
+}
+"""Commands of the AWS CLI that no API has, with their options."""
 PATTERN = re.compile(r"[<>|;&()$]")
+PRESET = re.compile(r"[a-z0-9.-]+(?<!\.yaml)(?<!\.json)")
 
 
 def commands(text: str) -> list[str]:
@@ -115,12 +127,21 @@ def problems(line: str) -> Iterator[str]:
         shown = subprocess.run(echo, capture_output=True, text=True, check=False, cwd=ROOT)
         if shown.stdout.splitlines() != words:
             yield f"bash makes other words of it: {shown.stdout.split()}"
-    end = next((n for n, word in enumerate(words) if word in SHELL), len(words))
-    program, *rest = words[:end]
-    checks = {"aws": _aws, "npx": _cdk, "kubectl": _kubectl, "make": _make, "helm": _helm}
-    yield from checks.get(program, _specdecode)(rest)
-    if words[end : end + 1] == ["&&"]:
-        yield from problems(shlex.join(words[end + 1 :]))
+    checks = {"aws": _aws, "npx": _cdk, "kubectl": _kubectl, "make": _make, "helm": _helm, PYTHON: _python}
+    for first, *rest in _parts(words):
+        if first in PROGRAMS:
+            yield from checks.get(first, _specdecode)(rest)
+
+
+def _parts(words: Sequence[str]) -> Iterator[list[str]]:
+    """The commands of a line, each without where its output goes."""
+    part: list[str] = []
+    for word in (*words, ";"):
+        if word not in SHELL:
+            part.append(word)
+        elif part:
+            yield part[: part.index(">")] if ">" in part else part
+            part = []
 
 
 def _specdecode(rest: list[str]) -> Iterator[str]:
@@ -128,12 +149,17 @@ def _specdecode(rest: list[str]) -> Iterator[str]:
     if command == "--version" or not given:
         return
     try:
-        context = COMMANDS[command].make_context(command, list(given))
+        params = COMMANDS[command].make_context(command, list(given)).params
+        reference = params.get("reference") or params.get("experiment") or ""
+        if PRESET.fullmatch(reference) and (reference in preset_names() or command not in ("advise", "runs")):
+            load_preset(reference, overrides=parse_overrides(params.get("overrides") or []))
+        if command == "engines" and PRESET.fullmatch(params["name"] or "") and not params["name"].startswith("my-"):
+            load_engine(params["name"])
     except Exception as error:
         if not re.search("Missing (parameter|argument)|requires an argument", str(error)):  # else it is only named
             yield f"specdecode {command}: {error}"
         return
-    settings = context.params.get("settings") or ()
+    settings = params.get("settings") or ()
     for key, _, value in (item.partition("=") for item in settings if HOLE not in item.partition("=")[0]):
         if key not in Settings.model_fields:
             yield f"{key}: no such setting"
@@ -145,41 +171,42 @@ def _specdecode(rest: list[str]) -> Iterator[str]:
 
 
 @cache
-def _members(service: str, operation_name: str) -> frozenset[str]:
-    """Names of all members of structures in an operation's input."""
+def _input(service: str, name: str) -> Any:
+    """The structure that `aws SERVICE NAME` takes. Raises LookupError, and UnknownServiceError of botocore."""
     model = botocore.session.get_session().get_service_model(service)
-    wanted = operation_name.replace("-", "").lower()
-    name = next(name for name in model.operation_names if name.lower() == wanted)
-    found: set[str] = set()
+    wanted = name.replace("-", "").lower()
+    found = [item for item in model.operation_names if item.lower() == wanted]
+    if not found:
+        raise LookupError(f"{service} has no {name}")
+    return model.operation_model(found[0]).input_shape
 
-    def walk(shape: Any, depth: int) -> None:
-        if depth > 8 or shape is None:
-            return
-        for key, member in getattr(shape, "members", {}).items():
-            found.add(key)
-            walk(member, depth + 1)
-        walk(getattr(shape, "member", None), depth + 1)
 
-    walk(model.operation_model(name).input_shape, 0)
-    return frozenset(found)
+def _members(shape: Any, depth: int = 8) -> set[str]:
+    """Names of all members of structures in it."""
+    if shape is None or not depth:
+        return set()
+    members = getattr(shape, "members", {})
+    inner = [*members.values(), getattr(shape, "member", None)]
+    return set(members).union(*(_members(each, depth - 1) for each in inner))
 
 
 def _aws(rest: list[str]) -> Iterator[str]:
     service, name, *given = rest
-    if (service, name) in OF_THE_CLI:
-        return
+    options = {word.partition("=")[0] for word in given if word.startswith("--")}
+    own = OF_THE_CLI.get((service, name))
     try:
-        operations.test_aws_commands_exist(shlex.join(["aws", *rest]))
-    except (AssertionError, LookupError, ValueError, botocore.exceptions.UnknownServiceError) as error:
+        shape = None if own else _input(service, name)
+    except (LookupError, botocore.exceptions.UnknownServiceError) as error:
         yield f"aws: {error!r}"
         return
-    if service == "s3" or (service, name) in operations.CUSTOMIZED:
-        return
-    for option, value in pairwise(given):
-        if option.startswith("--") and option not in ("--query", "--filters") and not value.startswith("--"):
-            keys = set(re.findall(r"(?:^|[,{\[])([A-Za-z]+)=", value))
-            if keys - _members(service, name) and option not in ("--labels",):
-                yield f"aws {service} {name} {option}: no {', '.join(keys - _members(service, name))}"
+    taken = own or {"--" + botocore.xform_name(key, "-") for key in shape.members} | {"--region", "--query", "--output"}
+    if options - taken:
+        yield f"aws {service} {name} has no {', '.join(options - taken)}"
+    for option, value in pairwise(given) if not own else ():
+        if option.startswith("--") and option not in ("--query", "--filters", "--labels") and value[:2] != "--":
+            keys = set(re.findall(r"(?:^|[,{\[])([A-Za-z]+)=", value)) - _members(shape)
+            if keys:
+                yield f"aws {service} {name} {option}: no {', '.join(keys)}"
 
 
 def _cdk(rest: list[str]) -> Iterator[str]:
@@ -188,29 +215,47 @@ def _cdk(rest: list[str]) -> Iterator[str]:
     verb, *given = rest[1:]
     if verb not in CDK:
         yield f"cdk has no {verb}"
-    words = iter(given)
+    context, words = {}, iter(given)
     for word in words:
         if word in ("-c", "--require-approval"):
             value = next(words)
-            if word == "-c" and value.partition("=")[0] not in Settings.model_fields:
-                yield f"{value}: no such setting"
+            if word == "-c":
+                context[value.partition("=")[0]] = value.partition("=")[2]
         elif word not in (STACK, CLUSTER_STACK, "--all", "--force", "--quiet", HOLE):
             yield f"cdk {verb}: {word}"
+    try:
+        read_settings({key: value for key, value in context.items() if HOLE not in value})
+    except SettingsError as error:
+        yield f"cdk {verb}: {error}"
 
 
 def _kubectl(rest: list[str]) -> Iterator[str]:
-    verbs = [word for word in rest if not word.startswith("-")]
-    if not verbs or verbs[0] not in VERBS:
-        yield f"kubectl has no {' '.join(verbs[:1])}"
-
-
-def _make(rest: list[str]) -> Iterator[str]:
-    for word in rest:
-        if "=" not in word and word not in TARGETS:
-            yield f"make has no {word}"
+    yield from _parsed("kubectl", rest)
 
 
 def _helm(rest: list[str]) -> Iterator[str]:
     """The newest chart of a repository is another one tomorrow."""
     if rest[0] in ("upgrade", "install", "template") and not any(word.startswith("--version") for word in rest):
         yield f"helm {rest[0]} without --version"
+    yield from _parsed("helm", rest)
+
+
+def _parsed(name: str, rest: list[str]) -> Iterator[str]:
+    """What the program's own parser says: it reads verb and options before it shows their help."""
+    done = subprocess.run([program(name), *rest, "--help"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        yield f"{name}: {done.stderr.strip()}"
+
+
+def _make(rest: list[str]) -> Iterator[str]:
+    for word in rest:
+        variable, equals, value = word.partition("=")
+        if not equals and word not in TARGETS:
+            yield f"make has no {word}"
+        elif variable == "EXPERIMENT" and PRESET.fullmatch(value) and value not in preset_names():
+            yield f"no preset {value}"
+
+
+def _python(rest: list[str]) -> Iterator[str]:
+    if rest[0] == "-m" and importlib.util.find_spec(rest[1]) is None:
+        yield f"no module {rest[1]}"

@@ -1,15 +1,11 @@
-"""docs/operations.md: every command exists, with every option that it is given; every figure is the code's."""
+"""docs/operations.md: every figure is the code's, and what is named is there."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
-import botocore.session
 import pytest
-import typer
-from specdecode.cli import app
 from specdecode.experiment import prices
 from specdecode.experiment.prices import HOURS_A_MONTH
 from specdecode.experiment.standing import DESTROY_MINUTES
@@ -17,8 +13,7 @@ from specdecode.planning.offers import offers
 
 from constructs_lib.settings.costs import resting_cost
 from constructs_lib.settings.fields import Settings
-from constructs_lib.settings.reading import read_settings
-from tests.conftest import STACKS
+from tests.printed import PROGRAMS
 from tests.templates import Templates
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,82 +24,11 @@ COMMANDS = [
     for line in block.splitlines()
     if line.strip()
 ]
-CDK_VERBS = {"bootstrap", "deploy", "destroy", "diff"}
-KUBECTL_KINDS = {"nodepools", "nodeclaims", "pods", "resourceslices", "resourceclaimtemplates"}
-KUBECTL_OPTIONS = {
-    "get": {"--namespace", "--output"},
-    "delete": {"--namespace", "--all", "--selector"},
-    "scale": {"--replicas"},
-}
-S3_COMMANDS = {"cp": {"--recursive"}}
-"""`aws s3` is no API: its own commands and options."""
-CUSTOMIZED = {("eks", "update-kubeconfig"): {"--name", "--region"}}
-"""Commands of the AWS CLI that are no API either."""
-
-
-def operation(service: str, name: str) -> set[str]:
-    """The options that the API behind `aws SERVICE NAME` takes."""
-    model = botocore.session.get_session().get_service_model(service)
-    wanted = name.replace("-", "").lower()
-    (found,) = [item for item in model.operation_names if item.lower() == wanted]
-    members = model.operation_model(found).input_shape.members
-    return {"--" + botocore.xform_name(member, "-") for member in members}
-
-
-def options(words: list[str]) -> set[str]:
-    return {word for word in words if word.startswith("--")}
-
-
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("aws ")])
-def test_aws_commands_exist(command: str) -> None:
-    _, service, name, *rest = shlex.split(command)
-    if service == "s3":
-        assert options(rest) <= S3_COMMANDS[name]
-        return
-    known = CUSTOMIZED.get((service, name)) or operation(service, name) | {"--region", "--query"}
-    assert options(rest) <= known, options(rest) - known
-
-
-@pytest.mark.parametrize("command", [c for c in COMMANDS if "specdecode " in c and c.startswith(".venv")])
-def test_specdecode_commands_parse(command: str) -> None:
-    _, name, *rest = shlex.split(command)
-    command_of = typer.main.get_command(app).commands
-    command_of[name].make_context(name, list(rest))
-
-
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("npx cdk ")])
-def test_cdk_commands_name_stacks_and_settings_that_exist(command: str) -> None:
-    _, _, verb, *rest = shlex.split(command)
-    assert verb in CDK_VERBS
-    context = {}
-    words = iter(rest)
-    for word in words:
-        if word == "-c":
-            key, _, value = next(words).partition("=")
-            context[key] = value
-        elif word.startswith("--"):
-            assert word == "--all"
-        else:
-            assert word in STACKS
-    read_settings(context)
-
-
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("kubectl ")])
-def test_kubectl_commands_are_of_kinds_that_exist(command: str) -> None:
-    _, verb, kinds, *rest = shlex.split(command)
-    assert verb in KUBECTL_OPTIONS
-    assert set(kinds.split(",")) <= KUBECTL_KINDS
-    assert {option.partition("=")[0] for option in options(rest)} <= KUBECTL_OPTIONS[verb]
 
 
 def test_every_command_is_of_a_kind_that_is_checked() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    for command in COMMANDS:
-        if command.startswith("make "):
-            assert re.search(rf"^{command.split()[1]}:", makefile, re.MULTILINE), command
-        else:
-            assert command.startswith(("aws ", ".venv/bin/specdecode ", "npx cdk ", "kubectl ")), command
-    assert len(COMMANDS) > 20
+    """By tests/docs/test_printed.py."""
+    assert len(COMMANDS) > 20 and {command.split()[0] for command in COMMANDS} <= set(PROGRAMS)
 
 
 def test_figures_are_the_codes() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,14 @@ from typing import Any
 import pytest
 import yaml
 from kubernetes_validate import SchemaNotFoundError, validate
+from specdecode.cli.preflight.cluster_nodes import CHARTS, controller, crd
 
 from constructs_lib.capacity.karpenter import NAMESPACE, SERVICE_ACCOUNT
 from constructs_lib.cluster.irsa import ROLE_ANNOTATION
 from rehearsal.kubernetes.software import charts
+from tests import printed
+from tests.rehearsal.kubernetes.conftest import Double, shared_double  # noqa: F401 (fixture)
+from tests.specdecode.cli.preflight.test_cluster_nodes import FACTS_THERE, definition, deployment
 from tests.templates import Templates
 from tests.upstream.conftest import Upstream
 from tests.upstream.values import unknown
@@ -112,3 +118,53 @@ def test_the_double_places_the_controller_as_the_chart_does(rendered: dict[str, 
     assert apart["topologyKey"] == own["topologyKey"]
     assert own["labelSelector"]["matchLabels"].items() <= apart["labelSelector"]["matchLabels"].items()
     assert spec["tolerations"] == charts._CRITICAL_ONLY
+
+
+OF_AN_UPGRADE = {"--install", "--reuse-values", "--take-ownership"}
+"""`helm template` has none of them."""
+
+
+@pytest.mark.parametrize("source", ["karpenter-1.8.1", "karpenter-1.9.2", "karpenter-1.13.1", "karpenter"])
+def test_every_printed_line_works_on_a_karpenter_of_theirs(
+    upstream: Upstream,
+    helm: Path,
+    tmp_path: Path,
+    shared_double: Double,  # noqa: F811
+    source: str,
+) -> None:
+    """The lines that preflight and the page print, with the chart of that version: preflight takes what they make."""
+    version = upstream.revision(source).removeprefix("v")
+    there = deployment(f"controller:{version}", gates="")
+    of_crds = crd(definition("template"), [there]).fix
+    page = [line for _, line in printed.of_pages() if line.startswith("helm ") and f"--version {version} " in line]
+    assert page or source != "karpenter"
+
+    def template(line: str) -> list[Manifest]:
+        _, _, *words = shlex.split(line)
+        for chart in ("karpenter", "karpenter-crd"):
+            if f"{CHARTS}/{chart}" in words:
+                words[words.index(f"{CHARTS}/{chart}")] = str(upstream.tree(source, f"charts/{chart}"))
+        given = [word for word in words if word not in OF_AN_UPGRADE]
+        command = [helm, "template", *given, "--set", "settings.clusterName=theirs"]
+        done = subprocess.run(command, capture_output=True, text=True, env={"HOME": str(tmp_path)}, check=False)
+        assert done.returncode == 0, done.stderr
+        return [obj for obj in yaml.safe_load_all(done.stdout) if obj]
+
+    for line in (controller(FACTS_THERE, [there]).fix, *page):
+        (made,) = (obj for obj in template(line) if obj["kind"] == "Deployment")
+        made["spec"]["template"]["spec"]["containers"][0]["image"] = f"controller:{version}"  # the release writes it in
+        assert controller(FACTS_THERE, [made]).verdict == "ok", line
+    (pool,) = template(of_crds)
+    assert crd(pool, []).verdict == "ok"
+
+    # The CRDs that came with the controller's chart have no owner.
+    pool["metadata"].pop("labels", None)
+    shared_double.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", pool)
+    access = ["--kube-apiserver", shared_double.url, "--kube-ca-file", str(shared_double.ca_file)]
+    access += ["--kube-token", shared_double.token, "--dry-run=server"]
+    _, *words = shlex.split(
+        of_crds.replace(f"{CHARTS}/karpenter-crd", str(upstream.tree(source, "charts/karpenter-crd")))
+    )
+    for given, taken in ((words, True), ([word for word in words if word != "--take-ownership"], False)):
+        done = subprocess.run([helm, *given, *access], capture_output=True, text=True, env={"HOME": str(tmp_path)})
+        assert (done.returncode == 0, "invalid ownership metadata" in done.stderr) == (taken, not taken), done.stderr

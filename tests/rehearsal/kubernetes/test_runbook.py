@@ -1,7 +1,10 @@
-"""The kubectl lines of docs/operations.md, run unchanged with the real kubectl. Each has its effect."""
+"""Every kubectl line of pages and messages, run unchanged with the real kubectl; those of docs/operations.md have their
+effect.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -13,6 +16,7 @@ import pytest
 from specdecode.cli.standalone_view import FUNCTIONS
 from specdecode.names import NAMESPACE
 
+from tests import printed
 from tests.patience import PATIENCE_S
 from tests.rehearsal.kubernetes.conftest import REPOSITORY, Double
 from tests.rehearsal.kubernetes.manifests import claim_template, job
@@ -21,6 +25,13 @@ from tests.rehearsal.kubernetes.test_quotas import quota
 
 __all__ = ["capacity"]
 LINES = re.findall(r"^\s*kubectl (.+)$", (REPOSITORY / "docs" / "operations.md").read_text(), flags=re.M)
+PRINTED = [line for _, line in (*printed.of_pages(), *printed.of_sources())]
+OTHERS = {found[1] for line in PRINTED if (found := re.search(r"(?:^|\| )kubectl (.+)", line))} - {
+    *LINES,
+    "apply",  # these two are a name of the command
+    "delete --wait",
+}
+JOB = job("printed", "true")
 Kubectl = Callable[[str], str]
 
 
@@ -34,9 +45,17 @@ def kubectl(kubectl_binary: Path, capacity: Double, tmp_path: Path) -> Kubectl:
 
     def run(line: str) -> str:
         access = access_of(capacity)
-        command = [str(kubectl_binary), *access, "--cache-dir", str(tmp_path / "cache"), *shlex.split(line)]
+        command = shlex.join([str(kubectl_binary), *access, "--cache-dir", str(tmp_path / "cache")])
         home = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-        done = subprocess.run(command, env=home, capture_output=True, text=True, timeout=PATIENCE_S)
+        done = subprocess.run(
+            ["bash", "-c", f"{command} {line}"],
+            input=json.dumps(JOB),
+            env=home,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
         assert done.returncode == 0, (line, done.stderr)
         return done.stdout
 
@@ -64,6 +83,29 @@ def test_every_line_of_the_runbook_does_what_it_says(kubectl: Kubectl, capacity:
     assert not running(capacity), "the instance is gone"
     kubectl(templates)
     assert not capacity.get(place)["items"]
+
+
+def test_every_other_line_is_taken(kubectl: Kubectl, capacity: Double, tmp_path: Path) -> None:
+    """Where it names a node, a namespace, a file, there is one."""
+    assert len(OTHERS) > 5
+    capacity.namespace("specdecode")
+    capacity.namespace("chat")
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "theirs"}}
+    capacity.ok("POST", "/api/v1/nodes", node)
+    (tmp_path / "run.yaml").write_text(json.dumps(JOB))
+    (tmp_path / "chat.key").write_text("secret")
+    for line in sorted(OTHERS):
+        given = line.replace("NAME", "theirs").replace(printed.HOLE, "a=b")
+        if given.startswith("create "):  # kubectl sends it as protobuf, which the double does not read
+            kubectl(f"{given} --dry-run=client --output json > made.json")
+            kubectl("create --filename made.json")
+        else:
+            kubectl(given)
+    labels = capacity.get("/api/v1/nodes/theirs")["metadata"]["labels"]
+    assert labels["specdecode/accelerator"] == "trn2"
+    assert capacity.get("/api/v1/namespaces/chat")["metadata"]["labels"]["specdecode/benchmarkable"] == "true"
+    assert capacity.get("/api/v1/namespaces/specdecode/secrets/endpoint-chat")["data"].keys() == {"api-key"}
+    assert capacity.get("/apis/batch/v1/namespaces/default/jobs/printed")
 
 
 def test_the_shell_of_complete_manifests_gives_up_where_pods_are_refused(

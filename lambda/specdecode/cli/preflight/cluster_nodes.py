@@ -22,9 +22,6 @@ OLDEST = (1, 8, 1)
 """Karpenter's first version with static NodePools whose chart spells the gate as the controller does
 (aws/karpenter-provider-aws #8590)."""
 CHARTS = "oci://public.ecr.aws/karpenter"
-CRDS = (
-    f"helm upgrade --install karpenter-crd {CHARTS}/karpenter-crd --version VERSION, VERSION as its controller has it"
-)
 OURS = ("app.kubernetes.io/name", "specdecode")
 AMI_TYPES = ("AL2023_x86_64_NEURON", "CUSTOM")
 DEVICES = "neuron.aws.com"
@@ -70,14 +67,15 @@ def node_role(ask: Ask, role: str, cluster: Mapping[str, Any]) -> Iterator[Check
 def of_karpenter(facts: DeploymentFacts, ask_kubectl: Kubectl) -> Iterator[Check]:
     """Karpenter's version, gates and CRD, and our NodePools, with the user's kubectl."""
     deployments = ["get", "deployments", "-A", "-l", "app.kubernetes.io/name=karpenter", "-o", "json"]
-    yield controller(facts, json.loads(ask_kubectl(deployments))["items"])
+    found = json.loads(ask_kubectl(deployments))["items"]
+    yield controller(facts, found)
     text = ask_kubectl(["get", "crd", "nodepools.karpenter.sh", "-o", "json", "--ignore-not-found"])
     if text.strip():
-        yield crd(json.loads(text))
+        yield crd(json.loads(text), found)
         # Of no kind that the server does not know: kubectl would end with an error there.
         yield from pools(facts, json.loads(ask_kubectl(["get", "nodepools.karpenter.sh", "-o", "json"]))["items"])
     else:
-        yield Check("Karpenter's CRDs", "fail", "there is no NodePool in this cluster", CRDS)
+        yield Check("Karpenter's CRDs", "fail", "there is no NodePool in this cluster", _crds(found))
 
 
 def controller(facts: DeploymentFacts, deployments: Sequence[KubeObject]) -> Check:
@@ -86,17 +84,12 @@ def controller(facts: DeploymentFacts, deployments: Sequence[KubeObject]) -> Che
         fix = "install it, or leave karpenter_node_role out and label nodes of yours"
         return Check("Karpenter", "fail", "no Deployment has the label app.kubernetes.io/name=karpenter", fix)
     (container, *_) = deployments[0]["spec"]["template"]["spec"]["containers"]
-    found = re.search(r":v?(\d+)\.(\d+)\.(\d+)", str(container.get("image", "")))
-    if not found:
-        return Check(
-            "Karpenter",
-            "warn",
-            f"no version in the image {container.get('image')}",
-            "look whether it is 1.8.1 or newer",
-        )
-    version = tuple(map(int, found.groups()))
-    said = f"version {'.'.join(found.groups())}"
-    if version < OLDEST:
+    number = _number(deployments[0])
+    if not number:
+        detail = f"no version in the image {container.get('image')}"
+        return Check("Karpenter", "warn", detail, "look whether it is 1.8.1 or newer")
+    said = f"version {number}"
+    if tuple(map(int, number.split("."))) < OLDEST:
         fix = "whoever runs it upgrades it, by karpenter.sh/docs/upgrading; or leave karpenter_node_role out"
         return Check("Karpenter", "fail", f"{said}: static NodePools work since 1.8.1", fix)
     value = next((item.get("value", "") for item in container.get("env", ()) if item["name"] == "FEATURE_GATES"), "")
@@ -109,26 +102,47 @@ def controller(facts: DeploymentFacts, deployments: Sequence[KubeObject]) -> Che
             "Karpenter",
             "fail",
             f"{said}, without the feature gate {', '.join(off)}",
-            f"{_chart(deployments[0], found)} {keys}",
+            f"{_chart(deployments[0])} {keys}",
         )
     return Check("Karpenter", "ok", f"{said}, {', '.join(wanted)}")
 
 
-def _chart(deployment: KubeObject, version: re.Match[str]) -> str:
+def _number(deployment: KubeObject) -> str:
+    """The controller's version, empty if its image does not say."""
+    (container, *_) = deployment["spec"]["template"]["spec"]["containers"]
+    found = re.search(r":v?(\d+\.\d+\.\d+)", str(container.get("image", "")))
+    return found[1] if found else ""
+
+
+def _chart(deployment: KubeObject) -> str:
     """The line that changes values of the chart that is installed. Without --version Helm takes the newest chart."""
     meta = deployment["metadata"]
     release = (meta.get("labels") or {}).get("app.kubernetes.io/instance", "karpenter")
-    number = ".".join(version.groups())
+    number = _number(deployment)
     return f"helm upgrade {release} {CHARTS}/karpenter -n {meta['namespace']} --version {number} --reuse-values"
 
 
-def crd(found: Mapping[str, Any]) -> Check:
+def _crds(deployments: Sequence[KubeObject]) -> str:
+    """The line that brings the CRDs of the controller's version.
+
+    Those that came with the controller's chart are of no release: Helm refuses them without --take-ownership (3.17).
+    """
+    if not deployments:
+        return "install Karpenter with its CRDs"
+    namespace, number = deployments[0]["metadata"]["namespace"], _number(deployments[0]) or "VERSION"
+    return (
+        f"helm upgrade --install karpenter-crd {CHARTS}/karpenter-crd -n {namespace} --version {number} "
+        "--take-ownership"
+    )
+
+
+def crd(found: Mapping[str, Any], deployments: Sequence[KubeObject]) -> Check:
     """Whether a NodePool can be static. CRDs stay old if only the chart is upgraded."""
     for version in found["spec"]["versions"]:
         spec = version.get("schema", {}).get("openAPIV3Schema", {}).get("properties", {}).get("spec", {})
         if "replicas" in spec.get("properties", {}) and "scale" in version.get("subresources", {}):
             return Check("Karpenter's CRDs", "ok", f"NodePool {version['name']} has replicas")
-    return Check("Karpenter's CRDs", "fail", "a NodePool has no replicas there", CRDS)
+    return Check("Karpenter's CRDs", "fail", "a NodePool has no replicas there", _crds(deployments))
 
 
 def pools(facts: DeploymentFacts, found: Sequence[KubeObject]) -> Iterator[Check]:
@@ -149,7 +163,7 @@ def pools(facts: DeploymentFacts, found: Sequence[KubeObject]) -> Iterator[Check
     elif unready:
         why = condition(unready[0], "Ready").get("message") or "Karpenter has said nothing of it"
         detail = f"{unready[0]['metadata']['name']} is not Ready: {why}"
-        yield Check("NodePools", "fail", detail, "kubectl describe ec2nodeclasses says what is missing")
+        yield Check("NodePools", "fail", detail, "`kubectl describe ec2nodeclasses` says what is missing")
     else:
         yield Check("NodePools", "ok", f"{', '.join(wanted)}: none has a node unless a run holds it")
 
