@@ -113,6 +113,8 @@ OBJECTS = (
     _object("write `runs/`", "put", "runs/trial/trial", RUN_STEPS | {"results"}),
     _object("write `prompts/`", "put", "prompts/trial@0.jsonl", frozenset({"staging"})),
     _object("write beside the lease", "put", "state/trial", NOBODY),
+    _object("note a kind of arm that has answered", "put", "state/engines/trial.json", frozenset({"Smoke"})),
+    _object("read a note of a kind of arm", "get", "state/engines/trial.json", NOBODY),
     _object("keep a damaged queue aside", "put", "state/damaged/trial", frozenset({"Watchdog"})),
     _object("read a damaged queue that was kept", "get", "state/damaged/trial", NOBODY),
     # With a version that was never there, so that it stays as it is.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specdecode import names
+from specdecode.names import CLUSTER_STACK, STACK
 
 from tests.access.calls import NOBODY, OBJECTS, Call, call
 from tests.access.principals import GUARDS, IN_VPC, STEPS
@@ -100,6 +101,17 @@ RUNS = (
          "list_subscriptions_by_topic", TopicArn="{topic}"),
     call("read the alerts along", "sns:Subscribe", "{topic}", NOBODY,
          "subscribe", TopicArn="{topic}", Protocol="email", Endpoint="trial@example.invalid"),
+    *(
+        call(what, f"cloudformation:{action}", f"arn:aws:cloudformation:{{region}}:{{account}}:stack/{stack}/trial",
+             frozenset(may), "describe_stacks" if action == "DescribeStacks" else "get_template", StackName=stack)
+        for what, action, stack, may in (
+            ("see how the pipeline's stack stands", "DescribeStacks", STACK, {"RunGuards"}),
+            ("see how the cluster's stack stands", "DescribeStacks", CLUSTER_STACK, {"ClusterGuards"}),
+            ("see how another stack stands", "DescribeStacks", "trial", ()),
+            ("read the settings in the pipeline's template", "GetTemplate", STACK, GUARDS),
+            ("read another template", "GetTemplate", CLUSTER_STACK, ()),
+        )
+    ),
     call("delete a stack", "cloudformation:DeleteStack",
          "arn:aws:cloudformation:{region}:{account}:stack/trial/*", NOBODY, "delete_stack", StackName="trial"),
 )  # fmt: skip

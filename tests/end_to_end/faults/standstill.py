@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 import pytest
-from specdecode import names
+from specdecode import names, s3_keys
 from specdecode.kubernetes.pods import STANDSTILL_MINUTES
 
 from rehearsal.execution import Run
 from tests.end_to_end.cloud import LONG, Cloud
+from tests.end_to_end.faults.cases import succeeds
+from tests.end_to_end.faults.starting import never_served, stored
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.one_node("the node's own time is measured")]
 SILENT_S = 60 * STANDSTILL_MINUTES - 30
@@ -63,7 +68,7 @@ def test_a_node_hangs(cloud, step, frozen):
         fault=f"the node hangs in {step}",
         where=step,
         error="BenchmarkFailed" if under_load else "NodeLost",
-        row="node-lost",
+        row="node-hung",
         since=since,
         then=lambda: cloud.control("vanish", node=node),
     )
@@ -81,20 +86,54 @@ def no_pods(cloud: Cloud) -> Iterator[None]:
         cloud.running.kubernetes.request("DELETE", f"{path}/of-others")
 
 
-def test_a_quota_admits_no_pod(cloud):
-    cloud.forget("compiled/")
-    run = cloud.start("quota-of-none", LONG)
-    cloud.until_step(run, "AcquireCapacity")
-    since, fault = time.time(), "a quota of 0 pods"
-    with no_pods(cloud):
-        ends(cloud, run, fault=fault, where="Compile", error="CompileFailed", row="namespace-quota", since=since)
+@contextmanager
+def webhook(cloud: Cloud, does: str) -> Iterator[None]:
+    cloud.control("faults", webhook=does)
+    yield
 
 
-@pytest.mark.parametrize(("webhook", "row"), [("denying", "policy-denied"), ("dead", "webhook-down")])
-def test_a_policy_s_webhook_refuses_pods(cloud, webhook, row):
-    cloud.forget("compiled/")
-    run = cloud.start(f"webhook-{webhook}", LONG)
-    cloud.until_step(run, "AcquireCapacity")
-    cloud.control("faults", webhook=webhook)
-    since, fault = time.time(), f"a policy's webhook is {webhook}"
-    ends(cloud, run, fault=fault, where="Compile", error="CompileFailed", row=row, since=since)
+@dataclass(frozen=True)
+class Refusal:
+    fault: str
+    row: str
+    on: Callable[[Cloud], AbstractContextManager[None]]
+
+
+QUOTA = Refusal("a quota of 0 pods", "namespace-quota", no_pods)
+DENYING = Refusal("a policy's webhook is denying", "policy-denied", partial(webhook, does="denying"))
+DEAD = Refusal("a policy's webhook is dead", "webhook-down", partial(webhook, does="dead"))
+
+
+@pytest.mark.parametrize(
+    ("step", "error", "refusal"),
+    [
+        ("Compile", "CompileFailed", QUOTA),
+        ("Compile", "CompileFailed", DEAD),
+        ("Serve", "ServeNotReady", QUOTA),
+        ("Serve", "ServeNotReady", DENYING),
+        ("Benchmark", "BenchmarkFailed", QUOTA),
+        ("Benchmark", "BenchmarkFailed", DEAD),
+        ("StartCheck", "StartCheckFailed", QUOTA),
+        ("StartCheck", "StartCheckFailed", DENYING),
+    ],
+    ids=lambda given: given.row if isinstance(given, Refusal) else None,
+)
+def test_the_cluster_refuses_pods(cloud, step: str, error: str, refusal: Refusal):
+    if step == "StartCheck":
+        never_served(cloud)
+    elif not stored(cloud, s3_keys.ENGINES):
+        succeeds(cloud, cloud.start("serves"), fault="none: an engine's first run", where="-")
+    if step == "Compile":
+        cloud.forget("compiled/")
+    run = cloud.start(f"refused-{step.lower()}", LONG)
+    if step == "Benchmark":
+        cloud.until(lambda: any(map(finished, cloud.pods("smoke"))), what="a smoke test that has passed")
+    else:
+        cloud.until_step(run, "AcquireCapacity")
+    since = time.time()
+    with refusal.on(cloud):
+        ends(cloud, run, fault=f"{refusal.fault} in {step}", where=step, error=error, row=refusal.row, since=since)
+
+
+def finished(pod: dict[str, Any]) -> bool:
+    return bool(pod["status"].get("phase") == "Succeeded")

@@ -38,6 +38,7 @@ def test_rows_have_unique_names_and_whole_sentences():
         ({"error": "CapacityUnavailable: no usable node within 30 min"}, "no-node"),
         ({"error": "CapacityUnavailable: VcpuLimitExceeded: You have requested more vCPU capacity"}, "quota"),
         ({"status": "pod: its node ip-1 no longer exists"}, "node-lost"),
+        ({"status": "pod: its node ip-1 is not Ready since 10:04 UTC: Kubelet stopped posting"}, "node-hung"),
         ({"status": "pod: not scheduled: 0/3 nodes are available"}, "unschedulable"),
         ({"status": "p: FailedPrepareDynamicResources: strict decoding error"}, "device-claim"),
         (

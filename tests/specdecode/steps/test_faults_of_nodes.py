@@ -180,7 +180,7 @@ def test_a_node_that_hangs_is_paid_for_ten_minutes_more(step):
         world.finish(step)
     assert timedelta(minutes=7) < world.time - world.hung_at <= timedelta(minutes=9)
     world.clean_up(caught.value)
-    assert diagnosis(world)["row"] == "node-lost"
+    assert diagnosis(world)["row"] == "node-hung"
     assert_nothing_left(world)
 
 
