@@ -13,7 +13,7 @@ from specdecode.experiment.shapes import DEFAULT, SHAPES
 
 from rehearsal import tools
 from rehearsal.processes import Child, Processes
-from rehearsal.services import Services
+from rehearsal.servers import Services
 
 STACK = "SpecDecodeStack"
 OUT = "cdk.out"

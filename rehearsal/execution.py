@@ -12,7 +12,7 @@ from specdecode.cli.runs_deployment import Deployment, Execution
 from specdecode.cli.runs_view import current_step
 
 from rehearsal.console import Progress, RunningStep
-from rehearsal.services import Services
+from rehearsal.servers import Services
 
 POLL_S = 0.3
 

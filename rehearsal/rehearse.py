@@ -22,12 +22,12 @@ from specdecode.cli.runs_view import new_run_id
 from specdecode.custom_resources.waiting import SOON_S
 from specdecode.experiment import Experiment
 
-from rehearsal import execution, imports, results, services, tools
+from rehearsal import execution, imports, results, servers, tools
 from rehearsal.cloud.kubernetes import Kubernetes
 from rehearsal.console import Progress, RunningStep
 from rehearsal.deployment import TIMEOUT_S, Deployment, progress, synth
 from rehearsal.processes import Child, ChildFailed, Processes, clear_abandoned, wait_until_gone
-from rehearsal.services import Services
+from rehearsal.servers import Services
 
 SETTLE_S = 0.5
 """Seconds after which a server that refuses connections must have ended."""
@@ -36,7 +36,7 @@ SILENCE_S = SOON_S + 300
 Karpenter and then refuses. The others take seconds here, minutes on a busy machine.
 """
 START_TIMEOUT_S = 600.0
-NODE_DELAY_S = 2.0
+NODE_DELAY_S = 0.5
 """Seconds from scaling up the NodePool until the node appears (minutes in AWS)."""
 
 
@@ -169,7 +169,7 @@ def rehearsal(progress: Progress, settings: Mapping[str, str] | None = None) -> 
         with Processes(folder=folder, root=tools.ROOT) as processes:
             synthesis = synth(processes, settings or {})
             with progress.step("Start the embedded cloud") as step:
-                running = services.start(processes, node_delay_s=NODE_DELAY_S)
+                running = servers.start(processes, node_delay_s=NODE_DELAY_S)
                 step.say(f"AWS {running.endpoint}, Kubernetes {running.kubernetes_url}")
             try:
                 yield Rehearsal(processes=processes, services=running, progress=progress, synthesis=synthesis)

@@ -11,8 +11,8 @@ from aiohttp import web
 
 from rehearsal.engine.config import ServeSettings
 from rehearsal.engine.errors import EngineSettingsError
-from rehearsal.engine.loading import load_engine
 from rehearsal.engine.server import EngineServer
+from rehearsal.engine.start_up import load_engine
 
 SHUTDOWN_SECONDS = 0.5
 """Longest wait for open connections after a signal, in seconds. Then streams are cut."""

@@ -15,10 +15,10 @@ from aiohttp import web
 
 from rehearsal.engine.answers import AnswerBody, drafts_of
 from rehearsal.engine.errors import RequestRefused
-from rehearsal.engine.loading import Engine
 from rehearsal.engine.metrics import CONTENT_TYPE
 from rehearsal.engine.protocol import GenerateRequest, Kind, parse_request, parse_tokenize
 from rehearsal.engine.sequence import Sequence, StepOutput
+from rehearsal.engine.start_up import Engine
 from rehearsal.engine.tokenizer import TextStream
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rehearsal.kubernetes import errors, formats
+from rehearsal.kubernetes import errors, value_formats
 from rehearsal.kubernetes.objects import Json, dig, name_of
 
 MOST_INDEXED_AT_ONCE = 100_000
@@ -48,7 +48,7 @@ def _completion(obj: Json) -> Iterator[Json]:
     if (completions := spec.get("completions")) is None:
         message = "when completion mode is Indexed"
         yield errors.cause("spec.completions", "FieldValueRequired", f"Required value: {message}")
-    elif completions > 0 and formats.dns_label(hostname := f"{name_of(obj)}-{completions - 1}"):
+    elif completions > 0 and value_formats.dns_label(hostname := f"{name_of(obj)}-{completions - 1}"):
         message = f"will not able to create pod with invalid DNS label: {hostname}"
         yield errors.invalid_value("metadata.name", name_of(obj), message)
     if spec["parallelism"] > MOST_INDEXED_AT_ONCE:

@@ -10,7 +10,7 @@ from rehearsal.kubernetes import (
     defaults,
     deletion,
     errors,
-    fields,
+    managed_fields,
     ownership,
     pod_security,
     quotas,
@@ -20,7 +20,7 @@ from rehearsal.kubernetes import (
     validation,
 )
 from rehearsal.kubernetes import resources as r
-from rehearsal.kubernetes.fields import Owner
+from rehearsal.kubernetes.managed_fields import Owner
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, now, terminating, uid_of
 from rehearsal.kubernetes.recorder import EventRecorder
 from rehearsal.kubernetes.resources import Registry, Resource
@@ -50,7 +50,7 @@ class Cluster:
         """Store an object and return it as stored. Raises 409 if it exists, another 4xx if it is not acceptable."""
         obj = self.admit_new(resource, obj)
         owner = owner_entry(resource, manager, "Update")
-        obj["metadata"]["managedFields"] = fields.write_owners(
+        obj["metadata"]["managedFields"] = managed_fields.write_owners(
             ownership.record_update(schema.schema_of(resource), None, obj, owner)
         )
         return self.insert(resource, obj, dry_run=dry_run)
@@ -133,7 +133,7 @@ class Cluster:
         if record and resource is not r.EVENTS:
             owner = owner_entry(resource, manager, "Update", subresource or as_subresource)
             owners = ownership.record_update(schema.schema_of(resource), old, obj, owner)
-            metadata = {**obj["metadata"], "managedFields": fields.write_owners(owners)}
+            metadata = {**obj["metadata"], "managedFields": managed_fields.write_owners(owners)}
             obj = {**obj, "metadata": metadata}
         if _without_bookkeeping(obj) == _without_bookkeeping(old):
             return old
@@ -225,5 +225,5 @@ def owner_entry(resource: Resource, manager: str, operation: str, subresource: s
 
 def _without_bookkeeping(obj: Json) -> Json:
     return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "managedFields"}} | {
-        "owners": {(o.manager, o.operation, o.subresource, o.paths) for o in fields.read_owners(obj)}
+        "owners": {(o.manager, o.operation, o.subresource, o.paths) for o in managed_fields.read_owners(obj)}
     }

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 
-from rehearsal.kubernetes.fields import (
+from rehearsal.kubernetes.managed_fields import (
     ITSELF,
     Owner,
     Path,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from rehearsal.kubernetes import errors, formats, quantity, scheduling_rules
+from rehearsal.kubernetes import errors, quantity, scheduling_rules, value_formats
 from rehearsal.kubernetes.objects import Json, dig
 
 _IMAGE = re.compile(
@@ -54,7 +54,7 @@ def check(spec: Json, path: str) -> Iterator[Json]:
 
 def _names(spec: Json, path: str) -> Iterator[Json]:
     for field in ("serviceAccountName", "priorityClassName"):
-        if spec.get(field) and (said := formats.dns_subdomain(spec[field])):
+        if spec.get(field) and (said := value_formats.dns_subdomain(spec[field])):
             yield errors.invalid_value(f"{path}.{field}", spec[field], said)
     if spec.get("preemptionPolicy", "Never") not in ("Never", "PreemptLowerPriority"):
         message = f'Unsupported value: "{spec["preemptionPolicy"]}": supported values: "Never", "PreemptLowerPriority"'
@@ -74,7 +74,7 @@ def _profile(context: Json, path: str) -> Iterator[Json]:
 
 def _unique(names: list[str], path: str) -> Iterator[Json]:
     for name in names:
-        if said := formats.dns_label(name):
+        if said := value_formats.dns_label(name):
             yield errors.invalid_value(f"{path}.name", name, said)
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield errors.cause(f"{path}.name", "FieldValueDuplicate", f'Duplicate value: "{name}"')
@@ -149,7 +149,7 @@ def _environment(container: Json, path: str) -> Iterator[Json]:
             message = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef`"
             yield errors.invalid_value(f"{here}.valueFrom", "", message)
         for kind in ("configMapKeyRef", "secretKeyRef"):
-            if kind in source and (said := formats.dns_subdomain(source[kind].get("name", ""))):
+            if kind in source and (said := value_formats.dns_subdomain(source[kind].get("name", ""))):
                 yield errors.invalid_value(f"{here}.valueFrom.{kind}.name", source[kind].get("name", ""), said)
         if "fieldRef" in source and source["fieldRef"].get("apiVersion", "v1") not in ("", "v1"):
             version = source["fieldRef"]["apiVersion"]

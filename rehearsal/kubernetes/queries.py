@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from rehearsal.kubernetes import errors, formats
+from rehearsal.kubernetes import errors, value_formats
 from rehearsal.kubernetes.objects import Json, dig, labels_of
 
 Predicate = Callable[[Json], bool]
@@ -23,7 +23,7 @@ def _parts(text: str) -> list[str]:
 
 def _readable(key: str, values: Iterable[str] = ()) -> None:
     """Raise 400 if no label can have this key or value."""
-    said = [formats.qualified_name(key), *(formats.label_value(value) for value in values)]
+    said = [value_formats.qualified_name(key), *(value_formats.label_value(value) for value in values)]
     if any(said):
         raise errors.bad_request(f"unable to parse requirement: {key}: {next(filter(None, said))}")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rehearsal.kubernetes import errors, formats
+from rehearsal.kubernetes import errors, value_formats
 from rehearsal.kubernetes.objects import Json
 
 _GROUP = "rbac.authorization.k8s.io"
@@ -52,7 +52,7 @@ def _binding(obj: Json, old: Json | None, kinds: tuple[str, ...], *, namespaced:
             if group != _GROUP:
                 yield _not_supported(f"{here}.apiGroup", group, (_GROUP,))
             continue
-        if said := formats.dns_subdomain(subject["name"]):
+        if said := value_formats.dns_subdomain(subject["name"]):
             yield errors.invalid_value(f"{here}.name", subject["name"], said)
         if group:
             yield _not_supported(f"{here}.apiGroup", group, ("",))

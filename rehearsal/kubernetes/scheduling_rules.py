@@ -4,7 +4,7 @@
 
 from collections.abc import Iterator
 
-from rehearsal.kubernetes import errors, formats
+from rehearsal.kubernetes import errors, value_formats
 from rehearsal.kubernetes.objects import Json, dig
 
 _TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -47,7 +47,7 @@ def _toleration(toleration: Json, path: str) -> Iterator[Json]:
         yield errors.invalid_value(f"{path}.effect", toleration.get("effect", ""), message)
     if operator == "Exists" and value:
         yield errors.invalid_value(f"{path}.operator", value, "value must be empty when `operator` is 'Exists'")
-    elif said := formats.label_value(value):
+    elif said := value_formats.label_value(value):
         yield errors.invalid_value(f"{path}.operator", value, said)
 
 
@@ -62,5 +62,5 @@ def _requirement(requirement: Json, path: str) -> Iterator[Json]:
     elif operator in ("Gt", "Lt") and len(values) != 1:
         yield errors.required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
     for index, value in enumerate(values):
-        if said := formats.label_value(value):
+        if said := value_formats.label_value(value):
             yield errors.invalid_value(f"{path}.values[{index}]", value, said)

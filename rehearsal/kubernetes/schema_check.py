@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from rehearsal.kubernetes import errors, formats, quantity
+from rehearsal.kubernetes import errors, quantity, value_formats
 from rehearsal.kubernetes.objects import Json, dig
 from rehearsal.kubernetes.resources import Resource
 from rehearsal.kubernetes.schema import items, resolve, schema_of
@@ -67,7 +67,7 @@ def _walk(node: Json, value: Any, path: str, unknown: list[str], causes: list[Js
         if not any(matches_type(resolve(a), value) for a in alternatives):
             unknown.append(f'field "{path}" has the wrong type ({_type_name(value)})')
             return
-        if node.get("format") in ("port", "target-port") and (said := formats.malformed("int32", value)):
+        if node.get("format") in ("port", "target-port") and (said := value_formats.malformed("int32", value)):
             unknown.append(f'field "{path}": {said}')
             return
     elif not matches_type(node, value):
@@ -81,7 +81,7 @@ def _walk(node: Json, value: Any, path: str, unknown: list[str], causes: list[Js
         for index, item in enumerate(value):
             _walk(items(node), item, f"{path}[{index}]", unknown, causes)
         _check_size(node, len(value), path, "Items", causes)
-    elif said := formats.malformed(node.get("format", ""), value):
+    elif said := value_formats.malformed(node.get("format", ""), value):
         unknown.append(f'field "{path}": {said}')
     else:
         _check_scalar(node, value, path, causes)
@@ -93,7 +93,7 @@ def _walk_map(node: Json, value: Json, path: str, unknown: list[str], causes: li
     form = dig(node, "propertyNames", "format", default="")
     for key, item in value.items():
         here = f"{path}.{key}" if path else key
-        if said := formats.problem(form, key):
+        if said := value_formats.problem(form, key):
             causes.append(errors.invalid_value(path, key, said))
         if key in properties:
             _walk(properties[key], item, here, unknown, causes)
@@ -119,7 +119,7 @@ def _check_scalar(node: Json, value: Any, path: str, causes: list[Json]) -> None
         causes.append(errors.cause(path, "FieldValueNotSupported", message))
     if "pattern" in node and not re.search(node["pattern"], str(value)):
         causes.append(errors.invalid_value(path, value, f"should match '{node['pattern']}'"))
-    if value != "" and (said := formats.problem(node.get("format", ""), value)):
+    if value != "" and (said := value_formats.problem(node.get("format", ""), value)):
         causes.append(errors.invalid_value(path, value, said))
     if isinstance(value, str):
         _check_size(node, len(value), path, "Length", causes)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from rehearsal.kubernetes import discovery, errors, queries, rbac, requests, tables, watching
+from rehearsal.kubernetes import discovery, errors, printed_tables, queries, rbac, requests, watching
 from rehearsal.kubernetes.bodies import decode, delete_options
 from rehearsal.kubernetes.faults import CutOff, Faults
 from rehearsal.kubernetes.identity import Authenticator, User, impersonated
@@ -166,8 +166,8 @@ class ApiServer:
     def _reply(
         self, request: web.Request, target: Target, obj: Json, status: int = 200, warnings: Sequence[str] = ()
     ) -> web.Response:
-        if tables.wanted(request.headers.get("Accept", "")) and not target.subresource:
-            obj = tables.table(target.resource, obj)
+        if printed_tables.wanted(request.headers.get("Accept", "")) and not target.subresource:
+            obj = printed_tables.table(target.resource, obj)
         response = web.Response(text=json.dumps(obj), status=status, content_type="application/json")
         for said in warnings:
             response.headers.add("Warning", f"299 - {json.dumps(said)}")

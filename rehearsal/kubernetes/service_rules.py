@@ -6,7 +6,7 @@ A Service's address is that of a pod that it selects (`controllers/services`). A
 
 from collections.abc import Iterator
 
-from rehearsal.kubernetes import errors, formats, scheduling_rules
+from rehearsal.kubernetes import errors, scheduling_rules, value_formats
 from rehearsal.kubernetes.objects import Json
 
 _OUTSIDE = (
@@ -36,7 +36,7 @@ def service(obj: Json, old: Json | None) -> Iterator[Json]:
             )
         if len(spec["ports"]) > 1 and not port.get("name"):
             yield errors.required(f"spec.ports[{index}].name")
-        if port.get("name") and (said := formats.dns_label(port["name"])):
+        if port.get("name") and (said := value_formats.dns_label(port["name"])):
             yield errors.invalid_value(f"spec.ports[{index}].name", port["name"], said)
         for other in spec["ports"][:index]:
             if (other["port"], other["protocol"]) == (port["port"], port["protocol"]) or (

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from rehearsal.kubernetes import errors, formats, schema, schema_check
+from rehearsal.kubernetes import errors, schema, schema_check, value_formats
 from rehearsal.kubernetes.objects import Json, dig
 from rehearsal.kubernetes.requests import Target
 
@@ -58,7 +58,7 @@ def _unreadable(node: Json, value: Any) -> Iterator[str]:
     elif value is not None:
         form = declared.get("format", "")
         form = "int32" if form in ("port", "target-port") else "" if form in ("int32", "int64") else form
-        if said := formats.malformed(form, value):
+        if said := value_formats.malformed(form, value):
             yield said
 
 

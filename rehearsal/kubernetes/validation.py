@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from rehearsal.kubernetes import (
     claim_rules,
     errors,
-    formats,
     job_rules,
     karpenter_rules,
     pod_rules,
@@ -15,6 +14,7 @@ from rehearsal.kubernetes import (
     rbac_rules,
     scheduling_rules,
     service_rules,
+    value_formats,
     volume_rules,
 )
 from rehearsal.kubernetes import resources as r
@@ -25,9 +25,9 @@ from rehearsal.kubernetes.store import Store
 _ANNOTATIONS_LIMIT = 256 * 1024
 _DATA_LIMIT = 1024 * 1024
 _NAMES = {
-    r.SERVICES: formats.dns_1035_label,
-    r.NAMESPACES: formats.dns_label,
-    **dict.fromkeys((r.ROLES, r.CLUSTER_ROLES, r.ROLE_BINDINGS, r.CLUSTER_ROLE_BINDINGS), formats.path_segment),
+    r.SERVICES: value_formats.dns_1035_label,
+    r.NAMESPACES: value_formats.dns_label,
+    **dict.fromkeys((r.ROLES, r.CLUSTER_ROLES, r.ROLE_BINDINGS, r.CLUSTER_ROLE_BINDINGS), value_formats.path_segment),
 }
 _FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 _POD_SECURITY = "pod-security.kubernetes.io/"
@@ -51,18 +51,18 @@ def _metadata(resource: Resource, obj: Json) -> Iterator[Json]:
     name = metadata.get("name")
     if not name:
         yield errors.required("metadata.name", "name or generateName is required")
-    elif said := _NAMES.get(resource, formats.dns_subdomain)(name):
+    elif said := _NAMES.get(resource, value_formats.dns_subdomain)(name):
         yield errors.invalid_value("metadata.name", name, said)
     yield from labels("metadata.labels", metadata.get("labels"))
     for key in metadata.get("annotations") or {}:
-        if said := formats.qualified_name(key.lower()):
+        if said := value_formats.qualified_name(key.lower()):
             yield errors.invalid_value("metadata.annotations", key, said)
     for index, reference in enumerate(metadata.get("ownerReferences") or ()):
         for field in ("apiVersion", "kind", "name", "uid"):
             if not reference.get(field):
                 yield errors.required(f"metadata.ownerReferences[{index}].{field}")
     for name in metadata.get("finalizers") or ():
-        said = formats.qualified_name(name)
+        said = value_formats.qualified_name(name)
         if not said and "/" not in name and name not in _FINALIZERS:
             said = "name is neither a standard finalizer name nor is it fully qualified"
         if said:
@@ -79,9 +79,9 @@ def _metadata(resource: Resource, obj: Json) -> Iterator[Json]:
 
 def labels(path: str, values: dict[str, str] | None) -> Iterator[Json]:
     for key, value in (values or {}).items():
-        if said := formats.qualified_name(key):
+        if said := value_formats.qualified_name(key):
             yield errors.invalid_value(path, key, said)
-        if said := formats.label_value(value):
+        if said := value_formats.label_value(value):
             yield errors.invalid_value(path, value, said)
 
 

@@ -7,9 +7,9 @@ from rehearsal.kubernetes import (
     budgets,
     defaults,
     errors,
-    fields,
+    managed_fields,
+    merge_patches,
     ownership,
-    patches,
     queries,
     scaling,
     schema,
@@ -103,9 +103,9 @@ class Verbs:
         if kind == "merge" or target.resource.is_custom:
             if kind == "strategic":
                 raise errors.unsupported_media_type(f"{_UNKNOWN_FORMAT}application/merge-patch+json, {APPLY}")
-            changed = patches.json_merge(current, change)
+            changed = merge_patches.json_merge(current, change)
         else:
-            changed = patches.strategic_merge(schema.schema_of(target.resource), current, change)
+            changed = merge_patches.strategic_merge(schema.schema_of(target.resource), current, change)
         return self.update(target, copy.deepcopy(changed), query, manager, warnings), False
 
     def delete(self, target: Target, options: Json, query: Mapping[str, str]) -> Json:
@@ -158,7 +158,9 @@ class Verbs:
         if conflicts:
             listed = [
                 errors.cause(
-                    fields.show(path), "FieldManagerConflict", f'conflict with "{other}" using {resource.api_version}'
+                    managed_fields.show(path),
+                    "FieldManagerConflict",
+                    f'conflict with "{other}" using {resource.api_version}',
                 )
                 for other, path in conflicts
             ]

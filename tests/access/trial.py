@@ -15,7 +15,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from specdecode import names
 
-from rehearsal.services import ISSUER, Services
+from rehearsal.servers import ISSUER, Services
 from rehearsal.tools import ACCOUNT
 from tests.access.calls import Call
 from tests.access.calls_control import CALLS

@@ -28,7 +28,7 @@ from rehearsal import tools
 from rehearsal.console import Progress
 from rehearsal.execution import Run
 from rehearsal.rehearse import Rehearsal, rehearsal
-from rehearsal.services import WAIT_SCALE
+from rehearsal.servers import WAIT_SCALE
 from tests.end_to_end.beside import Beside
 from tests.end_to_end.overhead.shares import looks_of
 

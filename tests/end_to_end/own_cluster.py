@@ -27,7 +27,7 @@ from constructs_lib.settings.versions import ADDONS
 from rehearsal import tools
 from rehearsal.deployment import TIMEOUT_S, Deployment, synth
 from rehearsal.rehearse import Rehearsal
-from rehearsal.services import CLUSTER, ISSUER
+from rehearsal.servers import CLUSTER, ISSUER
 from tests.end_to_end.cloud import SMALL, quiet_rehearsal
 from tests.templates import Templates
 

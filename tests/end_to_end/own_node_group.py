@@ -16,7 +16,7 @@ import pytest
 from constructs_lib.capacity.node_group import SCALERS
 from rehearsal.deployment import TIMEOUT_S
 from rehearsal.rehearse import Rehearsal
-from rehearsal.services import CLUSTER
+from rehearsal.servers import CLUSTER
 from rehearsal.tools import ACCOUNT, REGION
 from tests.access.calls import NOBODY, call
 from tests.access.trial import Caller

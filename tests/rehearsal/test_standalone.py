@@ -20,7 +20,7 @@ from specdecode.experiment import load_preset
 from specdecode.names import NAMESPACE
 
 from constructs_lib.storage.bundle import build_bundle
-from rehearsal import imports, services, tools
+from rehearsal import imports, servers, tools
 from rehearsal.processes import Processes
 from tests.patience import PATIENCE_S
 from tests.rehearsal.kubernetes.conftest import Double, kubectl_binary, start  # noqa: F401 (fixture)
@@ -56,7 +56,7 @@ class Bare:
     """A cluster with the Neuron DRA driver and nothing of ours, and a bucket."""
 
     double: Double
-    s3: services.Services
+    s3: servers.Services
     folder: Path
     kubectl: Path
 
@@ -97,7 +97,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory, kubectl_binary: Path) -> Iter
         own = ("--image-path", str(tools.IMAGE), "--aws-endpoint", endpoint, "--backoff", "1")
         double = start(folder / "double", *own, "--system-nodes", "1", "--system-instance-type", "trn2.48xlarge")
         try:
-            aws = services.start_aws(processes, bound, url=double.url, ca_file=double.ca_file, token=double.token)
+            aws = servers.start_aws(processes, bound, url=double.url, ca_file=double.ca_file, token=double.token)
             for name in ("neuron-dra-driver", "neuron-healthcheck-system"):
                 double.namespace(name)
             parts = {"draDriver": {"enabled": True}, "devicePlugin": {"enabled": False}, "npd": {"enabled": False}}

@@ -12,8 +12,8 @@ from tools.supply.locks import ENVIRONMENT, OPTIONAL, ROOT, draws_in, installed,
 
 LOCKS = sorted(ENVIRONMENT)
 INSTALLED = sorted(ENVIRONMENT.keys() - OPTIONAL)
-NOT_LOCKED = {"rehearsal/engine/training/requirements.txt", "requirements/vllm-excludes.txt"}
-"""Nothing here installs them (see their first lines)."""
+NOT_LOCKED = {"requirements/vllm-excludes.txt"}
+"""Nothing here installs it (see its first lines)."""
 PART = "requirements/cli.in"
 """Locked with the list that includes it: by itself it is only installed with the package, for which pip chooses."""
 OPT_IN = "requirements/vllm"

@@ -20,7 +20,7 @@ from specdecode.kubernetes.client import Kubernetes
 from specdecode.kubernetes.connect import https_transport
 from specdecode.store import Store
 
-from rehearsal import services, tools
+from rehearsal import servers, tools
 from rehearsal.rehearse import Rehearsal
 from tests.end_to_end.cloud import quiet_rehearsal
 from tests.end_to_end.endurance.measuring import Note
@@ -39,7 +39,7 @@ def note() -> Note:
 @pytest.fixture(scope="session")
 def cloud() -> Iterator[Rehearsal]:
     """Both servers; nothing deployed."""
-    services.WAIT_SCALE = WAIT_SCALE
+    servers.WAIT_SCALE = WAIT_SCALE
     with quiet_rehearsal() as running:
         yield running
 

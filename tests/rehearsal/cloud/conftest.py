@@ -13,7 +13,7 @@ from typing import ClassVar
 import botocore
 import pytest
 
-from rehearsal import services, tools
+from rehearsal import servers, tools
 from rehearsal.processes import Processes
 from tests.patience import until
 
@@ -53,7 +53,7 @@ class Recorder(BaseHTTPRequestHandler):
 
 @dataclass
 class Cloud:
-    services: services.Services
+    services: servers.Services
     kubernetes_url: str
     requests: list
     folder: Path
@@ -145,6 +145,6 @@ def cloud(tmp_path_factory):
         socket.create_server(("127.0.0.1", 0)) as bound,
     ):
         ca_file = Path(botocore.__file__).parent / "cacert.pem"
-        running = services.start_aws(processes, bound, url=url, ca_file=ca_file, token="token")
+        running = servers.start_aws(processes, bound, url=url, ca_file=ca_file, token="token")
         yield Cloud(running, url, Recorder.requests, processes.folder / "aws")
     server.shutdown()

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from rehearsal import services
+from rehearsal import servers
 
 ROLE = {
     "Type": "AWS::IAM::Role",
@@ -110,7 +110,7 @@ def sent(requests, path):
 def test_the_cluster_is_the_double(cloud, stack):
     outputs, _ = stack
     assert outputs["Endpoint"] == cloud.kubernetes_url
-    assert outputs["Issuer"] == services.ISSUER
+    assert outputs["Issuer"] == servers.ISSUER
     assert b"BEGIN CERTIFICATE" in base64.b64decode(outputs["Authority"])
     described = cloud.client("eks").describe_cluster(name="specdecode")["cluster"]
     assert (described["status"], described["endpoint"]) == ("ACTIVE", cloud.kubernetes_url)

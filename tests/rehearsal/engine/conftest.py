@@ -19,7 +19,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rehearsal.engine.config import ServeSettings, Speculative
-from rehearsal.engine.loading import Engine, load_engine
+from rehearsal.engine.start_up import Engine, load_engine
 from tests.patience import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[3]

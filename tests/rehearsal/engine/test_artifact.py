@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from rehearsal.engine.artifact import compile_settings, load_or_compile
 from rehearsal.engine.config import ServeSettings, read_model_folder
 from rehearsal.engine.errors import EngineSettingsError
-from rehearsal.engine.loading import load_engine
+from rehearsal.engine.start_up import load_engine
 
 from .conftest import DRAFT, TARGET, speculating
 

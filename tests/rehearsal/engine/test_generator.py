@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.engine.loading import Engine, load_engine
 from rehearsal.engine.sequence import Sampling, Sequence, StepOutput
+from rehearsal.engine.start_up import Engine, load_engine
 from rehearsal.engine.tokenizer import TextStream
 
 from .conftest import SETTINGS, samples, speculating

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from rehearsal.kubernetes import ownership, patches, schema
+from rehearsal.kubernetes import merge_patches, ownership, schema
 from rehearsal.kubernetes import resources as r
-from rehearsal.kubernetes.fields import Owner, read_owners, show
+from rehearsal.kubernetes.managed_fields import Owner, read_owners, show
 
 NODE = schema.schema_of(r.DEPLOYMENTS)
 
@@ -24,23 +24,25 @@ A, B = {"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}
 
 
 def test_strategic_merge_goes_by_merge_key() -> None:
-    merged = patches.strategic_merge(NODE, deployment(A, B), deployment({"name": "b", "image": "b:2"}))
+    merged = merge_patches.strategic_merge(NODE, deployment(A, B), deployment({"name": "b", "image": "b:2"}))
     assert containers(merged) == [A, {"name": "b", "image": "b:2"}]
 
 
 def test_strategic_merge_deletes_replaces_and_orders() -> None:
     assert containers(
-        patches.strategic_merge(NODE, deployment(A, B), deployment({"name": "a", "$patch": "delete"}))
+        merge_patches.strategic_merge(NODE, deployment(A, B), deployment({"name": "a", "$patch": "delete"}))
     ) == [B]
-    assert containers(patches.strategic_merge(NODE, deployment(A, B), deployment({"$patch": "replace"}, B))) == [B]
+    assert containers(merge_patches.strategic_merge(NODE, deployment(A, B), deployment({"$patch": "replace"}, B))) == [
+        B
+    ]
     change = {
         "spec": {
             "template": {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": [A]}}
         }
     }
-    assert containers(patches.strategic_merge(NODE, deployment(A, B), change)) == [B, A]
+    assert containers(merge_patches.strategic_merge(NODE, deployment(A, B), change)) == [B, A]
     args = {"name": "a", "args": ["x"]}
-    assert containers(patches.strategic_merge(NODE, deployment({**A, "args": ["1", "2"]}), deployment(args)))[0][
+    assert containers(merge_patches.strategic_merge(NODE, deployment({**A, "args": ["1", "2"]}), deployment(args)))[0][
         "args"
     ] == ["x"]
 

@@ -6,13 +6,13 @@ import time
 from dataclasses import dataclass
 
 from rehearsal.engine.artifact import compile_settings, load_or_compile
+from rehearsal.engine.batching import BatchScheduler
 from rehearsal.engine.config import ModelFolder, ServeSettings, read_model_folder
 from rehearsal.engine.errors import EngineSettingsError
 from rehearsal.engine.forward import NeuralNetwork
 from rehearsal.engine.generator import Generator
 from rehearsal.engine.metrics import EngineMetrics
-from rehearsal.engine.reading import TextReader
-from rehearsal.engine.scheduler import BatchScheduler
+from rehearsal.engine.prompt_logprobs import TextReader
 from rehearsal.engine.tokenizer import Tokenizer
 
 
