@@ -183,6 +183,7 @@ class SpecDecodeStack(ProjectStack):
             "Dashboard",
             settings=self._settings,
             state_machine=pipeline.state_machine,
+            log_group=pipeline.log_group,
             cluster_name=self._settings.eks_cluster,
             alarms=[*alarms, *results.alarms],
         )

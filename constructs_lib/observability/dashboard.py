@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from specdecode import names
-from specdecode.experiment import load
-from specdecode.names import SAMPLE_PRESET
 
 from constructs_lib.observability import dashboard_body, dashboard_rules
 from constructs_lib.settings.fields import Settings
@@ -22,7 +21,7 @@ only.
 
 
 class Dashboard(Construct):
-    """One dashboard: for each metric and test case a widget with all arms, then trends, the pipeline and the cluster.
+    """One dashboard: what a person on duty needs, then the results of any experiment.
 
     Raises ValueError at synth if CloudWatch would refuse the body; without this check only a deployment would show it.
     With `settings` a second installation in the same account and region gets a dashboard of another name.
@@ -35,6 +34,7 @@ class Dashboard(Construct):
         *,
         settings: Settings,
         state_machine: sfn.IStateMachine,
+        log_group: logs.ILogGroup,
         cluster_name: str,
         alarms: Sequence[cloudwatch.IAlarm] = (),
     ) -> None:
@@ -44,9 +44,10 @@ class Dashboard(Construct):
             region=stack.region,
             cluster_name=cluster_name,
             state_machine_arn=state_machine.state_machine_arn,
+            log_group=log_group.log_group_name,
+            node_price=settings.node_price,
             operations_namespace=names.OPERATIONS_NAMESPACE,
             alarm_arns=[alarm.alarm_arn for alarm in alarms],
-            cases=[case.label for case in load(SAMPLE_PRESET).workload.cases],
         )
         if wrong := dashboard_rules.problems(body):
             raise ValueError("the dashboard's body is invalid:\n" + "\n".join(wrong))

@@ -9,6 +9,8 @@ from typing import Any
 MAX_WIDGETS = 500
 COLUMNS = 24
 MAX_HEIGHT = 1000
+MAX_SEARCH = 1024
+"""Characters (CloudWatch User Guide, "Search expression limits")."""
 KINDS = {"metric", "text", "alarm", "log", "explorer", "custom"}
 VIEWS = {"timeSeries", "singleValue", "gauge", "bar", "pie", "table"}
 SEARCH = re.compile(
@@ -51,6 +53,8 @@ def _content(widget: Mapping[str, Any]) -> Iterator[str]:
         yield "a text widget without markdown"
     elif widget["type"] == "alarm" and not 1 <= len(properties.get("alarms", ())) <= 100:
         yield "an alarm widget shows 1 to 100 alarms"
+    elif widget["type"] == "log" and not (properties.get("region") and "SOURCE '" in properties.get("query", "")):
+        yield "a log widget has a region, and a query that names its SOURCE"
     elif widget["type"] == "metric":
         yield from _metric(properties)
 
@@ -73,6 +77,8 @@ def _metric(properties: Mapping[str, Any]) -> Iterator[str]:
             ids.append(metric[0].get("id", ""))
             if expression.startswith("SEARCH") and not SEARCH.match(expression):
                 yield f"no valid SEARCH: {expression}"
+            elif expression.startswith("SEARCH") and len(expression) > MAX_SEARCH:
+                yield f"a SEARCH of {len(expression)} characters; {MAX_SEARCH} at most: {expression}"
             elif not expression:
                 yield "an expression is missing"
         else:

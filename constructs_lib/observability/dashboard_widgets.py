@@ -33,6 +33,10 @@ class Canvas:
         """Metric widgets side by side, equally wide."""
         self._place([("metric", {"region": self.region, **graph}) for graph in graphs], height)
 
+    def log(self, title: str, query: str) -> None:
+        """A table of Logs Insights over the whole width."""
+        self._place([("log", {"region": self.region, "title": title, "query": query, "view": "table"})], 5)
+
     def alarms(self, title: str, arns: list[str]) -> None:
         """The state of alarms."""
         self._place([("alarm", {"title": title, "alarms": arns})], 3)
@@ -53,23 +57,15 @@ class Canvas:
         self._y += height
 
 
-SAMPLE = ("TestCase", "Variant")
-"""The dimensions of the public sample."""
+def search(metric: str, dimensions: Sequence[str], *, statistic: str = STATISTIC, **given: str) -> str:
+    """A SEARCH for the metrics that have exactly these dimensions, some with a `given` value."""
+    terms = " ".join(f'{name}="{value}"' for name, value in {"MetricName": metric, **given}.items())
+    return f"SEARCH('{{{','.join((names.METRIC_NAMESPACE, *dimensions))}}} {terms}', '{statistic}')"
 
 
-def search(
-    metric: str,
-    *,
-    case: str | None = None,
-    experiment: str | None = None,
-    statistic: str = STATISTIC,
-    dimensions: Sequence[str] = SAMPLE,
-) -> str:
-    """A SEARCH over the arms of one experiment or of all. It finds metrics that have exactly these dimensions."""
-    given = {"MetricName": metric, "TestCase": case, "Experiment": experiment}
-    terms = [f'{name}="{value}"' for name, value in given.items() if value]
-    schema = ",".join((names.METRIC_NAMESPACE, *dimensions))
-    return f"SEARCH('{{{schema}}} {' '.join(terms)}', '{statistic}')"
+def log_table(log_group: str, query: str) -> str:
+    """A query of Logs Insights over one log group, as a widget has it."""
+    return f"SOURCE '{log_group}' | {query}"
 
 
 def graph(title: str, *expressions: tuple[str, str]) -> Widget:
@@ -99,16 +95,30 @@ def bars(title: str, expression: str, label: str, *, note: float | None = None) 
     return found
 
 
-def counts(title: str, namespace: str, dimensions: list[str], metrics: tuple[str, ...], *, statistic: str) -> Widget:
-    """A metric widget of plain metrics of one source."""
+def values(
+    title: str,
+    namespace: str,
+    dimensions: list[str],
+    metrics: Sequence[tuple[str, str]],
+    *,
+    statistic: str,
+    view: str = "timeSeries",
+) -> Widget:
+    """Plain metrics of one source, each with its label."""
     return {
         "title": title,
-        "view": "timeSeries",
+        "view": view,
         "stacked": False,
         "period": 300,
         "stat": statistic,
-        "metrics": [[namespace, metric, *dimensions] for metric in metrics],
+        "metrics": [[namespace, metric, *dimensions, {"label": label}] for metric, label in metrics],
     }
+
+
+def computed(title: str, expressions: Sequence[tuple[str, str]], *of: list[Any]) -> Widget:
+    """The latest values of expressions over plain metrics."""
+    found = graph(title, *expressions)
+    return {**found, "view": "singleValue", "metrics": [*found["metrics"], *of]}
 
 
 def plain(id: str, namespace: str, name: str, statistic: str) -> list[Any]:

@@ -33,8 +33,8 @@ from constructs_lib.trust import for_this_account
 class Pipeline(Construct):
     """Step Functions machine, its functions and their rights, and the watchdog with its alarms.
 
-    `state_machine`, `functions` (by step name) and `alarms` are for dashboards and alarm actions. `watchdog_needs` must
-    exist before the watchdog's function is called.
+    `state_machine`, its `log_group`, `functions` (by step name) and `alarms` are for dashboards and alarm actions.
+    `watchdog_needs` must exist before the watchdog's function is called.
     """
 
     def __init__(
@@ -81,7 +81,10 @@ class Pipeline(Construct):
         )
         parts = self._functions(make, access, settings)
         self.functions = {name: part.function for name, part in parts.items()}
-        self.state_machine = self._state_machine(parts, settings)
+        self.log_group = logs.LogGroup(
+            self, "Logs", retention=retention(settings.log_retention_days), removal_policy=RemovalPolicy.DESTROY
+        )
+        self.state_machine = self._state_machine(parts)
         self._plan = parts["Plan"]
         self._allow_watchdog(parts["Watchdog"])
         self._allow_release(parts["ReleaseCapacity"])
@@ -120,7 +123,7 @@ class Pipeline(Construct):
                 node_group.allow(parts[name], "NodeGroup", role=parts[name].role, settings=settings, scales=scales)
         return parts
 
-    def _state_machine(self, parts: dict[str, PipelineFunction], settings: Settings) -> sfn.StateMachine:
+    def _state_machine(self, parts: dict[str, PipelineFunction]) -> sfn.StateMachine:
         used = {name: part.function.function_arn for name, part in parts.items() if name not in {"Watchdog", "Inspect"}}
         role = iam.Role(
             self,
@@ -141,12 +144,7 @@ class Pipeline(Construct):
             state_machine_type=sfn.StateMachineType.STANDARD,
             tracing_enabled=True,
             logs=sfn.LogOptions(
-                destination=logs.LogGroup(
-                    self,
-                    "Logs",
-                    retention=retention(settings.log_retention_days),
-                    removal_policy=RemovalPolicy.DESTROY,
-                ),
+                destination=self.log_group,
                 level=sfn.LogLevel.ALL,
                 include_execution_data=True,
             ),

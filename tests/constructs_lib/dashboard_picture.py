@@ -1,6 +1,8 @@
-"""Draws a dashboard's body with the data that a run published, as CloudWatch would: a picture to look at.
+"""Draws the dashboard's body with the data that runs publish, as CloudWatch would: a picture to look at.
 
 `python -m tests.constructs_lib.dashboard_picture docs/images/dashboard.png` renews the picture in the documentation.
+With an experiment after it, the whole dashboard is drawn with that one chosen. Runs of three experiments are simulated;
+operations are those of one day.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from specdecode.measures.publish import metric_data as request_data
 from specdecode.names import SAMPLE_PRESET
 from specdecode.records import RequestRecord
 
-from constructs_lib.observability.dashboard_body import CASE, EXPERIMENT, body
+from constructs_lib.observability.dashboard_body import CASE, EXPERIMENT, LOAD_CASE, body
 from tests.specdecode.analysis.browser import Page, visit
 from tests.specdecode.analysis.simulate import context, run
 from tests.specdecode.analysis.simulate_load import Server, loads
@@ -35,19 +37,40 @@ SEARCH = re.compile(r"SEARCH\('\{(?P<schema>[^}]+)\} (?P<terms>.*)', '(?P<statis
 COLUMN, ROW = 58, 38
 COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b")
 SIX_LOADS = "six-loads"
+ALARMS = ("NoHeartbeat", "NodeWithoutLease", "StuckRun", "RunFailed", "WatchdogProblems", "SpeedupRegression")
+BUSY = range(60, 200)
+"""Of the day's 288 periods of five minutes, those in which a run holds the node."""
+OPERATED = {
+    "Nodes": lambda at: at in range(58, 202),
+    "RunsHolding": lambda at: at in BUSY,
+    "RunsWaiting": lambda at: at in range(120, 200),
+    "LeaseAge": lambda at: 300.0 * (at - 59) if at in BUSY else 0.0,
+    "WatchdogHeartbeat": lambda at: 1,
+    "ExecutionsStarted": lambda at: at in (60, 120),
+    "ExecutionsSucceeded": lambda at: at == 200,
+    "cluster_node_count": lambda at: 2 + (at in BUSY),
+    "node_cpu_utilization": lambda at: 5 + at % 9,
+    "node_memory_utilization": lambda at: 20 + at % 3,
+    "namespace_number_of_running_pods": lambda at: 3 * (at in BUSY),
+}
+"""Plain metrics of a simulated day, by period. The others are 0."""
+STEPS = """run | step | since
+qwen3-32b-20261122-200503-9ced | Benchmark | 18:10
+qwen3-32b-20261122-120103-b2f1 | ExecutionSucceeded | 14:02"""
 Series = dict[str, list[tuple[float, list[float]]]]
 """Label -> time and values of each datum."""
 
 
-def default_body(cases: Sequence[str] | None = None) -> dict[str, Any]:
-    """The body that is deployed; `cases`: other labels than the default preset's."""
+def default_body() -> dict[str, Any]:
+    """The body that is deployed."""
     return body(
         region="us-east-2",
         cluster_name="specdecode",
         state_machine_arn="arn:aws:states:us-east-2:111122223333:stateMachine:m",
+        log_group="/pipeline",
         operations_namespace="SpecDecode/Operations",
-        alarm_arns=["arn:aws:cloudwatch:us-east-2:111122223333:alarm:a"],
-        cases=cases or [case.label for case in load(SAMPLE_PRESET).workload.cases],
+        node_price=35.76,
+        alarm_arns=[f"arn:aws:cloudwatch:us-east-2:111122223333:alarm:{name}" for name in ALARMS],
     )
 
 
@@ -67,6 +90,22 @@ def published_loads(labels: Sequence[str]) -> list[Datum]:
     tested = tested.model_copy(update={"workload": workload, "name": SIX_LOADS})
     arm = Server(base_s=0.026, per_sequence_s=0.0016, k=5, acceptance=0.55)
     return sent(tested, run_loads(tested, {"base": Server(), "sd": arm}, seed=3))
+
+
+def neuron_cores() -> list[Datum]:
+    """What the serving pods send beside the results."""
+    of = {"base": 61.0, "sd": 74.0}
+    return [
+        {
+            "MetricName": "NeuronCoreUtilization",
+            "Dimensions": [{"Name": "Variant", "Value": arm}],
+            "Timestamp": 1_790_000_000.0 + 300 * at,
+            "Values": [value + at % 5],
+            "Counts": [1.0],
+        }
+        for arm, value in of.items()
+        for at in range(40)
+    ]
 
 
 def sent(experiment: Experiment, records: Iterable[RequestRecord], *, hours: float = 0.0) -> list[Datum]:
@@ -115,9 +154,15 @@ def shown(widget: Mapping[str, Any], data: Sequence[Datum]) -> dict[str, list[tu
     properties = widget["properties"]
     found: dict[str, list[tuple[float, float]]] = {}
     for metric in properties["metrics"]:
-        if not isinstance(metric[0], dict):
+        given = metric[-1] if isinstance(metric[-1], dict) else {}
+        if "expression" not in given:
+            if given.get("visible", True):
+                found[given["label"]] = operated(metric[1])
             continue
-        lines, name = series(metric[0]["expression"], metric[0]["label"], data)
+        if not given["expression"].startswith("SEARCH"):
+            found[given["label"]] = computed(given["expression"])
+            continue
+        lines, name = series(given["expression"], given["label"], data)
         for label, points in lines.items():
             if properties["view"] == "bar":
                 found[label] = [(0.0, statistic(name, [v for _, values in points for v in values]))]
@@ -129,11 +174,25 @@ def shown(widget: Mapping[str, Any], data: Sequence[Datum]) -> dict[str, list[tu
     return found
 
 
-def picture(dashboard: Mapping[str, Any], data: Sequence[Datum], *, case: str, experiment: str = SIX_LOADS) -> str:
+def operated(metric: str) -> list[tuple[float, float]]:
+    """A plain metric over the simulated day."""
+    of = OPERATED.get(metric, lambda at: 0)
+    return [(float(at), float(of(at))) for at in range(288)]
+
+
+def computed(expression: str) -> list[tuple[float, float]]:
+    """The expressions of the widgets "Longest hold" and "Since the start", at the day's last period."""
+    if expression == "lease / 3600":
+        return [(287.0, operated("LeaseAge")[190][1] / 3600)]
+    hours = sum(value for _, value in operated("Nodes")) * 300 / 3600
+    return [(287.0, hours * float(expression.partition(" 3600)")[2].partition("* ")[2] or 1))]
+
+
+def picture(dashboard: Mapping[str, Any], data: Sequence[Datum], *, case: str, experiment: str) -> str:
     """The dashboard as HTML, with `case` and `experiment` chosen."""
     parts = []
     for widget in dashboard["widgets"]:
-        chosen = _chosen(widget, {CASE: case, EXPERIMENT: experiment})
+        chosen = _chosen(widget, {CASE: case, LOAD_CASE: case, EXPERIMENT: experiment})
         place = (
             f"left:{widget['x'] * COLUMN}px;top:{widget['y'] * ROW}px;width:{widget['width'] * COLUMN - 8}px;"
             f"height:{widget['height'] * ROW - 8}px"
@@ -167,26 +226,38 @@ def _content(widget: Mapping[str, Any], data: Sequence[Datum]) -> Iterator[str]:
         return
     yield f"<b>{html.escape(properties['title'])}</b>"
     if widget["type"] != "metric":
+        words = (
+            STEPS if widget["type"] == "log" else "   ".join(f"✓ {arn.split(':')[-1]}" for arn in properties["alarms"])
+        )
+        yield f"<pre>{html.escape(words)}</pre>"
         return
     found = shown(widget, data)
     width, height = widget["width"] * COLUMN - 26, widget["height"] * ROW - 36
-    draw = _bars if properties["view"] == "bar" else _lines
+    draw = {"bar": _bars, "singleValue": _numbers}.get(properties["view"], _lines)
     if found:
         yield f'<svg width="{width}" height="{height}">{"".join(draw(found, width, height))}</svg>'
     else:
         yield "<pre>(no data of a benchmark)</pre>"
 
 
+def _numbers(found: Mapping[str, list[tuple[float, float]]], width: int, height: int) -> Iterator[str]:
+    for number, (label, points) in enumerate(found.items()):
+        x = number * width / len(found)
+        value = points[-1][1] if len(points) == 1 else points[190][1]
+        yield f'<text x="{x}" y="{height * 0.5}" font-size="26">{value:,.4g}</text>'
+        yield f'<text x="{x}" y="{height * 0.8}" font-size="12">{html.escape(label)}</text>'
+
+
 def _bars(found: Mapping[str, list[tuple[float, float]]], width: int, height: int) -> Iterator[str]:
     most = max(points[0][1] for points in found.values()) or 1.0
     room = min(34.0, height / len(found))
-    size = min(12.0, room - 1)
-    names = min(width * 0.5, 8 + 6.5 * max(map(len, found)))
+    size = min(11.0, room - 1)
+    names = min(width * 0.74, 8 + 5.9 * max(map(len, found)))
     for number, (label, points) in enumerate(sorted(found.items())):
         y, value = number * room, points[0][1]
         long = (width - names - 60) * value / most
         colour = COLOURS[sorted({name.split()[-1] for name in found}).index(label.split()[-1]) % len(COLOURS)]
-        text = html.escape(label[-int(names / 6.5) :])
+        text = html.escape(label[-int(names / 5.9) :])
         yield f'<text x="0" y="{y + room * 0.65}" font-size="{size}">{text}</text>'
         yield f'<rect x="{names}" y="{y + room * 0.15}" width="{long}" height="{room * 0.7}" fill="{colour}"/>'
         yield f'<text x="{names + long + 4}" y="{y + room * 0.65}" font-size="{size}">{value:.4g}</text>'
@@ -203,8 +274,9 @@ def _lines(found: Mapping[str, list[tuple[float, float]]], width: int, height: i
         ]
         yield f'<polyline fill="none" stroke="{colour}" points="{" ".join(f"{x},{y}" for x, y in places)}"/>'
         yield from (f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"/>' for x, y in places)
-        if len(found) <= 4:
-            yield f'<text x="{number * 90}" y="{height - 2}" fill="{colour}" font-size="11">{html.escape(label)}</text>'
+        if len(found) <= 6:
+            x = number * width / len(found)
+            yield f'<text x="{x}" y="{height - 2}" fill="{colour}" font-size="11">{html.escape(label)}</text>'
 
 
 def screenshot(markup: str, target: Path, *, rows: int | None = None) -> None:
@@ -221,20 +293,18 @@ def screenshot(markup: str, target: Path, *, rows: int | None = None) -> None:
 
 
 def main() -> None:
-    experiment = load(SAMPLE_PRESET)
-    data = [datum for number in range(3) for datum in published(experiment, seed=number + 1, hours=24.0 * number)]
-    labels = [case.label for case in experiment.workload.cases[:2]]
-    over_load = [datum for datum in published_loads(labels) if not sample(datum)]
-    dashboard = default_body()
-    heads = [(text["y"], text["properties"]["markdown"]) for text in dashboard["widgets"] if text["type"] == "text"]
-    (over,) = [y for y, words in heads if words.startswith("## Over the load")]
-    rows = min(y for y, _ in heads if y > over)
-    screenshot(picture(dashboard, [*data, *over_load], case=labels[0]), Path(sys.argv[1]), rows=rows)
-
-
-def sample(datum: Datum) -> bool:
-    """Whether it has the dimensions of the public sample, by which all runs are drawn together."""
-    return {item["Name"] for item in datum["Dimensions"]} == {"Variant", "TestCase"}
+    """Three runs of the sample, one of an experiment with other prompts, one at six loads."""
+    target, chosen = Path(sys.argv[1]), (sys.argv[2:] or [SAMPLE_PRESET])[0]
+    experiments = {name: load(name) for name in (SAMPLE_PRESET, "gpt-oss-120b-eagle3")}
+    data = [
+        datum for each in range(3) for datum in published(experiments[SAMPLE_PRESET], seed=each + 1, hours=24.0 * each)
+    ]
+    data += published(experiments["gpt-oss-120b-eagle3"], seed=7, hours=30.0)
+    labels = [case.label for case in experiments[SAMPLE_PRESET].workload.cases[:2]]
+    data += [*published_loads(labels), *neuron_cores()]
+    screenshot(
+        picture(default_body(), data, case=labels[0], experiment=chosen), target, rows=None if sys.argv[2:] else 60
+    )
 
 
 if __name__ == "__main__":

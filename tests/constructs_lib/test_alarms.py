@@ -7,6 +7,7 @@ from pathlib import Path
 import aws_cdk as cdk
 import pytest
 from aws_cdk import assertions
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from specdecode.analysis import compare, datums
 from specdecode.measures import publish
@@ -27,7 +28,10 @@ def template() -> assertions.Template:
     stack = cdk.Stack(cdk.App(), "Test", env=cdk.Environment(region="us-east-2"))
     machine = sfn.StateMachine.from_state_machine_name(stack, "Machine", "pipeline")
     alarms = ResultAlarms(stack, "Alarms").alarms
-    Dashboard(stack, "Dashboard", settings=Settings(), state_machine=machine, cluster_name="c", alarms=alarms)
+    log = logs.LogGroup(stack, "Log")
+    Dashboard(
+        stack, "Dashboard", settings=Settings(), state_machine=machine, log_group=log, cluster_name="c", alarms=alarms
+    )
     return assertions.Template.from_stack(stack)
 
 

@@ -272,8 +272,9 @@ def test_alarms_and_dashboard_watch_exactly_what_the_watchdog_publishes(resource
             cluster_name="c",
             state_machine_arn="m",
             operations_namespace=names.OPERATIONS_NAMESPACE,
+            log_group="l",
+            node_price=1.0,
             alarm_arns=[],
-            cases=["c"],
         )["widgets"]
         for metric in widget["properties"].get("metrics", [])
         if metric[0] == names.OPERATIONS_NAMESPACE
