@@ -12,10 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 from specdecode import names
-from specdecode.measures.metrics.latency import EndToEndLatency, TimePerOutputToken, TimeToFirstToken
-from specdecode.measures.metrics.metric import Metric, Unit
-from specdecode.measures.metrics.steps import AcceptanceRate, TokensPerStep
-from specdecode.measures.metrics.throughput import ErrorRate, InputTokens, OutputTokens, RequestOutputThroughput
 
 from constructs_lib.observability.dashboard_widgets import (
     STATISTIC,
@@ -29,19 +25,19 @@ from constructs_lib.observability.dashboard_widgets import (
     values,
 )
 
-OF_REQUESTS: dict[str, type[Metric]] = {
-    "EndToEndLatency": EndToEndLatency,
-    "InterTokenLatency": TimePerOutputToken,
-    "TTFT": TimeToFirstToken,
-    "RequestOutputThroughput": RequestOutputThroughput,
-    "TokensPerStep": TokensPerStep,
-    "OutputTokens": OutputTokens,
-    "InputTokens": InputTokens,
+OF_REQUESTS = {
+    "EndToEndLatency": "End-to-end latency, s",
+    "InterTokenLatency": "Time per output token, s",
+    "TTFT": "Time to first token, s",
+    "RequestOutputThroughput": "Output throughput of a request, tokens/s",
+    "TokensPerStep": "Tokens per step",
+    "OutputTokens": "Output tokens",
+    "InputTokens": "Input tokens",
 }
 """Metrics with a value for each request, by their names in CloudWatch, which are the public sample's. Titles are the
 report's.
 """
-OF_ARMS: dict[str, type[Metric]] = {"AcceptanceRate": AcceptanceRate, "ErrorRate": ErrorRate}
+OF_ARMS = {"AcceptanceRate": "Draft acceptance rate", "ErrorRate": "Error rate"}
 TRENDS = ("EndToEndLatency", "InterTokenLatency", "TTFT", "RequestOutputThroughput")
 BY_LOAD = TRENDS[1:]
 OF_EXPERIMENT = ("Experiment", "TestCase", "Variant")
@@ -71,7 +67,7 @@ RESULTS = f"""# Results of `{EXPERIMENT}` (choose the experiment above)
 **Bars** are of all requests in the time range at the top right, one bar an arm; choose the range of one run to see \
 that run alone. Verdicts and how sure they are: `specdecode report RUN_ID --open`. **Speed-up** above 1: the arm is \
 faster than its baseline. **Outputs identical** below 1: the arms wrote different text at temperature 0; look at the \
-first difference in the report before you believe a speed-up. **{TimePerOutputToken.title}** is by the server's count: \
+first difference in the report before you believe a speed-up. **Time per output token** is by the server's count: \
 a streamed chunk is not a token."""
 OF_CASE = f"# Prompt type `{CASE}` over three months, every experiment that has it"
 OF_LOADS = f"""# Over the load: experiments at several loads
@@ -166,7 +162,7 @@ def _results(canvas: Canvas) -> None:
         of_all("CostPerMillionOutputTokens", "1M output tokens cost, $"),
         of_all("OutputsIdentical", "Outputs identical (1 = all)", "Minimum"),
         *(of_all(name, _title(name), STATISTIC) for name in OF_REQUESTS),
-        *(of_all(name, metric.title) for name, metric in OF_ARMS.items()),
+        *(of_all(name, title) for name, title in OF_ARMS.items()),
     ]
     for first in range(0, len(shown), 3):
         canvas.graphs(*shown[first : first + 3], height=15)
@@ -193,9 +189,7 @@ def _over_load(canvas: Canvas) -> None:
 
 
 def _title(name: str) -> str:
-    metric = OF_REQUESTS[name]
-    unit = f", {metric.unit}" if metric.unit in (Unit.SECONDS, Unit.TOKENS_PER_SECOND) else ""
-    return f"{metric.title}{unit}, {STATISTIC}"
+    return f"{OF_REQUESTS[name]}, {STATISTIC}"
 
 
 def _variables() -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from specdecode.experiment import load
+from specdecode.measures.metrics import ALL_METRICS
 from specdecode.measures.publish import Datum
 from specdecode.names import SAMPLE_PRESET
 
@@ -86,10 +87,15 @@ def test_no_widget_is_empty_and_arms_of_another_experiment_are_not_in_it(experim
             assert {label.split()[-1] for label in found} == arms, "all arms on one axis"
 
 
+def test_titles_are_the_reports() -> None:
+    metrics = {metric.title for metric in ALL_METRICS}
+    assert {title.partition(",")[0] for title in (OF_REQUESTS | OF_ARMS).values()} <= metrics
+
+
 def test_each_bar_is_of_its_own_arm_and_prompt_type(data: list[Datum]) -> None:
-    for name, metric in OF_REQUESTS.items():
+    for name, title in OF_REQUESTS.items():
         (bars,) = [shown(w, data) for w in chosen(SAMPLE_PRESET).values() if f'"{name}\\" Experiment' in json.dumps(w)]
-        assert set(bars) == {f"{case} {arm}" for case in LABELS for arm in ("Base", "SD")}, metric.title
+        assert set(bars) == {f"{case} {arm}" for case in LABELS for arm in ("Base", "SD")}, title
         for case in LABELS:
             for arm in ("Base", "SD"):
                 (sent,) = [
