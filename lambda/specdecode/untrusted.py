@@ -9,11 +9,16 @@ from __future__ import annotations
 import json
 import math
 import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Most bytes of a file that is read whole: results of other tools, prompts, records of a case."""
+MOST_DIGITS = 300
+"""Of a whole number: one of more has no float."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _BAD_SEGMENT = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff]")
 _MAX_KEY_BYTES = 1024
@@ -28,14 +33,39 @@ class Unreadable(ValueError):
 
 def read_file(path: Path, *, limit: int = MAX_FILE_BYTES) -> bytes:
     """The bytes of a file. Raises Unreadable if it does not exist, is no file, or is larger than `limit` bytes."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(limit + 1)
-    except (OSError, ValueError) as error:
-        raise Unreadable(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    with _opened(path) as file:
+        data = file.read(limit + 1)
     if len(data) > limit:
         raise Unreadable(f"larger than {_size(limit)}")
     return data
+
+
+def read_lines(path: Path, *, limit: int) -> Iterator[tuple[int, bytes]]:
+    """Number (from 1) and bytes of every line that is not empty. The file may be of any size. Raises Unreadable if it
+    is no file, or a line is longer than `limit` bytes.
+    """
+    with _opened(path) as file:
+        number = 0
+        while line := file.readline(limit + 1):
+            number += 1
+            if len(line) > limit:
+                raise Unreadable(f"line {number} is longer than {_size(limit)}")
+            if line.strip():
+                yield number, line
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """The open file. A pipe or a device is refused: it may never end, or never begin."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise Unreadable("a folder, not a file" if path.is_dir() else "no regular file but a pipe or a device")
+        with path.open("rb") as file:
+            yield file
+    except Unreadable:
+        raise
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def read_text(path: Path, *, limit: int = MAX_FILE_BYTES) -> str:
@@ -55,14 +85,18 @@ def parse_json(data: bytes | str, *, finite: bool = False) -> Any:
     try:
         text = data if isinstance(data, str) else data.decode("utf-8")
         value = json.loads(
-            text, parse_constant=_refused if finite else _missing, parse_float=_number if finite else _finite
+            text,
+            parse_constant=_refused if finite else _missing,
+            parse_float=_number if finite else _finite,
+            parse_int=_whole,
         )
+        escaped = "\\u" in text and _LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False))
     except UnicodeDecodeError:
         raise Unreadable("not UTF-8 text") from None
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Unreadable(f"not JSON ({reason})") from None
-    if "\\u" in text and _LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+    if escaped:
         raise Unreadable("not JSON of whole characters (half a surrogate pair is escaped in it)")
     return value
 
@@ -90,6 +124,12 @@ def below(relative: str) -> str:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def _whole(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f"a number of {len(text)} digits")
+    return int(text)
 
 
 def _finite(text: str) -> float | None:

@@ -14,7 +14,7 @@ from specdecode.benchmark.endpoint import Endpoint
 from specdecode.experiment import credentials
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.experiment.files import case_library
-from specdecode.experiment.workload import SAMPLE, PromptKind, TestCase, Workload
+from specdecode.experiment.workload import MOST_CASES, SAMPLE, PromptKind, TestCase, Workload
 from specdecode.prompts import BadPromptSet, PromptsOf, read_set, set_name
 from specdecode.untrusted import Unreadable, read_file
 
@@ -82,24 +82,24 @@ def _of_file(path: Path, *, taken: Collection[str]) -> list[TestCase]:
         found = read_set(read_file(path), name=set_name(path.stem))
     except (BadPromptSet, Unreadable) as error:
         raise BadRequest(f"--prompts {path}: {error}") from None
-    cases: list[TestCase] = []
+    if (many := len(found.categories)) > MOST_CASES:
+        raise BadRequest(f"--prompts {path}: {many:,} categories; {MOST_CASES:,} can be measured: merge some")
+    cases: dict[str, TestCase] = {}
     for category in found.categories:
         name = category if category not in taken else f"{found.name}-{category}"[:40].rstrip("-.")
-        if name in taken or name in {case.name for case in cases}:
+        if name in taken or name in cases:
             raise BadRequest(f"--prompts {path}: another file has a case {name} already; give one of them another name")
         given = PromptsOf(set=found.name, sha256=found.sha256, version=found.version, category=category)
-        cases.append(
-            TestCase(
-                name=name,
-                label=name,
-                kind=PromptKind.SET,
-                text=str(path),
-                prompts=given,
-                structured=category in found.structured,
-                source=f"set {found.name}",
-            )
+        cases[name] = TestCase(
+            name=name,
+            label=name,
+            kind=PromptKind.SET,
+            text=str(path),
+            prompts=given,
+            structured=category in found.structured,
+            source=f"set {found.name}",
         )
-    return cases
+    return list(cases.values())
 
 
 def _own(name: str, kind: PromptKind, text: str) -> TestCase:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.records import ErrorKind, RequestRecord, raw_file, read_record
+from specdecode.untrusted import Unreadable, read_file
 
 SPECIFICATION = "benchmark.json"
 
@@ -30,7 +31,10 @@ def claim_folder(folder: Path, spec: BenchmarkSpec, *, resume: bool) -> Benchmar
         folder.mkdir(parents=True, exist_ok=True)
         replace_file(path, spec.model_dump_json(indent=2).encode())
         return spec
-    earlier = BenchmarkSpec.model_validate_json(path.read_bytes())
+    try:
+        earlier = BenchmarkSpec.model_validate_json(read_file(path))
+    except (Unreadable, ValidationError) as error:
+        raise BadResults(f"{path} is no benchmark of this version ({error}): choose another --out") from None
     if not resume:
         raise BadResults(f"{folder} holds benchmark {earlier.run_id}: go on with --resume, or choose another --out")
     spec = spec.model_copy(update={"run_id": earlier.run_id})

@@ -79,12 +79,13 @@ def _of_runs(runs: Path) -> list[StepCost]:
 
     from specdecode.analysis import Comparison
     from specdecode.analysis.advice.evidence import rows_of
+    from specdecode.untrusted import Unreadable, read_file
 
     found: list[StepCost] = []
     for file in sorted(runs.glob("*/report.json")):
         try:
-            found += rows_of(Comparison.model_validate_json(file.read_bytes()))
-        except (ValidationError, OSError) as error:
+            found += rows_of(Comparison.model_validate_json(read_file(file)))
+        except (ValidationError, Unreadable) as error:
             complain(f"left out {file}: {str(error).splitlines()[0]}")
     return found
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from rich.table import Table
 
 from specdecode.prompts import PromptRow, PromptSet, PromptsOf, about_tokens
+
+SHOWN = 200
+"""Most categories that are listed for people."""
 
 
 def entry(found: PromptSet) -> dict[str, Any]:
@@ -51,18 +55,20 @@ def categories_table(found: PromptSet) -> Table:
     table = Table(title=f"{found.name}" + (f" ({about})" if about else ""), caption=f"SHA-256 {found.sha256}")
     for column in ("category", "prompts", "long", "several turns", "words", "tokens, about"):
         table.add_column(column, justify="left" if column == "category" else "right")
-    for category, each in summary(found)["categories"].items():
+    for category, each in islice(summary(found)["categories"].items(), SHOWN):
         low, high = each["tokens_about"]
         words = f"{each['words'][0]}-{each['words'][1]}"
         counts = (each["prompts"], each["long"], each["several_turns"])
         table.add_row(category, *map(str, counts), words, f"{low}-{high}")
+    if (more := len(found.categories) - SHOWN) > 0:
+        table.add_row(f"and {more:,} more (--json has all)")
     return table
 
 
 def lines(found: PromptSet) -> list[str]:
     passed = f"Passed over: {found.skipped} of the conversations, because they have no question or an empty one"
     skipped = [passed] if found.skipped else []
-    labels = [f"Category {name}: {label or 'none stated'} in the file" for name, label in found.labels]
+    labels = [f"Category {name}: {label or 'none stated'} in the file" for name, label in found.labels[:SHOWN]]
     if repeats := sum(len(own) - len({row.asks for row in own}) for own in map(found.of, found.categories)):
         labels.append(
             f"Repeated: {repeats} of the prompts, word for word in one category; an interval counts them once"

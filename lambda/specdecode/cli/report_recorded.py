@@ -23,12 +23,14 @@ from specdecode.experiment.model import EndpointExperiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.prompts import BadPromptSet, PromptSet, read_set
 from specdecode.records import SERVERS, RequestRecord, Servers, read_record
-from specdecode.untrusted import Unreadable, read_file
+from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, read_file, read_lines
 
 REPORT = "report.json"
 BENCHMARK = "benchmark.json"
 """What `specdecode bench` was told, from its results folder."""
 UNKNOWN = "unknown"
+MOST_RECORD = MAX_FILE_BYTES
+"""Most bytes of one record: an answer with all its times."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +117,9 @@ def _experiment(path: Path, servers: Servers) -> Experiment | None:
         if (path / "experiment.yaml").exists():
             return load_file(path / "experiment.yaml")
         if (path / BENCHMARK).exists():
-            return experiment_of(BenchmarkSpec.model_validate_json((path / BENCHMARK).read_bytes()), servers)
+            return experiment_of(BenchmarkSpec.model_validate_json(read_file(path / BENCHMARK)), servers)
+    except Unreadable as error:
+        raise stop_with(f"{path / BENCHMARK}: {error}", EXIT_USAGE) from None
     except ExperimentError as error:
         raise stop_with(str(error), EXIT_USAGE) from None
     except ValidationError as error:
@@ -180,11 +184,12 @@ def _scores(file: Path) -> list[Accuracy]:
 
 
 def _records(file: Path) -> Iterator[RequestRecord]:
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                try:
-                    yield read_record(line)
-                except ValidationError as error:
-                    first = error.errors()[0]["msg"]
-                    raise stop_with(f"{file} line {number} is no record: {first}", EXIT_USAGE) from None
+    try:
+        for number, line in read_lines(file, limit=MOST_RECORD):
+            try:
+                yield read_record(line)
+            except ValidationError as error:
+                first = error.errors()[0]["msg"]
+                raise stop_with(f"{file} line {number} is no record: {first}", EXIT_USAGE) from None
+    except Unreadable as error:
+        raise stop_with(f"{file}: {error}", EXIT_USAGE) from None

@@ -15,6 +15,7 @@ from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, complain, stop_with
 from specdecode.cli.report_recorded import REPORT, compared_anew
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import Experiment, ExperimentError, load, preset_names
+from specdecode.untrusted import Unreadable, read_file
 
 
 def find(run: str | None, *, deployment: Deployment, price: float | None = None) -> Comparison:
@@ -82,7 +83,10 @@ def parse(data: bytes, *, origin: str) -> Comparison:
 def _documents(folder: Path | None, deployment: Deployment) -> Iterator[tuple[str, bytes]]:
     if folder is not None:
         for path in sorted(folder.rglob(REPORT)):
-            yield str(path), path.read_bytes()
+            try:
+                yield str(path), read_file(path)
+            except Unreadable as error:
+                complain(f"left out {path}: {error}")
         return
     for run_id in deployment.store.folders("runs/"):
         key = s3_keys.run_key(run_id, REPORT)
@@ -91,8 +95,13 @@ def _documents(folder: Path | None, deployment: Deployment) -> Iterator[tuple[st
 
 
 def _from_path(path: Path, price: float | None) -> Comparison:
-    file = path if path.is_file() else path / REPORT
-    return parse(file.read_bytes(), origin=str(file)) if file.exists() else compared_anew(path, price)
+    file = path / REPORT if path.is_dir() else path
+    if not file.exists():
+        return compared_anew(path, price)
+    try:
+        return parse(read_file(file), origin=str(file))
+    except Unreadable as error:
+        raise stop_with(f"{file}: {error}", EXIT_USAGE) from None
 
 
 def preset_of(reference: str) -> Experiment | None:

@@ -231,10 +231,13 @@ class Requests(Frozen):
         return f"{self.min} to {self.max} requests (until ±{self.precision:.1%} or a verdict)"
 
 
+MOST_CASES = 1000
+
+
 class Workload(Frozen):
     """The load that every arm gets."""
 
-    cases: tuple[TestCase, ...] = Field(min_length=1, max_length=1000)
+    cases: tuple[TestCase, ...] = Field(min_length=1, max_length=MOST_CASES)
     """Types of prompts: names from assets/prompts/cases.yaml, or cases of your own."""
     input_tokens: int = Field(ge=1, le=2**20)
     """Length of `line` and `sonnet` prompts; other kinds are sent as they are."""

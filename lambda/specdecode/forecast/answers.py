@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from specdecode.prompts.categories import category_of
 from specdecode.prompts.formats import ANSWERS, ASKS, INSTRUCTS
 from specdecode.prompts.prompt_set import PromptSet, words_of
 from specdecode.records import RequestRecord
-from specdecode.untrusted import Unreadable, parse_json
+from specdecode.untrusted import Unreadable, parse_json, read_lines
 
 MOST_ANSWERS = 2_000
 """Answers that are read unless the user asks for others: enough for ranges of a percent or two."""
@@ -185,20 +184,9 @@ def _asked(prompt: Prompt, *, chat: bool) -> str | Messages:
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise BadAnswers(f"{path} is no file")
-        with path.open("rb") as file:
-            number = 0
-            while line := file.readline(MOST_LINE + 1):
-                number += 1
-                if len(line) > MOST_LINE:
-                    raise BadAnswers(
-                        f"{path} line {number} is longer than {MOST_LINE // 2**20} MiB: JSON Lines are needed"
-                    )
-                if line.strip():
-                    yield number, line
-    except OSError as error:
-        raise BadAnswers(f"{path}: {error.strerror}") from None
+        yield from read_lines(path, limit=MOST_LINE)
+    except Unreadable as error:
+        raise BadAnswers(f"{path}: {error}: JSON Lines are needed") from None
 
 
 def _answer(entry: Any) -> WrittenAnswer:

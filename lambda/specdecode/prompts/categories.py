@@ -10,6 +10,8 @@ from typing import Any
 NOT_STATED = "prompts"
 """Category of records without one."""
 LONGEST = 40
+STEM = LONGEST - 8
+"""Names that begin with so many equal characters share their numbers, so that no number is tried twice."""
 
 
 def category_of(value: Any) -> str:
@@ -35,15 +37,17 @@ def told_apart(given: Iterable[Named]) -> dict[Named, str]:
         alike.setdefault(name, {}).setdefault(spelled, []).append((name, label))
     taken = set(alike)
     found: dict[Named, str] = {}
+    numbered: dict[str, Iterator[int]] = {}
     for name, several in alike.items():
         for at, same in enumerate(several.values() if len(several) > 1 else ()):
-            own = next(free for free in _numbered(name) if free not in taken) if at else name
+            free = numbered.setdefault(name[:STEM], count(2))
+            own = next(other for other in _numbered(name, free) if other not in taken) if at else name
             taken.add(own)
             found |= dict.fromkeys(same, own)
     return found
 
 
-def _numbered(name: str) -> Iterator[str]:
-    for number in count(2):
+def _numbered(name: str, numbers: Iterator[int]) -> Iterator[str]:
+    for number in numbers:
         end = f"-{number}"
         yield name[: LONGEST - len(end)].rstrip("-.") + end

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
@@ -140,12 +141,19 @@ class PromptSet(_Frozen):
     labels: tuple[tuple[SetName, str], ...] = ()
     """Categories of the file that would have had the same name: the name of each, and its name in the file."""
 
+    @cached_property
+    def _by_category(self) -> dict[str, list[PromptRow]]:
+        found: dict[str, list[PromptRow]] = {}
+        for row in self.rows:
+            found.setdefault(row.category, []).append(row)
+        return found
+
     @property
     def categories(self) -> tuple[str, ...]:
         """In the order in which they first appear."""
-        return tuple(dict.fromkeys(row.category for row in self.rows))
+        return tuple(self._by_category)
 
     def of(self, category: str, length: Length = ANY_LENGTH) -> tuple[PromptRow, ...]:
         """The prompts of a category, in the file's order."""
-        rows = (row for row in self.rows if row.category == category)
+        rows = self._by_category.get(category, [])
         return tuple(row for row in rows if length == ANY_LENGTH or row.is_long == (length == "long"))

@@ -46,6 +46,8 @@ SMALLEST = 1e-9
 """Smaller times count as zero: no clock measures them."""
 MAX_TIMESTAMP = 4_102_444_800
 """The year 2100."""
+Moment = Annotated[float, Field(ge=0, le=MAX_TIMESTAMP)]
+"""Seconds since the epoch."""
 MOST_SHOWN = 60
 AGREE = 0.02
 """Relative difference up to which two ways to compute a figure count as equal."""

@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 
 from specdecode.analysis.other_tools.imported import (
     FIELDS,
-    MAX_TIMESTAMP,
     MOST_SHOWN,
     Figure,
     ImportedArm,
     ImportProblem,
+    Moment,
     lacks,
     read_json,
 )
@@ -46,7 +46,7 @@ class _Summary(BaseModel):
     results_num_completed_requests: int = Field(ge=0, le=100_000)
     results_number_errors: int | None = Field(default=None, ge=0, le=100_000)
     results_mean_output_throughput_token_per_s: Figure | None = None
-    timestamp: float | None = Field(default=None, ge=0, le=MAX_TIMESTAMP)
+    timestamp: Moment | None = None
 
 
 _FIGURE: TypeAdapter[float | None] = TypeAdapter(Figure | None)

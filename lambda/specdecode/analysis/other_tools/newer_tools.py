@@ -8,7 +8,6 @@ tokens that were counted mean the same in all of them, what is computed from the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +21,7 @@ from specdecode.analysis.other_tools.imported import (
     Figure,
     ImportedArm,
     ImportProblem,
+    Moment,
     Row,
     count,
     first,
@@ -34,6 +34,7 @@ from specdecode.analysis.other_tools.imported import (
     tool_arm,
 )
 from specdecode.measures.distribution import Summary
+from specdecode.untrusted import Unreadable, parse_json
 
 Text = Annotated[str, StringConstraints(max_length=500)]
 Tokens = Annotated[int, Field(ge=0, le=2**31)]
@@ -268,7 +269,7 @@ class GuidellmBenchmark(Lenient):
 
     config: GuidellmConfig = GuidellmConfig()
     requests: GuidellmRequests
-    start_time: Figure = 0.0
+    start_time: Moment = 0.0
     duration: Figure
 
 
@@ -312,8 +313,8 @@ def asked_model(requests: Sequence[GuidellmRequest]) -> str:
     """The model that GuideLLM's requests name."""
     for request in requests[:1]:
         try:
-            found = inside(json.loads(request.request_args or "null"), "body", "model")
-        except ValueError:
+            found = inside(parse_json(request.request_args or "null"), "body", "model")
+        except Unreadable:
             found = None
         if isinstance(found, str):
             return found[:500]
