@@ -22,11 +22,30 @@ For whoever deploys. Every setting has a default, so `cdk deploy SpecDecodeStack
 `cdk.json` work too, but may not drop or change what the deployed stack has. What cannot work is refused before anything
 is synthesized: every problem in one message, exit status 2.
 
-A rehearsal deploys with the defaults: its templates are those of an account, byte for byte.
+## What people set
 
-| Setting | Type | Default | What it decides |
+"""
+
+TABLE = """| Setting | Type | Default | What it decides |
 |---|---|---|---|
 """
+
+OFTEN = (
+    "region alert_email budget_usd accept_cost_above_usd node_type nodes price_per_node_hour engine_generation "
+    "capacity_reservation_id admin_role_arns"
+)
+ROOMS = {
+    "Capacity, and the time of a run": "capacity_start capacity_end capacity_zones trn2_zones longest_run_hours",
+    "The node": "neuron_ami driver_guard claim_constraint node_storage ebs_gib efa_interfaces",
+    "A VPC of yours, and the network": "vpc_id subnet_ids vpc_cidr availability_zones nat_gateways interface_endpoints",
+    "A cluster of yours": "existing_cluster cluster_endpoint cluster_ca cluster_security_group cluster_oidc_issuer "
+    "karpenter_node_role existing_node_group node_security_groups",
+    "The cluster that is made": "cluster_name kubernetes_version endpoint_public_cidrs system_instance_type",
+    "Runs by a schedule": "schedule schedule_experiment schedule_time_zone schedule_accept_cost_usd",
+    "Data, logs and rights": "account bucket_encryption removal_policy run_retention_days log_retention_days "
+    "accept_no_alerts permissions_boundary tags",
+}
+"""The rest, folded. Every setting is in one room."""
 
 PINS = """
 ## Pinned versions
@@ -118,9 +137,13 @@ def _shape(shape: NodeShape) -> str:
 
 def render() -> str:
     """The page."""
-    rows = [
-        f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {field.description} |"
+    rows = {
+        name: f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {field.description} |\n"
         for name, field in Settings.model_fields.items()
+    }
+    rooms = [
+        f"\n<details><summary>{room}</summary>\n\n{TABLE}{''.join(map(rows.pop, names.split()))}\n</details>\n"
+        for room, names in ROOMS.items()
     ]
     pins = [("Karpenter charts", versions.KARPENTER_CHART), ("neuron-helm-chart", versions.NEURON_CHART)]
     for kubernetes, builds in versions.ADDONS.items():
@@ -148,8 +171,10 @@ def render() -> str:
     return "".join(
         [
             HEAD,
-            "\n".join(rows),
-            "\n",
+            TABLE,
+            *map(rows.pop, OFTEN.split()),
+            "\n## The rest\n",
+            *rooms,
             PINS,
             "\n".join(f"| {name} | `{version}` |" for name, version in pins),
             "\n",

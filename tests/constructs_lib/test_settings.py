@@ -315,6 +315,9 @@ def test_all_problems_come_at_once() -> None:
 
 def test_the_page_is_current() -> None:
     page = ROOT / "docs" / "settings.md"
+    assert len(settings_page.OFTEN.split()) == 10
+    rooms = " ".join([settings_page.OFTEN, *settings_page.ROOMS.values()]).split()
+    assert sorted(rooms) == sorted(Settings.model_fields), "a setting is in one room of the page (tools/settings_page)"
     assert page.read_text() == settings_page.render(), "run: python -m tools.settings_page > docs/settings.md"
 
 

@@ -9,15 +9,16 @@ from typing import Any
 
 import typer
 from specdecode import exit_codes
-from specdecode.cli import app
+from specdecode.cli import GROUPS, app
 
 from tools.reference import page, table
 
 INTRODUCTION = """Installed as `.venv/bin/specdecode`. `specdecode COMMAND --help` says the same as this page.
-Every command that talks to AWS takes `--profile` and `--region`. Without them credentials are those of the AWS CLI, and
+Every command that talks to AWS takes `--profile` and `--region`, which are not said again below. Without them credentials are those of the AWS CLI, and
 the region is `AWS_REGION`, else `AWS_DEFAULT_REGION`, else the profile's. A laptop needs no way to the Kubernetes API.
 A repeatable option is given once for each item. `specdecode --version` prints the version."""
 
+OF_AWS = ("profile", "region")
 EXIT_CODES = (
     ("0", "done"),
     ("1", "a run failed, a benchmark lost too many requests, or capacity could not be released"),
@@ -36,18 +37,23 @@ def render() -> str:
     for name, command in group.commands.items():
         inner = getattr(command, "commands", None)
         commands |= {name: command} if inner is None else {f"{name} {part}": each for part, each in inner.items()}
-    overview = table(
-        ("command", "what it does"),
-        [
-            (f"[`{name}`](#specdecode-{name.replace(' ', '-')})", _help(command)[0])
-            for name, command in commands.items()
-        ],
-    )
+    shown = {
+        heading: [name for part in names.split() for name in commands if name.split()[0] == part]
+        for heading, names in GROUPS.items()
+    }
+    overview = [
+        f"**{heading}**\n\n"
+        + table(
+            ("command", "what it does"),
+            [(f"[`{name}`](#specdecode-{name.replace(' ', '-')})", _help(commands[name])[0]) for name in names],
+        )
+        for heading, names in shown.items()
+    ]
     return page(
         "Command line",
         INTRODUCTION,
-        overview,
-        *(_command(name, command) for name, command in commands.items()),
+        *overview,
+        *(_command(name, commands[name]) for names in shown.values() for name in names),
         "## Exit codes",
         table(("code", "meaning"), EXIT_CODES),
         "## Exit codes of pods",
@@ -60,7 +66,7 @@ def _command(name: str, command: Any) -> str:
     usage = command.get_usage(typer.Context(command, info_name=f"specdecode {name}"))
     parts = [f"## specdecode {name}", *_help(command), f"    {usage.removeprefix('Usage: ')}"]
     arguments = [p for p in command.params if p.param_type_name == "argument"]
-    options = [p for p in command.params if p.param_type_name == "option"]
+    options = [p for p in command.params if p.param_type_name == "option" and p.name not in OF_AWS]
     if arguments:
         rows = [(f"`{p.metavar or p.name}`", _default(p), p.help or "") for p in arguments]
         parts.append(table(("argument", "default", "meaning"), rows))

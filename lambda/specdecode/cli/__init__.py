@@ -46,6 +46,17 @@ for _part in (
     import_module(f"specdecode.cli.{_part}").register(app)
 
 
+GROUPS = {
+    "Before a run": "presets validate plan forecast preflight engines schema prompts evidence",
+    "Run": "run status stop list diagnose manifests",
+    "The answer": "report compare advise runs gate winner",
+    "Servers that already run": "bench import",
+    "Operate the deployment": "configure subscribe capacity destroy",
+}
+"""Heading of `specdecode --help` -> the commands under it."""
+_headed = {name: group for group, names in GROUPS.items() for name in names.split()}
+
+
 def _paragraphs(docstring: str) -> str:
     """Join each paragraph into one line: the terminal breaks it at its own width. Indented text stays as it is."""
     return "\n\n".join(
@@ -53,6 +64,12 @@ def _paragraphs(docstring: str) -> str:
     )
 
 
+for _group in app.registered_groups:
+    _group.rich_help_panel = _headed[_group.name or ""]
+for _command in app.registered_commands:
+    _command.name = _command.name or getattr(_command.callback, "__name__", "")
+    _command.rich_help_panel = _headed[_command.name]
+app.registered_commands.sort(key=lambda each: list(_headed).index(each.name or ""))
 _groups = [group.typer_instance for group in app.registered_groups]
 for _command in (command for part in (app, *filter(None, _groups)) for command in part.registered_commands):
     _command.help = _command.help or _paragraphs(_command.callback.__doc__ or "")
