@@ -14,7 +14,8 @@ from specdecode.cli import GROUPS, app
 from tools.reference import page, table
 
 INTRODUCTION = """Installed as `.venv/bin/specdecode`. `specdecode COMMAND --help` says the same as this page.
-Every command that talks to AWS takes `--profile` and `--region`, which are not said again below. Without them credentials are those of the AWS CLI, and
+Every command that talks to AWS takes `--profile` and `--region`, which are not said again below. Without them
+credentials are those of the AWS CLI, and
 the region is `AWS_REGION`, else `AWS_DEFAULT_REGION`, else the profile's. A laptop needs no way to the Kubernetes API.
 A repeatable option is given once for each item. `specdecode --version` prints the version."""
 

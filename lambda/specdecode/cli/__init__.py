@@ -68,7 +68,7 @@ for _group in app.registered_groups:
     _group.rich_help_panel = _headed[_group.name or ""]
 for _command in app.registered_commands:
     _command.name = _command.name or getattr(_command.callback, "__name__", "")
-    _command.rich_help_panel = _headed[_command.name]
+    _command.rich_help_panel = _headed[str(_command.name)]
 app.registered_commands.sort(key=lambda each: list(_headed).index(each.name or ""))
 _groups = [group.typer_instance for group in app.registered_groups]
 for _command in (command for part in (app, *filter(None, _groups)) for command in part.registered_commands):
