@@ -1,4 +1,4 @@
-"""Run the tests that docs/security.md names and write their results into its column "last result".
+"""Run the tests that docs/reference/controls.md names and write their results into its column "last result".
 
 .venv/bin/python -m tools.security_results              every line: minutes, most of them for rehearsals
 .venv/bin/python -m tools.security_results tests/stacks  only lines with a test whose name holds one of the words
@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "docs" / "reference" / "controls.md"
 ROW = re.compile(
     r"^\| (?P<area>[^|]+) \| (?P<control>[^|]+) \| (?P<tests>`tests/[^|]+) \|(?P<result>[^|]*)\|$", re.MULTILINE
 )

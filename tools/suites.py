@@ -25,7 +25,10 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTED = Path("tools/suites.json")
-WRITTEN = (str(NOTED), "docs/reliability.md", "docs/security.md", "docs/security-access.md")
+WRITTEN = (
+    str(NOTED),
+    *(f"docs/{page}.md" for page in ("reference/faults", "reference/controls", "security", "security-access")),
+)
 """What suites themselves write. It makes no tree dirty."""
 CODE = ("lambda", "constructs_lib", "stacks", "assets", "app.py", "cdk.json", "requirements", "requirements.txt")
 RUN = (*CODE, "rehearsal")

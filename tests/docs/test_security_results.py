@@ -1,4 +1,4 @@
-"""docs/security.md: every control names tests that exist, and what came out when they last ran."""
+"""docs/reference/controls.md: every control names tests that exist, and what came out when they last ran."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What is done to a rehearsal itself (not to a run), and how it ends; writes docs/reliability.md.
+"""What is done to a rehearsal itself (not to a run), and how it ends; writes docs/reference/faults.md.
 
 Not part of `make test` (about twenty minutes). Run it with
 

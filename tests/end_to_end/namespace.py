@@ -1,4 +1,4 @@
-"""The namespace is deleted under a run. Writes its row of docs/reliability.md.
+"""The namespace is deleted under a run. Writes its row of docs/reference/faults.md.
 
 Not part of `make test` (some minutes):
 

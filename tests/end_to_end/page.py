@@ -1,11 +1,12 @@
-"""The parts of docs/reliability.md that end-to-end cases write; what people wrote around them stays."""
+"""The parts of docs/reference/faults.md that end-to-end cases write; what people wrote around them stays."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "faults.md"
 WRITERS = {
     "faults": "tests/end_to_end/faults",
     "overhead": "tests/end_to_end/faults",
@@ -19,13 +20,15 @@ HEAD = [
 ]
 ENDURANCE = ["| thrown at it | measured | held |", "|---|---|---|"]
 HARDSHIPS = ["| what was done | when | exit | what it said | until its end |", "|---|---|---|---|---|"]
+LONGEST_CAUSE = 120
 Row = tuple[str, ...]
 
 
 def write_faults(rows: Sequence[Row]) -> None:
     """Put the rows of faults of a run on the only node into their table; what became of a run beside stays."""
     known = {row[0]: row[-1] for row in _rows("faults")}
-    _write_rows("faults", HEAD, [(*row, known.get(_cell(row[0]), "-")) for row in rows], key=1)
+    cut = [(*row[:3], _first_sentence(row[3]), *row[4:], known.get(_cell(row[0]), "-")) for row in rows]
+    _write_rows("faults", HEAD, cut, key=1)
 
 
 def write_beside(became: Mapping[str, str]) -> None:
@@ -55,6 +58,12 @@ def _write_rows(name: str, head: Sequence[str], rows: Sequence[Row], *, key: int
 def _rows(name: str) -> list[Row]:
     table = [line for line in part(PAGE.read_text("utf-8"), name) if line.startswith("| ")][1:]
     return [tuple(line.strip("| ").split(" | ")) for line in table]
+
+
+def _first_sentence(cause: str) -> str:
+    """The page of causes has them whole."""
+    first = re.split(r"(?<=[a-z0-9)])\. ", cause)[0].rstrip(".")
+    return first if len(first) <= LONGEST_CAUSE else first[: LONGEST_CAUSE - 1].rstrip() + "…"
 
 
 def _cell(text: str) -> str:

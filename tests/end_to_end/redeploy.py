@@ -1,6 +1,6 @@
 """Deployments that fail, and those after them, end to end: the real CDK CLI on the embedded cloud.
 
-Not part of `make test` (it takes about six minutes); writes its lines of docs/reliability.md. Run it with
+Not part of `make test` (it takes about six minutes); writes its lines of docs/reference/faults.md. Run it with
 
     .venv/bin/pytest tests/end_to_end/redeploy.py
 

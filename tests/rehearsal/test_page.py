@@ -1,4 +1,4 @@
-"""The parts of docs/reliability.md that end-to-end cases write."""
+"""The parts of docs/reference/faults.md that end-to-end cases write."""
 
 from pathlib import Path
 

@@ -19,9 +19,9 @@ from specdecode.runs.lease import ONE_SLOT, Lease, impossible
 from specdecode.store import ABSENT, Store, error_code
 
 LARGEST = 1 << 20
-"""Most bytes of a document that are read. A hundred claims are 26 KiB (docs/reliability.md)."""
+"""Most bytes of a document that are read. A hundred claims are 26 KiB (docs/reference/faults.md)."""
 ATTEMPTS = 20
-"""Enough for 100 writers at once at S3's latencies (docs/reliability.md)."""
+"""Enough for 100 writers at once at S3's latencies (docs/reference/faults.md)."""
 _LOST_RACE = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
 
 

@@ -12,8 +12,8 @@ from specdecode.analysis.results.run_context import DeviceGroup, Failure
 from specdecode.store import Store
 
 LARGEST = 8 << 20
-"""Most bytes of a record or a plan that are read: a plan of 1,000 cases is 207 KiB (docs/reliability.md). A larger one
-would cost a function its memory.
+"""Most bytes of a record or a plan that are read: a plan of 1,000 cases is 207 KiB (docs/reference/faults.md). A
+larger one would cost a function its memory.
 """
 Document = TypeVar("Document", bound=BaseModel)
 

@@ -16,7 +16,7 @@ from specdecode.store import Store
 
 LOOKED_AT = 500
 """Most states that are read. A bucket keeps its runs for ever; the report has minutes for this many
-(docs/reliability.md).
+(docs/reference/faults.md).
 """
 _TIME = re.compile(r"(?<=-)\d{8}-\d{6}(?=-)")
 

@@ -1,5 +1,5 @@
 """Load and endurance: a hundred runs, a thousand cases, millions of chunks, thousands of objects; writes
-docs/reliability.md.
+docs/reference/faults.md.
 
 Not part of `make test` (it takes twenty minutes on two calm cores). Run it, or one of its files, with
 

@@ -1,4 +1,5 @@
-"""Faults, end to end: the deployed definition, zips and manifests on the embedded cloud; writes docs/reliability.md.
+"""Faults, end to end: the deployed definition, zips and manifests on the embedded cloud.
+Writes docs/reference/faults.md.
 
 Not part of `make test` (it takes about twenty minutes, twice). Run it, or one of its files, with
 
