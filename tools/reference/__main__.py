@@ -33,7 +33,7 @@ SCHEMA = FOLDER.parents[1] / "assets" / "schemas" / "comparison.schema.json"
 PARTS_OF_PAGES = {
     "../README.md": costs.replaced,
     "README.md": decisions.replaced,
-    "experiments.md": experiment_schema.replaced,
+    "reference/fields.md": experiment_schema.replaced,
     "reference/metrics.md": metrics.replaced,
 }
 """Pages that are written by hand except for one part, from docs/."""

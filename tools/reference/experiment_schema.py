@@ -1,4 +1,4 @@
-"""The fields and the rules of an experiment, in docs/experiments.md."""
+"""The fields and the rules of an experiment, in docs/reference/fields.md."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LINKS = {
 NOT_WRITTEN = ("sweep", "extends")
 """Shorthands of the written document. The model of a run does not have them."""
 
-RULES = """### Rules
+RULES = """## Rules
 
 What the fields must satisfy together. All violations are reported at once, before anything is created. `specdecode
 validate` applies the same rules as the pipeline."""
@@ -62,7 +62,7 @@ def render() -> str:
     return "\n\n".join(
         (
             *(part for title, described in PARTS for part in _part(title, described, schema)),
-            "### Words",
+            "## Words",
             *(f"**{enum.__name__}**: {_doc(enum)} One of {_words(enum)}." for enum in ENUMS),
             RULES,
             table(("rule", "rests on"), [(f"`{name}`", source) for name, (_, source) in rules.RULES.items()]),
@@ -71,7 +71,7 @@ def render() -> str:
 
 
 def replaced(text: str) -> str:
-    """`text` of docs/experiments.md with the current tables."""
+    """`text` of docs/reference/fields.md with the current tables."""
     return between(text, "fields", render())
 
 
@@ -83,7 +83,7 @@ def _part(title: str, described: type[BaseModel], schema: dict[str, Any]) -> lis
         for name, field in own["properties"].items()
         if name not in NOT_WRITTEN and name in fields
     ]
-    return [f"### {title}", _doc(described), table(("field", "type", "default", "meaning"), rows)]
+    return [f"## {title}", _doc(described), table(("field", "type", "default", "meaning"), rows)]
 
 
 def _written(described: type[BaseModel]) -> type[BaseModel]:

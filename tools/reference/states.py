@@ -19,7 +19,7 @@ INPUT = """## Input
 {comment}
 
 The same document is what `specdecode run` sends. What `experiment` may hold:
-[experiments](../experiments.md#every-field)."""
+[experiments](fields.md)."""
 
 STATES = f"""## States
 
