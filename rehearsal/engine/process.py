@@ -51,11 +51,37 @@ async def _load_and_run(settings: ServeSettings, server: EngineServer, runner: w
         await site.start()
     except OSError as error:
         raise EngineSettingsError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
+    _log(f"Initializing a V1 LLM engine (v0+rehearsal) with config: {_configuration(settings)}")
     _log(f"loading {settings.model}")
     server.engine = await asyncio.to_thread(load_engine, settings)
     host, port = runner.addresses[0][:2]
     _log(f"{server.engine.summary}; serving {settings.served_model_name} on http://{host}:{port}")
     await server.run()
+
+
+def _configuration(settings: ServeSettings) -> str:
+    """As vLLM's VllmConfig says it."""
+    drafts = settings.speculative
+    speculative = None
+    if drafts:
+        method, model, num_spec_tokens = (
+            drafts.method or "draft_model",
+            str(drafts.model),
+            drafts.num_speculative_tokens,
+        )
+        speculative = f"SpeculativeConfig({method=}, {model=}, {num_spec_tokens=})"
+    told = {
+        "model": repr(str(settings.model)),
+        "speculative_config": speculative,
+        "tokenizer": repr(str(settings.model)),
+        "dtype": "torch.float32",
+        "max_seq_len": settings.max_model_len,
+        "tensor_parallel_size": settings.tensor_parallel_size,
+        "served_model_name": settings.served_model_name,
+        "enable_prefix_caching": False,
+        "enable_chunked_prefill": False,
+    }
+    return ", ".join(f"{name}={value}" for name, value in told.items())
 
 
 def _log(text: str) -> None:

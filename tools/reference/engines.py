@@ -21,8 +21,9 @@ What `compile.on: cpu` takes ([how](../how-to/compile-on-cpu-nodes.md)). Read in
 INFERRED = """\
 ## Inferred
 
-What of an engine's file nobody has read in the image's own source. A run with NxD Inference keeps the settings with
-which each arm was compiled (`used/` in its folder), and its report names each that is not the assumed one."""
+What of an engine's file nobody has read in the image's own source. A run keeps what was really used (`used/` in its
+folder): the settings with which NxD Inference compiled an arm, and the configuration that vLLM says when it starts. Its
+report names each setting that is not the assumed one."""
 
 REASONS = "## Why not"
 

@@ -47,6 +47,7 @@ FILES = (
         "Report",
         "the settings with which the arm was compiled: its artifact's neuron_config.json",
     ),
+    (("used", "VARIANT.txt"), "Serve", "the words in which vLLM said the arm's configuration when it started"),
     (("accuracy", "VARIANT.json"), "accuracy pod", "lm-eval's own result; only with `accuracy: true`"),
     (("report.html",), "Report", "the answer, one page, opens offline"),
     (("report.md",), "Report", "the same for a merge request or a wiki"),

@@ -178,15 +178,17 @@ class Kubernetes:
         namespace: str,
         container: str,
         previous: bool = False,
+        beginning: int = 0,
     ) -> str:
         """The last LOG_LINES lines that a container wrote, LOG_BYTES of them at most. `previous`: of its run before
-        the last restart.
+        the last restart. `beginning`: so many of its first bytes in their place.
 
         It is tried once: the API server reads the log from the kubelet, and a kubelet that does not answer costs the
         whole timeout. Raises NoLog if the kubelet has none (for a container that it lost, ContainerStatusUnknown, it
         answers 400).
         """
-        query = {"container": container, "tailLines": str(LOG_LINES), "limitBytes": str(LOG_BYTES)} | (
+        end = {"tailLines": str(LOG_LINES), "limitBytes": str(LOG_BYTES)}
+        query = {"container": container, **({"limitBytes": str(beginning)} if beginning else end)} | (
             {"previous": "true"} if previous else {}
         )
         target = f"{path('Pod', namespace=namespace, name=pod, sub='log')}?{urlencode(query)}"

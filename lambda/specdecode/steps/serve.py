@@ -21,6 +21,7 @@ from specdecode.steps.losing import go_on_without
 from specdecode.steps.pace import attentive, soon
 from specdecode.steps.run import load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.steps.used import keep_words
 
 
 def serve(given: StepInput, rt: Runtime) -> Progress:
@@ -35,7 +36,7 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
     if back := must_go_back(run, given.wave):
         raise back
     groups: list[DeviceGroup] = []
-    ready, messages = 0, list[str]()
+    serving, messages = list[tuple[str, str]](), list[str]()
     for arm in run.wave(given.wave).arms:
         key = manifests.api_key_secret(arm, ctx, key=manifests.new_api_key())
         objects = [key, *manifests.serving(run.plan, arm, ctx)]
@@ -52,16 +53,18 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
             why = f": {found[0]}" if found else ""
             wait_s = soon(age, then_s=run.plan.poll_seconds)
             return Progress(done=False, message=f"{arm.variant} has no devices yet{why}", wait_s=wait_s)
-        ready += any(is_ready(pod) for pod in pods)
+        serving += [(arm.variant, name_of(pod)) for pod in pods if is_ready(pod)][:1]
         messages += [str(problem) for problem in found[:1]]
         groups.append(device_group(arm, own, rt.kube.list("ResourceSlice")))
     wanted = len(run.wave(given.wave).arms)
-    if ready < wanted:
-        text = "; ".join([f"{ready} of {wanted} arms are ready", *messages])
+    if len(serving) < wanted:
+        text = "; ".join([f"{len(serving)} of {wanted} arms are ready", *messages])
         expected = run.plan.timeline.most_minutes("Serve", given.wave)
         return Progress(done=False, message=text, wait_s=attentive(run.plan, age, expected_min=expected))
     others = [known for known in run.state.device_groups if (known.variant, known.round) not in _keys(groups)]
     change_state(rt.store, given.run_id, device_groups=(*others, *groups))
+    for variant, pod in serving:
+        keep_words(rt.kube, rt.store, run_id=given.run_id, variant=variant, pod=pod)
     return Progress(done=True, message=f"all {wanted} arms are ready")
 
 

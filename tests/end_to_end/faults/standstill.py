@@ -107,18 +107,19 @@ DEAD = Refusal("a policy's webhook is dead", "webhook-down", partial(webhook, do
 @pytest.mark.parametrize(
     ("step", "error", "refusal"),
     [
-        ("Compile", "CompileFailed", QUOTA),
-        ("Compile", "CompileFailed", DEAD),
         ("Serve", "ServeNotReady", QUOTA),
         ("Serve", "ServeNotReady", DENYING),
         ("Benchmark", "BenchmarkFailed", QUOTA),
         ("Benchmark", "BenchmarkFailed", DEAD),
+        ("Compile", "CompileFailed", QUOTA),
+        ("Compile", "CompileFailed", DEAD),
         ("StartCheck", "StartCheckFailed", QUOTA),
         ("StartCheck", "StartCheckFailed", DENYING),
     ],
     ids=lambda given: given.row if isinstance(given, Refusal) else None,
 )
 def test_the_cluster_refuses_pods(cloud, step: str, error: str, refusal: Refusal):
+    """Cases that need what was compiled come first."""
     if step == "StartCheck":
         never_served(cloud)
     elif not stored(cloud, s3_keys.ENGINES):

@@ -8,7 +8,7 @@ import pytest
 from specdecode.steps import report, used
 from specdecode.steps.run import load_run
 
-from tests.specdecode.steps.test_report import measured
+from tests.specdecode.steps.test_report import measure, measured
 from tests.specdecode.steps.world import World
 
 
@@ -56,6 +56,46 @@ def test_a_damaged_file_ends_no_report(data: bytes) -> None:
     world = measured()
     world.s3.objects[compiled_with(world)] = data
     assert all("cannot be read" in note for note in notes(world))
+
+
+WORDS = (
+    "(EngineCore_0 pid=78) INFO 11-23 10:00:00 [core.py:98] Initializing a V1 LLM engine (v0.16.0) with config: "
+    "model='/m/target', speculative_config={drafts}, tokenizer='/m/target', dtype=torch.{dtype}, max_seq_len={length}, "
+    "load_format=auto, tensor_parallel_size=32, seed=0, enable_prefix_caching=True, enable_chunked_prefill=False, "
+    "pooler_config=None, compilation_config={{'level': 0}}, kernel_config=KernelConfig(method='other', dtype=int8)"
+)
+"""As VllmConfig.__str__ of vLLM 0.16.0 has it, shortened."""
+DRAFTS = "SpeculativeConfig(method='{}', model='/m/draft', num_spec_tokens={})"
+USED = {"drafts": DRAFTS.format("eagle", 5), "length": 1024, "dtype": "float32"}
+
+
+class Logs(dict[str, str]):
+    """Of pods, by a part of their names."""
+
+    def get(self, name: str, default: str = "") -> str:  # type: ignore[override]
+        return next((text for part, text in self.items() if f"-{part}-" in name), default)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, []),
+        ({"drafts": DRAFTS.format("eagle", 3)}, ["num_spec_tokens is 3, assumed 5"]),
+        ({"drafts": DRAFTS.format("eagle3", 5)}, ["method is eagle3, assumed eagle"]),
+        ({"drafts": "None"}, ["speculative_config is None, assumed SpeculativeConfig"]),
+        (
+            {"dtype": "bfloat16", "length": 512},
+            ["dtype is bfloat16, assumed float32; max_seq_len is 512, assumed 1024"],
+        ),
+    ],
+)
+def test_each_difference_of_what_a_server_said_is_in_the_report(changes: dict[str, object], told: list[str]) -> None:
+    world = World()
+    world.cluster.logs = Logs(sd=f"starting\n{WORDS.format_map(USED | changes)}\nloading\n", base="starting\n")
+    measure(world, request={"experiment": "rehearsal", "set": {"serving.extra_args": ["--dtype=float32"]}})
+    assert notes(world) == [f"sd was served otherwise than assumed: {each}" for each in told]
+    assert WORDS[60:120].encode() in world.s3.objects["runs/run-1/used/sd.txt"]
+    assert "runs/run-1/used/base.txt" not in world.s3.objects
 
 
 def test_settings_are_compared_at_any_depth() -> None:
