@@ -1,4 +1,5 @@
-"""Which way of loading is faster: the figures that docs/operations.md states, and where the answer turns."""
+"""Which way of loading is faster: the figures that docs/explanation/how-a-server-gets-its-weights.md states, and where
+the answer turns."""
 
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from specdecode.planning.load_times import is_copied, reads_weights
 mounted_seconds = partial(load_times.mounted_seconds, link_gbps=100)
 copied_seconds = partial(load_times.copied_seconds, link_gbps=100)
 
-PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "how-a-server-gets-its-weights.md"
 PRESETS = ("qwen3-32b", "qwen3-32b-latency", "qwen3-32b-tuning", "llama-3.1-405b")
 ENGINES = ("0.9.1-sdk2.26.1", "0.16.0-sdk2.31.1", "0.29.0-sdk2.33.0")
 GB = 1.073741824
