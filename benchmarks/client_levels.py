@@ -2,7 +2,7 @@
 
 One benchmark at several loads against the reference server, as a curve is measured: every chunk's recorded arrival
 against the time at which the server sent it, load by load. A load that breaks the bounds of docs/benchmarks.md must be
-marked as doubtful, by the rule that marks it in a report (specdecode.measures.doubtful). Writes
+marked as doubtful, by the rule that marks it in a report (specdecode.measures.plausibility). Writes
 benchmarks/results/client_levels.json and the table in docs/benchmarks.md; exits 1 where a load breaks them and is not
 marked.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from specdecode.measures.doubtful import doubtful
+from specdecode.measures.plausibility import doubtful
 
 from benchmarks.client_truth import AIMS, conclude, errors_in_cells
 from benchmarks.publishing import machine

@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.measures.arm import measure_arm
-from specdecode.measures.doubtful import apart_share, doubtful
+from specdecode.measures.plausibility import apart_share, doubtful
 from specdecode.records import RequestRecord, raw_file
 
 from benchmarks.client_levels import aims, judged_in_cells

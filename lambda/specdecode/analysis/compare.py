@@ -19,6 +19,7 @@ from specdecode.analysis.statistics.accuracy import accuracy_changes
 from specdecode.analysis.statistics.drift import drifts
 from specdecode.analysis.statistics.measured import METRICS, AtLevel, measure
 from specdecode.analysis.statistics.pairs import compare_pair
+from specdecode.analysis.statistics.trust import distrust
 from specdecode.analysis.texts.by_load import without_a_curve
 from specdecode.analysis.texts.notes import failed_requests, missing, notes
 from specdecode.analysis.texts.recommend import at_first_load, over_load, recommendation
@@ -62,9 +63,12 @@ def compare_measured(
         device_groups=context.device_groups,
     )
     pair = partial(_pair, experiment, first, context.device_groups)
-    pairs = _pairs(experiment, pair)
+    pairs, others = _trusted_everywhere(
+        _pairs(experiment, pair), _other_loads(experiment, levels, context.device_groups)
+    )
     chains = _chains(experiment, pairs, pair)
-    over = curves(experiment=experiment, levels=levels, pairs=pairs)
+    trusted = [each for each in pairs if not each.distrusted]
+    over = curves(experiment=experiment, levels=levels, pairs=trusted)
     carried = objectives(experiment=experiment, levels=levels)
     by_load = over_load(over, pairs, carried)
     if pairs and not over and len(levels) > 1:
@@ -82,15 +86,15 @@ def compare_measured(
         arms=tuple(each.arm for each in arms.values()),
         timeline=timeline(record for each in arms.values() for record in each.block.records),
         pairs=tuple(pairs),
-        loads=_other_loads(experiment, levels, context.device_groups),
+        loads=others,
         chains=tuple(chains),
         drift=moved,
         accuracy=tuple(accuracy_changes(context.accuracy, pairs)),
         theory=theories(experiment=experiment, pairs=pairs),
         curve=over,
-        work=work(experiment=experiment, levels=levels, pairs=pairs, sets=sets),
+        work=work(experiment=experiment, levels=levels, pairs=trusted, sets=sets),
         objective=carried,
-        schedule=schedules(experiment=experiment, levels=levels, pairs=pairs, curves=over),
+        schedule=schedules(experiment=experiment, levels=levels, pairs=trusted, curves=over),
         cost=_run_cost(context, arms),
         notes=(*forecast_notes(experiment, pairs), *notes(experiment, context, levels, moved)),
         files=_files(arms),
@@ -130,8 +134,29 @@ def _chains(experiment: Experiment, pairs: Sequence[Pair], pair: MakePair) -> li
         path = _path_from_root(variants, variant)
         links = [by_arms[step] for step in pairwise(path) if step in by_arms]
         if len(path) > 2 and len(links) == len(path) - 1 and (total := pair(variants[path[0]], variant)):
+            if not total.distrusted and (why := next((link.distrusted for link in links if link.distrusted), "")):
+                total = distrust(total, {variant.name: why})
             chains.append(Chain(variant=variant.name, root=path[0], links=tuple(links), total=total))
     return chains
+
+
+def _trusted_everywhere(
+    pairs: Sequence[Pair], others: Sequence[LoadResult]
+) -> tuple[list[Pair], tuple[LoadResult, ...]]:
+    """All pairs, those of other loads too; without figures if one of them is impossible at any load."""
+    why: dict[str, dict[str, str]] = {}
+    for at, found in ((None, pairs), *((each.level, each.pairs) for each in others)):
+        for pair in found:
+            if pair.distrusted:
+                why.setdefault(pair.variant, {str(at) if at else "the first load": pair.distrusted})
+
+    def told(pair: Pair) -> Pair:
+        wrong = why.get(pair.variant)
+        return distrust(pair, wrong) if wrong and not pair.distrusted else pair
+
+    return list(map(told, pairs)), tuple(
+        each.model_copy(update={"pairs": tuple(map(told, each.pairs))}) for each in others
+    )
 
 
 def _path_from_root(variants: dict[str, Variant], last: Variant) -> list[str]:
@@ -211,5 +236,6 @@ def _counts_of(arm: ArmCase) -> ArmCase:
         totals={},
         no_value={},
         impossible=arm.impossible,
+        late=arm.late,
         samples={tag: each for tag, each in arm.samples.items() if tag == HEADLINE},
     )

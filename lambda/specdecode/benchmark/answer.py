@@ -49,6 +49,7 @@ class Answer:
         "finish_reason",
         "parts",
         "prompt_tokens",
+        "reasoning_tokens",
         "usage_problem",
     )
 
@@ -59,6 +60,7 @@ class Answer:
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
         self.cached_tokens: int | None = None
+        self.reasoning_tokens: int | None = None
         self.drafted: Drafted | None = None
         self.finish_reason: str | None = None
         self.usage_problem: str | None = "the server sent no usage"
@@ -141,7 +143,9 @@ class Answer:
             return None
         self.prompt_tokens, self.completion_tokens, self.usage_problem = prompt, completion, None
         if details := usage.get("prompt_tokens_details"):
-            self.cached_tokens = _cached(details, prompt)
+            self.cached_tokens = _part(details, "cached_tokens", prompt)
+        if details := usage.get("completion_tokens_details"):
+            self.reasoning_tokens = _part(details, "reasoning_tokens", completion)
         return completion
 
     def check_usage(self, requested_tokens: int) -> None:
@@ -162,9 +166,9 @@ class Answer:
             self.chunks = [(at_s, chars, None, reasoning) for at_s, chars, _, reasoning in self.chunks]
 
 
-def _cached(details: Any, prompt: int) -> int | None:
-    count = details.get("cached_tokens") if isinstance(details, dict) else None
-    return count if _is_count(count) and count <= prompt else None
+def _part(details: Any, name: str, whole: int) -> int | None:
+    count = details.get(name) if isinstance(details, dict) else None
+    return count if _is_count(count) and count <= whole else None
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

@@ -137,6 +137,7 @@ class Client:
             prompt_tokens=answer.prompt_tokens,
             completion_tokens=answer.completion_tokens,
             cached_tokens=answer.cached_tokens,
+            reasoning_tokens=answer.reasoning_tokens,
             drafted=answer.drafted,
             prompt_sha256=hashlib.sha256(plan.prompt.encode()).hexdigest(),
             prompt_set=plan.prompt_set,

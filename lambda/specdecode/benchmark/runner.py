@@ -28,7 +28,7 @@ from specdecode.benchmark.results import Results
 from specdecode.benchmark.tokens import token_counter
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.workload import Level, TestCase
-from specdecode.measures.doubtful import doubts
+from specdecode.measures.plausibility import doubts
 from specdecode.records import Servers, SetFacts, raw_file
 
 DELIVER_EVERY_S = 60.0

@@ -11,7 +11,16 @@ import typer
 
 from specdecode.cli import completion
 from specdecode.cli.options import STACK, Profile, Region, Stack, flat
-from specdecode.cli.output import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE, complain, say, say_json, stop_with
+from specdecode.cli.output import (
+    EXIT_FAILED,
+    EXIT_IMPOSSIBLE,
+    EXIT_UNDECIDED,
+    EXIT_USAGE,
+    complain,
+    say,
+    say_json,
+    stop_with,
+)
 
 if TYPE_CHECKING:
     from specdecode.analysis.several_runs.gate import Gate
@@ -123,10 +132,10 @@ def gate(
         specdecode gate results/main..results/change --max-regression 3% --junit gate.xml
 
     Exit codes: 0 every limit is kept, 1 one is broken, 2 bad input or runs that cannot be compared, 3 AWS cannot be
-    reached, 4 cannot tell: the limit lies within an interval, or a figure is missing.
+    reached, 4 cannot tell: the limit lies within an interval, or a figure is missing, 5 a figure is impossible.
     """
     from specdecode.analysis.report.gate import gate_text
-    from specdecode.analysis.several_runs.gate import Decision, Unfit
+    from specdecode.analysis.several_runs.gate import Outcome, Unfit
     from specdecode.analysis.several_runs.gate import gate as judge
     from specdecode.cli.report_sources import find_each
     from specdecode.cli.runs_deployment import Deployment
@@ -144,8 +153,8 @@ def gate(
     else:
         say(gate_text(judged), end="")
     written.write(judged)
-    ends = {Decision.PASSED: 0, Decision.FAILED: EXIT_FAILED, Decision.CANNOT_TELL: EXIT_UNDECIDED}
-    raise typer.Exit(ends[judged.outcome])
+    ends = {Outcome.FAILED: EXIT_FAILED, Outcome.CANNOT_TELL: EXIT_UNDECIDED, Outcome.IMPOSSIBLE: EXIT_IMPOSSIBLE}
+    raise typer.Exit(ends.get(judged.outcome, 0))
 
 
 def _sides(runs: str) -> tuple[list[str], list[str]]:

@@ -15,7 +15,7 @@ from specdecode.escape import json_text, plain, plain_json
 if TYPE_CHECKING:
     from rich.table import Table
 
-EXIT_FAILED, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_UNDECIDED = 1, 2, 3, 4
+EXIT_FAILED, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_UNDECIDED, EXIT_IMPOSSIBLE = 1, 2, 3, 4, 5
 
 
 def say(text: str, *, end: str = "\n") -> None:

@@ -10,7 +10,7 @@ import typer
 
 from specdecode.cli import completion
 from specdecode.cli.options import STACK, Profile, Region, Stack
-from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, say, say_json, stop_with
+from specdecode.cli.output import EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_USAGE, say, say_json, stop_with
 from specdecode.escape import line
 from specdecode.names import NAMESPACE
 
@@ -66,6 +66,8 @@ def winner(
 
     comparison = find(run, deployment=Deployment(stack=stack, region=region, profile=profile))
     chosen = arm or recommended(comparison)
+    if chosen is None and comparison.pairs:
+        raise stop_with(comparison.answer, EXIT_IMPOSSIBLE)
     if chosen is None:
         raise stop_with(f"{comparison.run_id} compared nothing: name an arm with --arm NAME", EXIT_FAILED)
     experiment = comparison.experiment

@@ -22,6 +22,7 @@ from specdecode.measures.metrics.steps import (
     mean_tokens_per_step,
 )
 from specdecode.measures.metrics.throughput import ErrorRate
+from specdecode.measures.plausibility import SOME, impossible_counts
 from specdecode.records import Drafted, EngineCounters, RequestRecord
 from specdecode.speculation import acceptance_from_positions
 
@@ -96,7 +97,11 @@ def measure_arm(
         metrics=metrics,
         totals=totals,
         no_value=no_value | no_total,
-        impossible=(*of_requests.impossible, *drafts.doubts),
+        impossible=(
+            *of_requests.impossible,
+            *drafts.doubts,
+            *impossible_counts(block.completed),
+        ),
         samples={tag: _sample([value for _, value in values[tag]]) for tag in SAMPLED if tag in values},
         steps=steps,
         acceptance_source=drafts.source if has_acceptance else None,
@@ -123,18 +128,19 @@ class _OfRequests(NamedTuple):
     no_value: dict[str, str]
     """Tag of a metric without any value -> why."""
     impossible: list[str]
-    """Figures that no server can reach, in words. Their metrics have no value."""
+    """Figures that no server can reach, in words."""
 
 
 def _of_requests(block: Block) -> _OfRequests:
     """Compute the metrics of each completed request.
 
     If one request has an impossible value, its metric has no value at all: the other requests would be no fair sample.
+    If more than SOME of them have, so has the arm.
     """
     values: dict[str, list[tuple[RequestRecord, float]]] = defaultdict(list)
     samples: dict[str, list[float]] = defaultdict(list)
     reasons: dict[str, str] = {}
-    impossible: dict[str, str] = {}
+    impossible: dict[str, list[str]] = defaultdict(list)
     metrics: tuple[type[RequestMetric | SampleMetric], ...] = (*REQUEST_METRICS, *SAMPLE_METRICS)
     for record in block.completed:
         for metric in metrics:
@@ -144,12 +150,14 @@ def _of_requests(block: Block) -> _OfRequests:
                 else:
                     values[metric.tag].append((record, metric.value(record)))
             except Impossible as error:
-                impossible.setdefault(metric.tag, str(error))
+                impossible[metric.tag].append(str(error))
             except NoValue as error:
                 reasons[metric.tag] = str(error)
+    told = [found[0] for found in impossible.values() if len(found) > SOME * len(block.completed)]
     if why := _impossible_steps(block):
-        impossible[TokensPerStep.tag] = why
-    for tag, why in impossible.items():
+        impossible[TokensPerStep.tag] = [why]
+        told.append(why)
+    for tag, (why, *_) in impossible.items():
         values.pop(tag, None)
         reasons[tag] = why
         if tag == TimePerOutputToken.tag:  # the gaps between tokens come from the same wrong counts
@@ -159,7 +167,7 @@ def _of_requests(block: Block) -> _OfRequests:
     samples = {tag: found for tag, found in samples.items() if found}
     missing = [metric.tag for metric in metrics if metric.tag not in values and metric.tag not in samples]
     no_value = {tag: reasons.get(tag, "no completed request") for tag in missing}
-    return _OfRequests(values, samples, no_value, list(impossible.values()))
+    return _OfRequests(values, samples, no_value, told)
 
 
 def _impossible_steps(block: Block) -> str:

@@ -73,6 +73,8 @@ class ArmCase(Frozen):
     """Metrics without a value, and why."""
     impossible: tuple[str, ...] = ()
     """Figures that no server can reach, in words; they have no value."""
+    late: bool = False
+    """The load generator fell behind while it loaded this arm, over all its cases at this load."""
     samples: dict[str, tuple[float, ...]] = Field(default_factory=dict)
     """Per-request values for the distribution charts: at most SAMPLES quantiles of them."""
     steps: tuple[StepBin, ...] = ()

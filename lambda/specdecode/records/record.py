@@ -136,6 +136,8 @@ class RequestRecord(BaseModel):
     cached_tokens: Tokens | None = None
     """Prompt tokens that the server had in its prefix cache (`usage.prompt_tokens_details.cached_tokens`), if it
     says so (vLLM: `--enable-prompt-tokens-details`)."""
+    reasoning_tokens: Tokens | None = None
+    """Completion tokens that are reasoning (`usage.completion_tokens_details.reasoning_tokens`), if it says so."""
     drafted: Drafted | None = None
     """None if the server gives no number, or an impossible one."""
     prompt_sha256: str

@@ -70,4 +70,8 @@ def _question(experiment: Experiment) -> tuple[Any, ...]:
 
 
 def _is_judged(comparison: Comparison) -> bool:
-    return any(result.verdict is not Verdict.CANNOT_TELL for pair in comparison.pairs for result in pair.cases)
+    return any(
+        result.verdict not in (Verdict.CANNOT_TELL, Verdict.DISTRUST)
+        for pair in comparison.pairs
+        for result in pair.cases
+    )

@@ -190,7 +190,7 @@ def _record(name: str, case: str, level: str, index: int, sent: float, steps: li
         prompt_tokens=64,
         completion_tokens=TOKENS,
         prompt_sha256=f"{index:064x}",
-        output="text",
+        output="text" * TOKENS,
         finish_reason="length",
         error=None,
     )

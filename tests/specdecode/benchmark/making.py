@@ -68,7 +68,7 @@ def record(
         "prompt_tokens": 64,
         "completion_tokens": len(times) if tokens is None else tokens,
         "prompt_sha256": "0" * 64,
-        "output": "x" * len(times),
+        "output": "x" * max(len(times), tokens or 0),
         "finish_reason": "length",
         "error": None if error is None else RequestError(kind=error, message="broken"),
         "events": len(times),

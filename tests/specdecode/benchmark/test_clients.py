@@ -21,7 +21,7 @@ from specdecode.benchmark.place import LocalFolder, S3Folder, place_of
 from specdecode.benchmark.progress import PlainProgress
 from specdecode.benchmark.runner import Benchmark
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
-from specdecode.measures.doubtful import apart, doubtful
+from specdecode.measures.plausibility import apart, doubtful
 from specdecode.records import RequestRecord, raw_file
 
 from tests.specdecode.benchmark.making import spec

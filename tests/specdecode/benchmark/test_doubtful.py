@@ -15,7 +15,7 @@ from specdecode.benchmark.outcome import Options
 from specdecode.benchmark.progress import PlainProgress
 from specdecode.benchmark.runner import Benchmark
 from specdecode.experiment.workload import PromptKind
-from specdecode.measures.doubtful import DOUBTFUL_S, doubtful
+from specdecode.measures.plausibility import DOUBTFUL_S, doubtful
 from specdecode.records import RequestRecord
 
 from benchmarks.client_levels import LEVELS, aims

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from specdecode.benchmark import loading
 from specdecode.benchmark.load import LoadPlan, arrival_times, most_open, run_load
 from specdecode.benchmark.outcome import Options
-from specdecode.measures.doubtful import held_back
 from specdecode.measures.metrics.latency import TimeToFirstToken
+from specdecode.measures.plausibility import held_back
 from specdecode.records import RequestRecord
 
 from tests.specdecode.benchmark.making import case, client, keep_in, planned, spec

@@ -31,13 +31,13 @@ def record(variant: str, case: str, index: int, seconds: float, run_id: str = "r
         started_at=1_800_000_000.0 + index,
         sent_s=10.0 * index,
         end_s=seconds,
-        chunks=(Chunk(at_s=0.1, chars=4), Chunk(at_s=seconds, chars=400)),
+        chunks=tuple(Chunk(at_s=0.1 + (seconds - 0.1) * n / 99, chars=4) for n in range(100)),
         requested_input_tokens=64,
         requested_output_tokens=100,
         prompt_tokens=64,
         completion_tokens=100,
         prompt_sha256=f"{index:064d}",
-        output="the same",
+        output="the same " * 16,
         finish_reason="length",
     )
 

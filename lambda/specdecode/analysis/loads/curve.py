@@ -18,7 +18,6 @@ from specdecode.experiment.model import Experiment
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean, quantile
-from specdecode.measures.doubtful import doubtful
 from specdecode.measures.metrics.throughput import good_requests
 from specdecode.measures.student import LogMean, combine
 from specdecode.records import RequestRecord
@@ -113,7 +112,7 @@ def _compared(at: AtLevel, arms: tuple[str, str], cases: Sequence[str], gains: M
         other=other,
         gain=gain,
         of_rounds=_of_rounds(base, other) or [gain.mean],
-        doubtful=doubtful([record for each in (*base, *other) for record in each.block.records]),
+        doubtful=any(each.arm.late for each in (*base, *other)),
     )
 
 

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.workload import MOST_AT_A_TIME
 from specdecode.measures.distribution import Summary, summarize
+from specdecode.measures.plausibility import AGREE
 from specdecode.records.record import MOST_COUNTED
 from specdecode.untrusted import Unreadable, parse_json, read_file
 
@@ -49,8 +50,6 @@ MAX_TIMESTAMP = 4_102_444_800
 Moment = Annotated[float, Field(ge=0, le=MAX_TIMESTAMP)]
 """Seconds since the epoch."""
 MOST_SHOWN = 60
-AGREE = 0.02
-"""Relative difference up to which two ways to compute a figure count as equal."""
 Model = TypeVar("Model", bound=BaseModel)
 
 

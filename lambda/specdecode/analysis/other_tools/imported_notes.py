@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
-from specdecode.analysis.other_tools.imported import AGREE, FIELDS, LLMPERF, MEANS, ImportedArm
+from specdecode.analysis.other_tools.imported import FIELDS, LLMPERF, MEANS, ImportedArm
 from specdecode.analysis.results.numbers import times
 from specdecode.analysis.results.pairs import Pair
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.step import most_tokens
-from specdecode.measures.distribution import Summary, summarize
+from specdecode.measures.plausibility import AGREE, ORDERED, disordered, too_busy, unlike_rows
 from specdecode.speculation import speedup
 
 BOS = 1.5
 """A count this far above the tokens asked for is a begin-of-sequence token; further, another tokenizer."""
-ORDERED = ("min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
-"""No statistic may be above the next. The median lies within one standard deviation of the mean (Hotelling, Solomons
-1932)."""
-ROUNDED = 1e-6
-"""Relative difference that rounding may make between two equal statistics of one file."""
 COLD = 5.0
 """Largest TTFT over the median from which on a cold request is in the means."""
 TYPICAL_C = 0.1
@@ -89,45 +83,25 @@ def contradictions(arm: ImportedArm) -> list[str]:
             found.append(f"the {statistic} TTFT of {ttft:g} s is above the {statistic} end-to-end latency of {e2e:g} s")
     if arm.requests and len(arm.requests) != arm.completed:
         found.append(f"the summary counts {arm.completed} completed requests, the list of them has {len(arm.requests)}")
+    said = arm.tool == LLMPERF or bool({"concurrency", "max_concurrency", "streams"} & arm.conditions.keys())
+    counted = arm.counted * arm.completed if arm.tool == LLMPERF and arm.counted else arm.total_tokens
+    if (
+        said
+        and arm.overall_throughput
+        and (
+            why := too_busy(
+                [request["end_to_end_latency_s"] for request in arm.requests if "end_to_end_latency_s" in request],
+                counted / arm.overall_throughput,
+                arm.concurrency,
+            )
+        )
+    ):
+        found.append(why)
     for field, metric in FIELDS.items():
         if stated := arm.metrics.get(metric):
-            found += _disordered(field, stated)
-            found += _unlike_rows(field, stated, [request[field] for request in arm.requests if field in request])
+            found += disordered(field, stated)
+            found += unlike_rows(field, stated, [request[field] for request in arm.requests if field in request])
     return found
-
-
-def _disordered(field: str, stated: Summary) -> Iterator[str]:
-    """Statistics that no set of values has together."""
-    known = [(name, value) for name in ORDERED if (value := getattr(stated, name)) is not None]
-    for (low, below), (high, above) in pairwise(known):
-        if below > above * (1 + ROUNDED):
-            yield f"the {low} {field} of {below:g} is above its {high} of {above:g}"
-    mean, median, deviation = stated.mean, stated.p50, stated.stddev
-    if mean is None:
-        return
-    if stated.min is not None and mean < stated.min * (1 - ROUNDED):
-        yield f"the mean {field} of {mean:g} is below its min of {stated.min:g}"
-    if stated.max is not None and mean > stated.max * (1 + ROUNDED):
-        yield f"the mean {field} of {mean:g} is above its max of {stated.max:g}"
-    if median is not None and deviation is not None and abs(mean - median) > deviation + AGREE * median:
-        yield f"the p50 {field} of {median:g} is further from its mean of {mean:g} than its stddev of {deviation:g}"
-
-
-def _unlike_rows(field: str, stated: Summary, values: Sequence[float]) -> Iterator[str]:
-    """The first statistic of the summary that is not the rows', and how many more."""
-    if not values:
-        return
-    rows = summarize(values)
-    names = [
-        name
-        for name in ("mean", "p50", *(name for name in ORDERED if name != "p50"))
-        if (said := getattr(stated, name)) is not None
-        and abs(said - getattr(rows, name)) > AGREE * max(said, getattr(rows, name))
-    ]
-    if names:
-        said, counted = getattr(stated, names[0]), getattr(rows, names[0])
-        more = f" ({len(names) - 1} more of its statistics differ)" if names[1:] else ""
-        yield f"the summary's {names[0]} {field} is {said:g}, that of the requests {counted:g}{more}"
 
 
 def _tokenizer(arms: Sequence[ImportedArm]) -> Iterator[str]:

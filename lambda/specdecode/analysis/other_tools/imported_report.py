@@ -93,13 +93,13 @@ def _case(
         distinct_prompts=0,
         notes=(),
     )
-    doubts = [*unlike(base, other), *contradictions(base), *contradictions(other)]
-    if doubts:
+    doubts = unlike(base, other)
+    if doubts and not result.impossible:
         result = result.model_copy(
             update={
                 "verdict": Verdict.CANNOT_TELL,
                 "reason": f"no verdict on figures like these: {'; '.join(doubts[:3])}",
-                "settle": "results that were measured alike and agree with themselves",
+                "settle": "results that were measured alike",
                 "comparable": False,
             }
         )
@@ -165,6 +165,7 @@ def _arm(arm: ImportedArm, variant: ServedVariant, case: TestCase) -> ArmCase:
         metrics=corrected,
         totals={OutputThroughput.tag: tokens / seconds} if seconds else {},
         no_value={},
+        impossible=tuple(contradictions(arm)),
     )
 
 

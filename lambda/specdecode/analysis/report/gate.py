@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree import ElementTree as Xml
 
-from specdecode.analysis.several_runs.gate import WRONG, Decision, Gate, GateCheck
+from specdecode.analysis.several_runs.gate import WRONG, Gate, GateCheck, Outcome
 from specdecode.escape import line, markdown
 
-MARKS = {Decision.PASSED: "✓", Decision.FAILED: "✗", Decision.CANNOT_TELL: "?"}
+MARKS = {Outcome.PASSED: "✓", Outcome.FAILED: "✗", Outcome.IMPOSSIBLE: "!", Outcome.CANNOT_TELL: "?"}
 
 
 def gate_text(found: Gate) -> str:
@@ -31,24 +31,24 @@ def gate_markdown(found: Gate) -> str:
 
 
 def gate_junit(found: Gate) -> str:
-    """JUnit's XML: a failed check is a failure, one that cannot be told is skipped, with its reason."""
-    count = {outcome: sum(check.outcome is outcome for check in found.checks) for outcome in Decision}
+    """JUnit's XML. A failed check and one of an impossible figure are failures; one that cannot be told is skipped."""
+    count = {outcome: sum(check.outcome is outcome for check in found.checks) for outcome in Outcome}
     totals = {
         "name": "specdecode gate",
         "tests": str(len(found.checks)),
-        "failures": str(count[Decision.FAILED]),
+        "failures": str(count[Outcome.FAILED] + count[Outcome.IMPOSSIBLE]),
         "errors": "0",
-        "skipped": str(count[Decision.CANNOT_TELL]),
+        "skipped": str(count[Outcome.CANNOT_TELL]),
     }
     root = Xml.Element("testsuites", totals)
     suite = Xml.SubElement(root, "testsuite", totals)
     for check in found.checks:
         case = Xml.SubElement(suite, "testcase", {"classname": f"specdecode.gate.{check.arm}", "name": _title(check)})
-        if check.outcome is Decision.PASSED:
+        if check.outcome is Outcome.PASSED:
             Xml.SubElement(case, "system-out").text = line(_told(check))
         else:
-            kind = "failure" if check.outcome is Decision.FAILED else "skipped"
-            Xml.SubElement(case, kind, {"message": line(_told(check))})
+            kind = "skipped" if check.outcome is Outcome.CANNOT_TELL else "failure"
+            Xml.SubElement(case, kind, {"type": check.outcome.value, "message": line(_told(check))})
     Xml.indent(root)
     return Xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 

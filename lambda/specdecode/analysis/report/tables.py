@@ -71,6 +71,7 @@ SAID = {
     Verdict.COSTS: "costs for",
     Verdict.NO_DIFFERENCE: "makes no relevant difference for",
     Verdict.CANNOT_TELL: "cannot be told for",
+    Verdict.DISTRUST: "is not to be trusted for",
 }
 
 

@@ -20,6 +20,7 @@ COLOURS = {
     Verdict.NO_DIFFERENCE: "default",
     Verdict.COSTS: "red",
     Verdict.CANNOT_TELL: "yellow",
+    Verdict.DISTRUST: "red",
 }
 HEADERS = ("prompts", "", "verdict", "speed-up (95% CI)", "TPOT", "tokens/step", "same output", "$/1M tokens")
 GAP = "  "

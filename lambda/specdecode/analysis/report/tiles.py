@@ -14,6 +14,7 @@ MARKS = {
     Verdict.NO_DIFFERENCE: "=",
     Verdict.COSTS: "▼",
     Verdict.CANNOT_TELL: "?",
+    Verdict.DISTRUST: "!",
     Verdict.MIXED: "≠",
 }
 CLASSES = {
@@ -21,6 +22,7 @@ CLASSES = {
     Verdict.NO_DIFFERENCE: "same",
     Verdict.COSTS: "costs",
     Verdict.CANNOT_TELL: "unknown",
+    Verdict.DISTRUST: "costs",
     Verdict.MIXED: "unknown",
 }
 NOTICEABLE = 0.005

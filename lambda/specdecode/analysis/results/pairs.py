@@ -29,6 +29,8 @@ class Verdict(StrEnum):
     """The whole interval lies within ±5%: shown to be too small to matter."""
     CANNOT_TELL = "cannot tell"
     """The interval is too wide, or there is none."""
+    DISTRUST = "do not trust"
+    """Some figure of these arms is impossible (`specdecode.measures.plausibility`), so none of them is judged."""
     MIXED = "mixed"
     """Only for a group: its prompt types have different verdicts."""
 
@@ -100,7 +102,9 @@ class CaseResult(Frozen):
     comparable: bool = True
     """Both arms completed enough of the same prompts for a meaningful figure."""
     impossible: bool = False
-    """An arm has figures here that no server can reach, so the advisor learns nothing from them."""
+    """Figures of this case itself are impossible. The verdict on all cases of the pair is then DISTRUST."""
+    late: bool = False
+    """The load generator fell behind here, so that the figures are no evidence."""
     headline: Estimate | None
     speedups: tuple[Estimate, ...]
     pairs: int
@@ -170,6 +174,11 @@ class Pair(Frozen):
     groups: tuple[GroupResult, ...]
     among: AmongArms | None = None
     """None if no case could be compared, and in the pairs of the loads after the first."""
+
+    @property
+    def distrusted(self) -> str:
+        """Why the pair is not to be trusted. Empty if nothing is impossible."""
+        return next((case.reason for case in self.cases if case.verdict is Verdict.DISTRUST), "")
 
     def group(self, name: str) -> GroupResult | None:
         """The group called `name`, if any of its cases could be compared."""

@@ -1,4 +1,4 @@
-"""Whether runs keep a limit, for CI: passed, failed, or cannot tell.
+"""Whether runs keep a limit, for CI: passed, failed, impossible, or cannot tell.
 
 Every load is checked by itself, and the gate is as good as its worst check. A limit is kept or broken if the whole
 interval lies on one side of it. The intervals of all checks hold together (Bonferroni), so that either wrong answer
@@ -25,11 +25,13 @@ WRONG = 0.05
 """Largest share of gates that end with a wrong answer, of either kind."""
 
 
-class Decision(StrEnum):
+class Outcome(StrEnum):
     """Outcome of a check or of the gate."""
 
     PASSED = "passed"
     FAILED = "failed"
+    IMPOSSIBLE = "impossible"
+    """A figure cannot be true: it neither keeps nor breaks a limit."""
     CANNOT_TELL = "cannot tell"
 
 
@@ -44,7 +46,7 @@ class GateCheck(Frozen):
     limit: str
     speedup: bool
     """True if the ratio is a speed-up over a baseline; False if it compares throughput with the runs before."""
-    outcome: Decision
+    outcome: Outcome
     reason: str
     ratio: float | None = None
     low: float | None = None
@@ -69,13 +71,11 @@ class Gate(Frozen):
     notes: tuple[str, ...] = ()
 
     @property
-    def outcome(self) -> Decision:
-        """Failed if a check failed. Else cannot tell if a check cannot tell. Else passed."""
+    def outcome(self) -> Outcome:
+        """The worst of the checks."""
         outcomes = {check.outcome for check in self.checks}
-        return next(
-            (each for each in (Decision.FAILED, Decision.CANNOT_TELL) if each in outcomes),
-            Decision.PASSED,
-        )
+        worst = (Outcome.IMPOSSIBLE, Outcome.FAILED, Outcome.CANNOT_TELL)
+        return next((each for each in worst if each in outcomes), Outcome.PASSED)
 
 
 SEEN = 0.9
@@ -138,18 +138,21 @@ def _judged(question: Question, confidence: float) -> GateCheck:
     interval = question.found.interval(confidence) if question.found else None
     low, high = interval or (None, None)
     ratio = question.found.ratio if question.found else None
-    if question.broken:
-        outcome, reason = Decision.FAILED, question.broken
+    if question.impossible:
+        ratio = low = high = None
+        outcome, reason = Outcome.IMPOSSIBLE, question.impossible
+    elif question.broken:
+        outcome, reason = Outcome.FAILED, question.broken
     elif question.doubt:
-        outcome, reason = Decision.CANNOT_TELL, question.doubt
+        outcome, reason = Outcome.CANNOT_TELL, question.doubt
     elif ratio is None or low is None or high is None:
-        outcome, reason = Decision.CANNOT_TELL, "one request a run: nothing tells what varies"
+        outcome, reason = Outcome.CANNOT_TELL, "one request a run: nothing tells what varies"
     elif high < question.least:
-        outcome, reason = Decision.FAILED, "the whole interval lies beyond the limit"
+        outcome, reason = Outcome.FAILED, "the whole interval lies beyond the limit"
     elif low >= question.least:
-        outcome, reason = Decision.PASSED, "the whole interval keeps the limit"
+        outcome, reason = Outcome.PASSED, "the whole interval keeps the limit"
     else:
-        outcome, reason = Decision.CANNOT_TELL, f"the limit lies within the interval{_more(question, low, high)}"
+        outcome, reason = Outcome.CANNOT_TELL, f"the limit lies within the interval{_more(question, low, high)}"
     return GateCheck(
         arm=question.arm,
         about=question.about,
@@ -161,7 +164,7 @@ def _judged(question: Question, confidence: float) -> GateCheck:
         ratio=ratio,
         low=low,
         high=high,
-        **_power(question, confidence),
+        **({} if question.impossible else _power(question, confidence)),
     )
 
 

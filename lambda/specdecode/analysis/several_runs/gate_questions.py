@@ -66,6 +66,8 @@ class Question:
     """Reason why the check cannot tell, whatever the figure is. Empty if there is none."""
     broken: str = ""
     """Reason why the check fails, whatever the figure is. Empty if there is none."""
+    impossible: str = ""
+    """Why a figure behind the check cannot be true. Empty if there is no such figure."""
 
 
 def questions(before: Sequence[Comparison], after: Sequence[Comparison], limits: Thresholds) -> Iterator[Question]:
@@ -89,11 +91,9 @@ def _speedups(runs: Sequence[Comparison], level: Level, limits: Thresholds) -> I
             continue
         doubts: list[str] = []
         side = [speedup(run, level, name, doubts) for run in runs]
-        for run in runs:
-            late(run, level, name, doubts)
         own = [arm for run in runs for arm in arms_of(run, level, name, []).values()]
         failing = [reason for arm in own if (reason := too_many_failed(arm))]
-        about = _About(arm=name, limit=limit, least=limits.min_speedup, at=_at(runs[0], level), load=level.name)
+        about = _about(runs, level, name, limit, limits.min_speedup)
         yield from _of(about, [side], limits.between(runs, speedup=True), limits, doubts, failing)
 
 
@@ -111,7 +111,6 @@ def _regressions(
         failing: list[str] = []
         arms = {run.run_id: arms_of(run, level, name, doubts) for run in runs}
         for number, run in enumerate(runs):
-            late(run, level, name, doubts)
             reasons = [reason for arm in arms[run.run_id].values() if (reason := too_many_failed(arm))]
             (doubts if number < len(before) else failing).extend(reasons)
         found: list[dict[str, LogMean]] = [{} for _ in runs]
@@ -119,14 +118,34 @@ def _regressions(
             figures = throughputs([(run.run_id, arms[run.run_id].get(case)) for run in runs], name, case, doubts)
             for place, figure in zip(found, figures, strict=False):
                 place[case] = figure
-        about = _About(arm=name, limit=limit, least=least, at=_at(runs[0], level), load=level.name)
+        about = _about(runs, level, name, limit, least)
         sides = [found[: len(before)], found[len(before) :]]
         yield from _of(about, sides, limits.between(runs), limits, doubts, failing)
 
 
-def _at(run: Comparison, level: Level) -> str:
-    """Name of the load, if there are several."""
-    return f", {level}" if len(run.experiment.workload.levels) > 1 else ""
+def _about(runs: Sequence[Comparison], level: Level, name: str, limit: str, least: float) -> _About:
+    at = f", {level}" if len(runs[0].experiment.workload.levels) > 1 else ""
+    behind = [f"{run.run_id}: the load generator fell behind at {level}" for run in runs if late(run, level, name)]
+    wrong = [f"{run.run_id}: {why}" for run in runs if (why := distrusted(run, name))]
+    return _About(
+        arm=name,
+        limit=limit,
+        least=least,
+        at=at,
+        load=level.name,
+        late="; ".join(behind),
+        impossible="; ".join(wrong[:3]),
+    )
+
+
+def distrusted(run: Comparison, name: str) -> str:
+    """Why an arm of a run is not to be trusted; empty if nothing of it is impossible. A baseline is not to be trusted
+    for its own figures alone.
+    """
+    pairs = [why for pair in run.pairs if pair.variant == name and (why := pair.distrusted)]
+    arms = (arm for load in map(run.at, run.experiment.workload.levels) if load for arm in load.arms)
+    own = [f"{arm.case}: {arm.impossible[0]}" for arm in arms if arm.variant == name and arm.impossible]
+    return next(iter([*pairs, *own]), "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +156,10 @@ class _About:
     limit: str
     least: float
     at: str
+    """Name of the load, if there are several."""
     load: str
+    late: str
+    impossible: str
 
 
 def _of(
@@ -166,8 +188,9 @@ def _of(
             least=about.least,
             found=found,
             runs_a_side=min(map(len, sides)),
-            doubt=doubt,
+            doubt="; ".join(part for part in (doubt, about.late) if part),
             broken=broken,
+            impossible=about.impossible,
         )
 
     yield question(
@@ -207,11 +230,13 @@ def arms_of(run: Comparison, level: Level, name: str, doubts: list[str]) -> dict
     return {arm.case: arm for arm in (load.arms if load else ()) if arm.variant == name}
 
 
-def late(run: Comparison, level: Level, name: str, doubts: list[str]) -> None:
-    """Add to `doubts` that the load generator fell behind at a load, if it did."""
+def late(run: Comparison, level: Level, name: str) -> bool:
+    """Whether the load generator fell behind at a load."""
+    load = run.at(level)
+    pairs = [pair for pair in (load.pairs if load else ()) if name in (pair.variant, pair.baseline)]
     own = [point for curve in run.curve if name in (curve.variant, curve.baseline) for point in curve.points]
-    if any(point.doubtful for point in own if point.level == level):
-        doubts.append(f"{run.run_id}: the load generator fell behind at {level}")
+    behind = [case.late for pair in pairs for case in pair.cases] + [at.doubtful for at in own if at.level == level]
+    return any(behind)
 
 
 def _load_of(run: Comparison, level: Level, doubts: list[str]) -> LoadResult | None:

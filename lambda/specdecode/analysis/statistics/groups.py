@@ -74,6 +74,8 @@ def _estimate(metric: str, means: Sequence[float], generalises: bool) -> Estimat
 
 def _judge(own: Sequence[tuple[CaseResult, Stats]], headline: Estimate | None, generalises: bool) -> Conclusion:
     cases = [result for result, _ in own]
+    if late := [case for case in cases if case.late]:
+        return Conclusion(Verdict.CANNOT_TELL, late[0].reason, late[0].settle)
     verdicts = Counter(result.verdict for result in cases)
     if len(verdicts) == 1 and (not generalises or headline is None):
         return Conclusion(cases[0].verdict, "; ".join(f"{case.case}: {case.reason}" for case in cases), cases[0].settle)

@@ -15,6 +15,7 @@ from specdecode.experiment.workload import Level
 from specdecode.measures.arm import Key, Measured, by_arm, measure_arm
 from specdecode.measures.arm_case import Terms
 from specdecode.measures.metrics import ALL_METRICS
+from specdecode.measures.plausibility import late
 from specdecode.records import EngineCounters, RequestRecord
 
 METRICS: tuple[MetricInfo, ...] = tuple(
@@ -68,10 +69,13 @@ def _measure_level(
     groups, load = by_arm(records), experiment.workload
     arms: dict[Key, Measured] = {}
     for variant in experiment.variants:
+        known = terms(experiment, variant, context)
+        behind = late([record for case in load.cases for record in groups.get((variant.name, case.name), ())])
         for case in load.cases:
             if own := groups.get((variant.name, case.name)):
                 counters = _counters(experiment, variant, case.name, level, context)
-                found = measure_arm(own, terms=terms(experiment, variant, context), counters=counters, slo=load.slo)
+                found = measure_arm(own, terms=known, counters=counters, slo=load.slo)
+                found = replace(found, arm=found.arm.model_copy(update={"late": behind}))
                 fewer = 1 + max(record.index for record in own) < load.requests_of(case, level)
                 early = load.requests.precision is not None and fewer
                 arms[variant.name, case.name] = replace(found, stopped_early=early)

@@ -10,6 +10,7 @@ from specdecode.analysis.statistics import pairing
 from specdecode.analysis.statistics.groups import Stats, among_arms, compared_arms, group
 from specdecode.analysis.statistics.measured import SPEEDUPS
 from specdecode.analysis.statistics.shared_noise import shared_noise
+from specdecode.analysis.statistics.trust import distrust, impossible_figures
 from specdecode.analysis.statistics.verdict import estimate, judge, too_many_failed
 from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.variants import Variant
@@ -107,16 +108,21 @@ def assemble(
     other: Variant,
     results: Sequence[tuple[CaseResult, Stats]],
 ) -> Pair:
-    """The pair from its cases' results."""
-    judged = [stats[HEADLINE] for result, stats in results if result.comparable and HEADLINE in stats]
-    return Pair(
+    """The pair from its cases' results. If a figure is impossible, nothing of it is judged."""
+    changed = changes(experiment, base, other)
+    impossible = impossible_figures(experiment, base, other, changed, [result for result, _ in results])
+    judged = [
+        stats[HEADLINE] for result, stats in results if result.comparable and not result.late and HEADLINE in stats
+    ]
+    pair = Pair(
         variant=other.name,
         baseline=base.name,
-        changes=changes(experiment, base, other),
+        changes=changed,
         cases=tuple(result for result, _ in results),
         groups=tuple(found for name in GROUPS if (found := group(name, results))),
         among=among_arms(judged, arms=compared_arms(experiment)),
     )
+    return distrust(pair, impossible) if impossible else pair
 
 
 def case_result(
@@ -142,7 +148,12 @@ def case_result(
         verdict, settle = Verdict.CANNOT_TELL, "more prompts"
         reason = f"{reason}; but few prompts that gain much would turn it, and so few prompts may hold none of them"
     failed = too_many_failed(base, other)
-    if failed:
+    if impossible := (*base.impossible, *other.impossible):
+        verdict, reason, settle = Verdict.DISTRUST, impossible[0], ""
+    elif late := [arm.variant for arm in (base, other) if arm.late]:
+        verdict, settle = Verdict.CANNOT_TELL, "a run in which the load generator keeps up"
+        reason = f"the load generator fell behind while it loaded {' and '.join(late)}: no time is sure"
+    elif failed:
         verdict, reason, settle = Verdict.CANNOT_TELL, failed, "a run in which they do not fail"
     elif one_prompt:
         reason = f"{reason}; all requests sent one prompt, so this is about that prompt"
@@ -154,7 +165,8 @@ def case_result(
         reason=reason,
         settle=settle,
         comparable=headline is not None and failed is None,
-        impossible=bool(base.impossible or other.impossible),
+        impossible=bool(impossible),
+        late=base.late or other.late,
         headline=headline,
         speedups=estimates,
         pairs=headline.n if headline else 0,

@@ -16,8 +16,8 @@ from specdecode.experiment.model import EndpointExperiment, Experiment, ServedEx
 from specdecode.experiment.step import ASSUMED, most_tokens_said
 from specdecode.experiment.told import Published
 from specdecode.measures.arm import Key, Measured
-from specdecode.measures.doubtful import DOUBTFUL_S, HELD_BACK_S, apart, held_back
 from specdecode.measures.drafted import ESTIMATED
+from specdecode.measures.plausibility import DOUBTFUL_S, HELD_BACK_S, apart, held_back, hidden
 from specdecode.records import RequestRecord
 
 
@@ -41,6 +41,7 @@ def notes(
         *_not_measured(experiment, context, arms),
         *_unknown(first),
         *_late(records),
+        *_hidden(arms),
         *_impossible(arms),
         *_device_groups(context, moved),
         *_drifted(moved),
@@ -122,6 +123,14 @@ def _late(records: Sequence[RequestRecord]) -> Iterator[str]:
         )
 
 
+def _hidden(arms: Mapping[Key, Measured]) -> Iterator[str]:
+    """Tokens that no text was held against."""
+    for name in dict.fromkeys(name for name, _ in arms):
+        unseen = sum(hidden(each.block.completed) for (arm, _), each in arms.items() if arm == name)
+        if unseen:
+            yield f"{unseen:,} tokens of {name} are reasoning that the server counts and does not show."
+
+
 def _device_groups(context: RunContext, moved: Sequence[Drift]) -> Iterator[str]:
     """Arms that ran on different devices and did not swap them."""
     if not context.device_groups or any(item.cause != "time" for item in moved):
@@ -155,7 +164,7 @@ def _impossible(arms: Mapping[Key, Measured]) -> list[str]:
         for why in each.arm.impossible:
             found.setdefault((variant, why), []).append(case)
     return [
-        f"IMPOSSIBLE: {variant} in {', '.join(cases)}: {why}. No such figure is shown or used."
+        f"IMPOSSIBLE: {variant} in {', '.join(cases)}: {why}. No figure of it is compared."
         for (variant, why), cases in found.items()
     ]
 

@@ -9,7 +9,7 @@ from specdecode.analysis.results.numbers import compact, times
 from specdecode.analysis.results.over_load import Curve, Objective
 from specdecode.analysis.results.pairs import CaseResult, Pair, Verdict
 from specdecode.analysis.texts.by_load import advice_by_load, listed, side
-from specdecode.analysis.texts.wording import SHOWN, best_pair, differs
+from specdecode.analysis.texts.wording import SHOWN, best_pair, differs, distrusts, trusted
 from specdecode.experiment.workload import Workload
 
 KNOWN = {
@@ -24,6 +24,8 @@ def recommended(comparison: Comparison) -> str | None:
     if not comparison.pairs:
         return None
     pair = chosen(comparison.pairs)
+    if pair.distrusted:
+        return None
     if not pays(pair):
         return pair.baseline
     total = _total(comparison, pair)
@@ -32,7 +34,7 @@ def recommended(comparison: Comparison) -> str | None:
 
 def chosen(pairs: Sequence[Pair]) -> Pair:
     """The pair that the recommendation is about: the best pair that pays, else the best of all."""
-    return best_pair([pair for pair in pairs if pays(pair)] or pairs)
+    return best_pair([pair for pair in pairs if pays(pair)] or trusted(pairs) or pairs)
 
 
 def over_load(curves: Sequence[Curve], pairs: Sequence[Pair], objectives: Sequence[Objective]) -> str:
@@ -71,6 +73,8 @@ def recommendation(comparison: Comparison) -> str | None:
     if not comparison.pairs:
         return None
     pair = chosen(comparison.pairs)
+    if pair.distrusted:
+        return f"Do not trust this run, and use nothing of it: measure again when the cause is found. {distrusts(pair)}"
     use = pays(pair)
     total = _total(comparison, pair) if use else None
     if total and _costs(total):

@@ -14,6 +14,7 @@ SAYS = {
     Verdict.NO_DIFFERENCE: "makes no relevant difference",
     Verdict.COSTS: "costs",
     Verdict.CANNOT_TELL: "cannot be judged",
+    Verdict.DISTRUST: "is not to be trusted",
 }
 SUBJECTS = {
     "speculation": "Speculative decoding",
@@ -47,6 +48,18 @@ def best_pair(pairs: Sequence[Pair]) -> Pair:
     return max([pair for pair in pairs if "speculation" in pair.changes] or list(pairs), key=_gain)
 
 
+def trusted(pairs: Sequence[Pair]) -> list[Pair]:
+    """Pairs without an impossible figure."""
+    return [pair for pair in pairs if not pair.distrusted]
+
+
+def distrusts(pair: Pair) -> str:
+    """`The figures of sd against base are not to be trusted: count: …`."""
+    return (
+        f"IMPOSSIBLE: the figures of {pair.variant} against {pair.baseline} are not to be trusted: {pair.distrusted}."
+    )
+
+
 def answer(*, pairs: Sequence[Pair], chains: Sequence[Chain] = (), missing: Sequence[str] = ()) -> str:
     """Verdict on the best arm. It names both baselines if the arm's baseline is itself compared with another arm.
 
@@ -55,14 +68,17 @@ def answer(*, pairs: Sequence[Pair], chains: Sequence[Chain] = (), missing: Sequ
     lost = f" Not in this answer: {_listed(missing)}." if missing else ""
     if not pairs:
         return f"Nothing could be compared: no two arms completed the same case.{lost}"
-    best = best_pair(pairs)
+    best = best_pair(trusted(pairs) or pairs)
+    doubt = "".join(f"{distrusts(pair)} " for pair in pairs if pair.distrusted)
+    if best.distrusted:
+        return f"{doubt.strip()}{lost}"
     total = next((chain.total for chain in chains if chain.variant == best.variant), None)
     if total is None:
-        return f"{title(best, among=pairs)} {_all(best)}.{_qualified(best)}{lost}"
+        return f"{doubt}{title(best, among=pairs)} {_all(best)}.{_qualified(best)}{lost}"
     alike = subject(total) == subject(best)
     deployed = f"Against {total.baseline}, as one would serve it without speculation, it"
     also = deployed if alike else _against(total, among=pairs)
-    return f"{_against(best, among=pairs)} {_all(best)}.{_qualified(best)} {also} {_all(total)}.{lost}"
+    return f"{doubt}{_against(best, among=pairs)} {_all(best)}.{_qualified(best)} {also} {_all(total)}.{lost}"
 
 
 def _against(pair: Pair, *, among: Sequence[Pair]) -> str:
@@ -92,7 +108,7 @@ def _says(pair: Pair, found: GroupResult) -> str:
 
 
 def _figure(case: CaseResult) -> str:
-    if case.headline is None or case.headline.low is None or not case.comparable:
+    if case.headline is None or case.headline.low is None or not case.comparable or case.late:
         return case.reason
     one = " for this one prompt" if case.distinct_prompts == 1 and case.headline.low is not None else ""
     return spread(case.headline).replace(")", f"{one})")

@@ -138,7 +138,7 @@ def test_a_first_token_after_the_end_is_reported(seeds: Path) -> None:
     changed(seeds, "sd", "*_summary.json", {"results_ttft_s_mean": 99.0})
     found = compared(seeds)
     assert said(found, "CONTRADICTION in the files of sd", "mean TTFT of 99 s is above the mean end-to-end latency")
-    assert found.pairs[0].cases[0].verdict is Verdict.CANNOT_TELL
+    assert found.pairs[0].cases[0].verdict is Verdict.DISTRUST
 
 
 def test_one_token_a_request_has_no_time_between_tokens(seeds: Path) -> None:
@@ -196,7 +196,7 @@ def test_statistics_that_no_requests_have_together_get_no_verdict(
     for each in told:
         assert said(found, "CONTRADICTION in the files of sd", each)
     case = found.pairs[0].cases[0]
-    assert case.verdict is Verdict.CANNOT_TELL and not case.comparable and "no verdict on figures" in found.answer
+    assert case.verdict is Verdict.DISTRUST and case.headline is None and "not to be trusted" in found.answer
 
 
 def test_the_published_files_contradict_themselves_nowhere(llama: Comparison, qwen: Comparison) -> None:

@@ -130,7 +130,7 @@ def test_answers_that_differ_from_the_first_token_on_qualify_the_verdict() -> No
                 index=i,
                 rng=rng,
                 slow=1 / 1.86 if v == "sd" else 1.0,
-                output=output if v == "sd" else "The same text.",
+                output=(output if v == "sd" else "The same text.") + " and so on" * 20,
             )
             for v in ("base", "sd")
             for c in ("repeat", "sonnet")
@@ -138,8 +138,8 @@ def test_answers_that_differ_from_the_first_token_on_qualify_the_verdict() -> No
         ]
 
     apart = compare(experiment=tested, records=records("Another text."), context=context())
-    assert "But the answers differ from the first token on in 16 of 16 pairs" in apart.answer
-    assert "But the answers differ from the first token on" in (apart.recommendation or "")
+    said = "the answers differ from the first token on in 16 of 16 pairs: the arms do not do the same work"
+    assert said in apart.answer and "do not trust" in (apart.recommendation or "").lower()
     late = compare(experiment=tested, records=records("The same words."), context=context())
     assert "differ from the first" not in late.answer
 
@@ -174,7 +174,7 @@ def test_answers_that_begin_alike_and_differ_qualify_the_verdict_too(
             index=i,
             rng=rng,
             slow=1 / 1.86 if v == "sd" else 1.0,
-            output=other.get(i, "<think>\nFirst this.") if v == "sd" else "<think>\nFirst this.",
+            output=(other.get(i, "<think>\nFirst this.") if v == "sd" else "<think>\nFirst this.") + " Then" * 40,
         )
         for v in ("base", "sd")
         for c in ("repeat", "sonnet")

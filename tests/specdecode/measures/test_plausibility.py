@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specdecode.measures.arm import measure_arm
-from specdecode.measures.doubtful import apart, apart_share, doubtful
+from specdecode.measures.plausibility import apart, apart_share, doubtful
 from specdecode.records import RequestRecord
 
 from tests.specdecode.benchmark.making import record
