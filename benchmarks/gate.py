@@ -28,7 +28,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.several_runs.gate import Outcome, gate
+from specdecode.analysis.several_runs.gate import GateOutcome, gate
 from specdecode.analysis.several_runs.gate_questions import Thresholds
 
 from benchmarks.publishing import publish, results_of, save
@@ -82,7 +82,7 @@ def share(
 ) -> dict[str, float]:
     """How `gates` gates ended, with `side` runs on each side; all runs have seeds of their own."""
 
-    def one(number: int) -> Outcome:
+    def one(number: int) -> GateOutcome:
         seeds = range(2 * side * number, 2 * side * (number + 1))
         before: Sequence[Comparison] = [make(seed, 1.0) for seed in seeds[:side]]
         after = [make(seed, slow) for seed in seeds[side:]]
@@ -90,7 +90,7 @@ def share(
 
     with ThreadPoolExecutor(at_a_time) as workers:
         ends = Counter(workers.map(one, range(gates)))
-    return {outcome.value: ends[outcome] / gates for outcome in Outcome}
+    return {outcome.value: ends[outcome] / gates for outcome in GateOutcome}
 
 
 def simulated_rows(gates: int) -> list[dict[str, Any]]:
@@ -145,7 +145,7 @@ def table(document: dict[str, Any]) -> str:
     )
     lines: dict[tuple[int, str], list[str]] = {}
     for row in (*document["rows"], *served["rows"]):
-        ends = ", ".join(f"{row[decision.value]:.0%}" for decision in Outcome)
+        ends = ", ".join(f"{row[decision.value]:.0%}" for decision in GateOutcome)
         lines.setdefault((row["runs"], spread_of(row)), []).append(ends)
     rows = "".join(f"| {runs} | {spread} | {' | '.join(ends)} |\n" for (runs, spread), ends in lines.items())
     return (

@@ -135,7 +135,7 @@ def gate(
     reached, 4 cannot tell: the limit lies within an interval, or a figure is missing, 5 a figure is impossible.
     """
     from specdecode.analysis.report.gate import gate_text
-    from specdecode.analysis.several_runs.gate import Outcome, Unfit
+    from specdecode.analysis.several_runs.gate import GateOutcome, Unfit
     from specdecode.analysis.several_runs.gate import gate as judge
     from specdecode.cli.report_sources import find_each
     from specdecode.cli.runs_deployment import Deployment
@@ -153,7 +153,11 @@ def gate(
     else:
         say(gate_text(judged), end="")
     written.write(judged)
-    ends = {Outcome.FAILED: EXIT_FAILED, Outcome.CANNOT_TELL: EXIT_UNDECIDED, Outcome.IMPOSSIBLE: EXIT_IMPOSSIBLE}
+    ends = {
+        GateOutcome.FAILED: EXIT_FAILED,
+        GateOutcome.CANNOT_TELL: EXIT_UNDECIDED,
+        GateOutcome.IMPOSSIBLE: EXIT_IMPOSSIBLE,
+    }
     raise typer.Exit(ends.get(judged.outcome, 0))
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree import ElementTree as Xml
 
-from specdecode.analysis.several_runs.gate import WRONG, Gate, GateCheck, Outcome
+from specdecode.analysis.several_runs.gate import WRONG, Gate, GateCheck, GateOutcome
 from specdecode.escape import line, markdown
 
-MARKS = {Outcome.PASSED: "✓", Outcome.FAILED: "✗", Outcome.IMPOSSIBLE: "!", Outcome.CANNOT_TELL: "?"}
+MARKS = {GateOutcome.PASSED: "✓", GateOutcome.FAILED: "✗", GateOutcome.IMPOSSIBLE: "!", GateOutcome.CANNOT_TELL: "?"}
 
 
 def gate_text(found: Gate) -> str:
@@ -32,22 +32,22 @@ def gate_markdown(found: Gate) -> str:
 
 def gate_junit(found: Gate) -> str:
     """JUnit's XML. A failed check and one of an impossible figure are failures; one that cannot be told is skipped."""
-    count = {outcome: sum(check.outcome is outcome for check in found.checks) for outcome in Outcome}
+    count = {outcome: sum(check.outcome is outcome for check in found.checks) for outcome in GateOutcome}
     totals = {
         "name": "specdecode gate",
         "tests": str(len(found.checks)),
-        "failures": str(count[Outcome.FAILED] + count[Outcome.IMPOSSIBLE]),
+        "failures": str(count[GateOutcome.FAILED] + count[GateOutcome.IMPOSSIBLE]),
         "errors": "0",
-        "skipped": str(count[Outcome.CANNOT_TELL]),
+        "skipped": str(count[GateOutcome.CANNOT_TELL]),
     }
     root = Xml.Element("testsuites", totals)
     suite = Xml.SubElement(root, "testsuite", totals)
     for check in found.checks:
         case = Xml.SubElement(suite, "testcase", {"classname": f"specdecode.gate.{check.arm}", "name": _title(check)})
-        if check.outcome is Outcome.PASSED:
+        if check.outcome is GateOutcome.PASSED:
             Xml.SubElement(case, "system-out").text = line(_told(check))
         else:
-            kind = "skipped" if check.outcome is Outcome.CANNOT_TELL else "failure"
+            kind = "skipped" if check.outcome is GateOutcome.CANNOT_TELL else "failure"
             Xml.SubElement(case, kind, {"type": check.outcome.value, "message": line(_told(check))})
     Xml.indent(root)
     return Xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

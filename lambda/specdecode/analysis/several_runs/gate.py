@@ -25,8 +25,8 @@ WRONG = 0.05
 """Largest share of gates that end with a wrong answer, of either kind."""
 
 
-class Outcome(StrEnum):
-    """Outcome of a check or of the gate."""
+class GateOutcome(StrEnum):
+    """GateOutcome of a check or of the gate."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -46,7 +46,7 @@ class GateCheck(Frozen):
     limit: str
     speedup: bool
     """True if the ratio is a speed-up over a baseline; False if it compares throughput with the runs before."""
-    outcome: Outcome
+    outcome: GateOutcome
     reason: str
     ratio: float | None = None
     low: float | None = None
@@ -71,11 +71,11 @@ class Gate(Frozen):
     notes: tuple[str, ...] = ()
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> GateOutcome:
         """The worst of the checks."""
         outcomes = {check.outcome for check in self.checks}
-        worst = (Outcome.IMPOSSIBLE, Outcome.FAILED, Outcome.CANNOT_TELL)
-        return next((each for each in worst if each in outcomes), Outcome.PASSED)
+        worst = (GateOutcome.IMPOSSIBLE, GateOutcome.FAILED, GateOutcome.CANNOT_TELL)
+        return next((each for each in worst if each in outcomes), GateOutcome.PASSED)
 
 
 SEEN = 0.9
@@ -140,19 +140,19 @@ def _judged(question: Question, confidence: float) -> GateCheck:
     ratio = question.found.ratio if question.found else None
     if question.impossible:
         ratio = low = high = None
-        outcome, reason = Outcome.IMPOSSIBLE, question.impossible
+        outcome, reason = GateOutcome.IMPOSSIBLE, question.impossible
     elif question.broken:
-        outcome, reason = Outcome.FAILED, question.broken
+        outcome, reason = GateOutcome.FAILED, question.broken
     elif question.doubt:
-        outcome, reason = Outcome.CANNOT_TELL, question.doubt
+        outcome, reason = GateOutcome.CANNOT_TELL, question.doubt
     elif ratio is None or low is None or high is None:
-        outcome, reason = Outcome.CANNOT_TELL, "one request a run: nothing tells what varies"
+        outcome, reason = GateOutcome.CANNOT_TELL, "one request a run: nothing tells what varies"
     elif high < question.least:
-        outcome, reason = Outcome.FAILED, "the whole interval lies beyond the limit"
+        outcome, reason = GateOutcome.FAILED, "the whole interval lies beyond the limit"
     elif low >= question.least:
-        outcome, reason = Outcome.PASSED, "the whole interval keeps the limit"
+        outcome, reason = GateOutcome.PASSED, "the whole interval keeps the limit"
     else:
-        outcome, reason = Outcome.CANNOT_TELL, f"the limit lies within the interval{_more(question, low, high)}"
+        outcome, reason = GateOutcome.CANNOT_TELL, f"the limit lies within the interval{_more(question, low, high)}"
     return GateCheck(
         arm=question.arm,
         about=question.about,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
-from specdecode.analysis.several_runs.gate import Gate, Outcome, Unfit, gate
+from specdecode.analysis.several_runs.gate import Gate, GateOutcome, Unfit, gate
 from specdecode.analysis.several_runs.gate_questions import ALL, Thresholds
 from specdecode.experiment.model import ServedExperiment
 from specdecode.measures.student import LogMean, log_mean, moderated, welch_log_ratio
@@ -32,15 +32,15 @@ def compared(before: list[Comparison], after: list[Comparison], **limits: Any) -
     return gate(after, Thresholds(max_regression=0.03, **limits), against=before)
 
 
-def outcomes(found: Gate) -> dict[tuple[str, str], Outcome]:
+def outcomes(found: Gate) -> dict[tuple[str, str], GateOutcome]:
     return {(check.arm, check.about): check.outcome for check in found.checks}
 
 
 def test_equal_runs_pass_and_a_twentieth_slower_fails_in_both_arms() -> None:
     same = compared([simulated(1)], [simulated(2)])
-    assert outcomes(same) == {("base", ALL): Outcome.PASSED, ("sd", ALL): Outcome.PASSED}
+    assert outcomes(same) == {("base", ALL): GateOutcome.PASSED, ("sd", ALL): GateOutcome.PASSED}
     slower = compared([simulated(1), simulated(2), simulated(3)], [simulated(n, slow=1.06) for n in (4, 5, 6)])
-    assert slower.outcome is Outcome.FAILED
+    assert slower.outcome is GateOutcome.FAILED
     assert {check.ratio for check in slower.checks if check.ratio} and all(
         check.ratio == pytest.approx(1 / 1.06, abs=0.01) for check in slower.checks
     )
@@ -48,13 +48,13 @@ def test_equal_runs_pass_and_a_twentieth_slower_fails_in_both_arms() -> None:
 
 def test_arms_that_are_slower_alike_are_a_regression_although_the_speedup_stays() -> None:
     before, after = simulated(1), simulated(2, slow=1.2)
-    assert compared([before], [after]).outcome is Outcome.FAILED
-    assert gate([after], Thresholds(min_speedup=1.2)).outcome is Outcome.PASSED
+    assert compared([before], [after]).outcome is GateOutcome.FAILED
+    assert gate([after], Thresholds(min_speedup=1.2)).outcome is GateOutcome.PASSED
 
 
 def test_a_limit_within_the_interval_cannot_be_told_and_says_how_many_runs_would() -> None:
     found = compared([simulated(1)], [simulated(2, slow=1.031)])
-    assert found.outcome is Outcome.CANNOT_TELL
+    assert found.outcome is GateOutcome.CANNOT_TELL
     assert any("times as many runs would tell" in check.reason for check in found.checks)
 
 
@@ -67,8 +67,8 @@ def test_runs_of_the_pipeline_are_on_different_nodes_and_are_judged_with_what_no
     red = {True: 0, False: 0}
     for seed in range(40):
         before, after = (on_a_node_of_its_own(simulated(2 * seed + side, between=0.05, requests=8)) for side in (0, 1))
-        red[True] += compared([before], [after]).outcome is Outcome.FAILED
-        red[False] += compared([before], [after], between_runs=0.005).outcome is Outcome.FAILED
+        red[True] += compared([before], [after]).outcome is GateOutcome.FAILED
+        red[False] += compared([before], [after], between_runs=0.005).outcome is GateOutcome.FAILED
     assert red[True] <= 2 < 8 <= red[False], red
     said = gate_text(compared([before], [after]))
     assert "5.0% is assumed (--between-runs), since each run had a node of its own" in said
@@ -83,15 +83,15 @@ def test_a_regression_says_which_one_it_would_see_and_how_many_runs_would_see_tw
     assert one.runs_for_twice in (1, 2, 3)
     assert f"a regression of {one.sees:.1%} fails" in gate_text(compared([simulated(1)], [simulated(2)]))
     seen = sum(
-        compared([simulated(n)], [simulated(n + 50, slow=1 / (1 - one.sees))]).checks[0].outcome is Outcome.FAILED
+        compared([simulated(n)], [simulated(n + 50, slow=1 / (1 - one.sees))]).checks[0].outcome is GateOutcome.FAILED
         for n in range(100, 120)
     )
     assert seen >= 15, "nine of ten"
     assert gate([simulated(1)], Thresholds(min_speedup=1.2)).checks[0].sees is None
 
 
-@pytest.mark.parametrize(("limit", "outcome"), [(1.2, Outcome.PASSED), (9.0, Outcome.FAILED)])
-def test_a_speedup_is_held_to_its_limit(limit: float, outcome: Outcome) -> None:
+@pytest.mark.parametrize(("limit", "outcome"), [(1.2, GateOutcome.PASSED), (9.0, GateOutcome.FAILED)])
+def test_a_speedup_is_held_to_its_limit(limit: float, outcome: GateOutcome) -> None:
     found = gate([simulated(1)], Thresholds(min_speedup=limit))
     (check,) = found.checks
     assert (check.arm, check.about, check.outcome) == ("sd", ALL, outcome)
@@ -104,11 +104,11 @@ def test_a_speedup_is_held_to_its_limit(limit: float, outcome: Outcome) -> None:
 def test_each_case_is_held_by_itself_where_that_is_wanted() -> None:
     found = gate([simulated(1)], Thresholds(min_speedup=1.5, each_case=True))
     assert outcomes(found) == {
-        ("sd", ALL): Outcome.PASSED,
-        ("sd", "repeat"): Outcome.PASSED,
-        ("sd", "sonnet"): Outcome.FAILED,
+        ("sd", ALL): GateOutcome.PASSED,
+        ("sd", "repeat"): GateOutcome.PASSED,
+        ("sd", "sonnet"): GateOutcome.FAILED,
     }
-    assert found.outcome is Outcome.FAILED
+    assert found.outcome is GateOutcome.FAILED
 
 
 def test_more_checks_have_wider_intervals() -> None:
@@ -130,9 +130,9 @@ def test_failing_requests_fail_the_gate_and_those_before_leave_it_open() -> None
         }
     )
     after = compared([fine], [broken])
-    assert after.outcome is Outcome.FAILED
+    assert after.outcome is GateOutcome.FAILED
     assert "12 of 24 requests of base failed (12 timeout)" in after.checks[0].reason
-    assert compared([broken], [fine]).outcome is Outcome.CANNOT_TELL
+    assert compared([broken], [fine]).outcome is GateOutcome.CANNOT_TELL
 
 
 def test_an_arm_that_vanished_is_not_passed() -> None:
@@ -141,7 +141,7 @@ def test_an_arm_that_vanished_is_not_passed() -> None:
     without = simulated(2).model_copy(update={"arms": kept, "pairs": (), "timeline": ()})
     without = Comparison.model_validate_json(without.json_document())
     found = compared([whole], [without])
-    assert found.outcome is Outcome.CANNOT_TELL
+    assert found.outcome is GateOutcome.CANNOT_TELL
     assert "run-2-1 has no throughput of sd in sonnet" in found.checks[1].reason
 
 
@@ -232,13 +232,13 @@ def test_junits_xml_counts_and_names_every_check() -> None:
 
 def test_no_false_alarm_and_no_regression_missed() -> None:
     """Two runs a side, which vary by 0.3 %. Fifty seeds, other spreads and real servers: benchmarks/gate.py."""
-    ends: dict[str, list[Outcome]] = {"same": [], "slower": []}
+    ends: dict[str, list[GateOutcome]] = {"same": [], "slower": []}
     for seed in range(12):
         before = [simulated(4 * seed + n, between=0.003, requests=8) for n in (0, 1)]
         for name, slow in (("same", 1.0), ("slower", 1 / 0.95)):
             after = [simulated(4 * seed + n, between=0.003, slow=slow, requests=8) for n in (2, 3)]
             ends[name].append(compared(before, after, arms=("base",)).outcome)
-    assert ends["same"].count(Outcome.PASSED) >= 11
-    assert Outcome.FAILED not in ends["same"]
-    assert ends["slower"].count(Outcome.FAILED) >= 11
-    assert Outcome.PASSED not in ends["slower"]
+    assert ends["same"].count(GateOutcome.PASSED) >= 11
+    assert GateOutcome.FAILED not in ends["same"]
+    assert ends["slower"].count(GateOutcome.FAILED) >= 11
+    assert GateOutcome.PASSED not in ends["slower"]

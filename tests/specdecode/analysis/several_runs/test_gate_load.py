@@ -9,7 +9,7 @@ import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
 from specdecode.analysis.results.pairs import HEADLINE
-from specdecode.analysis.several_runs.gate import Outcome, Unfit, gate
+from specdecode.analysis.several_runs.gate import GateOutcome, Unfit, gate
 from specdecode.analysis.several_runs.gate_questions import Thresholds
 
 from tests.specdecode.analysis.simulate import context
@@ -40,16 +40,16 @@ def loaded(seed: int, *, slow: float = 1.0) -> Comparison:
 def test_a_regression_at_one_load_fails_the_gate_and_names_the_load() -> None:
     limits = Thresholds(max_regression=0.03)
     same = gate([loaded(1)], limits, against=[loaded(1).model_copy(update={"run_id": "copy"})])
-    assert same.outcome is Outcome.PASSED
+    assert same.outcome is GateOutcome.PASSED
     found = gate([loaded(1, slow=1.3).model_copy(update={"run_id": "slow"})], limits, against=[loaded(1)])
     outcomes = {(check.arm, check.load): check.outcome for check in found.checks}
     assert outcomes == {
-        ("base", "c1"): Outcome.PASSED,
-        ("sd", "c1"): Outcome.PASSED,
-        ("base", "c8"): Outcome.PASSED,
-        ("sd", "c8"): Outcome.FAILED,
+        ("base", "c1"): GateOutcome.PASSED,
+        ("sd", "c1"): GateOutcome.PASSED,
+        ("base", "c8"): GateOutcome.PASSED,
+        ("sd", "c8"): GateOutcome.FAILED,
     }
-    assert found.outcome is Outcome.FAILED
+    assert found.outcome is GateOutcome.FAILED
     for text in (gate_text(found), gate_markdown(found), gate_junit(found)):
         assert "sd, all prompts, 8 at a time" in text
     ratio = next(check.ratio for check in found.checks if (check.arm, check.load) == ("sd", "c8"))
@@ -62,10 +62,13 @@ def test_a_speedup_is_wanted_at_every_load_unless_one_is_chosen() -> None:
     assert first and last and first.ratio > 1.15 * last.ratio, "the gain falls with the load"
     limit = (first.ratio * last.ratio) ** 0.5
     found = gate([run_], Thresholds(min_speedup=limit))
-    assert [(check.load, check.outcome) for check in found.checks] == [("c1", Outcome.PASSED), ("c8", Outcome.FAILED)]
+    assert [(check.load, check.outcome) for check in found.checks] == [
+        ("c1", GateOutcome.PASSED),
+        ("c8", GateOutcome.FAILED),
+    ]
     assert found.checks[1].ratio == pytest.approx(last.ratio)
     chosen = gate([run_], Thresholds(min_speedup=limit, loads=(1.0,)))
-    assert chosen.outcome is Outcome.PASSED
+    assert chosen.outcome is GateOutcome.PASSED
     assert "Of 2 loads only these are judged: 1 at a time." in gate_text(chosen)
     with pytest.raises(Unfit, match="no run was measured at a load of 4: 1 at a time, 8 at a time"):
         gate([run_], Thresholds(min_speedup=limit, loads=(4.0, 1.0)))
@@ -77,11 +80,11 @@ def test_requests_that_fail_at_one_load_fail_the_gate() -> None:
     arms = tuple(arm.model_copy(update={"failed": 12, "errors": {"timeout": 12}}) for arm in other.arms)
     broken = whole.model_copy(update={"run_id": "broken", "loads": (other.model_copy(update={"arms": arms}),)})
     found = gate([broken], Thresholds(max_regression=0.03), against=[whole])
-    assert {check.load for check in found.checks if check.outcome is Outcome.FAILED} == {"c8"}
+    assert {check.load for check in found.checks if check.outcome is GateOutcome.FAILED} == {"c8"}
     sooner = gate([broken], Thresholds(min_speedup=0.1))
     assert [(check.load, check.outcome) for check in sooner.checks] == [
-        ("c1", Outcome.PASSED),
-        ("c8", Outcome.FAILED),
+        ("c1", GateOutcome.PASSED),
+        ("c8", GateOutcome.FAILED),
     ]
     assert "12 of 24 requests of sd failed (12 timeout)" in sooner.checks[1].reason
 
@@ -90,10 +93,10 @@ def test_a_report_that_has_only_its_first_load_is_not_passed() -> None:
     """As earlier versions wrote them."""
     old = loaded(1).model_copy(update={"loads": (), "run_id": "old"})
     found = gate([old], Thresholds(min_speedup=0.1))
-    assert found.outcome is Outcome.CANNOT_TELL
+    assert found.outcome is GateOutcome.CANNOT_TELL
     assert "old has no figures at 8 at a time" in found.checks[1].reason
     against = gate([loaded(1)], Thresholds(max_regression=0.9), against=[old])
-    assert {check.outcome for check in against.checks if check.load == "c8"} == {Outcome.CANNOT_TELL}
+    assert {check.outcome for check in against.checks if check.load == "c8"} == {GateOutcome.CANNOT_TELL}
 
 
 def test_a_report_keeps_of_each_load_what_a_gate_needs_and_no_more() -> None:
@@ -112,7 +115,10 @@ def test_a_load_at_which_the_load_generator_fell_behind_is_no_pass() -> None:
     points = tuple(point.model_copy(update={"doubtful": point.level.value == 8}) for point in curve.points)
     run = loaded(1).model_copy(update={"curve": (curve.model_copy(update={"points": points}),)})
     found = gate([run], Thresholds(min_speedup=0.5))
-    assert {check.load: check.outcome for check in found.checks} == {"c1": Outcome.PASSED, "c8": Outcome.CANNOT_TELL}
+    assert {check.load: check.outcome for check in found.checks} == {
+        "c1": GateOutcome.PASSED,
+        "c8": GateOutcome.CANNOT_TELL,
+    }
     assert "the load generator fell behind at 8 at a time" in found.checks[1].reason
     same = gate([run], Thresholds(max_regression=0.9), against=[loaded(2)])
-    assert {check.load for check in same.checks if check.outcome is Outcome.CANNOT_TELL} == {"c8"}
+    assert {check.load for check in same.checks if check.outcome is GateOutcome.CANNOT_TELL} == {"c8"}
