@@ -321,10 +321,13 @@ def render() -> str:
     by_preset: dict[str, list[Arm]] = {}
     for arm in arms():
         by_preset.setdefault(arm.preset, []).append(arm)
-    parts = [INTRODUCTION, table(("condition", "source"), [(each.what, each.source) for each in CONDITIONS])]
+    cells = {each.what: {preset: _cell(each, own) for preset, own in by_preset.items()} for each in CONDITIONS}
+    alike = {what: next(iter(found.values())) for what, found in cells.items() if len(set(found.values())) == 1}
+    rows = [(each.what, each.source, alike.get(each.what, "by preset, below")) for each in CONDITIONS]
+    parts = [INTRODUCTION, table(("condition", "source", "our pods"), rows)]
     for preset, own in by_preset.items():
-        rows = [(each.what, _cell(each, own)) for each in CONDITIONS]
-        parts += [f"## `{preset}`", f"Engine {own[0].experiment.engine}.", table(("condition", "our pods"), rows)]
+        differ = [(what, found[preset]) for what, found in cells.items() if what not in alike]
+        parts += [f"## `{preset}`", f"Engine {own[0].experiment.engine}.", table(("condition", "our pods"), differ)]
     return page("What the native plugin needs on trn2", *parts)
 
 
