@@ -15,12 +15,12 @@ none of them is reported as it is. The patterns are in `assets/diagnosis.yaml`."
 def render() -> str:
     """The page."""
     rows = [
-        (f"`{row.name}`", row.cause, row.reason, row.fix, ", ".join(row.look_in))
+        (f"`{row.name}`", f"{row.cause} {row.reason}".strip(), row.fix)
         for row in load_table(assets_dir() / "diagnosis.yaml").causes
     ]
     return page(
         "Known causes of a failed run",
         INTRODUCTION,
-        table(("name", "cause", "probable reason", "what to do", "looked for in"), rows),
+        table(("name", "cause", "what to do"), rows),
         "How to go about it: [when a run fails](../how-to/when-a-run-fails.md).",
     )

@@ -13,13 +13,14 @@ from specdecode.cli import GROUPS, app
 
 from tools.reference import page, table
 
-INTRODUCTION = """Installed as `.venv/bin/specdecode`. `specdecode COMMAND --help` says the same as this page.
-Every command that talks to AWS takes `--profile` and `--region`, which are not said again below. Without them
-credentials are those of the AWS CLI, and
-the region is `AWS_REGION`, else `AWS_DEFAULT_REGION`, else the profile's. A laptop needs no way to the Kubernetes API.
-A repeatable option is given once for each item. `specdecode --version` prints the version."""
+INTRODUCTION = """Installed as `.venv/bin/specdecode`. `specdecode COMMAND --help` says the same as this page. Said
+once, and left out below: every command that talks to AWS takes `--profile`, `--region` and, if it looks for the
+deployment, `--stack` (`SpecDecodeStack`); most commands print JSON for scripts with `--json`. Without `--profile`
+credentials are those of the AWS CLI; the region is `AWS_REGION`, else `AWS_DEFAULT_REGION`, else the profile's. A
+laptop needs no way to the Kubernetes API. A repeatable option is given once for each item. `specdecode --version`
+prints the version."""
 
-OF_AWS = ("profile", "region")
+SAID_ONCE = {"--profile", "--region", "--stack", "--json"}
 EXIT_CODES = (
     ("0", "done"),
     ("1", "a run failed, a benchmark lost too many requests, or capacity could not be released"),
@@ -67,7 +68,7 @@ def _command(name: str, command: Any) -> str:
     usage = command.get_usage(typer.Context(command, info_name=f"specdecode {name}"))
     parts = [f"## specdecode {name}", *_help(command), f"    {usage.removeprefix('Usage: ')}"]
     arguments = [p for p in command.params if p.param_type_name == "argument"]
-    options = [p for p in command.params if p.param_type_name == "option" and p.name not in OF_AWS]
+    options = [p for p in command.params if p.param_type_name == "option" and not SAID_ONCE & {*p.opts}]
     if arguments:
         rows = [(f"`{p.metavar or p.name}`", _default(p), p.help or "") for p in arguments]
         parts.append(table(("argument", "default", "meaning"), rows))
