@@ -9,6 +9,7 @@ on busy ones). Run it with
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ def test_vllm_starts_with_the_printed_table_and_speculates_by_it(tmp_path: Path)
         end = cloud.ended(run, seconds=2400)
         assert end.status == "SUCCEEDED", f"{end.error}: {end.cause}"
         folder = running.download(run.run_id, to=tmp_path)
+    said = (folder / "used" / "sd.txt").read_text()
+    assert "method='draft_model', model=" in said and "num_spec_tokens=5)" in said
     counters = {
         item.level: item
         for item in Servers.model_validate_json((folder / "servers.json").read_bytes()).counters
@@ -61,6 +64,7 @@ def test_vllm_starts_with_the_printed_table_and_speculates_by_it(tmp_path: Path)
     assert drafted["c4"] < drafted["c1"] / 3, "four at a time: none but while they start and end"
     report = Comparison.model_validate_json((folder / "report.json").read_bytes())
     assert all(case.equality.identical == case.equality.compared for pair in report.pairs for case in pair.cases)
-    assert not any("IMPOSSIBLE" in note for note in report.notes), report.notes
+    assert not any("IMPOSSIBLE" in note or "than assumed" in note for note in report.notes), report.notes
+    assert re.fullmatch(r"\d+\.\d min of the node, \$\d+\.\d\d", str(report.context.start_check))
     assert [point.level.name for point in report.curve[0].points] == ["c1", "c4"]
     assert "k=5 at 1 to 2, 0 at 3 to 4 running" in (report.recommendation or "")
