@@ -24,6 +24,8 @@ LOOKERS = ("Inspect", "Diagnose")
 
 READ_CLUSTER: list[dict[str, Any]] = [
     {"apiGroups": [""], "resources": ["nodes", "events"], "verbs": ["list"]},
+    # To tell that the namespace is gone from that the rights in it are.
+    {"apiGroups": [""], "resources": ["namespaces"], "resourceNames": [names.NAMESPACE], "verbs": ["get"]},
     {"apiGroups": ["karpenter.sh"], "resources": ["nodepools"], "verbs": ["get"]},
     {"apiGroups": ["karpenter.k8s.aws"], "resources": ["ec2nodeclasses"], "verbs": ["get"]},
     {"apiGroups": ["karpenter.sh"], "resources": ["nodeclaims"], "verbs": ["list"]},

@@ -29,8 +29,7 @@ def test_the_namespace_is_deleted_under_a_run() -> None:
         lasted_s = time.time() - since
         assert end.status == "FAILED", end.cause
         found = cloud.diagnosis(run)
-        # Its roles end with it, perhaps before it.
-        assert found["row"] in ("namespace-ending", "namespace-gone", "right-missing"), found
+        assert found["row"] in ("namespace-ending", "namespace-gone"), found
         assert names.NAMESPACE in found["cause"], found
         cloud.at_rest()
         cloud.note_node("the namespace is deleted", "Compile", run, cause=found["cause"], lasted_s=lasted_s)

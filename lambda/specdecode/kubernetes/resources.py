@@ -30,6 +30,7 @@ RESOURCES: dict[str, Resource] = {
     "Secret": Resource("v1", "secrets"),
     "Event": Resource("v1", "events"),
     "Node": Resource("v1", "nodes", namespaced=False),
+    "Namespace": Resource("v1", "namespaces", namespaced=False),
     "Job": Resource("batch/v1", "jobs"),
     "Deployment": Resource("apps/v1", "deployments"),
     "ResourceClaim": Resource("resource.k8s.io/v1", "resourceclaims"),

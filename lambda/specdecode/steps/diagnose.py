@@ -9,11 +9,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from specdecode import s3_keys
+from specdecode import names, s3_keys
 from specdecode.analysis.results.run_context import Failure
 from specdecode.escape import clip, line, plain
 from specdecode.experiment import assets_dir
 from specdecode.kubernetes.diagnosis import explain, load_table
+from specdecode.kubernetes.errors import KubernetesError
 from specdecode.kubernetes.evidence import Evidence, collect_logs, collect_status
 from specdecode.kubernetes.teardown import run_selector
 from specdecode.runs.state import StateDamaged, load_state, save_state
@@ -71,6 +72,7 @@ def examine(rt: Runtime, run_id: str, *, error: str, detail: str, where: str) ->
 
     What the API server knows is stored before any log is read: logs come from nodes, which may not answer.
     """
+    detail += _of_namespace(rt) if "is forbidden: User" in detail else ""
     found, kept = _status(rt, run_id), Kept(rt, run_id, where=where, error=error, detail=detail)
     kept.write(found)
     try:
@@ -78,6 +80,19 @@ def examine(rt: Runtime, run_id: str, *, error: str, detail: str, where: str) ->
     except Exception as broke:
         found.missing.append(f"logs: {type(broke).__name__}: {broke}")
     return kept.write(found)
+
+
+def _of_namespace(rt: Runtime) -> str:
+    """What is wrong with the namespace, in the API server's words: the rights in it go first, so that only their lack
+    was told. Empty if nothing is, or if nobody may look.
+    """
+    with suppress(KubernetesError):
+        found = rt.kube.get("Namespace", names.NAMESPACE, namespace=names.NAMESPACE)
+        if found is None:
+            return f'; namespaces "{names.NAMESPACE}" not found'
+        if found.get("status", {}).get("phase") == "Terminating":
+            return f"; not in namespace {names.NAMESPACE} because it is being terminated"
+    return ""
 
 
 @dataclass

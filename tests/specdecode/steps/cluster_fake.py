@@ -166,7 +166,7 @@ class FakeCluster:
                 continue
             parts = path[len(resource.root) + 1 :].split("/")
             namespace = ""
-            if parts[0] == "namespaces":
+            if parts[0] == "namespaces" and len(parts) > 2:
                 namespace, parts = parts[1], parts[2:]
             if parts[0] == resource.plural:
                 name, sub = (*parts[1:], "", "")[:2]

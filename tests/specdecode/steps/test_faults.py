@@ -124,6 +124,26 @@ def test_job_fails(step):
     assert_nothing_left(world)
 
 
+@pytest.mark.parametrize(
+    ("phase", "row"),
+    [
+        ("Active", "right-missing"),
+        ("Terminating", "namespace-ending"),
+        ("", "namespace-gone"),
+        ("nobody may look", "right-missing"),
+    ],
+)
+def test_rights_that_went_with_their_namespace(phase, row):
+    world, words = World(), 'pods is forbidden: User "me" cannot list resource "pods" in API group ""'
+    up_to(world, "Compile")
+    if phase in ("Active", "Terminating"):
+        world.cluster.put({"kind": "Namespace", "metadata": {"name": names.NAMESPACE}, "status": {"phase": phase}})
+    elif phase:
+        own = f"/api/v1/namespaces/{names.NAMESPACE}"
+        world.cluster.fault = lambda method, path: status(403, "no") if path == own else None
+    assert examine(world.rt, "run-1", error="Forbidden", detail=f"GET /api: 403 {words}", where="x")[0] == row
+
+
 QUOTA = "is forbidden: exceeded quota: specdecode, requested: {0}=1, used: {0}=500, limited: {0}=500"
 
 
