@@ -59,7 +59,8 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     """The open file. A pipe or a device is refused: it may never end, or never begin."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise Unreadable("a folder, not a file" if path.is_dir() else "no regular file but a pipe or a device")
+            what = "a folder, not a file" if path.is_dir() else "no regular file but a pipe or a device"
+            raise Unreadable(f"cannot be read: {what}")
         with path.open("rb") as file:
             yield file
     except Unreadable:

@@ -24,7 +24,7 @@ from specdecode.analysis.report import documents, render_terminal, render_trend
 from specdecode.analysis.several_runs.difference import difference, trend
 from specdecode.analysis.statistics.accuracy import NoScores, lm_eval_scores
 from specdecode.cli import report_sources, report_view
-from specdecode.experiment.variants import ModelRef, ServedVariant, Speculation
+from specdecode.experiment.variants import ModelRef, Speculation, Variant
 
 from tests.fuzz.profile import fuzz, soon
 from tests.untrusted.hostile import measured
@@ -36,8 +36,8 @@ ODD = [
     *(float("inf"), "", "x", "12", "1e5", "NaN", "é\u2028", "\ud800", "\x1b[2J", "../../x", [], {}, [1], {"a": 1}),
 ]
 VARIANTS = (
-    ServedVariant(name="base", label="Base"),
-    ServedVariant(
+    Variant(name="base", label="Base"),
+    Variant(
         name="sd",
         label="SD",
         compare_to="base",

@@ -143,7 +143,7 @@ def test_files_are_read_to_a_limit(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * 101)
     with pytest.raises(Unreadable, match="larger than"):
         read_file(tmp_path / "large", limit=100)
-    with pytest.raises(Unreadable, match="larger than"):
+    with pytest.raises(Unreadable, match="a device"):
         read_file(Path("/dev/zero"), limit=1000)
     for nothing in (tmp_path, tmp_path / "none", tmp_path / ("x" * 300)):
         with pytest.raises(Unreadable, match="cannot be read"):

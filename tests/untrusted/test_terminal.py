@@ -10,7 +10,7 @@ import subprocess
 import sys
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import typer
@@ -55,6 +55,7 @@ class HostileDeployment(FakeDeployment):
         )
         return (pod,)
 
+    started: ClassVar[list[Any]] = []
     started_by = SEEN
 
     @property

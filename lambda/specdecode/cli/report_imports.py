@@ -11,7 +11,7 @@ from specdecode.cli.output import EXIT_USAGE, complain, say_coloured, say_docume
 
 if TYPE_CHECKING:
     from specdecode.analysis.other_tools.imported import ImportedArm
-    from specdecode.experiment.variants import ServedVariant
+    from specdecode.experiment.variants import Variant
 
 OPTIONS = ("draft", "k", "most_tokens_per_step", "quantization")
 UNKNOWN_SIZE_GIB = 1.0
@@ -56,7 +56,7 @@ def import_results(
 
     problems: list[str] = []
     described = _described(about or [], problems)
-    found: list[tuple[ImportedArm, ServedVariant]] = []
+    found: list[tuple[ImportedArm, Variant]] = []
     for number, given in enumerate(arms):
         name, equals, path = given.partition("=")
         if not equals:
@@ -97,9 +97,9 @@ def _described(about: list[str], problems: list[str]) -> dict[str, dict[str, str
     return found
 
 
-def _variant(name: str, about: dict[str, str], baseline: str | None) -> ServedVariant:
+def _variant(name: str, about: dict[str, str], baseline: str | None) -> Variant:
     from specdecode.analysis.other_tools.imported import ImportProblem
-    from specdecode.experiment.variants import ServedVariant
+    from specdecode.experiment.variants import Variant
 
     values: dict[str, Any] = {"name": name, "label": name, "compare_to": baseline}
     if "quantization" in about:
@@ -112,4 +112,4 @@ def _variant(name: str, about: dict[str, str], baseline: str | None) -> ServedVa
         }
     elif given := [key for key in ("draft", "most_tokens_per_step") if key in about]:
         raise ImportProblem(f"--about {name}:{given[0]}: say {name}:k=NUMBER too")
-    return ServedVariant.model_validate(values)
+    return Variant.model_validate(values)

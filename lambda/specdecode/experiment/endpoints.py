@@ -11,6 +11,8 @@ from typing import Any
 Document = dict[str, Any]
 TOOLS_ENGINE = "0.9.1-sdk2.26.1"
 """Engine whose `tools_image` the benchmark's pods use."""
+IMPORTED = "measured_with"
+"""Field of an experiment whose arms another tool measured."""
 UNWEIGHED_GIB = 1.0
 OF_AN_ENDPOINT = ("served_model_name", "api_key_secret", "price_per_hour")
 OF_A_SERVED_ARM = ("neuron_config", "extra_args", "env")
@@ -26,6 +28,8 @@ def of_one_kind(document: Document) -> Document:
     variants = document.get("variants")
     if not isinstance(variants, (list, tuple)):
         return document
+    if IMPORTED in document:
+        return _each_model(document, _weighed)
     if not has_endpoints(document):
         return {**document, "variants": [_without(one, ("endpoint", *OF_AN_ENDPOINT)) for one in variants]}
     plain = _without(_each_model(document, _weighed), ("engine", "serving", "start_check"))
@@ -33,8 +37,8 @@ def of_one_kind(document: Document) -> Document:
 
 
 def written(document: Document) -> Document:
-    """The document as a person writes it. Without sizes of weights if the arms are servers that already run."""
-    if not has_endpoints(document):
+    """The document as a person writes it. Without sizes of weights if no weights are loaded."""
+    if not has_endpoints(document) and IMPORTED not in document:
         return document
     return _each_model(document, lambda model: _without(model, ("size_gib",)))
 

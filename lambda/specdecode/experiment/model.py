@@ -9,13 +9,23 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StringConstraints, Tag
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    Tag,
+    model_serializer,
+)
 
 from specdecode.experiment import endpoints, shapes
 from specdecode.experiment.base import Frozen, Name, Prose
 from specdecode.experiment.told import Forecasted, Published
 from specdecode.experiment.variants import EndpointVariant, ModelRef, ServedVariant, Serving, Variant
-from specdecode.experiment.workload import Workload
+from specdecode.experiment.workload import ImportedWorkload, Workload
 
 
 class CompileOn(StrEnum):
@@ -246,8 +256,33 @@ class EndpointExperiment(Experiment):
         return named(name, self.variants)
 
 
+class ImportedExperiment(Experiment):
+    """Its arms were measured by another tool. Only what its files say, or the user, is set and written."""
+
+    measured_with: tuple[str, ...] = Field(min_length=1)
+    """Names of the tools."""
+    recorded: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """Arm -> what its tool recorded of the load."""
+    workload: ImportedWorkload
+
+    @model_serializer(mode="wrap")
+    def _only_what_is_known(self, handler: SerializerFunctionWrapHandler) -> Any:
+        return endpoints.written(_known(self, handler(self)))
+
+
+def _known(value: Any, written: Any) -> Any:
+    """`written` without the fields of `value` that nobody set."""
+    if isinstance(value, BaseModel) and isinstance(written, dict):
+        return {key: _known(getattr(value, key), own) for key, own in written.items() if key in value.model_fields_set}
+    if isinstance(value, tuple) and isinstance(written, list | tuple):
+        return type(written)(map(_known, value, written))
+    return written
+
+
 def _kind(value: Any) -> str:
     """Tag of the class of a plain document or an experiment."""
+    if endpoints.IMPORTED in value if isinstance(value, dict) else isinstance(value, ImportedExperiment):
+        return "imported"
     served = not endpoints.has_endpoints(value) if isinstance(value, dict) else value.holds_node
     return "served" if served else "endpoints"
 
@@ -257,9 +292,13 @@ def _as_now(value: Any) -> Any:
     return endpoints.of_one_kind(value) if isinstance(value, dict) else value
 
 
-AnyExperiment = Annotated[
-    Annotated[ServedExperiment, Tag("served")] | Annotated[EndpointExperiment, Tag("endpoints")],
+_Served = Annotated[ServedExperiment, Tag("served")]
+_Endpoints = Annotated[EndpointExperiment, Tag("endpoints")]
+AnyExperiment = Annotated[_Served | _Endpoints, Discriminator(_kind), BeforeValidator(_as_now)]
+"""An experiment of either kind that can run. `endpoint` in the variants tells which kind."""
+MeasuredExperiment = Annotated[
+    _Served | _Endpoints | Annotated[ImportedExperiment, Tag("imported")],
     Discriminator(_kind),
     BeforeValidator(_as_now),
 ]
-"""An experiment of either kind, as plans and reports hold it. `endpoint` in the variants tells which kind."""
+"""An experiment of any kind, as reports hold it."""

@@ -165,8 +165,8 @@ class Variant(Frozen):
     """The arm that this one is compared with; None for a baseline."""
     target: ModelRef | None = None
     """Overrides the experiment's target (quantized weights)."""
-    quantization: Literal["bf16", "fp8"] = "bf16"
-    """Number format of the weights that `target` holds."""
+    quantization: Literal["bf16", "fp8"] | None = None
+    """Number format of the weights that `target` holds. Unset: not known."""
     speculation: Speculation | None = None
     """Unset for an arm without speculative decoding."""
 
@@ -195,6 +195,8 @@ class Variant(Frozen):
 class ServedVariant(Variant):
     """An arm that is compiled and served on the node."""
 
+    quantization: Literal["bf16", "fp8"] = "bf16"
+    """Number format of the weights that `target` holds."""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
     """Added to the serving's, key by key. The arms may differ here only on purpose."""
     extra_args: tuple[Argument, ...] = Field(default=(), max_length=100)

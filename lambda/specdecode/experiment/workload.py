@@ -57,8 +57,9 @@ class TestCase(Frozen):
     output_tokens: int | None = Field(default=None, ge=1, le=2**20)
     """Longest answer of this case. Unset: the length of the workload. A length in the set of prompts goes before
     both."""
-    structured: bool
-    """Whether the continuation is predictable. The report shows such cases apart from open-ended prompts."""
+    structured: bool | None
+    """Whether the continuation is predictable. The report shows such cases apart from open-ended prompts. `null`: not
+    known."""
     source: Prose = ""
     """Where the prompt comes from. Reports show it; it decides nothing."""
 
@@ -301,6 +302,10 @@ class Workload(Frozen):
         *others, last = self.levels
         return ", ".join([*(f"{level.value:g}" for level in others), str(last)])
 
+    def knows(self, field: str) -> bool:
+        """Whether `field` is what was sent. An import knows little of it."""
+        return True
+
     def output_tokens_of(self, case: TestCase) -> int:
         """Longest answer of a case, for prompts without a length of their own."""
         return case.output_tokens or self.output_tokens
@@ -322,3 +327,14 @@ class Workload(Frozen):
         if self.requests.precision is None:
             return most
         return min(most, max(self.requests.min, PER_STREAM * (level.concurrency or 1)))
+
+
+class ImportedWorkload(Workload):
+    """What another tool's files say of its load. What they do not say is unset, and not written."""
+
+    input_tokens: int = 1
+    output_tokens: int = 1
+    requests: Requests = Requests(max=1)
+
+    def knows(self, field: str) -> bool:
+        return field in self.model_fields_set

@@ -231,7 +231,7 @@ def test_unreadable_files(tmp_path):
     for path, says in (
         (tmp_path / "none.yaml", "No such file"),
         (tmp_path / "binary.yaml", "not UTF-8"),
-        (tmp_path, "directory"),
+        (tmp_path, "a folder, not a file"),
     ):
         with pytest.raises(ExperimentError, match=says):
             load_file(path)

@@ -41,8 +41,10 @@ FIELDS = {
     "request_output_throughput_token_per_s": "request_output_throughput",
     "number_output_tokens": "output_tokens",
     "number_input_tokens": "input_tokens",
+    "time_per_output_token_s": "time_per_output_token",
 }
-Figure = Annotated[float, AfterValidator(lambda value: 0.0 if value < SMALLEST else value), Field(ge=0, le=1e12)]
+MOST_FIGURE = 1e12
+Figure = Annotated[float, AfterValidator(lambda value: 0.0 if value < SMALLEST else value), Field(ge=0, le=MOST_FIGURE)]
 SMALLEST = 1e-9
 """Smaller times count as zero: no clock measures them."""
 MAX_TIMESTAMP = 4_102_444_800
@@ -67,11 +69,14 @@ class ImportedArm(Frozen):
     model: str
     max_tokens: int
     """`mean_output_tokens`: what the server was asked for at most; of other tools the most that it made."""
-    concurrency: int
+    concurrency: int | None
+    """None if the files do not say it."""
     completed: int
     errors: int
     metrics: dict[str, Summary]
-    """Figures of the file under this project's names, not corrected."""
+    """Figures of the requests (of LLMPerf: of its summary) under this project's names, not corrected."""
+    stated: dict[str, Summary] = Field(default_factory=dict)
+    """The tool's own statistics, by the same names."""
     overall_throughput: float | None = None
     timestamp: float = 0.0
     """When it was measured, seconds since the epoch; 0 if the file does not say."""
@@ -132,6 +137,27 @@ class Row(NamedTuple):
     output_tokens: int
     input_tokens: int
 
+    @property
+    def time_per_token_s(self) -> float | None:
+        """Of the tokens after the first. None if there is none."""
+        return (self.latency_s - self.ttft_s) / (self.output_tokens - 1) if self.output_tokens > 1 else None
+
+
+def own_statistics(
+    completed: int, columns: Mapping[str, Mapping[str, Any]], *, scale: float = 1.0
+) -> dict[str, Summary]:
+    """A tool's own statistics: our metric -> our statistic -> its value, times `scale`. What is no figure is left out.
+    Raises ImportProblem for one that no clock measures.
+    """
+    found = {}
+    for metric, column in columns.items():
+        known = {name: value * scale for name, value in column.items() if isinstance(value, int | float)}
+        if wrong := next((name for name, value in known.items() if not 0 <= value <= MOST_FIGURE), None):
+            raise ImportProblem(f"its {wrong} {metric} of {known[wrong]:g} s is no measurement")
+        if known:
+            found[metric] = Summary.model_validate({"n": completed, **known})
+    return found
+
 
 def tool_arm(
     name: str,
@@ -139,20 +165,21 @@ def tool_arm(
     rows: Sequence[Row],
     *,
     model: str,
-    concurrency: int,
+    concurrency: int | None,
     completed: int,
     failed: int,
     took_s: float,
     tokens: int,
     timestamp: float,
     conditions: dict[str, Any],
-    metrics: dict[str, Summary] | None = None,
+    stated: dict[str, Summary],
 ) -> ImportedArm:
-    if not rows and not metrics:
+    """An arm of the requests that its tool lists; without them of the tool's own statistics."""
+    if not rows and not stated:
         raise ImportProblem(
             f"{name}: {tool} completed no request that has a time to its first token and a count of tokens"
         )
-    per_token = [(row.latency_s - row.ttft_s) / (row.output_tokens - 1) for row in rows if row.output_tokens > 1]
+    per_token = [own for row in rows if (own := row.time_per_token_s) is not None]
     columns = {
         "ttft": [row.ttft_s for row in rows],
         "end_to_end_latency": [row.latency_s for row in rows],
@@ -167,12 +194,11 @@ def tool_arm(
         tool=tool,
         model=model,
         max_tokens=min(max(1, longest), MOST_COUNTED),
-        concurrency=min(concurrency, MOST_AT_A_TIME),
+        concurrency=None if concurrency is None else min(concurrency, MOST_AT_A_TIME),
         completed=completed,
         errors=failed,
-        metrics=metrics
-        if metrics is not None
-        else {key: summarize(values) for key, values in columns.items() if values},
+        metrics={key: summarize(values) for key, values in columns.items() if values} if rows else stated,
+        stated=stated,
         overall_throughput=tokens / took_s if took_s > 0 else None,
         timestamp=timestamp,
         conditions={key: str(value)[:MOST_SHOWN] for key, value in conditions.items() if value is not None},
@@ -182,6 +208,7 @@ def tool_arm(
                 "end_to_end_latency_s": row.latency_s,
                 "number_output_tokens": float(row.output_tokens),
                 "number_input_tokens": float(row.input_tokens),
+                **({} if (own := row.time_per_token_s) is None else {"time_per_output_token_s": own}),
             }
             for row in rows
         ),

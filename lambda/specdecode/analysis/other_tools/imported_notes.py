@@ -83,22 +83,12 @@ def contradictions(arm: ImportedArm) -> list[str]:
             found.append(f"the {statistic} TTFT of {ttft:g} s is above the {statistic} end-to-end latency of {e2e:g} s")
     if arm.requests and len(arm.requests) != arm.completed:
         found.append(f"the summary counts {arm.completed} completed requests, the list of them has {len(arm.requests)}")
-    said = arm.tool == LLMPERF or bool({"concurrency", "max_concurrency", "streams"} & arm.conditions.keys())
     counted = arm.counted * arm.completed if arm.tool == LLMPERF and arm.counted else arm.total_tokens
-    if (
-        said
-        and arm.overall_throughput
-        and (
-            why := too_busy(
-                [request["end_to_end_latency_s"] for request in arm.requests if "end_to_end_latency_s" in request],
-                counted / arm.overall_throughput,
-                arm.concurrency,
-            )
-        )
-    ):
-        found.append(why)
+    latencies = [request["end_to_end_latency_s"] for request in arm.requests if "end_to_end_latency_s" in request]
+    if arm.concurrency and arm.overall_throughput:
+        found += filter(None, [too_busy(latencies, counted / arm.overall_throughput, arm.concurrency)])
     for field, metric in FIELDS.items():
-        if stated := arm.metrics.get(metric):
+        if stated := (arm.stated or arm.metrics).get(metric):
             found += disordered(field, stated)
             found += unlike_rows(field, stated, [request[field] for request in arm.requests if field in request])
     return found
@@ -156,8 +146,9 @@ def _means(arms: Sequence[ImportedArm]) -> Iterator[str]:
     means = [arm.value("end_to_end_latency", "mean") for arm in arms[:2]]
     if len(means) == 2 and means[0] and means[1]:
         rates = [arm.tokens / value for arm, value in zip(arms, means, strict=False) if value]
-        stated = [arm.value("request_output_throughput", "mean") for arm in arms[:2]]
-        original = f" (as published {times(stated[1] / stated[0])})" if stated[0] and stated[1] else ""
+        before, after = (arm.value("request_output_throughput", "mean") for arm in arms[:2])
+        published = before and after and all(arm.tool == LLMPERF for arm in arms[:2])
+        original = f" (as published {times((after or 0.0) / (before or 1.0))})" if published else ""
         if not rates[0]:
             return
         yield (

@@ -10,26 +10,27 @@ from datetime import UTC, datetime
 from specdecode.analysis.other_tools.imported import LLMPERF, ImportedArm
 from specdecode.analysis.other_tools.imported_notes import contradictions, unlike, warnings
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.pairs import CaseResult, Equality, MetricInfo, Verdict
+from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Equality, MetricInfo, Verdict
 from specdecode.analysis.results.run_context import RunContext
 from specdecode.analysis.statistics.groups import Stats
 from specdecode.analysis.statistics.measured import BY_NAME, SPEEDUPS
 from specdecode.analysis.statistics.pairs import assemble, case_result
 from specdecode.analysis.texts.wording import answer
-from specdecode.experiment.model import Experiment, ServedExperiment
-from specdecode.experiment.variants import ModelRef, ServedVariant, Serving
-from specdecode.experiment.workload import MOST_REQUESTS, PromptKind, TestCase, Workload
+from specdecode.experiment.model import ImportedExperiment
+from specdecode.experiment.variants import ModelRef, Variant
+from specdecode.experiment.workload import ImportedWorkload, PromptKind, TestCase
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.distribution import Summary
 from specdecode.measures.metrics.throughput import OutputThroughput
 from specdecode.measures.student import LogMean, welch_log_ratio
 from specdecode.names import LONGEST_RUN_ID
-from specdecode.records.record import MOST_COUNTED
 
 CASE = TestCase(
-    name="llmperf", label="llmperf", kind=PromptKind.SONNET, structured=False, source="LLMPerf's own sonnets"
+    name="llmperf", label="llmperf", kind=PromptKind.SONNET, structured=None, source="LLMPerf's own sonnets"
 )
-OTHER = CASE.model_copy(update={"name": "imported", "label": "imported", "source": "the tool's own prompts"})
+OTHER = TestCase(
+    name="imported", label="imported", kind=PromptKind.TEXT, structured=None, source="what the tool sent, not recorded"
+)
 """The case of the comparison if an arm is not LLMPerf's."""
 TOKENS = "LLMPerf's count; where it exceeds what was asked for, the tokens asked for"
 NORMAL_IQR, MEDIAN_ERROR = 1.349, 1.2533
@@ -38,7 +39,7 @@ HIGHER = ("request_output_throughput", "tokens_per_step")
 NO_EQUALITY = Equality(compared=0, identical=0, expected=False, first=None, shortest_common=None)
 
 
-def compare_imported(*, arms: Sequence[tuple[ImportedArm, ServedVariant]], title: str) -> Comparison:
+def compare_imported(*, arms: Sequence[tuple[ImportedArm, Variant]], title: str) -> Comparison:
     """Compare imported arms. The first is the baseline of all others.
 
     A token count above what the server was asked for comes from another tokenizer. It is corrected, and with it
@@ -46,7 +47,7 @@ def compare_imported(*, arms: Sequence[tuple[ImportedArm, ServedVariant]], title
     medians are compared, with a standard error from the interquartile range.
     """
     case = CASE if all(arm.tool == LLMPERF for arm, _ in arms) else OTHER
-    experiment = _experiment([variant for _, variant in arms], arms[0][0], title, case)
+    experiment = _experiment(arms, title, case)
     described = {variant.name: _arm(arm, variant, case) for arm, variant in arms}
     (base, base_variant), *others = arms
     pairs = []
@@ -67,7 +68,7 @@ def compare_imported(*, arms: Sequence[tuple[ImportedArm, ServedVariant]], title
         experiment=experiment,
         context=context,
         created_at=max(moments),
-        metrics=_metric_infos(),
+        metrics=_metric_infos(case),
         arms=tuple(described.values()),
         pairs=tuple(pairs),
         chains=(),
@@ -93,6 +94,13 @@ def _case(
         distinct_prompts=0,
         notes=(),
     )
+    if HEADLINE not in stats and not result.impossible:
+        result = result.model_copy(
+            update={
+                "reason": "the files list no requests, so the throughput of a request is not known in both arms",
+                "settle": "files with the single requests",
+            }
+        )
     doubts = unlike(base, other)
     if doubts and not result.impossible:
         result = result.model_copy(
@@ -106,36 +114,34 @@ def _case(
     return result, stats
 
 
-def _metric_infos() -> tuple[MetricInfo, ...]:
-    known = BY_NAME
-    tpot = known["time_per_output_token"].model_copy(
-        update={"formula": "(end-to-end latency - TTFT) / (output tokens - 1), tokens corrected"}
+def _metric_infos(case: TestCase) -> tuple[MetricInfo, ...]:
+    """The metrics of an import. Only LLMPerf's tokens are corrected."""
+    known, corrected = BY_NAME, ", tokens corrected" if case is CASE else ""
+    formulas = {
+        "request_output_throughput": f"output tokens / end-to-end latency{corrected}",
+        "time_per_output_token": f"(end-to-end latency - TTFT) / (output tokens - 1){corrected}",
+        "end_to_end_latency": None,
+        "ttft": None,
+        "output_tokens": TOKENS if corrected else "as the tool counted them",
+        "input_tokens": "tokens asked for, without the chat template" if corrected else "as the tool counted them",
+        OutputThroughput.tag: "output tokens of all completed requests / the tool's own duration of the run",
+    }
+    return tuple(
+        known[name].model_copy(update={"formula": formula} if formula else {}) for name, formula in formulas.items()
     )
-    throughput = known["request_output_throughput"].model_copy(
-        update={"formula": "output tokens / end-to-end latency, tokens corrected"}
-    )
-    tokens = known["output_tokens"].model_copy(update={"formula": TOKENS})
-    asked = known["input_tokens"].model_copy(update={"formula": "tokens asked for, without the chat template"})
-    return throughput, tpot, known["end_to_end_latency"], known["ttft"], tokens, asked, known[OutputThroughput.tag]
 
 
-def _experiment(variants: Sequence[ServedVariant], base: ImportedArm, title: str, case: TestCase) -> Experiment:
-    asked = base.best_known("input_tokens")
-    return ServedExperiment(
+def _experiment(arms: Sequence[tuple[ImportedArm, Variant]], title: str, case: TestCase) -> ImportedExperiment:
+    base = arms[0][0]
+    load = {} if base.concurrency is None else {"concurrency": (base.concurrency,)}
+    return ImportedExperiment(
         name="llmperf-import",
         title=title,
-        description="Imported results: what is not in them (engine, devices, sizes) is a placeholder.",
-        engine="unknown",
+        measured_with=tuple(dict.fromkeys(arm.tool for arm, _ in arms)),
+        recorded={arm.name: arm.conditions for arm, _ in arms},
         target=ModelRef(id=_model_id(base.model), size_gib=1.0),
-        serving=Serving(tensor_parallel_size=1, devices=0, max_num_seqs=1, max_model_len=1),
-        variants=tuple(variants),
-        workload=Workload(
-            cases=(case,),
-            input_tokens=min(max(1, round(asked[1])), MOST_COUNTED) if asked else 1,
-            output_tokens=base.max_tokens,
-            requests=min(max(1, base.completed), MOST_REQUESTS),
-            concurrency=(base.concurrency,),
-        ),
+        variants=tuple(variant for _, variant in arms),
+        workload=ImportedWorkload(cases=(case,), **load),
     )
 
 
@@ -145,7 +151,7 @@ def _model_id(model: str) -> str:
     return re.sub(r"[^\w./-]", "-", given).lstrip("-._") or "unknown"
 
 
-def _arm(arm: ImportedArm, variant: ServedVariant, case: TestCase) -> ArmCase:
+def _arm(arm: ImportedArm, variant: Variant, case: TestCase) -> ArmCase:
     corrected = _corrected(arm)
     tokens = round(arm.total_tokens)
     seconds = 0.0

@@ -8,8 +8,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from specdecode.analysis.other_tools.imported import (
+    AIPERF,
     FIELDS,
+    GUIDELLM,
     MOST_SHOWN,
+    VLLM,
     Figure,
     ImportedArm,
     ImportProblem,
@@ -90,7 +93,10 @@ def _summary_file(path: Path) -> Path:
     found = sorted(path.glob("*_summary.json")) if path.is_dir() else []
     if len(found) != 1:
         listed = ", ".join(item.name for item in found) or "none"
-        raise ImportProblem(f"{path}: expected one *_summary.json, found {listed}")
+        raise ImportProblem(
+            f"{path}: no result of a tool that is read here (it holds {len(found)} *_summary.json: {listed}); give the "
+            f"file that {VLLM} or {GUIDELLM} wrote, {AIPERF}'s artifact folder, or one *_summary.json of LLMPerf"
+        )
     return found[0]
 
 

@@ -29,6 +29,7 @@ from specdecode.analysis.other_tools.imported import (
     lines,
     moment,
     number,
+    own_statistics,
     read,
     read_json,
     tool_arm,
@@ -68,6 +69,12 @@ def _result_file(path: Path) -> Path | None:
     for known in (AIPERF_SUMMARY, "summary.json"):
         if (path / known).is_file():
             return path / known
+    if below := sorted(found.parent for found in path.glob(f"*/{AIPERF_SUMMARY}")):
+        raise ImportProblem(
+            f"{path}: artifacts of {len(below)} runs of {AIPERF}; give one of them: {', '.join(map(str, below[:5]))}"
+        )
+    if (path / AIPERF_RECORDS).is_file():
+        raise ImportProblem(f"{path}: {AIPERF_RECORDS} without the {AIPERF_SUMMARY} that {AIPERF} writes beside it")
     if combinations := sorted(found.parent.name for found in path.glob("*/summary.json")):
         raise ImportProblem(
             f"{path}: a sweep of {len(combinations)}; give one of its folders: {', '.join(combinations)}"
@@ -108,20 +115,21 @@ def vllm_arm(file: Path, documents: Sequence[Any], name: str) -> ImportedArm:
     runs = [read(Vllm, document, file, VLLM) for document in documents]
     rows = [row for run in runs for row in _vllm_rows(file, run)]
     head = runs[0]
-    metrics = None if rows else _vllm_summaries(file, documents)
+    if not rows and len(runs) > 1:
+        raise ImportProblem(f"{file}: {len(runs)} runs without their requests: add --save-detailed to --bench-cmd")
     return tool_arm(
         name,
         VLLM,
         rows,
         model=head.model_id,
-        concurrency=head.max_concurrency or max(1, head.completed),
+        concurrency=head.max_concurrency,
         completed=sum(run.completed for run in runs),
         failed=sum(run.failed for run in runs),
         took_s=sum(run.duration for run in runs),
         tokens=sum(run.total_output_tokens for run in runs),
         timestamp=moment(head.date, "%Y%m%d-%H%M%S"),
         conditions={"max_concurrency": head.max_concurrency, "request_rate": head.request_rate},
-        metrics=metrics,
+        stated=_vllm_statistics(head.completed, documents[0]) if len(runs) == 1 else {},
     )
 
 
@@ -138,23 +146,15 @@ def _vllm_rows(file: Path, run: Vllm) -> Iterator[Row]:
             yield Row(ttft, latency, made, asked)
 
 
-def _vllm_summaries(file: Path, documents: Sequence[Any]) -> dict[str, Summary]:
-    """The tool's own statistics, in seconds, of a result without its requests."""
-    if len(documents) > 1:
-        raise ImportProblem(f"{file}: {len(documents)} runs without their requests: add --save-detailed to --bench-cmd")
-    (document,) = documents
-    names = {"mean": "mean", "median": "p50", "std": "stddev"}
-    names |= {p: p for p in ("p25", "p75", "p90", "p95", "p99")}
-    found = {}
-    for ours, theirs in (("ttft", "ttft"), ("time_per_output_token", "tpot"), ("end_to_end_latency", "e2el")):
-        values = {
-            statistic: document[key] / 1000.0
-            for prefix, statistic in names.items()
-            if isinstance(document.get(key := f"{prefix}_{theirs}_ms"), (int, float))
-        }
-        if values:
-            found[ours] = Summary.model_validate({"n": document["completed"], **values})
-    return found
+def _vllm_statistics(completed: int, document: dict[str, Any]) -> dict[str, Summary]:
+    """The tool's own statistics, which are in milliseconds."""
+    names = {"mean": "mean", "p50": "median", "stddev": "std"} | {p: p for p in ("p25", "p75", "p90", "p95", "p99")}
+    metrics = {"ttft": "ttft", "time_per_output_token": "tpot", "end_to_end_latency": "e2el"}
+    columns = {
+        ours: {name: document.get(f"{prefix}_{theirs}_ms") for name, prefix in names.items()}
+        for ours, theirs in metrics.items()
+    }
+    return own_statistics(completed, columns, scale=1e-3)
 
 
 class Value(Lenient):
@@ -218,7 +218,7 @@ def aiperf_arm(file: Path, name: str) -> ImportedArm:
         AIPERF,
         rows,
         model=str(model or "unknown"),
-        concurrency=count(inside(phase, "concurrency")) or 1,
+        concurrency=count(inside(phase, "concurrency")),
         completed=len(rows),
         failed=len(every) - len(rows),
         took_s=number(inside(summary, "benchmark_duration", "avg")),
@@ -229,7 +229,25 @@ def aiperf_arm(file: Path, name: str) -> ImportedArm:
             "request_rate": inside(phase, "rate"),
             "tokens counted by": "the server" if by_server else "a tokenizer at the client",
         },
+        stated=_aiperf_statistics(file, len(rows), summary),
     )
+
+
+def _aiperf_statistics(file: Path, completed: int, summary: Any) -> dict[str, Summary]:
+    """The tool's own statistics of times."""
+    metrics = {
+        "ttft": "time_to_first_token",
+        "time_per_output_token": "inter_token_latency",
+        "end_to_end_latency": "request_latency",
+    }
+    names = {"mean": "avg", "stddev": "std"} | {p: p for p in ("min", "p25", "p50", "p75", "p90", "p95", "p99", "max")}
+    found: dict[str, Summary] = {}
+    for ours, theirs in metrics.items():
+        unit = inside(summary, theirs, "unit")
+        if isinstance(unit, str):
+            column = {name: inside(summary, theirs, key) for name, key in names.items()}
+            found |= own_statistics(completed, {ours: column}, scale=seconds(file, Value(value=1.0, unit=unit[:500])))
+    return found
 
 
 def seconds(file: Path, value: Value) -> float:
@@ -271,6 +289,7 @@ class GuidellmBenchmark(Lenient):
     requests: GuidellmRequests
     start_time: Moment = 0.0
     duration: Figure
+    metrics: dict[str, Any] = Field(default_factory=dict)
 
 
 def guidellm_arm(file: Path, document: dict[str, Any], name: str) -> ImportedArm:
@@ -299,13 +318,29 @@ def guidellm_arm(file: Path, document: dict[str, Any], name: str) -> ImportedArm
         GUIDELLM,
         rows,
         model=asked_model(found.requests.successful),
-        concurrency=count(strategy.get("streams") or strategy.get("max_concurrency")) or 1,
+        concurrency=count(strategy.get("streams") or strategy.get("max_concurrency")),
         completed=len(rows),
         failed=len(found.requests.errored or ()) + len(found.requests.successful) - len(rows),
         took_s=found.duration,
         tokens=sum(row.output_tokens for row in rows),
         timestamp=found.start_time,
-        conditions={key: strategy.get(key) for key in ("type_", "streams", "max_concurrency", "rate")},
+        conditions={key.rstrip("_"): strategy.get(key) for key in ("type_", "streams", "max_concurrency", "rate")},
+        stated=_guidellm_statistics(len(rows), found.metrics),
+    )
+
+
+def _guidellm_statistics(completed: int, metrics: dict[str, Any]) -> dict[str, Summary]:
+    """The tool's own statistics of the requests that ended well."""
+    names = {"mean": "mean", "p50": "median", "stddev": "std_dev", "min": "min", "max": "max"}
+
+    def of(ours: str, theirs: str, scale: float) -> dict[str, Summary]:
+        column = {name: inside(metrics, theirs, "successful", key) for name, key in names.items()}
+        return own_statistics(completed, {ours: column}, scale=scale)
+
+    return (
+        of("ttft", "time_to_first_token_ms", 1e-3)
+        | of("time_per_output_token", "inter_token_latency_ms", 1e-3)
+        | of("end_to_end_latency", "request_latency", 1.0)
     )
 
 

@@ -17,7 +17,7 @@ from specdecode.analysis.report.tables import (
 )
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, dollars, duration, figure, percent, ratio
-from specdecode.analysis.results.pairs import CaseResult, Chain, Pair, Work
+from specdecode.analysis.results.pairs import CaseResult, Chain, Pair, Work, kind_of
 from specdecode.analysis.statistics.groups import figure as figure_of
 from specdecode.analysis.texts.setting import setting, winner
 from specdecode.escape import line, markdown
@@ -101,7 +101,7 @@ def _pair(comparison: Comparison, pair: Pair) -> Iterator[str]:
         costs = [arm.cost_per_million if arm else None for arm in _arms(comparison, pair, case)]
         row = [
             markdown(case.case),
-            "structured" if case.structured else "open-ended",
+            kind_of(case.structured),
             f"**{case.verdict.value}**",
             compact(case.headline) if case.headline else NONE,
             f"{case.equality.identical}/{case.equality.compared}" if case.equality.compared else NONE,

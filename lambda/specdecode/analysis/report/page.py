@@ -87,7 +87,7 @@ class ReportView:
             known = f", draft {spec.draft.id}, {spec.k_in_words}" if spec else ""
             return f"{target} at {arm.address}, which ran already{known}"
         drafts = f", draft {spec.draft.id}, {spec.k_in_words}, {spec.method.value}" if spec else ""
-        return f"{target}, {arm.quantization}{drafts}"
+        return f"{target}{f', {arm.quantization}' if arm.quantization else ''}{drafts}"
 
     @cached_property
     def drawn(self) -> Drawn:
@@ -211,7 +211,7 @@ class Axis:
 
 def cases_by_kind(pair: Pair) -> list[tuple[str, GroupResult | None, list[CaseResult]]]:
     """Structured prompts first, then open-ended ones, each with the group's result."""
-    kinds = (("structured", True), ("open-ended", False))
+    kinds = (("structured", True), ("open-ended", False), ("all", None))
     found = [(name, pair.group(name), [c for c in pair.cases if c.structured is kind]) for name, kind in kinds]
     return [item for item in found if item[2]]
 

@@ -11,7 +11,7 @@ from specdecode.analysis.report.over_load import curve_table, shown_curves
 from specdecode.analysis.report.tables import work_sentence, work_table
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, dollars, times
-from specdecode.analysis.results.pairs import CaseResult, Estimate, Pair, Verdict
+from specdecode.analysis.results.pairs import CaseResult, Estimate, Pair, Verdict, kind_of
 from specdecode.analysis.texts.setting import setting, winner
 from specdecode.escape import line
 
@@ -83,7 +83,7 @@ def _row(comparison: Comparison, pair: Pair, case: CaseResult) -> tuple[str, ...
     same = case.equality
     return (
         line(case.case),
-        "structured" if case.structured else "open-ended",
+        kind_of(case.structured),
         case.verdict.value,
         compact(case.headline) if case.headline else NONE,
         _short(by_name.get("time_per_output_token")),

@@ -41,9 +41,8 @@ class Tile(NamedTuple):
 def tiles(comparison: Comparison, pair: Pair) -> list[Tile]:
     """Speed-up by kind of prompt, cost, equality and errors of the pair that the answer is about."""
     info = next(metric for metric in comparison.metrics if metric.name == HEADLINE)
-    groups = [group for name in ("structured", "open-ended") if (group := pair.group(name))]
     return [
-        *(_group(group, info) for group in groups),
+        *(_group(group, info) for group in pair.kinds),
         *_cost(comparison, pair),
         *_equality(pair),
         _errors(comparison),

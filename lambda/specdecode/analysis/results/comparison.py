@@ -13,7 +13,7 @@ from specdecode.analysis.results.pairs import HEADLINE, Chain, GroupName, LoadRe
 from specdecode.analysis.results.run_context import RunContext
 from specdecode.escape import plain_json
 from specdecode.experiment.base import Frozen
-from specdecode.experiment.model import AnyExperiment
+from specdecode.experiment.model import MeasuredExperiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm_case import ArmCase
@@ -119,7 +119,7 @@ class Comparison(Frozen):
     title: str
     answer: str
     """The verdict in one sentence."""
-    experiment: AnyExperiment
+    experiment: MeasuredExperiment
     context: RunContext
     created_at: datetime
     metrics: tuple[MetricInfo, ...]

@@ -90,11 +90,17 @@ HEADLINE = "request_output_throughput"
 GroupName = Literal["all", "structured", "open-ended"]
 
 
+def kind_of(structured: bool | None) -> str:
+    """Kind of prompts, in words."""
+    return "kind not recorded" if structured is None else "structured" if structured else "open-ended"
+
+
 class CaseResult(Frozen):
     """One arm against its baseline in one case."""
 
     case: str
-    structured: bool
+    structured: bool | None
+    """None: not known."""
     verdict: Verdict
     reason: str
     settle: str = ""
@@ -179,6 +185,12 @@ class Pair(Frozen):
     def distrusted(self) -> str:
         """Why the pair is not to be trusted. Empty if nothing is impossible."""
         return next((case.reason for case in self.cases if case.verdict is Verdict.DISTRUST), "")
+
+    @property
+    def kinds(self) -> list[GroupResult]:
+        """Structured and open-ended prompts; all of them if their kind is not known."""
+        known = [found for name in ("structured", "open-ended") if (found := self.group(name))]
+        return known or [found for found in (self.group("all"),) if found]
 
     def group(self, name: str) -> GroupResult | None:
         """The group called `name`, if any of its cases could be compared."""

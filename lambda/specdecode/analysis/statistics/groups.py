@@ -40,7 +40,7 @@ Stats = dict[str, LogMean]
 
 def group(name: GroupName, results: Sequence[tuple[CaseResult, Stats]]) -> GroupResult | None:
     """Judge the cases of a kind, or of all kinds, together. None if the experiment has no such case."""
-    own = [item for item in results if name == "all" or item[0].structured == (name == "structured")]
+    own = [item for item in results if name == "all" or item[0].structured is (name == "structured")]
     if not own:
         return None
     judged = [(result, stats) for result, stats in own if result.comparable]

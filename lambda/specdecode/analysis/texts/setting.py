@@ -12,7 +12,7 @@ from specdecode.analysis.statistics.groups import MIN_TYPES
 from specdecode.analysis.texts.recommend import recommended
 from specdecode.analysis.texts.wording import best_pair
 from specdecode.experiment.capacity import TERMS
-from specdecode.experiment.model import CompileOn
+from specdecode.experiment.model import CompileOn, ImportedExperiment
 from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import Load
 
@@ -23,6 +23,8 @@ ORDER = {
 }
 
 
+NOT_SAID = {"additional_sampling_params_temperature": "sampling"}
+"""What a tool may have recorded of the load -> how it is called."""
 MOST_ARMS = 4
 """Up to this many arms are each listed. report.json and report.csv always have all."""
 
@@ -73,9 +75,9 @@ def _arms(comparison: Comparison, pair: Pair) -> str:
 
 def _what(variant: Variant) -> str:
     spec = variant.speculation
-    numbers = "" if variant.address else f"{variant.quantization}, "
+    numbers = "" if variant.address or variant.quantization is None else f"{variant.quantization}, "
     if spec is None:
-        return variant.address or f"{numbers}no speculation"
+        return variant.address or f"{numbers}{'no speculation' if variant.k == 0 else 'speculation not recorded'}"
     return f"{numbers}draft {spec.draft.id}, {spec.k_in_words}, {spec.method.value}"
 
 
@@ -124,6 +126,8 @@ def _prompts(comparison: Comparison) -> tuple[Fact, ...]:
 
 
 def _load(comparison: Comparison) -> str:
+    if isinstance(comparison.experiment, ImportedExperiment):
+        return _recorded(comparison, comparison.experiment)
     load, times = comparison.experiment.workload, comparison.experiment.rounds
     pace = load.load_in_words
     rounds = f" in each of {times} rounds" if times > 1 else ""
@@ -135,6 +139,17 @@ def _load(comparison: Comparison) -> str:
         f"{load.requests}{more} per prompt type and arm{rounds}, {pace}, about {load.input_tokens} tokens in and "
         f"{load.output_tokens} out, {sampling}, {ORDER[load.load]}"
     )
+
+
+def _recorded(comparison: Comparison, experiment: ImportedExperiment) -> str:
+    """The load of arms that another tool measured: requests, and what its files say of them."""
+    alike: dict[str, list[str]] = {}
+    for arm in comparison.arms:
+        said = [f"{key} {value}" for key, value in experiment.recorded.get(arm.variant, {}).items()]
+        alike.setdefault(", ".join([f"{arm.requests} requests", *said]), []).append(arm.variant)
+    parts = [f"{said} ({'each arm' if len(alike) == 1 else ', '.join(names)})" for said, names in alike.items()]
+    missing = [word for key, word in NOT_SAID.items() if not any(key in own for own in experiment.recorded.values())]
+    return f"{'; '.join(parts)}. Not recorded: {', '.join([*missing, 'the prompts, and the order of the arms'])}"
 
 
 def objective(comparison: Comparison) -> tuple[Fact, ...]:
@@ -156,8 +171,9 @@ def _sure(pair: Pair | None, comparison: Comparison) -> str:
         return "nothing was compared"
     one = all(case.distinct_prompts == 1 for case in pair.cases)
     over = "the requests of each prompt" if one else "the prompts of each type"
-    kinds = [found for name in ("structured", "open-ended") if (found := pair.group(name))]
-    few = [found.group for found in kinds if len(found.judged) < MIN_TYPES]
+    if isinstance(comparison.experiment, ImportedExperiment):
+        over = "the requests that the files list"
+    few = [found.group for found in pair.kinds if found.group != "all" and len(found.judged) < MIN_TYPES]
     short = f" There are fewer than {MIN_TYPES} {' and '.join(few)} prompt types: other types may differ."
     return (
         f"each 95% interval is over {over}, in this one run: it does not cover another day, node or machine load "

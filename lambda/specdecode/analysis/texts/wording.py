@@ -88,23 +88,23 @@ def _against(pair: Pair, *, among: Sequence[Pair]) -> str:
 
 def _all(pair: Pair) -> str:
     """Verdicts by kind of prompts."""
-    kinds = [found for name in ("structured", "open-ended") if (found := pair.group(name))]
-    return "; ".join(_says(pair, found) for found in kinds)
+    return "; ".join(_says(pair, found) for found in pair.kinds)
 
 
 def _says(pair: Pair, found: GroupResult) -> str:
     """`pays on both structured prompts measured: 1.91× to 3.03×`."""
     cases = [case for case in pair.cases if case.case in found.cases]
+    prompts = "prompts" if found.group == "all" else f"{found.group} prompts"
     if len(found.judged) >= MIN_TYPES and found.verdict is not Verdict.MIXED:
-        return f"{SAYS[found.verdict]} on {found.group} prompts: {figure(found)}"
+        return f"{SAYS[found.verdict]} on {prompts}: {figure(found)}"
     if len(cases) == 1:
         (case,) = cases
-        return f"{SAYS[case.verdict]} on the {found.group} prompts measured ({case.case}): {_figure(case)}"
+        return f"{SAYS[case.verdict]} on the {prompts} measured ({case.case}): {_figure(case)}"
     if found.verdict is Verdict.MIXED:
         parts = ", ".join(f"{SAYS[case.verdict]} on {case.case} ({_short(case)})" for case in cases[:SHOWN])
         rest = f", and {len(cases) - SHOWN} more" if len(cases) > SHOWN else ""
-        return f"differs between the {len(cases)} {found.group} prompt types measured: {parts}{rest}"
-    return f"{SAYS[found.verdict]} on all {len(cases)} {found.group} prompt types measured: {figure(found)}"
+        return f"differs between the {len(cases)} {prompts[:-1]} types measured: {parts}{rest}"
+    return f"{SAYS[found.verdict]} on all {len(cases)} {prompts[:-1]} types measured: {figure(found)}"
 
 
 def _figure(case: CaseResult) -> str:

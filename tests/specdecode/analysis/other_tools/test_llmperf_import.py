@@ -13,7 +13,7 @@ from specdecode.analysis.other_tools.imported import ImportProblem
 from specdecode.analysis.other_tools.imported_report import compare_imported
 from specdecode.analysis.other_tools.llmperf import read_arm
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
-from specdecode.experiment.variants import ModelRef, ServedVariant, Speculation
+from specdecode.experiment.variants import ModelRef, Speculation, Variant
 
 TABLES = Path(__file__).with_name("llmperf")
 
@@ -21,8 +21,8 @@ TABLES = Path(__file__).with_name("llmperf")
 def imported(system: str, *, quantization: str, folder: Path = TABLES) -> Comparison:
     draft = Speculation(draft=ModelRef(id="draft", size_gib=1.0), num_speculative_tokens=7)
     variants = (
-        ServedVariant(name="base", label="Base"),
-        ServedVariant.model_validate(
+        Variant(name="base", label="Base", quantization="bf16"),
+        Variant.model_validate(
             {"name": "sd", "label": "SD", "compare_to": "base", "quantization": quantization, "speculation": draft}
         ),
     )
@@ -120,7 +120,10 @@ def seeds(tmp_path: Path) -> Path:
 
 
 def compared(folder: Path) -> Comparison:
-    variants = (ServedVariant(name="base", label="Base"), ServedVariant(name="sd", label="SD", compare_to="base"))
+    variants = (
+        Variant(name="base", label="Base", quantization="bf16"),
+        Variant(name="sd", label="SD", compare_to="base"),
+    )
     return compare_imported(arms=[(read_arm(folder / v.name, name=v.name), v) for v in variants], title="t")
 
 
@@ -268,8 +271,8 @@ def test_stock_inter_token_latency_is_recognized_and_not_used(individual: Path) 
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, r"expected one \*_summary.json, found none"),
-        ({"a_summary.json": "{}", "b_summary.json": "{}"}, "found a_summary.json, b_summary.json"),
+        ({}, r"holds 0 \*_summary.json: none\); give the file that vllm bench serve"),
+        ({"a_summary.json": "{}", "b_summary.json": "{}"}, "2 .*: a_summary.json, b_summary.json"),
         ({"a_summary.json": "{"}, "not JSON"),
         ({"a_summary.json": "[]"}, "no LLMPerf summary, it lacks model, mean_output_tokens"),
         ({"a_summary.json": '{"model": "m"}'}, "it lacks mean_output_tokens, num_concurrent_requests"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from specdecode.analysis import Comparison
 from specdecode.analysis.other_tools.imported import AIPERF, GUIDELLM, MEANS, VLLM, ImportProblem
 from specdecode.analysis.other_tools.newer_tools import read_other
 from specdecode.cli import app
@@ -17,6 +19,12 @@ FILES = Path(__file__).with_name("imports")
 TOOLS = {"vllm": VLLM, "aiperf": AIPERF, "guidellm": GUIDELLM}
 CLOCKS = 0.02
 """How far the tools' own times were from the server's, on a machine that others loaded: TPOT 0.5 %, latency 1.5 %."""
+
+INVENTED = (
+    *("tensor parallel", "bf16", "arms in turns", "open-ended", "no speculation", "size_gib"),
+    *("as published", "LLMPerf's count", "/ (last end"),
+)
+"""What an import once said of files that do not say it."""
 
 
 def truth(folder: Path) -> list[dict[str, Any]]:
@@ -172,3 +180,43 @@ def test_aiperf_without_its_records_says_which_file_is_missing(tmp_path: Path) -
 def test_a_path_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(ImportProblem, match="nowhere: no such file or folder"):
         read_other(tmp_path / "nowhere", name="base")
+
+
+@pytest.mark.parametrize("tool", [*TOOLS, "vllm-plain"])
+def test_what_the_files_do_not_say_is_said_by_nothing(tool: str, tmp_path: Path) -> None:
+    words = [f"{name}={FILES / tool / name}" for name in ("base", "sd")]
+    shown = imported(*words, "--out", str(tmp_path)).stdout
+    for text in (shown, *(each.read_text() for each in tmp_path.glob("report.*") if each.suffix != ".html")):
+        assert not [word for word in INVENTED if word in text]
+    assert "Not recorded: sampling, the prompts, and the order of the arms" in " ".join(shown.split())
+    page = (tmp_path / "report.html").read_text().partition("<script")[0]
+    assert not [word for word in (*INVENTED, "tokens in, ") if word in page]
+    document = json.loads((tmp_path / "report.json").read_text())["experiment"]
+    assert {"engine", "serving", "node"}.isdisjoint(document)
+    assert document["workload"].keys() == {"cases", "concurrency"}
+    assert Comparison.model_validate_json((tmp_path / "report.json").read_text()).experiment.workload.cases
+
+
+@pytest.mark.parametrize(
+    ("tool", "file", "figure"),
+    [
+        *(("vllm", "vllm.json", f'"{name}_{of}_ms": ') for name in ("mean", "p99") for of in ("ttft", "tpot", "e2el")),
+        ("aiperf", "profile_export_aiperf.json", r'"time_to_first_token": {\s*"unit": "ms",\s*"avg": '),
+        ("aiperf", "profile_export_aiperf.json", r'"inter_token_latency": {\s*"unit": "ms",\s*"avg": '),
+    ],
+)
+def test_a_tools_own_statistics_are_held_against_its_rows(tool: str, file: str, figure: str, tmp_path: Path) -> None:
+    for name in ("base", "sd"):
+        shutil.copytree(FILES / tool / name, tmp_path / name)
+    text, times = re.subn(rf"({figure})[\d.]+", r"\g<1>1900.5", (tmp_path / "sd" / file).read_text())
+    assert times == 1
+    (tmp_path / "sd" / file).write_text(text)
+    found = json.loads(imported(*(f"{name}={tmp_path / name}" for name in ("base", "sd")), "--json").stdout)
+    assert any("1.9005" in note for note in found["notes"])
+    assert found["pairs"][0]["cases"][0]["verdict"] not in ("pays", "costs")
+
+
+def test_artifacts_of_several_runs_of_aiperf_are_told_from_llmperf(tmp_path: Path) -> None:
+    shutil.copytree(FILES / "aiperf" / "sd", tmp_path / "run-1")
+    with pytest.raises(ImportProblem, match=r"artifacts of 1 runs of AIPerf; give one of them: .*run-1"):
+        read_other(tmp_path, name="sd")
