@@ -127,6 +127,7 @@ def contents(seen: ReportView) -> list[Entry]:
     """The sections after the first screen."""
     comparison = seen.comparison
     has_costs = comparison.cost or any(arm.cost_per_million is not None for arm in comparison.arms)
+    compared = any(case.equality.compared for pair in seen.pairs for case in pair.cases)
     found = [
         (seen.curves, Entry("curve", "curve-1", "Over the load")),
         (seen.work, Entry("work", "work-1", "By kind of work")),
@@ -141,7 +142,7 @@ def contents(seen: ReportView) -> list[Entry]:
         (comparison.timeline, Entry("timeline", "time-h", "The run as it went")),
         (has_costs, Entry("cost", "cost-h", "Cost")),
         (seen.winner, Entry("serve", "serve-h", "Serve it again")),
-        (seen.pairs or comparison.context.accuracy, Entry("equality", "equal-h", "Same text?")),
+        (compared or comparison.context.accuracy, Entry("equality", "equal-h", "Same text?")),
         (
             comparison.drift or comparison.context.device_groups,
             Entry("conditions", "drift-h", "Same conditions?"),
