@@ -235,14 +235,10 @@ def aiperf_arm(file: Path, name: str) -> ImportedArm:
 
 def _aiperf_statistics(file: Path, completed: int, summary: Any) -> dict[str, Summary]:
     """The tool's own statistics of times."""
-    metrics = {
-        "ttft": "time_to_first_token",
-        "time_per_output_token": "inter_token_latency",
-        "end_to_end_latency": "request_latency",
-    }
+    metrics = {"ttft": "time_to_first_token", "end_to_end_latency": "request_latency"}
     names = {"mean": "avg", "stddev": "std"} | {p: p for p in ("min", "p25", "p50", "p75", "p90", "p95", "p99", "max")}
     found: dict[str, Summary] = {}
-    for ours, theirs in metrics.items():
+    for ours, theirs in (metrics | {"time_per_output_token": "inter_token_latency"}).items():
         unit = inside(summary, theirs, "unit")
         if isinstance(unit, str):
             column = {name: inside(summary, theirs, key) for name, key in names.items()}
@@ -329,19 +325,15 @@ def guidellm_arm(file: Path, document: dict[str, Any], name: str) -> ImportedArm
     )
 
 
-def _guidellm_statistics(completed: int, metrics: dict[str, Any]) -> dict[str, Summary]:
+def _guidellm_statistics(completed: int, known: dict[str, Any]) -> dict[str, Summary]:
     """The tool's own statistics of the requests that ended well."""
     names = {"mean": "mean", "p50": "median", "stddev": "std_dev", "min": "min", "max": "max"}
-
-    def of(ours: str, theirs: str, scale: float) -> dict[str, Summary]:
-        column = {name: inside(metrics, theirs, "successful", key) for name, key in names.items()}
-        return own_statistics(completed, {ours: column}, scale=scale)
-
-    return (
-        of("ttft", "time_to_first_token_ms", 1e-3)
-        | of("time_per_output_token", "inter_token_latency_ms", 1e-3)
-        | of("end_to_end_latency", "request_latency", 1.0)
-    )
+    metrics = {"ttft": "time_to_first_token_ms", "end_to_end_latency": "request_latency"}
+    found: dict[str, Summary] = {}
+    for ours, theirs in (metrics | {"time_per_output_token": "inter_token_latency_ms"}).items():
+        column = {name: inside(known, theirs, "successful", key) for name, key in names.items()}
+        found |= own_statistics(completed, {ours: column}, scale=1e-3 if theirs.endswith("_ms") else 1.0)
+    return found
 
 
 def asked_model(requests: Sequence[GuidellmRequest]) -> str:
