@@ -19,7 +19,6 @@ from constructs_lib.observability.dashboard_widgets import (
     bars,
     computed,
     graph,
-    log_table,
     plain,
     search,
     values,
@@ -127,7 +126,7 @@ def _operations(canvas: Canvas, machine: str, log_group: str, namespace: str, pr
         computed(money, [(NODE_HOURS, "node-hours"), (f"{NODE_HOURS} * {price:g}", "US dollars")], nodes),
         height=4,
     )
-    canvas.log("Runs: the step that each entered last", log_table(log_group, STEPS))
+    canvas.log("Runs: the step that each entered last", log_group, STEPS)
     canvas.graphs(
         values("Runs", "AWS/States", ["StateMachineArn", machine], (*ended, timed_out), statistic="Sum"),
         values("Nodes, and runs that hold or wait for one", namespace, [], held, statistic="Maximum"),

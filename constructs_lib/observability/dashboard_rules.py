@@ -1,4 +1,7 @@
-"""What CloudWatch demands of a dashboard's body. It is checked at synth: no emulator and no `cdk synth` checks it."""
+"""What CloudWatch demands of a dashboard's body. It is checked at synth: no emulator and no `cdk synth` checks it.
+
+Places are the canvas's: rows of equal widgets on 24 columns, which neither overlap nor leave the page.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 MAX_WIDGETS = 500
-COLUMNS = 24
-MAX_HEIGHT = 1000
 MAX_SEARCH = 1024
 """Characters (CloudWatch User Guide, "Search expression limits")."""
 KINDS = {"metric", "text", "alarm", "log", "explorer", "custom"}
@@ -26,23 +27,15 @@ def problems(body: Mapping[str, Any]) -> list[str]:
     widgets = body.get("widgets", [])
     found = [] if 0 < len(widgets) <= MAX_WIDGETS else [f"{len(widgets)} widgets; 1 to {MAX_WIDGETS} are allowed"]
     for number, widget in enumerate(widgets):
-        found += [f"widget {number}: {problem}" for problem in (*_place(widget), *_content(widget))]
+        found += [f"widget {number}: {problem}" for problem in _content(widget)]
     if not RELATIVE.match(body.get("start", "-P1D")):
         found.append(f"no relative start: {body['start']}")
-    found += _overlaps(widgets)
     ids = [variable.get("id") for variable in body.get("variables", [])]
     if len(ids) != len(set(ids)):
         found.append("two variables have the same id")
     for variable in body.get("variables", []):
         found += [f"variable {variable.get('id')}: {problem}" for problem in _variable(variable)]
     return found
-
-
-def _place(widget: Mapping[str, Any]) -> Iterator[str]:
-    if not 1 <= widget["width"] <= COLUMNS or widget["x"] < 0 or widget["x"] + widget["width"] > COLUMNS:
-        yield f"columns {widget['x']} to {widget['x'] + widget['width']} do not fit into {COLUMNS}"
-    if not 1 <= widget["height"] <= MAX_HEIGHT or widget["y"] < 0:
-        yield f"height {widget['height']} at row {widget['y']}"
 
 
 def _content(widget: Mapping[str, Any]) -> Iterator[str]:
@@ -98,13 +91,3 @@ def _variable(variable: Mapping[str, Any]) -> Iterator[str]:
         yield "inputType is input, radio or select"
     if ("search" in variable) != ("populateFrom" in variable) or ("search" in variable) == ("values" in variable):
         yield "values, or search with populateFrom"
-
-
-def _overlaps(widgets: list[Mapping[str, Any]]) -> Iterator[str]:
-    cells: dict[tuple[int, int], int] = {}
-    for number, widget in enumerate(widgets):
-        for x in range(widget["x"], widget["x"] + widget["width"]):
-            for y in range(widget["y"], widget["y"] + widget["height"]):
-                if (other := cells.setdefault((x, y), number)) != number:
-                    yield f"widgets {other} and {number} overlap"
-                    return

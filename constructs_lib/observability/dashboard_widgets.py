@@ -33,9 +33,10 @@ class Canvas:
         """Metric widgets side by side, equally wide."""
         self._place([("metric", {"region": self.region, **graph}) for graph in graphs], height)
 
-    def log(self, title: str, query: str) -> None:
-        """A table of Logs Insights over the whole width."""
-        self._place([("log", {"region": self.region, "title": title, "query": query, "view": "table"})], 5)
+    def log(self, title: str, group: str, query: str) -> None:
+        """What Logs Insights finds in a log group, as a table over the whole width."""
+        properties = {"title": title, "query": f"SOURCE '{group}' | {query}", "view": "table"}
+        self._place([("log", {"region": self.region, **properties})], 5)
 
     def alarms(self, title: str, arns: list[str]) -> None:
         """The state of alarms."""
@@ -61,11 +62,6 @@ def search(metric: str, dimensions: Sequence[str], *, statistic: str = STATISTIC
     """A SEARCH for the metrics that have exactly these dimensions, some with a `given` value."""
     terms = " ".join(f'{name}="{value}"' for name, value in {"MetricName": metric, **given}.items())
     return f"SEARCH('{{{','.join((names.METRIC_NAMESPACE, *dimensions))}}} {terms}', '{statistic}')"
-
-
-def log_table(log_group: str, query: str) -> str:
-    """A query of Logs Insights over one log group, as a widget has it."""
-    return f"SOURCE '{log_group}' | {query}"
 
 
 def graph(title: str, *expressions: tuple[str, str]) -> Widget:

@@ -8,6 +8,7 @@ operations are those of one day.
 from __future__ import annotations
 
 import html
+import json
 import re
 import sys
 import tempfile
@@ -83,10 +84,9 @@ def published(experiment: Experiment, *, seed: int = 1, hours: float = 0.0) -> l
 def published_loads(labels: Sequence[str]) -> list[Datum]:
     """The same of a run at six loads, with an objective; `labels`: of its two types of prompts."""
     tested = loads((1, 2, 4, 8, 16, 32), slo=Slo(tpot_s=0.021, share=0.7), cases=2)
-    named = [
-        case.model_copy(update={"label": label}) for case, label in zip(tested.workload.cases, labels, strict=True)
-    ]
-    workload = tested.workload.model_copy(update={"cases": tuple(named)})
+    pairs = zip(tested.workload.cases, labels, strict=True)
+    cases = tuple(case.model_copy(update={"label": label}) for case, label in pairs)
+    workload = tested.workload.model_copy(update={"cases": cases})
     tested = tested.model_copy(update={"workload": workload, "name": SIX_LOADS})
     arm = Server(base_s=0.026, per_sequence_s=0.0016, k=5, acceptance=0.55)
     return sent(tested, run_loads(tested, {"base": Server(), "sd": arm}, seed=3))
@@ -94,16 +94,15 @@ def published_loads(labels: Sequence[str]) -> list[Datum]:
 
 def neuron_cores() -> list[Datum]:
     """What the serving pods send beside the results."""
-    of = {"base": 61.0, "sd": 74.0}
+    shared = {"MetricName": "NeuronCoreUtilization", "Counts": [1.0]}
     return [
         {
-            "MetricName": "NeuronCoreUtilization",
+            **shared,
             "Dimensions": [{"Name": "Variant", "Value": arm}],
-            "Timestamp": 1_790_000_000.0 + 300 * at,
-            "Values": [value + at % 5],
-            "Counts": [1.0],
+            "Timestamp": 300.0 * at,
+            "Values": [61.0 + at % 5],
         }
-        for arm, value in of.items()
+        for arm in ("base", "sd")
         for at in range(40)
     ]
 
@@ -190,15 +189,16 @@ def computed(expression: str) -> list[tuple[float, float]]:
 
 def picture(dashboard: Mapping[str, Any], data: Sequence[Datum], *, case: str, experiment: str) -> str:
     """The dashboard as HTML, with `case` and `experiment` chosen."""
+    text = json.dumps(dashboard["widgets"]).replace(EXPERIMENT, experiment)
+    widgets = json.loads(text.replace(CASE, case).replace(LOAD_CASE, case))
     parts = []
-    for widget in dashboard["widgets"]:
-        chosen = _chosen(widget, {CASE: case, LOAD_CASE: case, EXPERIMENT: experiment})
+    for widget in widgets:
         place = (
             f"left:{widget['x'] * COLUMN}px;top:{widget['y'] * ROW}px;width:{widget['width'] * COLUMN - 8}px;"
             f"height:{widget['height'] * ROW - 8}px"
         )
-        parts.append(f'<div class="w" style="{place}">{"".join(_content(chosen, data))}</div>')
-    height = max(widget["y"] + widget["height"] for widget in dashboard["widgets"]) * ROW
+        parts.append(f'<div class="w" style="{place}">{"".join(_content(widget, data))}</div>')
+    height = max(widget["y"] + widget["height"] for widget in widgets) * ROW
     style = (
         "body{margin:8px;font:12px sans-serif;background:#f2f3f3;position:relative} b,pre{font-size:12px} "
         "::-webkit-scrollbar{display:none} "
@@ -209,16 +209,6 @@ def picture(dashboard: Mapping[str, Any], data: Sequence[Datum], *, case: str, e
     return f'<!doctype html><style>{style}</style><body style="{size}">{"".join(parts)}'
 
 
-def _chosen(value: Any, texts: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        for text, chosen in texts.items():
-            value = value.replace(text, chosen)
-        return value
-    if isinstance(value, dict):
-        return {name: _chosen(item, texts) for name, item in value.items()}
-    return [_chosen(item, texts) for item in value] if isinstance(value, list) else value
-
-
 def _content(widget: Mapping[str, Any], data: Sequence[Datum]) -> Iterator[str]:
     properties = widget["properties"]
     if widget["type"] == "text":
@@ -226,10 +216,7 @@ def _content(widget: Mapping[str, Any], data: Sequence[Datum]) -> Iterator[str]:
         return
     yield f"<b>{html.escape(properties['title'])}</b>"
     if widget["type"] != "metric":
-        words = (
-            STEPS if widget["type"] == "log" else "   ".join(f"✓ {arn.split(':')[-1]}" for arn in properties["alarms"])
-        )
-        yield f"<pre>{html.escape(words)}</pre>"
+        yield f"<pre>{STEPS if widget['type'] == 'log' else '   '.join(ALARMS)}</pre>"
         return
     found = shown(widget, data)
     width, height = widget["width"] * COLUMN - 26, widget["height"] * ROW - 36
@@ -295,16 +282,12 @@ def screenshot(markup: str, target: Path, *, rows: int | None = None) -> None:
 def main() -> None:
     """Three runs of the sample, one of an experiment with other prompts, one at six loads."""
     target, chosen = Path(sys.argv[1]), (sys.argv[2:] or [SAMPLE_PRESET])[0]
-    experiments = {name: load(name) for name in (SAMPLE_PRESET, "gpt-oss-120b-eagle3")}
-    data = [
-        datum for each in range(3) for datum in published(experiments[SAMPLE_PRESET], seed=each + 1, hours=24.0 * each)
-    ]
-    data += published(experiments["gpt-oss-120b-eagle3"], seed=7, hours=30.0)
-    labels = [case.label for case in experiments[SAMPLE_PRESET].workload.cases[:2]]
-    data += [*published_loads(labels), *neuron_cores()]
-    screenshot(
-        picture(default_body(), data, case=labels[0], experiment=chosen), target, rows=None if sys.argv[2:] else 60
-    )
+    sample = load(SAMPLE_PRESET)
+    data = [datum for each in range(3) for datum in published(sample, seed=each + 1, hours=24.0 * each)]
+    labels = [case.label for case in sample.workload.cases[:2]]
+    data += [*published(load("gpt-oss-120b-eagle3"), hours=30.0), *published_loads(labels), *neuron_cores()]
+    markup = picture(default_body(), data, case=labels[0], experiment=chosen)
+    screenshot(markup, target, rows=None if sys.argv[2:] else 57)
 
 
 if __name__ == "__main__":

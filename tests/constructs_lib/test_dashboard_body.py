@@ -179,8 +179,6 @@ BREAKS = {
     "setPeriodToTimeRange": lambda d: _bar(d)["properties"].pop("setPeriodToTimeRange"),
     "no relative start": lambda d: _bar(d)["properties"].update(start="3 months"),
     "no relative start: now": lambda d: d.update(start="now"),
-    "do not fit": lambda d: _bar(d).update(x=20),
-    "overlap": lambda d: _bar(d).update(y=0),
     "no valid SEARCH": lambda d: _expression(d, expression="SEARCH('x')"),
     "1024 at most": lambda d: _expression(d, expression=f"SEARCH('{{a}} b=\"{'x' * 1024}\"', 'p50')"),
     "no such view": lambda d: _bar(d)["properties"].update(view="chart"),

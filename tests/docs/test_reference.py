@@ -11,7 +11,7 @@ from specdecode.experiment.workload import Workload
 
 from tests.docs.markdown import ROOT
 from tests.templates import Templates
-from tools.reference import alarms, bounds, causes, cli, costs, s3_layout, states
+from tools.reference import alarms, bounds, causes, cli, costs, s3_layout, settings, states
 from tools.reference.__main__ import FOLDER, PARTS_OF_PAGES
 
 STALE = "run `.venv/bin/python -m tools.reference`, and look at the difference"
@@ -26,6 +26,7 @@ STALE = "run `.venv/bin/python -m tools.reference`, and look at the difference"
         ("costs.md", costs.render),
         ("s3-layout.md", s3_layout.render),
         ("states.md", states.render),
+        ("../settings.md", settings.render),
     ],
 )
 def test_pages_are_current(name, render):

@@ -25,6 +25,7 @@ from tools.reference import (
     native,
     prompts,
     s3_layout,
+    settings,
     states,
 )
 
@@ -52,6 +53,7 @@ def pages(templates: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         "s3-layout.md": s3_layout.render(),
         "states.md": states.render(),
         "alarms.md": alarms.render(templates),
+        "../settings.md": settings.render(),
     }
 
 
