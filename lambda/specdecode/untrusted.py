@@ -10,7 +10,7 @@ import json
 import math
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -100,6 +100,13 @@ def parse_json(data: bytes | str, *, finite: bool = False) -> Any:
     if escaped:
         raise Unreadable("not JSON of whole characters (half a surrogate pair is escaped in it)")
     return value
+
+
+def in_words(problem: Mapping[str, Any]) -> str:
+    """What pydantic says of a field, for people: without its prefix, and without a regular expression."""
+    if problem["type"] == "string_pattern_mismatch":
+        return "has characters, or a form, that are not allowed here"
+    return str(problem["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
 
 
 def json_lines(text: str) -> list[tuple[int, str]]:

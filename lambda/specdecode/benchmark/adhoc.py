@@ -16,7 +16,7 @@ from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.experiment.files import case_library
 from specdecode.experiment.workload import MOST_CASES, SAMPLE, PromptKind, TestCase, Workload
 from specdecode.prompts import BadPromptSet, PromptsOf, read_set, set_name
-from specdecode.untrusted import Unreadable, read_file
+from specdecode.untrusted import Unreadable, in_words, read_file
 
 _PLACEHOLDER = "bench"
 
@@ -139,6 +139,6 @@ def adhoc_spec(
 def problems_of(error: ValidationError) -> str:
     """Every problem of a document, each with its place."""
     return "; ".join(
-        f"{'.'.join(str(part) for part in problem['loc']) or 'document'}: {problem['msg']}"
+        f"{'.'.join(str(part) for part in problem['loc']) or 'document'}: {in_words(problem)}"
         for problem in error.errors()
     )

@@ -17,7 +17,7 @@ _TELLING = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """An arm's server. `url` is with or without `/v1`."""
+    """An arm's server. `url` is with or without `/v1` and the API's path, as people copy it."""
 
     url: str
     address: Address
@@ -29,7 +29,7 @@ class Endpoint:
     def of(cls, url: str, *, api_key: str | None = None) -> Endpoint:
         """Raises ValueError for what is no http(s) URL, and for a key that no header can hold."""
         address = Address.of(url)
-        root = urlsplit(url).path.rstrip("/").removesuffix("/v1")
+        root = re.sub(r"(/v1)?(/(chat/)?completions|/models)?$", "", urlsplit(url).path.rstrip("/"))
         if api_key and not re.fullmatch(r"[!-~]+", api_key):
             raise ValueError(f"the API key for {url} holds a space, a line break or a letter beyond ASCII: correct it")
         return cls(url=url, address=address, root=root, api_key=api_key)

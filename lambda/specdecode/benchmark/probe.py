@@ -47,6 +47,10 @@ class ArmFacts:
     """Whether the server has counters of speculation, so that the arm speculates."""
     prefix_caching: bool | None
     """Whether the server caches prompt prefixes. None if it does not say so."""
+    first_s: float = 0.0
+    """Seconds to the first token of the probe."""
+    token_s: float = 0.0
+    """Seconds for each of its further tokens."""
 
     def told(self, where: str) -> str:
         """What the user should know about the arm at `where` before it is loaded."""
@@ -82,6 +86,7 @@ async def probe(client: Client, *, model: str | None, prompt: Prompt, workload: 
     assert record is not None  # noqa: S101  (there is at least one dialect)
     if record.error is not None:
         raise _not_ready(client, record.error)
+    first_s = record.chunks[0].at_s if record.chunks else record.end_s
     return ArmFacts(
         model=name,
         dialect=dialect,
@@ -90,6 +95,8 @@ async def probe(client: Client, *, model: str | None, prompt: Prompt, workload: 
         metrics=(metrics := await _metrics(client)) is not None,
         counters=metrics is not None and parse_counters(metrics) is not None,
         prefix_caching=None if metrics is None else parse_prefix_caching(metrics),
+        first_s=first_s,
+        token_s=max(0.0, record.end_s - first_s) / max(1, (record.completion_tokens or PROBE_TOKENS) - 1),
     )
 
 

@@ -21,13 +21,13 @@ from specdecode.benchmark.enough import Enough
 from specdecode.benchmark.histories import file_of
 from specdecode.benchmark.loading import Loading
 from specdecode.benchmark.outcome import Options, Outcome, SentCounts
-from specdecode.benchmark.probe import probe
+from specdecode.benchmark.probe import ArmFacts, probe
 from specdecode.benchmark.progress import LoadProgress
 from specdecode.benchmark.prompts import Prompt, longest, prompts_of, sets_of
 from specdecode.benchmark.results import Results
 from specdecode.benchmark.tokens import token_counter
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
-from specdecode.experiment.workload import Level, TestCase
+from specdecode.experiment.workload import Level, Load, TestCase
 from specdecode.measures.plausibility import doubts
 from specdecode.records import Servers, SetFacts, raw_file
 
@@ -116,15 +116,25 @@ class Benchmark:
         """Load all blocks in their order."""
         workload = self._spec.workload
         cases = {case.name: case for case in workload.cases}
-        order = blocks(
-            arms=[arm.variant for arm in self._spec.arms],
-            cases=list(cases),
-            levels=workload.levels,
-            order=workload.load,
-            seed=self._order_seed,
-            led=self._talks.unfinished,
+        order = list(
+            blocks(
+                arms=[arm.variant for arm in self._spec.arms],
+                cases=list(cases),
+                levels=workload.levels,
+                order=workload.load,
+                seed=self._order_seed,
+                led=self._talks.unfinished,
+            )
         )
-        for block in order:
+        began, count = time.monotonic(), len(order)
+        left = takes_s(self._spec, self._options.duration_s, [arm.facts for arm in self._arms.values()])
+        more = "" if self._options.meeting else " (--requests, --output-tokens and --case set how long)"
+        self._progress.message(f"{count} cells, about {in_time(left)} at most{more}")
+        for number, block in enumerate(order):
+            if number:
+                left = (time.monotonic() - began) / number * (count - number)
+            cell = f"cell {number + 1} of {count}: {block.case}, {block.level}"
+            self._progress.message(f"{cell}; about {in_time(left)} left")
             await self._block(block, cases[block.case], prompts[block.case])
 
     def _note(self, text: str) -> None:
@@ -228,6 +238,28 @@ class Benchmark:
             sets=self._sets,
             notes=tuple(self._notes),
         ).with_earlier(self._delivery.earlier, measured=self._loading.counters.blocks)
+
+
+def takes_s(spec: BenchmarkSpec, duration_s: float | None, arms: Sequence[ArmFacts]) -> float:
+    """Seconds that the load takes if every answer is as long as it may be, at the pace of the probes."""
+    workload, found = spec.workload, 0.0
+    for case in workload.cases:
+        for level in workload.levels:
+            count = workload.requests_of(case, level)
+            whole = []
+            for arm in arms:
+                each = arm.first_s + arm.token_s * workload.output_tokens_of(case)
+                load = count / level.rate if level.rate else count / (level.concurrency or 1) * each
+                whole.append(workload.warmup_requests * each + (duration_s or load))
+            found += max(whole) if workload.load is Load.SIMULTANEOUS else sum(whole)
+    return found
+
+
+def in_time(seconds: float) -> str:
+    """`40 s`, `12 min`, `3.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _different_models(arms: Mapping[str, LoadedArm]) -> str:

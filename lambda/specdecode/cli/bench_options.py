@@ -77,7 +77,9 @@ class SentOptions:
     ] = None
     endpoint: Annotated[EndpointOption, typer.Option(help="Which API to call.")] = EndpointOption.CHAT
     input_tokens: Annotated[int, typer.Option(help="Prompt length of the cases line and sonnet, in tokens.")] = 64
-    output_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 600
+    output_tokens: Annotated[
+        int, typer.Option(help="Longest answer, in tokens. Longer answers measure decoding better, and take longer.")
+    ] = 160
     ignore_eos: Annotated[bool, typer.Option(help="Ask for answers of exactly that many tokens.")] = False
     temperature: Annotated[float, typer.Option(help="Sampling temperature. 0 makes a fair comparison.")] = 0.0
     seed: Annotated[int, typer.Option(help="Seed of prompts, arrivals and sampling.")] = 11111
@@ -89,7 +91,9 @@ class SendingOptions:
 
     PANEL: ClassVar = "How it is sent"
 
-    requests: Annotated[int, typer.Option(help="Measured requests for each case and arm.")] = 16
+    requests: Annotated[
+        int, typer.Option(help="Measured requests for each case and arm. More make intervals narrower.")
+    ] = 5
     concurrency: Annotated[
         str,
         typer.Option(

@@ -279,8 +279,8 @@ class Workload(Frozen):
 
     @model_validator(mode="after")
     def _one_kind_of_load(self) -> Self:
-        if self.rate is not None and len(self.concurrency) > 1:
-            raise ValueError("levels of concurrency and of rate are two kinds of load: leave one of the two out")
+        if self.rate is not None and self.concurrency != (1,):
+            raise ValueError("concurrency and rate are two kinds of load: leave one of the two out")
         return self
 
     @model_validator(mode="after")

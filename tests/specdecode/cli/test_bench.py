@@ -5,14 +5,22 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
 import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from specdecode.benchmark.adhoc import adhoc_spec
+from specdecode.benchmark.endpoint import Endpoint
+from specdecode.benchmark.probe import ArmFacts
+from specdecode.benchmark.runner import Benchmark, takes_s
 from specdecode.cli import app
+from specdecode.cli.bench import _workload
+from specdecode.cli.bench_options import ResultOptions, SendingOptions, SentOptions
 from typer.testing import CliRunner
 
 from benchmarks.reference.processes import reference_server
@@ -126,3 +134,43 @@ def test_a_failed_probe_leaves_the_folder_to_the_next_try(tmp_path: Path) -> Non
     with reference_server("--first-ms", "5", "--gap-ms", "2") as url:
         assert CliRunner().invoke(app, ["bench", url, *words]).exit_code == 0
         assert CliRunner().invoke(app, ["bench", url, *words]).exit_code == 2
+
+
+@pytest.mark.parametrize("path", ["", "/v1", "/v1/", "/v1/chat/completions", "/v1/completions/", "/chat/completions"])
+def test_an_address_as_people_paste_it_is_the_server(path: str) -> None:
+    assert Endpoint.of(f"https://host.example/team{path}").root == "/team"
+
+
+def test_the_time_is_told_before_and_while_it_runs_and_the_resume_line_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = Benchmark._block
+
+    async def stopped(self: Benchmark, block: Any, case: Any, prompts: Any) -> None:
+        if case.name == "prompt-2":
+            raise asyncio.CancelledError
+        await whole(self, block, case, prompts)
+
+    with reference_server("--first-ms", "5", "--gap-ms", "2") as url:
+        words = ["bench", f"{url}/v1/chat/completions", "--prompt", "a", "--prompt", "b"]
+        with monkeypatch.context() as patch:
+            patch.setattr(Benchmark, "_block", stopped)
+            said = CliRunner().invoke(app, words).stderr
+        again = re.search(r"the same command with (--resume --out \S+) goes on", said)
+        assert again, said
+        went_on = CliRunner().invoke(app, [*words, *again[1].split()])
+    assert re.search(r"2 cells, about \d+ s at most \(--requests", said), said
+    assert "cell 1 of 2: prompt-1, 1 at a time; about" in said
+    assert (went_on.exit_code, "5 requests were measured before" in went_on.stderr) == (0, True), went_on.stderr
+    refused = CliRunner().invoke(app, [*words, "--resume"])
+    assert (refused.exit_code, "give that folder" in refused.stderr) == (2, True)
+
+
+def test_the_defaults_take_five_minutes_at_most_where_a_token_takes_ten_milliseconds() -> None:
+    workload = _workload(SentOptions(case=["structured", "open"]), SendingOptions(), ResultOptions())
+    made = adhoc_spec(run_id="x", arms={"base": {}, "sd": {}}, model="m", workload=workload)
+    facts = [cast(ArmFacts, SimpleNamespace(first_s=0.2, token_s=0.010))] * 2
+    assert len(made.workload.cases) >= 9
+    assert 60 < takes_s(made, None, facts) <= 300
+    assert takes_s(made, 10.0, facts) == pytest.approx(2 * len(made.workload.cases) * (10 + 1.8))
