@@ -50,6 +50,6 @@ def test_no_page_that_a_person_writes_is_long() -> None:
     """What programs write stands in docs/reference, apart. A decision is on one screen."""
     words = {page: len(page.read_text("utf-8").split()) for page in ROOT.glob("docs/**/*.md")}
     written = {page: count for page, count in words.items() if page.parent.name != "reference"}
-    most = {page: 300 if page.parent.name == "adr" else 2_500 for page in written}
+    most = {page: 250 if page.parent.name == "adr" else 2_500 for page in written}
     assert {name(page): count for page, count in written.items() if count > most[page]} == {}
     assert sum(written.values()) <= 60_000
