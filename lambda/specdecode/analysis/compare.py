@@ -23,7 +23,7 @@ from specdecode.analysis.statistics.trust import distrust
 from specdecode.analysis.texts.by_load import without_a_curve
 from specdecode.analysis.texts.notes import failed_requests, missing, notes
 from specdecode.analysis.texts.recommend import at_first_load, over_load, recommendation
-from specdecode.analysis.texts.wording import answer
+from specdecode.analysis.texts.wording import alone, answer
 from specdecode.analysis.work import Sets, work
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.variants import Variant
@@ -74,7 +74,10 @@ def compare_measured(
     if pairs and not over and len(levels) > 1:
         by_load = without_a_curve(sorted((at.level for at in levels), key=lambda level: level.value))
     lacking = tuple(missing(experiment, first, context))
-    at_first = at_first_load(answer(pairs=pairs, chains=chains, missing=lacking), experiment.workload)
+    found = answer(pairs=pairs, chains=chains, missing=lacking)
+    if len(experiment.variants) == 1 and not lacking:
+        found = alone([each.arm for each in arms.values()])
+    at_first = at_first_load(found, experiment.workload)
     comparison = Comparison(
         run_id=context.run_id,
         title=experiment.title,
@@ -194,11 +197,12 @@ def _files(arms: Mapping[Key, Measured]) -> tuple[str, ...]:
 def _other_loads(
     experiment: Experiment, levels: Sequence[AtLevel], held: Sequence[DeviceGroup]
 ) -> tuple[LoadResult, ...]:
-    """Results at each level but the first."""
+    """Results at each level but the first. Of a single arm they are all that there is to show."""
+    alone = len(experiment.variants) == 1
     return tuple(
         LoadResult(
             level=at.level,
-            arms=tuple(_counts_of(each.arm) for each in at.arms.values()),
+            arms=tuple(each.arm if alone else _counts_of(each.arm) for each in at.arms.values()),
             pairs=tuple(_pairs_at(experiment, at, held)),
         )
         for at in levels[1:]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from specdecode import names
-from specdecode.analysis import Comparison, compare_measured, measure
+from specdecode.analysis import compare_measured, measure
 from specdecode.analysis.report import write_report
+from specdecode.analysis.report.tables import figures_table
 from specdecode.analysis.report.terminal import over_load
 from specdecode.analysis.texts.setting import objective
 from specdecode.benchmark.place import PlaceError, S3Folder
@@ -19,7 +19,6 @@ from specdecode.cli.report_view import terminal_width
 from specdecode.escape import line
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.measures.accounting import Accounting
-from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
 from specdecode.measures.publish import metric_data, places
 from specdecode.measures.publish import publish as publish_data
@@ -48,9 +47,10 @@ def deliver(spec: BenchmarkSpec, folder: Path, wanted: ResultOptions) -> None:
     if wanted.as_json:
         say_document(comparison.json_document())
     else:
-        say(figures_table(comparison), end="")
-        if len(spec.arms) > 1:
-            say(f"\n{comparison.answer}")
+        figures = figures_table(comparison)
+        words = sum(column.words for column in figures.columns)
+        say(text_table([figures.headers, *([line(text) for text in row] for row in figures.texts)], left=words), end="")
+        say(f"\n{comparison.answer}")
         if comparison.curve and comparison.recommendation:
             say(f"{comparison.recommendation}\n")
         for text in over_load(comparison, width=terminal_width()):
@@ -99,45 +99,3 @@ def _upload(uri: str, folder: Path, files: list[Path]) -> None:
             target.put(path.relative_to(folder).as_posix(), path)
     except PlaceError as error:
         complain(f"warning: {error}")
-
-
-_Cell = Callable[[ArmCase], str]
-
-
-def figures_table(comparison: Comparison) -> str:
-    """A row for each arm and case, with medians over its requests."""
-    header = [title for title, _ in _COLUMNS]
-    cases = [case.name for case in comparison.experiment.workload.cases]
-    arms = sorted(comparison.arms, key=lambda arm: cases.index(arm.case))
-    return text_table([header, *([cell(arm) for _, cell in _COLUMNS] for arm in arms)], left=2)
-
-
-def _median(tag: str, *, scale: float, digits: int) -> _Cell:
-    def cell(arm: ArmCase) -> str:
-        value = arm.metrics[tag].p50 if tag in arm.metrics else None
-        return "-" if value is None else f"{value * scale:.{digits}f}"
-
-    return cell
-
-
-def _number(tag: str, *, digits: int) -> _Cell:
-    def cell(arm: ArmCase) -> str:
-        value = arm.totals.get(tag)
-        return "-" if value is None else f"{value:.{digits}f}"
-
-    return cell
-
-
-_COLUMNS: tuple[tuple[str, _Cell], ...] = (
-    ("case", lambda arm: line(arm.case)),
-    ("arm", lambda arm: line(arm.variant)),
-    ("ok/sent", lambda arm: f"{arm.completed}/{arm.requests}"),
-    ("TTFT ms", _median("ttft", scale=1000, digits=2)),
-    ("TPOT ms", _median("time_per_output_token", scale=1000, digits=3)),
-    ("E2E s", _median("end_to_end_latency", scale=1, digits=3)),
-    ("request tok/s", _median("request_output_throughput", scale=1, digits=1)),
-    ("server tok/s", _number("output_throughput", digits=1)),
-    ("tok/step", _median("tokens_per_step", scale=1, digits=2)),
-    ("accepted", _number("acceptance_rate", digits=3)),
-    ("output tok", _median("output_tokens", scale=1, digits=0)),
-)

@@ -174,3 +174,22 @@ def test_the_defaults_take_five_minutes_at_most_where_a_token_takes_ten_millisec
     assert len(made.workload.cases) >= 9
     assert 60 < takes_s(made, None, facts) <= 300
     assert takes_s(made, 10.0, facts) == pytest.approx(2 * len(made.workload.cases) * (10 + 1.8))
+
+
+def test_one_server_has_its_own_figures_in_every_form(tmp_path: Path) -> None:
+    with reference_server("--first-ms", "20", "--gap-ms", "4") as url:
+        words = ["bench", url, "--prompt", "a", "--concurrency", "1,2", "--output-tokens", "24", "--out", str(tmp_path)]
+        shown = CliRunner().invoke(app, words).stdout
+    document = json.loads((tmp_path / "report.json").read_text())
+    arms = [*document["arms"], *document["loads"][0]["arms"]]
+    assert len(arms) == 2 and all(arm["metrics"]["ttft"]["n"] == 5 for arm in arms)
+    page = (tmp_path / "report.html").read_text().partition("<script")[0]
+    again = CliRunner().invoke(app, ["report", str(tmp_path)]).stdout
+    for text in (shown, again, (tmp_path / "report.md").read_text().replace("\\", ""), page):
+        assert "One server, compared with nothing" in text
+        assert "Nothing could be compared" not in text and "in turns" not in text
+        for arm in arms:
+            for tag, scale, digits in (("ttft", 1000, 2), ("time_per_output_token", 1000, 3)):
+                assert all(f"{arm['metrics'][tag][name] * scale:.{digits}f}" in text for name in ("p50", "p99"))
+            assert f"{arm['totals']['output_throughput']:.1f}" in text
+    assert 'id="dist-h"' in page

@@ -25,7 +25,10 @@ from specdecode.escape import line, plain, script_json
 SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "load.js", "charts.js")
 USED = {
     **{name: vars(numbers)[name] for name in ("compact", "dollars", "duration", "figure", "interval", "times")},
-    **{name: vars(tables)[name] for name in ("about_turns", "gain", "work_by_load", "work_sentence", "work_table")},
+    **{
+        name: vars(tables)[name]
+        for name in ("about_turns", "figures_table", "gain", "work_by_load", "work_sentence", "work_table")
+    },
     **{name: vars(over_load)[name] for name in ("curve_charts", "curve_sentence", "curve_table")},
     **{name: vars(tiles)[name] for name in ("CLASSES", "MARKS", "cost_formula", "cost_sentence", "costs", "tiles")},
     **{name: vars(page)[name] for name in ("cases_by_kind", "remarks", "sample")},
@@ -137,6 +140,7 @@ def contents(seen: ReportView) -> list[Entry]:
         (comparison.chains, Entry("chains", "chain-1", "Speed-up of each change")),
         (comparison.theory, Entry("theory", "theory-h", "How many speculative tokens")),
         (seen.pairs, Entry("metrics", "metrics-h", "Every metric")),
+        (not seen.pairs and comparison.arms, Entry("figures", "figures-h", "Each arm by itself")),
         (seen.turns, Entry("turns", "turns-h", "Turn by turn")),
         (seen.drawn.any_samples, Entry("distributions", "dist-h", "Distributions")),
         (comparison.timeline, Entry("timeline", "time-h", "The run as it went")),

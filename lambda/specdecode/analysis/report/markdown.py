@@ -9,6 +9,7 @@ from specdecode.analysis.report.over_load import curve_sentence, curve_table, sh
 from specdecode.analysis.report.tables import (
     ReportTable,
     about_turns,
+    figures_table,
     gain,
     turn_table,
     work_by_load,
@@ -34,6 +35,7 @@ def render_markdown(comparison: Comparison) -> str:
         *_curves(comparison),
         *(block for found in comparison.work for block in _work(found)),
         *_turns(comparison),
+        *(() if comparison.pairs else ("## Each arm by itself", _plain_table(figures_table(comparison)))),
         *(block for pair in comparison.pairs for block in _pair(comparison, pair)),
         *(block for chain in comparison.chains for block in _chain(chain)),
         *_accuracy(comparison),

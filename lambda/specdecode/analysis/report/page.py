@@ -92,7 +92,8 @@ class ReportView:
     @cached_property
     def drawn(self) -> Drawn:
         """What the charts show."""
-        shown = list(dict.fromkeys(name for pair in self.pairs for name in (pair.baseline, pair.variant)))
+        compared = [name for pair in self.pairs for name in (pair.baseline, pair.variant)]
+        shown = list(dict.fromkeys(compared or [arm.variant for arm in self.comparison.arms][:FEW_ARMS]))
         return Drawn(self.comparison, shown)
 
     @cached_property

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, times
 from specdecode.analysis.results.pairs import CategoryAtLevel, PromptGain, Verdict, Work
+from specdecode.measures.arm_case import ArmCase
 
 
 class Column(NamedTuple):
@@ -179,3 +180,61 @@ def about_turns(comparison: Comparison) -> str:
         "Each turn contains the turns before it. Their answers are of the arm that was loaded first, so every arm got "
         f"the same text. Prefix caching, as the servers report it: {known or 'not reported'}."
     )
+
+
+def _of_requests(tag: str, statistic: str, *, scale: float = 1.0, digits: int) -> Callable[[ArmCase], str]:
+    def cell(arm: ArmCase) -> str:
+        value = getattr(arm.metrics[tag], statistic) if tag in arm.metrics else None
+        return NONE if value is None else f"{value * scale:.{digits}f}"
+
+    return cell
+
+
+def _of_all(tag: str, *, digits: int) -> Callable[[ArmCase], str]:
+    return lambda arm: NONE if (value := arm.totals.get(tag)) is None else f"{value:.{digits}f}"
+
+
+FIGURES: tuple[tuple[str, str, Callable[[ArmCase], str]], ...] = (
+    ("ok/sent", "Requests completed, of those sent", lambda arm: f"{arm.completed}/{arm.requests}"),
+    ("TTFT ms", "Time to first token, median", _of_requests("ttft", "p50", scale=1000, digits=2)),
+    ("p99", "Time to first token, 99th percentile", _of_requests("ttft", "p99", scale=1000, digits=2)),
+    ("TPOT ms", "Time per output token, median", _of_requests("time_per_output_token", "p50", scale=1000, digits=3)),
+    (
+        "p99",
+        "Time per output token, 99th percentile",
+        _of_requests("time_per_output_token", "p99", scale=1000, digits=3),
+    ),
+    ("E2E s", "End-to-end latency, median", _of_requests("end_to_end_latency", "p50", digits=3)),
+    (
+        "request tok/s",
+        "Output tokens per second of a request, median",
+        _of_requests("request_output_throughput", "p50", digits=1),
+    ),
+    ("server tok/s", "Output tokens per second of all requests together", _of_all("output_throughput", digits=1)),
+    ("tok/step", "Tokens per engine step, median", _of_requests("tokens_per_step", "p50", digits=2)),
+    ("accepted", "Share of the drafted tokens that were accepted", _of_all("acceptance_rate", digits=3)),
+    ("output tok", "Output tokens of a request, median", _of_requests("output_tokens", "p50", digits=0)),
+)
+"""Heading, meaning and cell of each figure of an arm by itself."""
+
+
+def figures_table(comparison: Comparison) -> ReportTable:
+    """Each arm's own figures: a row for each case, arm and load."""
+    cases = [case.name for case in comparison.experiment.workload.cases]
+    levels = comparison.experiment.workload.levels
+    at = [(str(levels[0]), comparison.arms), *((str(load.level), load.arms) for load in comparison.loads)]
+    rows = [
+        [
+            Cell(text)
+            for text in (
+                arm.case,
+                arm.variant,
+                *([where] if len(at) > 1 else []),
+                *(cell(arm) for _, _, cell in FIGURES),
+            )
+        ]
+        for where, arms in at
+        for arm in sorted(arms, key=lambda arm: cases.index(arm.case))
+    ]
+    named = [Column(name, words=True) for name in ("case", "arm", "load") if name != "load" or len(at) > 1]
+    return ReportTable([*named, *(Column(name, title) for name, title, _ in FIGURES)], rows)

@@ -8,7 +8,7 @@ from textwrap import fill
 
 from specdecode.analysis.loads.k_by_load import in_words
 from specdecode.analysis.report.over_load import curve_table, shown_curves
-from specdecode.analysis.report.tables import work_sentence, work_table
+from specdecode.analysis.report.tables import figures_table, work_sentence, work_table
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, dollars, times
 from specdecode.analysis.results.pairs import CaseResult, Estimate, Pair, Verdict, kind_of
@@ -36,6 +36,9 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
     parts.append("")
     parts += over_load(comparison, width=width)
     parts += by_work(comparison, width=width)
+    if not comparison.pairs:
+        table = figures_table(comparison)
+        parts.append(_plain_table("Each arm by itself", table.headers, table.texts, width=width))
     for pair in comparison.pairs:
         parts.append(_table(comparison, pair, colour=colour, width=width))
     notes = [f"note: {line(note)}" for note in comparison.notes]

@@ -137,7 +137,7 @@ def _load(comparison: Comparison) -> str:
     sampling = "greedy" if load.temperature == 0 else f"temperature {load.temperature:g}"
     return (
         f"{load.requests}{more} per prompt type and arm{rounds}, {pace}, about {load.input_tokens} tokens in and "
-        f"{load.output_tokens} out, {sampling}, {ORDER[load.load]}"
+        f"{load.output_tokens} out, {sampling}{f', {ORDER[load.load]}' if comparison.experiment.variants[1:] else ''}"
     )
 
 
@@ -168,7 +168,7 @@ def objective(comparison: Comparison) -> tuple[Fact, ...]:
 def _sure(pair: Pair | None, comparison: Comparison) -> str:
     """What the intervals cover, and what they do not."""
     if pair is None:
-        return "nothing was compared"
+        return "figures of one run without an interval, since no two arms were compared: another day may differ"
     one = all(case.distinct_prompts == 1 for case in pair.cases)
     over = "the requests of each prompt" if one else "the prompts of each type"
     if isinstance(comparison.experiment, ImportedExperiment):

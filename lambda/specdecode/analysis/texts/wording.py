@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdecode.analysis.results.numbers import spread, times
+from specdecode.analysis.results.numbers import digits, spread, times
 from specdecode.analysis.results.pairs import CaseResult, Chain, GroupResult, Pair, Verdict
 from specdecode.analysis.statistics.groups import MIN_TYPES, figure
 from specdecode.analysis.statistics.verdict import MAX_FAILED
+from specdecode.measures.arm_case import ArmCase
 
 SAYS = {
     Verdict.PAYS: "pays",
@@ -79,6 +80,22 @@ def answer(*, pairs: Sequence[Pair], chains: Sequence[Chain] = (), missing: Sequ
     deployed = f"Against {total.baseline}, as one would serve it without speculation, it"
     also = deployed if alike else _against(total, among=pairs)
     return f"{doubt}{_against(best, among=pairs)} {_all(best)}.{_qualified(best)} {also} {_all(total)}.{lost}"
+
+
+def alone(arms: Sequence[ArmCase]) -> str:
+    """What a run of one arm found: medians of its prompt types."""
+    figures = [
+        f"{name} {digits(low)}{f' to {digits(high)}' if high > low * 1.005 else ''} {unit}"
+        for tag, name, scale, unit in (
+            ("ttft", "time to first token", 1000, "ms"),
+            ("time_per_output_token", "time per output token", 1000, "ms"),
+            ("request_output_throughput", "a request gets", 1, "tokens/s"),
+        )
+        if (known := [own.p50 * scale for arm in arms if (own := arm.metrics.get(tag)) and own.p50 is not None])
+        for low, high in [(min(known), max(known))]
+    ]
+    of = f" (medians of {len(arms)} prompt type{'s' if len(arms) > 1 else ''})" if figures else ""
+    return f"One server, compared with nothing: {', '.join(figures) or 'no request was completed'}{of}."
 
 
 def _against(pair: Pair, *, among: Sequence[Pair]) -> str:
