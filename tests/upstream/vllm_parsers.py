@@ -11,6 +11,7 @@ import dataclasses
 import importlib
 import importlib.abc
 import importlib.machinery
+import inspect
 import io
 import json
 import sys
@@ -66,6 +67,7 @@ def refusal(parser: Any, cli: Any, words: list[str]) -> str:
         with contextlib.redirect_stderr(said):
             parsed = parser.parse_args(words)
             cli.validate_parsed_serve_args(parsed)
+            parsed.model = parsed.model_tag or parsed.model
             made = importlib.import_module("vllm.engine.arg_utils").AsyncEngineArgs.from_cli_args(parsed)
     except SystemExit:
         return said.getvalue().strip().splitlines()[-1]
@@ -78,7 +80,25 @@ def refusal(parser: Any, cli: Any, words: list[str]) -> str:
     methods = words_of(typing.get_type_hints(speculative)["method"])
     if given and methods and given["method"] not in methods:
         return f"SpeculativeConfig has no method {given['method']}; it has {', '.join(sorted(methods))}"
-    return ""
+    return built(made) if given else ""
+
+
+def built(made: Any) -> str:
+    """What vLLM makes of the speculation, if it is not what was asked for. It reads both models' config.json alone."""
+    config = importlib.import_module("vllm.config")
+    registry: Any = importlib.import_module("vllm.model_executor.models.registry")
+    registry._run_in_subprocess = lambda function: function()  # another process has none of main()'s replacements
+    made.override_neuron_config = {}  # of 0.9.1, which takes it on a node with devices alone
+    known = {"enable_chunked_prefill": False, "disable_log_stats": True}  # of older versions
+    try:
+        known["target_model_config"] = made.create_model_config()
+        known["target_parallel_config"] = config.ParallelConfig(tensor_parallel_size=made.tensor_parallel_size)
+        wanted = inspect.signature(made.create_speculative_config).parameters
+        found = made.create_speculative_config(**{key: known[key] for key in wanted if key in known})
+    except Exception as error:
+        return f"SpeculativeConfig: {type(error).__name__}: {error}"
+    asked = (made.speculative_config["method"], made.speculative_config["num_speculative_tokens"])
+    return "" if (found.method, found.num_speculative_tokens) == asked else f"built as {found!r}"
 
 
 def words_of(hint: Any) -> set[str]:
