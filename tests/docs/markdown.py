@@ -85,7 +85,8 @@ def _dedent(lines: list[str]) -> str:
 
 def links(page: Path) -> list[str]:
     """Targets of the links and images in the page's prose."""
-    return re.findall(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)", prose(page))
+    text = prose(page)
+    return re.findall(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)", text) + re.findall(r'<img src="([^"]+)"', text)
 
 
 def anchors(page: Path) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from specdecode.cli import GROUPS
 from specdecode.experiment.schema import descriptions, experiment_schema
 from specdecode.experiment.variants import Serving
 from specdecode.experiment.workload import Workload
@@ -63,6 +64,7 @@ def test_the_page_of_the_bucket_names_what_the_code_writes():
 
 def test_every_command_of_the_app_and_every_state_is_on_its_page():
     assert "## specdecode run" in cli.render()
+    assert all(f"**{group}**" in cli.render() for group in GROUPS) and len(GROUPS) == 5
     assert "| `--watch` |" in cli.render()
     assert "| `AcquireCapacity` |" in states.render()
     assert "`CapacityUnavailable`" in states.render()
