@@ -55,7 +55,7 @@ NODE_HOURS = "RUNNING_SUM(FILL(nodes, 0) * PERIOD(nodes) / 3600)"
 STEPS = (
     "filter type like /StateEntered|^Execution(Succeeded|Failed|Aborted|TimedOut)/ "
     '| parse execution_arn "*:execution:*:*" as before, machine, run | fields coalesce(details.name, type) as at '
-    "| stats latest(at) as step, max(@timestamp) as since by run | sort since desc | limit 20"
+    "| stats latest(at) as step, latest(@timestamp) as since by run | sort since desc | limit 20"
 )
 """Logs Insights: the last step that each run entered, or how it ended, from the state machine's log."""
 
