@@ -21,6 +21,7 @@ LAYER = {
     "escape": 0,
     "untrusted": 0,
     "store": 1,
+    "finished": 2,
     "prompts": 1,
     "experiment": 2,
     "planning": 3,

@@ -27,12 +27,13 @@ CAPACITY, ENDPOINTS = s3_keys.CAPACITY_KEY, s3_keys.ENDPOINTS_KEY
 
 @dataclass(frozen=True)
 class FunctionSpec:
-    """A function: its module in specdecode.steps, what it reads and writes in the bucket, which services it calls."""
+    """A function: its module in specdecode.steps, its rights in the bucket, and which services it calls."""
 
     module: str
     purpose: str
     reads: tuple[str, ...] = (RUNS,)
     writes: tuple[str, ...] = (RUNS,)
+    deletes: tuple[str, ...] = ()
     kubernetes: bool = True
     metrics: str | None = None
     """The only CloudWatch namespace that it may publish to."""
@@ -45,7 +46,10 @@ FUNCTIONS: dict[str, FunctionSpec] = {
         "plan", "validates and plans a run", reads=(RUNS, *MARKS, f"{s3_keys.PROMPTS}*"), kubernetes=False
     ),
     "StageModels": FunctionSpec(
-        "stage", "brings models and prompts to the bucket", reads=(RUNS, *MARKS, f"{s3_keys.PROMPTS}*")
+        "stage",
+        "brings models and prompts to the bucket",
+        reads=(RUNS, *MARKS, f"{s3_keys.PROMPTS}*"),
+        deletes=MARKS[:1],
     ),
     "AcquireCapacity": FunctionSpec(
         "acquire",
@@ -53,8 +57,10 @@ FUNCTIONS: dict[str, FunctionSpec] = {
         reads=(RUNS, CAPACITY, ENDPOINTS),
         writes=(RUNS, CAPACITY, ENDPOINTS),
     ),
-    "Compile": FunctionSpec("compile", "checks engines, and compiles what is missing", reads=(RUNS, CAPACITY, *MARKS)),
-    "Serve": FunctionSpec("serve", "starts the arms of a wave", reads=(RUNS, CAPACITY)),
+    "Compile": FunctionSpec(
+        "compile", "checks engines, and compiles what is missing", reads=(RUNS, CAPACITY, *MARKS), deletes=MARKS
+    ),
+    "Serve": FunctionSpec("serve", "starts the arms of a wave", reads=(RUNS, CAPACITY), deletes=MARKS),
     "Smoke": FunctionSpec(
         "smoke",
         "sends every arm one request",
@@ -164,7 +170,11 @@ class PipelineFunction(Construct):
         acknowledge_wildcards(self.role, "*", reason="Calls of X-Ray and CloudWatch metrics have no resource type.")
         acknowledge_wildcards(
             self.role,
-            *(bucket.arn_for_objects(pattern) for pattern in {*spec.reads, *spec.writes} if "*" in pattern),
+            *(
+                bucket.arn_for_objects(pattern)
+                for pattern in {*spec.reads, *spec.writes, *spec.deletes}
+                if "*" in pattern
+            ),
             reason="Objects of the step's own prefixes, whatever the run or the model is called.",
         )
 
@@ -182,6 +192,8 @@ class PipelineFunction(Construct):
             self._allow(["s3:GetObject"], [bucket.arn_for_objects(pattern) for pattern in spec.reads])
         if spec.writes:
             self._allow(["s3:PutObject"], [bucket.arn_for_objects(pattern) for pattern in spec.writes])
+        if spec.deletes:
+            self._allow(["s3:DeleteObject"], [bucket.arn_for_objects(pattern) for pattern in spec.deletes])
         key: kms.IKey | None = bucket.encryption_key
         if key is not None and (spec.reads or spec.writes):
             self._allow(["kms:Decrypt", "kms:GenerateDataKey"], [key.key_arn])

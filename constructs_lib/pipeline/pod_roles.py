@@ -25,7 +25,12 @@ WRITES: dict[str, tuple[str, ...]] = {
     "compile": ("compiled/",),
     "results": ("runs/",),
 }
-"""Role -> prefixes that it writes. Nothing is ever deleted."""
+"""Role -> prefixes that it writes."""
+
+CLEARS = ("models/", "compiled/")
+"""Prefixes where a writer also deletes: what an upload that ended early has left in the folder that it finishes. The
+bucket keeps deleted files as old versions for a while, as it keeps those that are written over.
+"""
 
 
 class PodRoles(Construct):
@@ -80,6 +85,8 @@ def _allow_bucket(role: iam.Role, name: str, *, bucket: s3.IBucket, key: kms.IKe
     _allow(role, "s3:GetObject", resources=objects)
     _allow(role, "s3:ListBucket", resources=[bucket.bucket_arn])
     _allow(role, "s3:PutObject", "s3:AbortMultipartUpload", resources=written)
+    if cleared := [bucket.arn_for_objects(f"{prefix}*") for prefix in WRITES[name] if prefix in CLEARS]:
+        _allow(role, "s3:DeleteObject", resources=cleared)
     if key is not None:
         _allow(role, "kms:Decrypt", "kms:GenerateDataKey", resources=[key.key_arn])
     acknowledge_wildcards(role, *objects, reason="A session policy narrows it to the folders of one step of one run.")

@@ -18,6 +18,7 @@ NEVER_AGAIN = (
     "CompileFailed",
     "ArtifactRefused",
     "ServeNotReady",
+    "DamagedFolder",
     "SmokeFailed",
     "StartCheckFailed",
     "BenchmarkFailed",

@@ -7,14 +7,14 @@ that, and a benchmark that stores nothing in S3 spends no time on boto3.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from specdecode import s3_keys
-
 ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 """S3's codes for a missing object. The answer to HEAD has no body: botocore takes its status in place of a code."""
+_DELETED_AT_ONCE = 1000
+"""Most keys of one DeleteObjects (S3 API reference)."""
 _PIECE = 1 << 20
 """Bytes of a large object that are read at once."""
 
@@ -22,6 +22,10 @@ _PIECE = 1 << 20
 def error_code(error: BaseException) -> str:
     """AWS's code in botocore's ClientError. Empty for any other error: it is no answer of AWS."""
     return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
+
+
+class NotDeleted(Exception):
+    """S3 keeps an object that was to be deleted. The message says which, and why."""
 
 
 class Store:
@@ -114,9 +118,15 @@ class Store:
         found = [item["Prefix"] for page in pages for item in page.get("CommonPrefixes", [])]
         return sorted(item[len(prefix) :].rstrip("/") for item in found)
 
-    def is_complete(self, prefix: str) -> bool:
-        """Whether the folder counts: its COMPLETE.json exists."""
-        return self.read(prefix + s3_keys.COMPLETE) is not None
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete the objects. Raises NotDeleted."""
+        for at in range(0, len(keys), _DELETED_AT_ONCE):
+            named = [{"Key": key} for key in keys[at : at + _DELETED_AT_ONCE]]
+            answer = self.s3.delete_objects(Bucket=self.bucket, Delete={"Objects": named, "Quiet": True})
+            for kept in answer.get("Errors", ()):
+                raise NotDeleted(
+                    f"S3 does not delete {self.url(kept['Key'])}: {kept.get('Message', 'no reason given')}"
+                )
 
     def _items(self, prefix: str) -> Iterator[dict[str, Any]]:
         """What S3 lists below `prefix`, without the object that stands for the folder itself."""

@@ -64,6 +64,7 @@ SERVICES = {"states": "stepfunctions"}
 """Prefix of an action -> boto3's name of the service, where it is another."""
 
 MARK_READERS = frozenset({"Plan", "StageModels", "Compile"})
+SETS_ASIDE = frozenset({"Compile", "Serve"})
 LEASE_READERS = frozenset(
     {
         *("AcquireCapacity", "Compile", "Serve", "Smoke", "Benchmark", "Accuracy"),
@@ -126,8 +127,12 @@ OBJECTS = (
     _object("write the bundle of code", "put", "{bundle}", NOBODY, bucket="{assets}"),
     *(
         _object(f"delete in `{prefix}/`", "delete", f"{prefix}/trial/trial", NOBODY)
-        for prefix in ("imports", "models", "compiled", "prompts", "runs", "state")
+        for prefix in ("imports", "prompts", "runs", "state")
     ),
+    _object("delete a leftover in `models/`", "delete", "models/trial/trial", frozenset({"staging"})),
+    _object("delete a leftover in `compiled/`", "delete", "compiled/trial/trial", frozenset({"compile"})),
+    _object("set a model aside", "delete", "models/trial/COMPLETE.json", SETS_ASIDE | {"StageModels", "staging"}),
+    _object("set an artifact aside", "delete", "compiled/trial/COMPLETE.json", SETS_ASIDE | {"compile"}),
     call("delete many objects at once", "s3:DeleteObject", "{bucket}/runs/trial/trial", NOBODY,
          "delete_objects", Bucket="{bucket_name}", Delete={"Objects": [{"Key": "runs/trial/trial"}]}),
     call("list another bucket", "s3:ListBucket", "arn:aws:s3:::trial-other", NOBODY,

@@ -18,7 +18,6 @@ def s3() -> FakeS3:
 def test_what_is_absent_is_no_error(s3: FakeS3) -> None:
     store = Store(s3=s3, bucket="b")
     assert (store.read("x"), store.read_json("x"), store.tags("x"), list(store.lines("x"))) == (None, None, None, [])
-    assert not store.is_complete("runs/r/")
 
 
 def test_what_is_there_is_read_by_line_and_listed_without_the_folder_itself(s3: FakeS3) -> None:

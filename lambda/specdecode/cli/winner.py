@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from specdecode.analysis import Comparison
     from specdecode.experiment.model import ServedExperiment
     from specdecode.manifests import KubeObject
-    from specdecode.planning import Inventory
 
 MOST_NAME = 50
 
@@ -62,7 +61,6 @@ def winner(
     from specdecode.cli.report_sources import find
     from specdecode.cli.runs_deployment import Deployment
     from specdecode.experiment.model import ServedExperiment
-    from specdecode.planning import Inventory
 
     comparison = find(run, deployment=Deployment(stack=stack, region=region, profile=profile))
     chosen = arm or recommended(comparison)
@@ -80,7 +78,7 @@ def winner(
         say(_recipe(comparison, chosen), end="")
         return
     called = (name or f"{experiment.name}-{chosen}").lower().replace(".", "-").replace("_", "-")[:MOST_NAME].strip("-")
-    stored = Inventory(prefixes=frozenset(urlsplit(s.artifact).path.lstrip("/") for s in comparison.context.served))
+    stored = {urlsplit(s.artifact).path.lstrip("/"): s.artifact_sha256 for s in comparison.context.served}
     objects = objects_of(experiment, chosen, name=called, replicas=replicas, stored=stored)
     if as_json:
         say_json({"apiVersion": "v1", "kind": "List", "items": objects})
@@ -90,9 +88,11 @@ def winner(
 
 
 def objects_of(
-    experiment: ServedExperiment, arm: str, *, name: str, replicas: int, stored: Inventory | None = None
+    experiment: ServedExperiment, arm: str, *, name: str, replicas: int, stored: Mapping[str, str] | None = None
 ) -> list[KubeObject]:
-    """Deployment and Service of an arm, called `name`. `stored`: the artifacts that the run's arms were served from."""
+    """Deployment and Service of an arm, called `name`. `stored`: the artifacts that the run's arms were served from,
+    with their hashes, which the server compares.
+    """
     from specdecode.experiment import Capacity, engine_of
     from specdecode.experiment.model import Sweep
     from specdecode.manifests import RenderContext
@@ -105,12 +105,13 @@ def objects_of(
         bundle_uri="s3://unused/bundle.zip",
         bundle_sha256="0" * 64,
         region="us-east-2",
+        contents={prefix: content for prefix, content in (stored or {}).items() if content},
     )
     every = experiment.model_copy(update={"sweep": Sweep.GRID})  # an adaptive sweep's plan has its first arms alone
     plan = make_plan(
         every,
         engine_of(every),
-        inventory=stored or Inventory(),
+        inventory=Inventory(prefixes=frozenset(stored or ())),
         capacity=Capacity(price_per_node_hour=0),
     )
     return production(plan, arm, name=name, replicas=replicas, ctx=context)
@@ -129,7 +130,7 @@ def _head(comparison: Comparison, chosen: str, name: str) -> Iterator[str]:
     from specdecode.manifests.addresses import ENTRY
 
     yield f"{chosen} of run {comparison.run_id}. {comparison.recommendation or comparison.answer}"
-    artifact = next((item.artifact for item in comparison.context.served if item.variant == chosen), "")
+    artifact = next((item.where for item in comparison.context.served if item.variant == chosen), "")
     if artifact:
         yield f"Artifact: {artifact} (keep it; the server refuses to start without it)"
     for schedule in comparison.schedule:

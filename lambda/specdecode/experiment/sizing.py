@@ -159,6 +159,10 @@ def heaviest_gib(experiment: ServedExperiment) -> Sequence[float]:
 
 def _mount_buffers_gib(experiment: ServedExperiment, engine: Engine, *, arms: int) -> float:
     """Memory for Mountpoint's read-ahead while servers load: of files that are copied, or that ranks read."""
+    return arms * mount_streams(experiment, engine) * node.READ_AHEAD_GIB + node.MOUNT_PODS_GIB
+
+
+def mount_streams(experiment: ServedExperiment, engine: Engine) -> int:
+    """Files of the bucket that one arm reads at once, before and while it loads."""
     readers = experiment.serving.tensor_parallel_size if engine.reads is Reads.RANKS else 1
-    each = node.COPY_STREAMS if experiment.shape.has_nvme else min(node.COPY_STREAMS, readers)
-    return arms * each * node.READ_AHEAD_GIB + node.MOUNT_PODS_GIB
+    return node.COPY_STREAMS if experiment.shape.has_nvme else min(node.COPY_STREAMS, readers)

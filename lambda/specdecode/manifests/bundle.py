@@ -112,6 +112,8 @@ class Rights(Frozen):
 
     reads: tuple[str, ...] = Field(default=())
     writes: tuple[str, ...] = Field(default=())
+    clears: bool = False
+    """Whether what it writes is a folder of files: those that an earlier upload left there may be deleted."""
     token: bool = False
 
 
@@ -130,7 +132,7 @@ def session_policy(rights: Rights, ctx: RenderContext, *, partition: str = "aws"
         _allow(anywhere, ["*"]),
     ]
     if rights.writes:
-        writing = ["s3:PutObject", "s3:AbortMultipartUpload"]
+        writing = ["s3:PutObject", "s3:AbortMultipartUpload", *(["s3:DeleteObject"] if rights.clears else [])]
         statements.append(_allow(writing, [objects + key for key in rights.writes]))
     return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
 

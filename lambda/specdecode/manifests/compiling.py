@@ -155,7 +155,7 @@ def compile_rights(plan: Plan, arm: Arm) -> Rights:
     """Write only this artifact, and read the weights that it is made of."""
     models = plan.served.models_of(plan.served.variant(arm.variant))
     own = f"{s3_keys.compiled_prefix(arm.fingerprint)}*"
-    return Rights(reads=(own, *(f"{model.prefix}*" for model in models)), writes=(own,))
+    return Rights(reads=(own, *(f"{model.prefix}*" for model in models)), writes=(own,), clears=True)
 
 
 def mount(name: str, *, read_only: bool = False) -> dict[str, Any]:

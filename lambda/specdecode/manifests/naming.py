@@ -6,6 +6,7 @@ Names are pure functions, so that the pipeline always finds the objects again. A
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Annotated
 
@@ -34,6 +35,8 @@ class RenderContext(Frozen):
     makes_nodes: bool = True
     """Whether the cluster has our NodePools. If not, pods that need no held node run on any node."""
     node_storage: NodeStorage = "instance-store"
+    contents: Mapping[str, str] = {}
+    """Folder of the bucket -> the hash that it must have. A folder that is not named is as its COMPLETE.json says."""
 
 
 LIMIT = 63

@@ -6,17 +6,21 @@ the CSI driver (Mountpoint for S3 CSI driver, docs/CONFIGURATION.md, "Pod-Level 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from specdecode import names, s3_keys
 from specdecode.exit_codes import Exit
 from specdecode.experiment.base import EnvName
-from specdecode.experiment.capacity import COPY_MARGIN, COPY_STREAMS, MONITOR
+from specdecode.experiment.capacity import COPY_MARGIN, MONITOR
 from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.engine_parts import Probe, Resources
+from specdecode.experiment.sizing import mount_streams
+from specdecode.manifests import verified_copy
 from specdecode.manifests.addresses import server_env
 from specdecode.manifests.bundle import HOME, bundle_env, bundle_script
 from specdecode.manifests.early import device_check, disk_check
@@ -28,22 +32,22 @@ from specdecode.planning.load_times import is_copied, reads_weights
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 """A server has its weights and its artifact; it asks the network for nothing."""
-_COPY = f"""\
-if [ ! -f {LOCAL}/copied ]; then
+_PROGRAM = Path(verified_copy.__file__).read_text("utf-8")
+_VERIFY = f"""\
+if [ ! -f {LOCAL}/verified ]; then
   [ ! -d {LOCAL} ] || chmod -R u+w {LOCAL}
   rm -rf {LOCAL}
-{{room}}  for folder in {{folders}}; do
-    find "$folder" -type d -exec mkdir -p {LOCAL}/{{{{}}}} \\;
-    find "$folder" -type f -print0 | xargs -0 -r -n 1 -P {COPY_STREAMS} cp --parents --target-directory={LOCAL}
-  done
-  touch {LOCAL}/copied
+  mkdir {LOCAL}
+{{room}}  python3 -I -c {{program}} {{folders}}
+  touch {LOCAL}/verified
   chmod -R {{mode}} {LOCAL}
-  echo "specdecode: copied $(du -sh {LOCAL} | cut -f 1) to the local disk" >&2
-fi"""
-"""Shell source that copies `folders`, many files at once, after `room`'s look at the disk; a container that is started
-again finds the copy.
+  echo "specdecode: every byte is as stored; copied $(du -sh {LOCAL} | cut -f 1) to the local disk" >&2
+fi
+"""
+"""Shell source that reads what the server loads, many files at once, and compares it with COMPLETE.json. What is
+copied is copied on the way, after `room`'s look at the disk. A container that is started again finds all this done.
 
-`mode` makes it read-only like the mount, or not: if NxD Inference fails to load an artifact that it can
+`mode` makes the copies read-only like the mount, or not: if NxD Inference fails to load an artifact that it can
 write, it compiles it anew, and the run would measure the wrong artifact.
 """
 MONITOR_CONTAINER, MONITOR_SCRATCH = "neuron-monitor", "monitor-"
@@ -151,7 +155,7 @@ def _server(plan: Plan, arm: Arm, ctx: RenderContext, mounted: Sequence[str]) ->
     weights_gib, copied = experiment.weights_gib(variant), copied_folders(plan, arm, ctx)
     return container(
         image=engine.reference,
-        script=_script(plan, arm, copied=copied),
+        script=_script(plan, arm, ctx, copied=copied),
         env={**OFFLINE, **_artifact_env(engine)},
         given=serving_env(experiment, variant, engine),
         references=server_env(arm, ctx),
@@ -169,39 +173,35 @@ def _server(plan: Plan, arm: Arm, ctx: RenderContext, mounted: Sequence[str]) ->
     )
 
 
-def _script(plan: Plan, arm: Arm, *, copied: Sequence[str]) -> str:
-    """Refuse to start without a finished artifact; a server that had to compile would fail on the read-only mount.
-
-    The folders in `copied` go to local disk first, and are loaded from there.
+def _script(plan: Plan, arm: Arm, ctx: RenderContext, *, copied: Sequence[str]) -> str:
+    """Refuse to start unless artifact and weights are what was stored. The folders in `copied` go to local disk, and
+    are loaded from there.
     """
-    variant, artifact = plan.served.variant(arm.variant), plan.engine.artifact
-    needed = [model.prefix.rstrip("/") for model in plan.served.models_of(variant)]
-    local = needed[0] in copied
-    mode = "u+w" if artifact and artifact.copied else "a-w"
-    room = disk_check(plan.engine, math.ceil(COPY_MARGIN * plan.served.weights_gib(variant)))
-    found = [_COPY.format(room=room, folders=" ".join(map(word, copied)), mode=mode)] if copied else []
-    if artifact:
-        compiled = s3_keys.compiled_prefix(arm.fingerprint).rstrip("/")
-        needed.insert(0, compiled)
-        found.append(f'export {artifact.variable}="$PWD/{f"{LOCAL}/" if compiled in copied else ""}{compiled}"')
-    return (
-        HOME
-        + device_check(plan.engine, plan.served.serving.devices)
-        + "\n".join(
-            [
-                f"for folder in {' '.join(map(word, needed))}; do",
-                f'  if ! head -c 1 "$folder/{s3_keys.COMPLETE}" > /dev/null; then',
-                f'    echo "specdecode: $folder has no {s3_keys.COMPLETE}: it was never finished; not serving" >&2',
-                f"    exit {Exit.INCOMPLETE.value}",
-                "  fi",
-                "done",
-                *found,
-                forgotten(plan.engine)
-                + "exec "
-                + " ".join(serve_words(plan.served, variant, plan.engine, compiled=True, local=local)),
-            ]
-        )
+    experiment, engine = plan.served, plan.engine
+    variant, artifact = experiment.variant(arm.variant), engine.artifact
+    models = [model.prefix.rstrip("/") for model in experiment.models_of(variant)]
+    compiled = s3_keys.compiled_prefix(arm.fingerprint).rstrip("/")
+    codes = {compiled: Exit.DAMAGED_ARTIFACT} if artifact else {}
+    codes |= dict.fromkeys(models, Exit.DAMAGED_MODEL)
+    given = {
+        "folders": [
+            {"name": name, "content": ctx.contents.get(f"{name}/", ""), "copied": name in copied, "code": code.value}
+            for name, code in codes.items()
+        ],
+        "local": LOCAL,
+        "streams": mount_streams(experiment, engine),
+    }
+    verify = _VERIFY.format(
+        room=disk_check(engine, math.ceil(COPY_MARGIN * experiment.weights_gib(variant))) if copied else "",
+        program=word(_PROGRAM),
+        folders=word(json.dumps(given)),
+        mode="u+w" if artifact and artifact.copied else "a-w",
     )
+    where = f"{LOCAL}/" if compiled in copied else ""
+    found = f'export {artifact.variable}="$PWD/{where}{compiled}"\n' if artifact else ""
+    command = serve_words(experiment, variant, engine, compiled=True, local=models[0] in copied)
+    checks = device_check(engine, experiment.serving.devices) + verify
+    return f"{HOME}{checks}{found}{forgotten(engine)}exec {' '.join(command)}"
 
 
 def copied_folders(plan: Plan, arm: Arm, ctx: RenderContext) -> list[str]:

@@ -43,7 +43,7 @@ def staging_rights(model: ModelRef) -> Rights:
     """Write only this model's folder, and read its import prefix."""
     own = f"{model.prefix}*"
     imported = (f"{model.import_prefix}*",) if model.import_prefix else ()
-    return Rights(reads=(own, *imported), writes=(own,), token=model.gated)
+    return Rights(reads=(own, *imported), writes=(own,), clears=True, token=model.gated)
 
 
 def fetch_prompts_job(plan: Plan, given: PromptsOf, hub: HubFile, ctx: RenderContext) -> KubeObject:

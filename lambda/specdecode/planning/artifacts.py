@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterable
 from hashlib import sha256
 from typing import Any, NamedTuple, Self
 
-from specdecode import s3_keys
+from specdecode import finished, s3_keys
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.effective import arguments, family, neuron_config, serving_env
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import CompileOn, Experiment, ServedExperiment
 from specdecode.experiment.variants import ModelRef, ServedVariant
+from specdecode.store import Store
 
 
 class Inventory(Frozen):
@@ -118,13 +119,12 @@ def to_check(experiment: Experiment, engine: Engine, known: Collection[str]) -> 
 
 
 def read_inventory(s3: Any, *, bucket: str, prefixes: Iterable[str]) -> Inventory:
-    """Which of `prefixes` are complete in `bucket`; `s3` is a boto3 client. One listing of one key for each."""
-    keys = []
-    for prefix in prefixes:
-        key = prefix + s3_keys.COMPLETE if prefix.endswith("/") else prefix
-        listing = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
-        keys += [item["Key"] for item in listing.get("Contents", ())]
-    return Inventory.from_keys(keys)
+    """Which of `prefixes` are in `bucket`, folders only if a listing shows no damage; `s3` is a boto3 client."""
+    store = Store(s3=s3, bucket=bucket)
+    folders = [item for item in prefixes if item.endswith("/") and finished.look(store, item).content]
+    keys = [item for item in prefixes if not item.endswith("/")]
+    marks = [key for key in keys if s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1).get("Contents")]
+    return Inventory(prefixes=frozenset([*folders, *marks]))
 
 
 def deciding(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, Any]:

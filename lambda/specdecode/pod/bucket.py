@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from specdecode import aws, s3_keys
+from specdecode import aws, finished, s3_keys
 from specdecode.exit_codes import Exit
+from specdecode.finished import FileEntry
 from specdecode.pod.program import PodError
-from specdecode.store import ABSENT, Store, error_code
-from specdecode.untrusted import below, parse_json
+from specdecode.store import ABSENT, NotDeleted, Store, error_code
 
 WORKERS = 4
 """Files in flight at once. Each may use the memory of a part, and its own size on disk."""
 _DENIED = ("403", "AccessDenied", "Forbidden", "InvalidAccessKeyId")
-
-
-@dataclass(frozen=True)
-class FileEntry:
-    """One file of a finished folder, as COMPLETE.json lists it."""
-
-    path: str
-    size: int
-    sha256: str
 
 
 class Bucket:
@@ -80,23 +69,23 @@ class Bucket:
         if body is None:
             return None
         try:
-            return [
-                FileEntry(path=below(str(entry["path"])), size=int(entry["size"]), sha256=str(entry["sha256"]))
-                for entry in parse_json(body)["files"]
-            ]
-        except (ValueError, TypeError, LookupError, OverflowError) as error:
-            raise PodError(Exit.CORRUPT, f"{key} is not readable: {error}") from error
+            return finished.parse(prefix, body)
+        except finished.Damaged as error:
+            raise PodError(_damaged(prefix), str(error)) from error
 
     def finish(self, prefix: str, files: Iterable[FileEntry], *, about: dict[str, Any]) -> None:
-        """Check that every file exists with its size, then write COMPLETE.json. From then on the folder counts."""
+        """Check that every file exists with its size, delete what else an earlier upload left, and write COMPLETE.json.
+        From then on the folder counts.
+        """
         files = sorted(files, key=lambda entry: entry.path)
         there = self.listing(prefix)
         wrong = [entry.path for entry in files if there.get(entry.path, (-1, ""))[0] != entry.size]
         if wrong:
             raise PodError(Exit.CORRUPT, f"{prefix}: {len(wrong)} files differ from what was uploaded, e.g. {wrong[0]}")
-        document = {"schema_version": 1, "files": [asdict(entry) for entry in files], **about}
+        with self._errors(f"clear {prefix}"):
+            self._store.delete([prefix + path for path in sorted(there.keys() - {entry.path for entry in files})])
         with self._errors(f"write {prefix}{s3_keys.COMPLETE}"):
-            self._store.write(prefix + s3_keys.COMPLETE, json.dumps(document, indent=1))
+            self._store.write(prefix + s3_keys.COMPLETE, finished.document(prefix, files, about=about))
 
     def fetch_folder(self, prefix: str, folder: Path, *, only: Sequence[str] | None = None) -> int:
         """Download a finished folder, verify every file, and return its bytes. Files that are there and right are kept.
@@ -116,7 +105,7 @@ class Bucket:
                 self.download(prefix + entry.path, path)
             if path.stat().st_size != entry.size or sha256_of(path) != entry.sha256:
                 path.unlink()
-                raise PodError(Exit.CORRUPT, f"{prefix}{entry.path} differs from its recorded SHA-256")
+                raise PodError(_damaged(prefix), f"{prefix}{entry.path} differs from its recorded size or SHA-256")
 
         with ThreadPoolExecutor(WORKERS) as pool:
             list(pool.map(fetch, entries))
@@ -126,13 +115,22 @@ class Bucket:
     def _errors(self, doing: str) -> Iterator[None]:
         try:
             yield
-        except (ClientError, BotoCoreError, RuntimeError) as error:  # the last: a session that nobody renewed
+        except (
+            ClientError,
+            BotoCoreError,
+            RuntimeError,
+            NotDeleted,
+        ) as error:  # the last: a session that nobody renewed
             code, why = error_code(error), str(error)
             if code == "ExpiredToken" or isinstance(error, RuntimeError):
                 why = f"the pod's session of AWS was not renewed; see the log of the step's function for why ({error})"
             missing = code == "NoSuchBucket" or code in ABSENT
             exit_code = Exit.DENIED if code in _DENIED else Exit.NOT_FOUND if missing else Exit.UNAVAILABLE
             raise PodError(exit_code, f"cannot {doing} in bucket {self.name}: {why}") from error
+
+
+def _damaged(prefix: str) -> Exit:
+    return Exit.DAMAGED_ARTIFACT if prefix.startswith(s3_keys.compiled_prefix("")[:-1]) else Exit.DAMAGED_MODEL
 
 
 def sha256_of(path: Path) -> str:

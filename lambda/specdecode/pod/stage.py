@@ -14,7 +14,8 @@ from pathlib import Path
 
 from specdecode import s3_keys
 from specdecode.exit_codes import Exit
-from specdecode.pod.bucket import WORKERS, Bucket, FileEntry, sha256_of
+from specdecode.finished import FileEntry
+from specdecode.pod.bucket import WORKERS, Bucket, sha256_of
 from specdecode.pod.fp8 import rescale_file, tensor_names
 from specdecode.pod.program import Parser, PodError, run, say
 from specdecode.pod.sources import HubSource, ImportSource, Source, SourceFile, hub_token

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from specdecode.exit_codes import Exit
-from specdecode.pod.bucket import WORKERS, Bucket, FileEntry, sha256_of
+from specdecode.finished import FileEntry
+from specdecode.pod.bucket import WORKERS, Bucket, sha256_of
 from specdecode.pod.program import Parser, PodError, run, say
 
 

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 from specdecode import s3_keys
 from specdecode.exit_codes import Exit
-from specdecode.pod.bucket import WORKERS, Bucket, FileEntry
+from specdecode.finished import FileEntry
+from specdecode.pod.bucket import WORKERS, Bucket
 from specdecode.pod.compile import NOTHING_TO_DO
 from specdecode.pod.program import Parser, PodError, run, say
 from specdecode.pod.weight_format import PICKLED

@@ -60,6 +60,8 @@ class RunState(BaseModel):
     """Waves whose requests' metrics are in CloudWatch."""
     refused_artifacts: tuple[str, ...] = ()
     """Fingerprints of artifacts of CPU nodes that no server starts from. The node compiles them instead."""
+    contents: dict[str, str] = {}
+    """Folder of the bucket (`models/…/`, `compiled/…/`) -> its hash (specdecode.finished) when its step was done."""
     sent_back: tuple[int, ...] = ()
     """Waves that wait for the node to compile."""
     device_groups: tuple[DeviceGroup, ...] = ()

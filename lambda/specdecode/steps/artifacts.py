@@ -20,7 +20,9 @@ def served(run: Run, *, bucket: str) -> tuple[Served, ...]:
         made = arm.fingerprint if arm else fingerprint(experiment, variant, engine)
         key = s3_keys.compiled_prefix(made) if engine.artifact else None
         text = recipe(experiment, variant, engine, bucket=bucket, artifact=key)
-        found.append(Served(variant=variant.name, recipe=text, artifact=f"{bucket}{key}" if key else ""))
+        content = run.state.contents.get(key or "", "")
+        where = f"{bucket}{key}" if key else ""
+        found.append(Served(variant=variant.name, recipe=text, artifact=where, artifact_sha256=content))
     return tuple(found)
 
 

@@ -17,6 +17,7 @@ from specdecode.kubernetes.teardown import run_selector
 from specdecode.planning import Arm
 from specdecode.planning.timeline import cpu_deadline
 from specdecode.steps.acquire import require_node
+from specdecode.steps.damage import is_there, note_contents, set_aside
 from specdecode.steps.errors import CompileFailed
 from specdecode.steps.going_back import is_back
 from specdecode.steps.jobs import advance_job, keep_failed_logs
@@ -70,6 +71,7 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
         _require_artifact(arm, rt)
     if waits:
         return Progress(done=False, message="; ".join(waits), wait_s=run.plan.poll_seconds)
+    note_contents(map(s3_keys.compiled_prefix, {arm.fingerprint for arm in run.wave(given.wave).arms}), run, rt)
     is_back(run, given.wave, rt=rt)
     return Progress(done=True, message=f"{len(arms)} artifacts are ready" if arms else "CPU nodes have compiled all")
 
@@ -121,16 +123,19 @@ def _advance(arm: Arm, run: Run, rt: Runtime, *, awaited_min: int, limit_min: in
         text = f"{arm.variant}: {other} compiles the same artifact; this run waits for it"
         return Compiling(False, text, is_elsewhere=True)
     rights = manifests.compile_rights(run.plan, arm)
-    done, message, age = advance_job(run, rt, [job], rights=rights, limit_min=limit_min, failure=CompileFailed)
+    try:
+        done, message, age = advance_job(run, rt, [job], rights=rights, limit_min=limit_min, failure=CompileFailed)
+    except CompileFailed as error:
+        raise CompileFailed(f"{error}{set_aside(error.exit_codes, arm, run, rt)}") from None
     return Compiling(done, f"{arm.variant}: {message}", age)
 
 
 def _missing(arms: Mapping[str, Arm], rt: Runtime) -> list[Arm]:
-    return [arm for made, arm in arms.items() if not rt.store.is_complete(s3_keys.compiled_prefix(made))]
+    return [arm for made, arm in arms.items() if not is_there(s3_keys.compiled_prefix(made), rt)]
 
 
 def _require_artifact(arm: Arm, rt: Runtime) -> None:
-    if not rt.store.is_complete(s3_keys.compiled_prefix(arm.fingerprint)):
+    if not is_there(s3_keys.compiled_prefix(arm.fingerprint), rt):
         raise CompileFailed(f"the Job for {arm.variant} is complete but its artifact {arm.fingerprint} is not")
 
 

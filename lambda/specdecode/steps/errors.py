@@ -8,6 +8,8 @@ Why it is so: ADR 55.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from specdecode.escape import clip, line, plain
 
 LONGEST = 20_000
@@ -42,10 +44,14 @@ LOOK_AGAIN = (LookAgainIn15s, LookAgainIn60s, LookAgainIn300s)
 
 
 class StepFailed(Exception):
-    """Base of the errors with which a step ends a run. The message is for the user."""
+    """Base of the errors with which a step ends a run. The message is for the user.
 
-    def __init__(self, message: str) -> None:
+    `exit_codes`: with what the containers ended that made it fail.
+    """
+
+    def __init__(self, message: str, *, exit_codes: Collection[int | None] = ()) -> None:
         super().__init__(clip(plain(message), LONGEST))
+        self.exit_codes = exit_codes
 
 
 class InvalidExperiment(StepFailed):
@@ -90,6 +96,10 @@ class CompileFailed(StepFailed):
 
 class ArtifactRefused(StepFailed):
     """An arm does not start from an artifact of a CPU node. It is compiled on the node, and the run goes on."""
+
+
+class DamagedFolder(StepFailed):
+    """An artifact or a model is not what was stored. Nothing was measured with it, and the next run makes it anew."""
 
 
 class ServeNotReady(StepFailed):

@@ -98,7 +98,8 @@ def advance_job(
         return Advance(True, f"{name_of(job)} is complete", now - created_at(live))
     pods, found = look_at_pods(kube, owner=name_of(job), selector=f"job-name={name_of(job)}", now=now)
     if state.phase is Phase.FAILED:
-        raise failure(f"{name_of(job)} failed: {state.message}{_because(found)}")
+        codes = {problem.exit_code for problem in found}
+        raise failure(f"{name_of(job)} failed: {state.message}{_because(found)}", exit_codes=codes)
     ended = {name_of(pod) for pod in pods if pod.get("status", {}).get("phase") == "Failed"}
     hopeless = [p for p in found if p.fatal and (p.pod not in ended or p.kind is Kind.OUT_OF_MEMORY)]
     if hopeless:

@@ -88,6 +88,7 @@ def render_context(run: Run, rt: Runtime) -> RenderContext:
         region=rt.environ["AWS_REGION"],
         pool=run.state.pool,
         makes_nodes=not rt.is_guest,
+        contents=run.state.contents,
         node_storage=Capacity.model_validate_json(rt.environ["CAPACITY"]).node_storage,
     )
 

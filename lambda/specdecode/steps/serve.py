@@ -8,13 +8,15 @@ from typing import Any
 
 from specdecode import manifests, names
 from specdecode.analysis.results.run_context import DeviceGroup
+from specdecode.exit_codes import Exit
 from specdecode.kubernetes.pods import PodProblem, created_at, is_ready
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.planning import Arm
 from specdecode.runs.state import change_state
 from specdecode.steps.acquire import require_node
 from specdecode.steps.arms import arm_pods, claims_of, device_group, is_allocated
-from specdecode.steps.errors import ServeNotReady
+from specdecode.steps.damage import set_aside
+from specdecode.steps.errors import DamagedFolder, ServeNotReady
 from specdecode.steps.going_back import go_back, is_refused, must_go_back
 from specdecode.steps.jobs import apply_missing
 from specdecode.steps.losing import go_on_without
@@ -43,6 +45,12 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
         apply_missing(rt.kube, objects, root=manifests.run_root(run.plan, ctx))
         pods, found = arm_pods(rt.kube, given.run_id, arm, owner=manifests.serving_name(arm, ctx), now=rt.now())
         age = _age(objects, rt)
+        codes = {problem.exit_code for problem in found}
+        if done := set_aside(codes, arm, run, rt):
+            why = f"{next(problem for problem in found if problem.exit_code)}{done}"
+            if arm.fallback and Exit.DAMAGED_ARTIFACT in codes:
+                raise go_back(arm, why, run=run, rt=rt)
+            raise DamagedFolder(f"arm {arm.variant}: {why}")
         if failure := _hopeless(arm, found, age=age, limit_min=run.plan.experiment.deadlines.serve):
             if is_refused(arm, found, run=run):
                 raise go_back(arm, str(failure), run=run, rt=rt)

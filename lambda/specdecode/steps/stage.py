@@ -13,6 +13,7 @@ from specdecode.experiment.prompt_lengths import CountSpec, PromptLengths, count
 from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.manifests import RenderContext
 from specdecode.planning.timeline import COUNT_MINUTES
+from specdecode.steps.damage import is_there, note_contents
 from specdecode.steps.errors import PromptsRefused, StagingFailed
 from specdecode.steps.jobs import advance_job
 from specdecode.steps.prompts import keep_sets, said
@@ -33,20 +34,21 @@ def stage(given: StepInput, rt: Runtime) -> Progress:
     counted, how = (False, "") if messages else _prompts(run, ctx, rt, run_id=given.run_id)
     if messages or not counted:
         return Progress(done=False, message="; ".join(messages) or how, wait_s=run.plan.poll_seconds)
+    note_contents([item.model.prefix for item in run.plan.models], run, rt)
     return Progress(done=True, message=f"{there}; prompts: {how}" if how else there)
 
 
 def _models(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
     """A line for each model that is still missing."""
     limit = run.plan.experiment.deadlines.staging
-    for model in run.plan.models_to_stage:
-        if rt.store.is_complete(model.prefix):
+    for model in (item.model for item in run.plan.models):
+        if is_there(model.prefix, rt):
             continue
         job = manifests.staging_job(run.plan, model, ctx)
         done, message, _ = _advance(run, rt, [job], rights=manifests.staging_rights(model), limit_min=limit)
         if not done:
             yield f"{model.id}: {message}"
-        elif not rt.store.is_complete(model.prefix):
+        elif not is_there(model.prefix, rt):
             raise StagingFailed(f"the Job for {model.id} is complete but {rt.store.url(model.prefix)} is not")
 
 

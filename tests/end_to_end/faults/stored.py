@@ -104,3 +104,27 @@ def test_the_bucket_denies_everything_and_goes_on_denying(cloud):
     run.deployment.reconcile()
     cloud.at_rest()
     cloud.note("S3 denies everything, also the clean-up", "Benchmark", run, cause="AccessDenied")
+
+
+@pytest.mark.parametrize("kind", ["compiled", "models"])
+def test_a_flipped_byte_is_refused_before_it_is_served_and_made_again(cloud, kind):
+    """Of an artifact or of the target's weights, between a run and the next. Nothing is measured with it."""
+    first = cloud.start(f"whole-{kind}")
+    assert cloud.ended(first).status == "SUCCEEDED"
+    plan = first.deployment.plan(first.run_id)
+    arm = plan.waves[0].arms[0]
+    models = [item.model.prefix for item in plan.models]
+    folder = s3_keys.compiled_prefix(arm.fingerprint) if kind == "compiled" else models[0]
+    s3, bucket = cloud.running.services.client("s3"), cloud.running.bucket
+    key = max(s3.list_objects_v2(Bucket=bucket, Prefix=folder)["Contents"], key=lambda item: item["Size"])["Key"]
+    whole = cloud.stored(key)
+    s3.put_object(Bucket=bucket, Key=key, Body=whole[:-1] + bytes([whole[-1] ^ 1]))
+    run = cloud.start(f"flipped-{kind}")
+    fails(cloud, run, fault=f"a byte of `{kind}/` is flipped", where="Serve", error="DamagedFolder", row="damaged")
+    assert key.removeprefix(folder) in cloud.diagnosis(run)["cause"]
+    assert not cloud.records(run)
+    again = cloud.running.start(f"anew-{kind}", {"resume": run.run_id})
+    succeeds(cloud, again, fault="the run that found it is resumed", where="-")
+    assert cloud.stored(key) == whole
+    report = json.loads(cloud.stored(s3_keys.run_key(again.run_id, "report.json")))
+    assert all(len(served["artifact_sha256"]) == 64 for served in report["context"]["served"])

@@ -13,6 +13,7 @@ from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import Capacity, load_engine, load_preset
 from specdecode.planning import needed_prefixes
 
+from tests.finished_folders import mark
 from tests.specdecode.cli.runs_fake import FakeDeployment
 from tests.specdecode.steps.aws_fake import client_error
 
@@ -135,7 +136,7 @@ def test_the_deployment_says_where_the_bound_lies_and_on_what_terms_the_node_com
 
 def test_what_lies_in_the_bucket_is_not_estimated_again(command):
     for prefix in needed_prefixes(load_preset("qwen3-32b"), load_engine("0.9.1-sdk2.26.1")):
-        FakeDeployment.s3.objects[prefix + s3_keys.COMPLETE] = b"{}"
+        FakeDeployment.s3.objects[prefix + s3_keys.COMPLETE] = mark(prefix)
     result = command("run", "qwen3-32b", "--yes")
     assert "0 models to stage, 0 artifacts to compile" in result.output
     assert "staging" not in result.output

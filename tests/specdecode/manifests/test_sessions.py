@@ -83,7 +83,8 @@ def test_a_session_writes_its_own_and_nothing_of_others(ctx):
             for name in ("plan.json", "state.json", "experiment.yaml", "report.html", "diagnostics/x", "raw.json"):
                 key = f"runs/{ctx.run_id}/{name}"
                 assert not may(rights, ctx, "s3:PutObject", key), f"{what} could change what the pipeline goes by"
-            assert not may(rights, ctx, "s3:DeleteObject", own[0] if own else "x")
+            assert may(rights, ctx, "s3:DeleteObject", own[0] if own else "x") is (what in {"staging", "compile"})
+            assert not any(may(rights, ctx, "s3:DeleteObject", key) for key in OTHERS), what
     assert seen == {"staging", "prompts", "count", "compile", "smoke", "benchmark", "accuracy"}
 
 

@@ -28,8 +28,10 @@ from specdecode.planning.warnings import check_backstop
 from specdecode.pod.accuracy import SAMPLES
 from specdecode.steps.pace import attentive
 
+from tests.finished_folders import mark
 from tests.plans import plan_for
 from tests.pricing import PRICED
+from tests.specdecode.pod.fake_s3 import FakeS3
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -246,19 +248,21 @@ def test_more_load_costs_more_and_the_open_loop_lasts_as_its_rate_says():
     assert slow.low - minutes().low == pytest.approx(9 / 0.02 / 60 * 10 * 2 * 2, rel=0.1), "two arms in two waves"
 
 
-class Listing:
-    def __init__(self, keys):
-        self.keys = keys
+def test_a_folder_is_there_only_if_a_listing_shows_no_damage():
+    s3 = FakeS3({"models/a@1/x": b"12", "models/a@1/COMPLETE.json": mark("models/a@1/", {"x": b"34"})})
+    wanted = ["models/a@1/", "models/b@1/", "state/engines/1.json"]
 
-    def list_objects_v2(self, *, Bucket, Prefix, MaxKeys):
-        found = [{"Key": key} for key in self.keys if key.startswith(Prefix)][:MaxKeys]
-        return {"Contents": found} if found else {}
+    def found() -> frozenset[str]:
+        return read_inventory(s3, bucket="b", prefixes=wanted).prefixes
 
-
-def test_inventory_is_read_with_one_request_for_each_folder():
-    s3 = Listing(["models/a@1/COMPLETE.json", "models/b@1/config.json"])
-    found = read_inventory(s3, bucket="b", prefixes=["models/a@1/", "models/b@1/"])
-    assert found.has("models/a@1/") and not found.has("models/b@1/")
+    assert found() == {"models/a@1/"}
+    s3.objects |= {"models/b@1/COMPLETE.json": s3.objects["models/a@1/COMPLETE.json"], "state/engines/1.json": b"{}"}
+    assert found() == {"models/a@1/", "state/engines/1.json"}, "b has the COMPLETE.json of a"
+    for key, body in (("models/a@1/extra", b""), ("models/a@1/x", b"123"), ("models/a@1/COMPLETE.json", b"{}")):
+        before = dict(s3.objects)
+        s3.objects[key] = body
+        assert found() == {"state/engines/1.json"}, key
+        s3.objects = before
 
 
 def test_the_shortest_history_counts_what_every_step_and_every_wave_adds():

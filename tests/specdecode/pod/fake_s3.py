@@ -57,3 +57,8 @@ class FakeS3:
         self.uploads.append(key)
         self.objects[key] = Path(path).read_bytes()
         self.metadata[key] = ExtraArgs["Metadata"]
+
+    def delete_objects(self, *, Bucket: str, Delete: dict) -> dict:
+        for item in Delete["Objects"]:
+            self.objects.pop(item["Key"], None)
+        return {}

@@ -15,6 +15,7 @@ from specdecode.pod import store, weight_files
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
 
+from tests.finished_folders import mark
 from tests.patience import PATIENCE_S
 
 from .fake_s3 import FakeS3
@@ -160,7 +161,7 @@ def with_bucket(monkeypatch, s3):
 
 
 def test_what_is_complete_is_not_made_again(monkeypatch):
-    s3 = FakeS3({"compiled/f/COMPLETE.json": b'{"files": []}'})
+    s3 = FakeS3({"compiled/f/COMPLETE.json": mark("compiled/f/")})
     with_bucket(monkeypatch, s3)
     weight_files.main([*TRANSFER, "--model", "models/m/"])
     compiling.main([*SERVE, "/nonexistent/vllm", "serve"])
@@ -169,7 +170,7 @@ def test_what_is_complete_is_not_made_again(monkeypatch):
 
 
 def test_weights_are_fetched_compiled_and_the_artifact_stored_with_its_command(monkeypatch):
-    s3 = FakeS3({"models/m/COMPLETE.json": b'{"files": []}'})
+    s3 = FakeS3({"models/m/COMPLETE.json": mark("models/m/")})
     seen = {}
 
     def serve(command, **kwargs):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from specdecode.pod import fetch
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
 
+from tests.finished_folders import mark
 from tests.specdecode.pod.fake_s3 import FakeS3
 
 FILES = {"config.json": b"{}", "deep/weights.safetensors": b"w" * 100, "tokenizer.json": b"[]"}
@@ -19,9 +18,8 @@ FILES = {"config.json": b"{}", "deep/weights.safetensors": b"w" * 100, "tokenize
 
 @pytest.fixture
 def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeS3:
-    entries = [{"path": p, "size": len(b), "sha256": hashlib.sha256(b).hexdigest()} for p, b in FILES.items()]
     made = FakeS3({f"models/m/{path}": body for path, body in FILES.items()})
-    made.objects["models/m/COMPLETE.json"] = json.dumps({"files": entries}).encode()
+    made.objects["models/m/COMPLETE.json"] = mark("models/m/", FILES)
     monkeypatch.setattr(fetch, "Bucket", lambda name: Bucket(name, made))
     monkeypatch.chdir(tmp_path)
     return made

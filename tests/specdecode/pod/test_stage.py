@@ -80,7 +80,7 @@ def test_a_changed_byte_in_the_bucket_is_found_on_fetch():
     s3.objects[PREFIX + "config.json"] = b"[]"
     with pytest.raises(PodError) as caught:
         bucket.fetch_folder(PREFIX, Path("got"))
-    assert caught.value.code == Exit.CORRUPT
+    assert caught.value.code == Exit.DAMAGED_MODEL
 
 
 def test_unfinished_folder_is_refused():

@@ -51,6 +51,12 @@ class FakeS3:
             raise client_error("PreconditionFailed", "PutObject", 412)
         self.objects[Key] = Body
 
+    def delete_objects(self, *, Bucket: str, Delete: dict[str, Any]) -> dict[str, Any]:
+        for item in Delete["Objects"]:
+            self.before("DeleteObject", item["Key"])
+            self.objects.pop(item["Key"], None)
+        return {}
+
     def head_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
         self.before("HeadObject", Key)
         if Key not in self.objects:
@@ -72,7 +78,11 @@ class FakeS3:
             rests = {key.removeprefix(Prefix) for key in self.objects if key.startswith(Prefix)}
             folders = sorted({rest.partition(delimiter)[0] + delimiter for rest in rests if delimiter in rest})
             return {"CommonPrefixes": [{"Prefix": Prefix + folder} for folder in folders]}
-        found = [{"Key": key} for key in sorted(self.objects) if key.startswith(Prefix)]
+        found = [
+            {"Key": key, "Size": len(body), "ETag": _etag(body)}
+            for key, body in sorted(self.objects.items())
+            if key.startswith(Prefix)
+        ]
         return {"Contents": found, "KeyCount": len(found)}
 
     def get_paginator(self, operation: str) -> Any:

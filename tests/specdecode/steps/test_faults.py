@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 from specdecode import names
+from specdecode.finished import look
 from specdecode.kubernetes.client import ATTEMPTS, Response
 from specdecode.kubernetes.errors import QuotaExceeded
 from specdecode.kubernetes.evidence import LOG_BUDGET_S, collect_logs, collect_status
@@ -20,12 +21,14 @@ from specdecode.steps.errors import (
     AccuracyFailed,
     BenchmarkFailed,
     CompileFailed,
+    DamagedFolder,
     ServeNotReady,
     SmokeFailed,
     StagingFailed,
     StepFailed,
 )
 
+from tests.finished_folders import mark
 from tests.specdecode.steps.cluster_fake import refused, status
 from tests.specdecode.steps.faults import assert_nothing_left, diagnosis, up_to
 from tests.specdecode.steps.world import NODE, WAITING, World
@@ -387,3 +390,42 @@ def test_an_arm_whose_pod_is_gone_is_seen_too():
     world.cluster.objects = {key: obj for key, obj in world.cluster.objects.items() if key[0] != "Pod"}
     with pytest.raises(BenchmarkFailed, match="died under load"):
         world.finish("Benchmark")
+
+
+def damaged(code: int) -> Callable[[KubeObject], None]:
+    return waiting("CrashLoopBackOff", lastState={"terminated": {"exitCode": code, "reason": "Error"}})
+
+
+@pytest.mark.parametrize("kind", ["compiled", "models"])
+def test_what_a_server_finds_damaged_is_set_aside_and_the_run_ends_before_it_measures(kind):
+    world = World()
+    up_to(world, "Serve")
+    marks = {key for key in world.s3.objects if key.startswith(f"{kind}/")}
+    world.trouble["serving"] = damaged(76 if kind == "compiled" else 70)
+    with pytest.raises(DamagedFolder, match=rf"set aside, and made anew by the next run: {kind}/") as caught:
+        world.finish("Serve")
+    left = {key for key in world.s3.objects if key.startswith(("compiled/", "models/"))}
+    assert len(marks - left) == 1, "the first arm's, and nothing else"
+    world.clean_up(caught.value)
+    assert diagnosis(world)["row"] == "damaged"
+
+
+def test_a_model_that_a_compile_finds_damaged_is_set_aside():
+    world = World()
+    up_to(world, "Compile")
+    world.job_fails["compile"] = 70
+    with pytest.raises(CompileFailed, match="set aside, and made anew by the next run: models/"):
+        world.finish("Compile")
+    assert not any(key.startswith("models/Qwen--Qwen3-32B@") for key in world.s3.objects)
+
+
+@pytest.mark.parametrize("kind", ["models/", "compiled/"])
+def test_what_a_listing_shows_as_damaged_is_made_again(kind):
+    first = World()
+    up_to(first, "Serve")
+    folder = next(key.removesuffix("COMPLETE.json") for key in first.s3.objects if key.startswith(kind))
+    world = World()
+    world.s3.objects |= {f"{folder}COMPLETE.json": mark(folder), f"{folder}extra": b"x"}
+    up_to(world, "Serve")
+    assert f"{folder}extra" not in world.s3.objects
+    assert look(world.rt.store, folder).content == load_state(world.rt.store, "run-1").contents[folder]

@@ -31,6 +31,7 @@ from specdecode.steps import start_check as starting
 from specdecode.steps.errors import StepFailed
 from specdecode.steps.runtime import Progress, Runtime, StepInput
 
+from tests.finished_folders import mark
 from tests.specdecode.steps.aws_fake import FakeCloudWatch, FakeS3, FakeStates, FakeSts
 from tests.specdecode.steps.cluster_fake import FakeCluster
 
@@ -224,7 +225,9 @@ class World:
             if component in {"staging", "compile"} and word.startswith(("models/", "compiled/")):
                 prefix = word.strip("'\"")
                 if component == "staging" or prefix.startswith("compiled/"):
-                    self.s3.objects[prefix + s3_keys.COMPLETE] = b"{}"
+                    for key in [key for key in self.s3.objects if key.startswith(prefix)]:
+                        del self.s3.objects[key]
+                    self.s3.objects[prefix + s3_keys.COMPLETE] = mark(prefix)
         if component == "accuracy":
             (prefix,) = re.findall(r"--prefix (\S+)", script)
             for arm in re.findall(r"--arm (\S+?)=", script):

@@ -229,7 +229,7 @@ def _cost(comparison: Comparison) -> Iterator[str]:
 def _serve(comparison: Comparison) -> Iterator[str]:
     if found := winner(comparison):
         yield f"## Serve {markdown(found.variant)} again"
-        yield f"Artifact: `{found.artifact}`" if found.artifact else ""
+        yield f"Artifact: `{found.where}`" if found.where else ""
         yield "\n".join(f"    {text}" for text in map(line, found.recipe.splitlines()))
 
 

@@ -61,6 +61,13 @@ class Served(Frozen):
     """Shell source to paste: fetches weights and artifact, then the `vllm serve` line of its pod."""
     artifact: str = ""
     """URL of the compiled artifact. Empty if the engine compiles nothing."""
+    artifact_sha256: str = ""
+    """The hash of its files' names, sizes and hashes, which its servers compared. Empty if it is not recorded."""
+
+    @property
+    def where(self) -> str:
+        """The artifact in words. Empty if there is none."""
+        return self.artifact + (f", SHA-256 of its files {self.artifact_sha256}" if self.artifact_sha256 else "")
 
 
 class Compiled(Frozen):

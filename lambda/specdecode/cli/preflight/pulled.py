@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from specdecode import names
+from specdecode import finished, names
 from specdecode.cli.preflight.check import Ask, Check, unless
 from specdecode.experiment import Engine, Experiment
 from specdecode.experiment.variants import ModelRef
@@ -165,7 +165,7 @@ def models_of(experiment: Experiment) -> list[ModelRef]:
 def stored(model: ModelRef, store: Store) -> Check | None:
     """The check's result from the bucket. None if the hub must be asked."""
     name = f"model {model.id}"
-    if store.is_complete(model.prefix):
+    if finished.look(store, model.prefix).content:
         return Check(name, "ok", "is in the bucket")
     if not model.import_prefix:
         return None

@@ -1,0 +1,96 @@
+"""Finished folders of the bucket, `models/…/` and `compiled/…/`: what COMPLETE.json says, and whether it is so.
+
+COMPLETE.json is written last. It names its folder, so that a copy of another one is found, and each file with size and
+SHA-256. The hash of a folder is that of its files' names, sizes and hashes.
+
+Why it is so: ADR 201.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from specdecode import s3_keys
+from specdecode.store import Store
+from specdecode.untrusted import below, parse_json
+
+SHOWN = 3
+"""Most differences of a folder that a message names."""
+
+
+class Damaged(ValueError):
+    """A folder is not what its COMPLETE.json says. The message says in what."""
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """One file of a finished folder, as COMPLETE.json lists it."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+def content(files: Iterable[FileEntry]) -> str:
+    """SHA-256 of a folder: of the lines `<sha256> <size> <path>`, in the order of the paths."""
+    lines = [f"{entry.sha256} {entry.size} {entry.path}\n" for entry in sorted(files, key=lambda entry: entry.path)]
+    return sha256("".join(lines).encode()).hexdigest()
+
+
+def document(prefix: str, files: Iterable[FileEntry], *, about: Mapping[str, Any]) -> str:
+    """The text of COMPLETE.json for the folder `prefix`."""
+    listed = [asdict(entry) for entry in files]
+    return json.dumps({"schema_version": 2, "folder": prefix, "files": listed, **about}, indent=1)
+
+
+def parse(prefix: str, text: bytes) -> list[FileEntry]:
+    """The files that the COMPLETE.json of the folder `prefix` lists. Raises Damaged."""
+    try:
+        read = parse_json(text)
+        files = [
+            FileEntry(path=below(str(entry["path"])), size=int(entry["size"]), sha256=str(entry["sha256"]))
+            for entry in read["files"]
+        ]
+        folder = read["folder"]
+    except (ValueError, TypeError, LookupError, OverflowError) as error:
+        raise Damaged(f"{prefix}{s3_keys.COMPLETE} is not readable: {error}") from error
+    if folder != prefix:
+        raise Damaged(f"{prefix}{s3_keys.COMPLETE} is that of {str(folder)[:200]}")
+    return files
+
+
+class Look(NamedTuple):
+    """What a listing and COMPLETE.json show of a folder. No file is read: whoever serves it does that."""
+
+    content: str | None = None
+    """Its hash. None if it is not finished or damaged."""
+    damage: str | None = None
+    """In what it is not as COMPLETE.json says."""
+
+
+def look(store: Store, prefix: str) -> Look:
+    text = store.read(prefix + s3_keys.COMPLETE)
+    if text is None:
+        return Look()
+    try:
+        files = parse(prefix, text)
+    except Damaged as error:
+        return Look(damage=str(error))
+    listed = {entry.path: entry.size for entry in files}
+    there = {path: size for path, (size, _) in store.listing(prefix).items() if path != s3_keys.COMPLETE}
+    wrong = sorted({path for path, _ in listed.items() ^ there.items()})
+    if wrong:
+        shown = ", ".join(wrong[:SHOWN]) + (" …" if len(wrong) > SHOWN else "")
+        return Look(damage=f"{prefix} is not as its {s3_keys.COMPLETE} says: {shown}")
+    return Look(content=content(files))
+
+
+def set_aside(store: Store, prefix: str) -> None:
+    """From now on the folder is not finished, so that it is made anew. The bucket keeps the old COMPLETE.json as a
+    version for a while.
+    """
+    store.delete([prefix + s3_keys.COMPLETE])

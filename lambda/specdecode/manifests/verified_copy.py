@@ -1,0 +1,77 @@
+"""Before a server starts: read the folders that it loads, compare every byte with COMPLETE.json, copy on the way.
+
+A serving pod has neither credentials nor the bundle. So its script holds this very text, which needs nothing but
+Python 3.9. Its argument is JSON: `local`, where copies go; `streams`, how many files are read at once; and `folders`
+with `name`, `content` (the hash, "" if it is not known), `copied`, and `code`, with which it exits if one is damaged.
+
+Why it is so: ADR 201.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+PIECE = 8 << 20
+
+
+def main(argument: str) -> None:
+    given = json.loads(argument)
+    for folder in given["folders"]:
+        target = Path(given["local"], folder["name"]) if folder["copied"] else None
+        try:
+            found = problems(Path(folder["name"]), folder["content"], streams=given["streams"], target=target)
+        except OSError as error:
+            sys.exit(f"specdecode: {folder['name']}/ cannot be read or copied: {error}")
+        if found:
+            shown = "; ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+            sys.stderr.write(f"specdecode: error {folder['code']}: {folder['name']}/ is damaged: {shown}\n")
+            sys.exit(folder["code"])
+
+
+def problems(folder: Path, content: str, *, streams: int, target: Path | None) -> list[str]:
+    """In what `folder` is not as it was stored. Its files are copied to `target`, if one is given. Raises OSError."""
+    try:
+        finished = json.loads((folder / "COMPLETE.json").read_text("utf-8"))
+        listed = {entry["path"]: entry for entry in finished["files"]}
+        lines = [f"{listed[path]['sha256']} {listed[path]['size']} {path}\n" for path in sorted(listed)]
+        owner = finished["folder"]
+    except FileNotFoundError:
+        return ["it has no COMPLETE.json"]
+    except (ValueError, LookupError, TypeError) as error:
+        return [f"its COMPLETE.json cannot be read ({error})"]
+    if owner != f"{folder.as_posix()}/":
+        return [f"its COMPLETE.json is that of {owner}"]
+    if content and content != hashlib.sha256("".join(lines).encode()).hexdigest():
+        return ["its COMPLETE.json lists other files than when this run began"]
+    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()} - {"COMPLETE.json"}
+    wrong = [f"{path} is missing" for path in sorted(listed.keys() - there)]
+    wrong += [f"{path} does not belong there" for path in sorted(there - listed.keys())]
+    with ThreadPoolExecutor(streams) as pool:
+        both = [listed[path] for path in sorted(there & listed.keys())]
+        return wrong + [line for line in pool.map(partial(read, folder, target), both) if line]
+
+
+def read(folder: Path, target: Path | None, entry: dict[str, Any]) -> str:
+    """Read a file, and copy it if there is a target. Returns in what it differs, or ""."""
+    digest, size = hashlib.sha256(), 0
+    written = target / entry["path"] if target else Path(os.devnull)
+    written.parent.mkdir(parents=True, exist_ok=True)
+    with (folder / entry["path"]).open("rb") as source, written.open("wb") as copy:
+        while piece := source.read(PIECE):
+            digest.update(piece)
+            copy.write(piece)
+            size += len(piece)
+    if size != entry["size"]:
+        return f"{entry['path']} has {size} bytes, not {entry['size']}"
+    return "" if digest.hexdigest() == entry["sha256"] else f"{entry['path']} differs from its SHA-256"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
