@@ -21,8 +21,6 @@ class Exit(IntEnum):
     """No such model, revision or import prefix."""
     UNAVAILABLE = 69
     """The network, S3 or the Hugging Face hub failed, retries included."""
-    DAMAGED_MODEL = 70
-    """A model of the bucket is not what its COMPLETE.json says. The line names the folder and the file."""
     SERVER_EXITED = 71
     """`vllm serve` ended before it was healthy. Its own code is 1 whatever happened, since a crash of the compiler (70)
     is one of a process below it (aws-neuron-sdk#1369); its log says why.
@@ -35,12 +33,14 @@ class Exit(IntEnum):
     """`vllm serve` was healthy and left no artifact."""
     NO_DEVICE = 75
     """The pod sees too few Neuron devices, cannot open them, or their driver is not one that the runtime takes."""
-    DENIED = 77
-    """AWS refused a request: the pod's role lacks a permission."""
     DAMAGED_ARTIFACT = 76
     """An artifact of the bucket is not what its COMPLETE.json says. The line names the folder and the file."""
+    DENIED = 77
+    """AWS refused a request: the pod's role lacks a permission."""
     BAD_ANSWER = 78
     """A server answered a smoke test with an error, with no text or without usage."""
+    DAMAGED_MODEL = 79
+    """A model of the bucket is not what its COMPLETE.json says. The line names the folder and the file."""
 
 
 PERMANENT = (

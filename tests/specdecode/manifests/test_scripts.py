@@ -123,7 +123,7 @@ def test_an_engine_that_compiles_nothing_serves_from_the_weights_alone(shell, ct
     assert {m["name"] for m in container["volumeMounts"]} & {"models", "compiled"} == {"models"}
     target, draft = (model.prefix.rstrip("/") for model in plan.experiment.models_of(plan.experiment.variant("sd")))
     finish(shell.work, target)
-    assert shell(container)[0] == 70, "the draft is missing"
+    assert shell(container)[0] == 79, "the draft is missing"
     finish(shell.work, draft)
     code, called, _ = shell(container)
     assert code == 0
@@ -145,7 +145,7 @@ def test_serving_refuses_what_was_never_finished_and_names_it(shell, plan, ctx):
     assert f"error 76: compiled/{arm.fingerprint}/ is damaged: it has no COMPLETE.json" in stderr
     finish(shell.work, f"compiled/{arm.fingerprint}")
     code, _, stderr = shell(container)
-    assert code == 70 and "models/Qwen--Qwen3-32B@" in stderr
+    assert code == 79 and "models/Qwen--Qwen3-32B@" in stderr
 
 
 def is_writable(folder: Path) -> bool:
