@@ -1,6 +1,6 @@
 """Break the package in small ways and see which breaks no test notices.
 
-    python -m tools.mutate [--seed 1] [--mutants 400] [--minutes 60] [--only lambda/specdecode/analysis]
+    python -m tools.mutate [--seed 1] [--mutants 400] [--minutes 60] [--only lambda/specdecode/analysis ...]
 
 A mutant is one changed comparison, operator, constant or condition of a file below lambda/specdecode, drawn at random
 with the seed. It lives in a copy of the checkout and meets the tests that name its module, then its package's. It is
@@ -142,7 +142,7 @@ def is_caught(mutant: Mutant, checkout: Path, files: list[Path]) -> bool | None:
         target.write_text(source)
     if done.returncode == 0:
         return False
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
     return True if failed and _pytest(checkout, failed[1]).returncode == 0 else None
 
 
@@ -165,9 +165,9 @@ def copy(to: Path) -> None:
     """The files of the checkout that git knows, and links to its tools."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
     for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_file() or (ROOT / name).is_symlink():
             (to / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, to / name)
+            shutil.copy2(ROOT / name, to / name, follow_symlinks=False)
     for name in (".venv", "node_modules", ".rehearsal"):
         if (ROOT / name).exists():
             (to / name).symlink_to(ROOT / name)
@@ -178,10 +178,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mutants", type=int, default=400)
     parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--only", type=Path, default=PACKAGE)
+    parser.add_argument("--only", type=Path, nargs="+", default=[PACKAGE], help="folders or files")
     given = parser.parse_args()
     os.nice(10)
-    paths = sorted(path.relative_to(ROOT) for path in (ROOT / given.only).rglob("*.py"))
+    named = [ROOT / path for path in given.only]
+    paths = sorted(
+        {file.relative_to(ROOT) for path in named for file in ([path] if path.is_file() else path.rglob("*.py"))}
+    )
     every = [mutant for path in paths for mutant in mutants(path, (ROOT / path).read_text())]
     drawn = random.Random(given.seed).sample(every, min(given.mutants, len(every)))
     tests = (path.relative_to(ROOT) for path in (ROOT / "tests" / "specdecode").rglob("test_*.py"))

@@ -37,6 +37,27 @@ def neuron_config(experiment: ServedExperiment, variant: ServedVariant, engine: 
     }
 
 
+def batch_sizes(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> list[int]:
+    """Batches that the arm is compiled for, to which the engine pads others: the smallest first. Empty if it pads none.
+
+    The native plugin: `num_seqs_buckets`, or the powers of two (vllm-neuron, reference-configuration). NxD Inference:
+    `token_generation_batches` and the largest batch (modules/autobucketing.py).
+    """
+    most, config = experiment.batch, neuron_config(experiment, variant, engine)
+    if not engine.on_neuron:
+        return []
+    if engine.dialect is Dialect.NATIVE_PLUGIN:
+        return whole_numbers(config.get("num_seqs_buckets")) or [*(2**n for n in range((most - 1).bit_length())), most]
+    return sorted({*whole_numbers(config.get("token_generation_batches")), most})
+
+
+def whole_numbers(value: Any) -> list[int]:
+    """The value as a list of whole numbers. Empty if it is none."""
+    if not isinstance(value, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in value):
+        return []
+    return value
+
+
 def serving_env(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, str]:
     """The environment of one arm's server, later ones winning: engine, experiment, variant."""
     return {**engine.env, **experiment.serving.env, **variant.env}

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from specdecode import names
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capacity
-from specdecode.experiment.effective import differences, said
+from specdecode.experiment.effective import batch_sizes, differences, said
 from specdecode.experiment.engine import Dialect, Engine
 from specdecode.experiment.kept import deploy_with
 from specdecode.experiment.model import CompileOn, Deadlines, EndpointExperiment, Experiment, ServedExperiment
@@ -35,11 +35,10 @@ def doubts(experiment: Experiment, engine: Engine) -> list[str]:
     if isinstance(experiment, EndpointExperiment):
         found += check_endpoints(experiment)
     if isinstance(experiment, ServedExperiment):
-        for check in (check_families, check_alike, check_forced, check_bursts, check_room, check_claim):
+        for check in (check_families, check_alike, check_forced, check_bursts, check_room, check_claim, check_levels):
             found += check(experiment, engine)
         found += [engine.support.sentence(engine.name)] if engine.support else []
-        found += [*check_levels(experiment), *check_revisions(experiment.staged), *check_monitor(experiment)]
-        found += check_ahead(experiment)
+        found += [*check_revisions(experiment.staged), *check_monitor(experiment), *check_ahead(experiment)]
     return found
 
 
@@ -88,13 +87,20 @@ def check_forced(experiment: ServedExperiment, engine: Engine) -> list[str]:
     return out
 
 
-def check_levels(experiment: ServedExperiment) -> list[str]:
-    """Loads beyond the compiled batch. They are allowed, but they measure the queue."""
-    batch = experiment.batch
-    over = [f"{level.value:g}" for level in experiment.workload.levels if (level.concurrency or 0) > batch]
-    if not over:
-        return []
-    return [f"workload.concurrency {', '.join(over)}: more than max_num_seqs {batch}, so that requests queue"]
+def check_levels(experiment: ServedExperiment, engine: Engine) -> list[str]:
+    """Loads that measure the queue; loads that are missing at a compiled batch size, or just above it."""
+    batch, levels = experiment.batch, [level.concurrency for level in experiment.workload.levels if level.concurrency]
+    out = []
+    if over := [str(level) for level in levels if level > batch]:
+        out.append(f"workload.concurrency {', '.join(over)}: more than max_num_seqs {batch}, so that requests queue")
+    sizes = {size for variant in experiment.variants for size in batch_sizes(experiment, variant, engine)}
+    beside = {at for size in sizes for at in (size, size + 1) if min(levels, default=batch) < at < max([0, *levels])}
+    if missing := sorted(at for at in beside - set(levels) if at <= batch):
+        out.append(
+            f"workload.concurrency: {engine.name} pads a batch to {', '.join(map(str, sorted(sizes)))}, so a speed-up "
+            f"may jump just above each; {', '.join(map(str, missing))} would show it"
+        )
+    return out
 
 
 def check_revisions(models: Iterable[ModelRef]) -> list[str]:

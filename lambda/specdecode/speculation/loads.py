@@ -34,7 +34,7 @@ def advise_over_loads(
 ) -> LoadsAdvice:
     """As `advise`, after the observations at each load (at least one load, each with an observation)."""
     each = {
-        level: advise(candidates, seen[level], most=most, prior=prior)
+        level: advise(candidates, seen[level], most=most, prior=prior, loads=len(seen))
         for level in sorted(seen, key=lambda level: level.value)
     }
     compiled = {Candidate(item.draft, item.k) for found in seen.values() for item in found}
@@ -46,14 +46,13 @@ def advise_over_loads(
     )
     best = _best(list(seen.values()))
     gain = math.exp(_average([math.log(advice.best_speedup) for advice in each.values()]))
-    remaining = max((belief.high / gain - 1.0 for belief in beliefs), default=0.0)
     chosen = beliefs[0].candidate if beliefs and beliefs[0].improvement >= WORTH else None
     again = tuple(dict.fromkeys(item for advice in each.values() for item in advice.measure_again))
     together = Advice(
         compile_next=chosen,
         best=best,
         best_speedup=gain,
-        remaining_gain=max(0.0, remaining),
+        remaining_gain=math.exp(_average([math.log1p(advice.remaining_gain) for advice in each.values()])) - 1.0,
         reason=_reason(chosen, beliefs, best, len(each)),
         beliefs=tuple(beliefs),
         measure_again=() if chosen else again,

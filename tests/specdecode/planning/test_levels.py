@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from specdecode.experiment import load_preset
 from specdecode.experiment.documents import MAX_JSON_BYTES
 
@@ -22,3 +23,42 @@ def test_six_loads_of_ten_cases_and_22_arms_stay_within_the_pipelines_limits() -
     assert max(six.worst_case_events, one.worst_case_events) < HISTORY
     assert len(six.experiment.model_dump_json()) < MAX_JSON_BYTES // 2
     assert len(six.model_dump_json()) < MAX_JSON_BYTES
+
+
+PADS = "pads a batch to {}, so a speed-up may jump just above each; {} would show it"
+
+
+@pytest.mark.parametrize(
+    ("preset", "overrides", "levels", "said"),
+    [
+        (
+            "qwen3-32b-native",
+            {"serving.max_num_seqs": 12},
+            [1, 4, 16],
+            PADS.format("1, 2, 4, 8, 12", "2, 3, 5, 8, 9, 12"),
+        ),
+        ("qwen3-32b-native", {"serving.max_num_seqs": 8}, [1, 2, 3, 4, 5, 8], ""),
+        ("qwen3-32b-native", {"serving.max_num_seqs": 8}, [8], ""),
+        (
+            "qwen3-32b-native",
+            {"serving.max_num_seqs": 8, "serving.neuron_config.num_seqs_buckets": [2, 8]},
+            [1, 8],
+            PADS.format("2, 8", "2, 3"),
+        ),
+        ("qwen3-32b-load", {}, [1, 2, 16], ""),
+        (
+            "qwen3-32b-load",
+            {"serving.neuron_config.token_generation_batches": [4]},
+            [1, 16],
+            PADS.format("4, 16", "4, 5"),
+        ),
+        ("rehearsal-load", {}, [1, 32], ""),
+    ],
+)
+def test_levels_are_proposed_at_compiled_batch_sizes_and_just_above(
+    preset: str, overrides: dict[str, object], levels: list[int], said: str
+) -> None:
+    """Between two of them an engine pads, so that the time of a step jumps."""
+    plan = plan_for(load_preset(preset, overrides={**overrides, "workload.concurrency": levels}))
+    found = [warning for warning in plan.warnings if "pads a batch" in warning]
+    assert [said in warning for warning in found] == ([True] if said else [])

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.speculation import expected_tokens, speedup
-from specdecode.speculation.advisor import MOST_MEASUREMENTS, USUAL_A, Candidate, Observation, advise, calibrate
+from specdecode.speculation.advisor import (
+    MOST_MEASUREMENTS,
+    USUAL_A,
+    Candidate,
+    Observation,
+    advise,
+    believe,
+    calibrate,
+)
 from specdecode.speculation.gaussian import posterior
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
@@ -67,6 +75,19 @@ def test_the_remaining_gain_shrinks_as_arms_are_measured() -> None:
     few = [measured("large", 9, a=0.8, c=0.05)]
     many = [measured(draft, k, a=0.8, c=0.05) for draft in ("small", "large") for k in (5, 7, 9, 12, 15)]
     assert advise(CANDIDATES, few, most=PLUS).remaining_gain > 3 * advise(CANDIDATES, many, most=PLUS).remaining_gain
+    assert advise(CANDIDATES, [measured(*one, a=0.8, c=0.05) for one in CANDIDATES], most=PLUS).remaining_gain == 0.0
+
+
+@pytest.mark.parametrize(("loads", "reach"), [(1, 2.6383), (2, 2.8653)])
+def test_the_remaining_gain_holds_for_all_arms_and_loads_together(loads: int, reach: float) -> None:
+    """Bonferroni: the quantiles of the normal at 1 - 5%/12 and 1 - 5%/24; the best arm is not known exactly either."""
+    draft, seen = [one for one in CANDIDATES if one.draft == "large"], [measured("large", 9, a=0.8, c=0.05)]
+    few = [one for one in CANDIDATES if one.k in (5, 6)] + draft[2:]
+    found = advise(few, seen, most=PLUS, loads=loads)
+    believed = believe("large", range(5, 16), seen, most=PLUS) | believe("small", (5, 6), seen, most=PLUS)
+    over, own = believed[Candidate("large", 9)]
+    gains = [believed[one][0] - over + reach * math.hypot(believed[one][1], own) for one in few if one.k != 9]
+    assert len(gains) == 12 and found.remaining_gain == pytest.approx(math.exp(max(gains)) - 1.0, rel=1e-3)
 
 
 @pytest.mark.parametrize("most", MostTokens)
@@ -127,3 +148,5 @@ def test_over_simulated_sweeps_it_beats_the_alternatives_and_the_committed_figur
     grid, chance = known["full grid"], known["random, 6 compiles"]
     assert found["within_3_percent"] >= grid["within_3_percent"] > chance["within_3_percent"]
     assert found["mean_compiles"] <= 7
+    for name in ("advisor", "advisor, with a forecast"):
+        assert min(known[name]["at_most"], known[name]["at_most_each_step"]) >= 0.95

@@ -38,6 +38,8 @@ class Choice:
     """Requests in a batch: at most `max_num_seqs`."""
     gains: Mapping[int, float]
     """k -> log speed-up, for each k that served this load. k = 0 has 0."""
+    pays: frozenset[int] = frozenset()
+    """Each k that is shown to be faster than no speculation."""
 
     @property
     def k(self) -> int:
@@ -78,6 +80,7 @@ def _schedule(
         Choice(
             load=_batch(experiment, at.level),
             gains={0: 0.0, **{k: _gain(at, of_k[k], cases) for k in sorted(there[at.level])}},
+            pays=frozenset(k for k in there[at.level] if _faster(experiment, levels, [at], names[k], names[0], cases)),
         )
         for at in levels
         if cases and 0 not in failed[at.level] and set(of_k) == {*there[at.level], *failed[at.level]}
@@ -134,14 +137,13 @@ def _faster(
 def table(choices: Sequence[Choice], batch: int) -> list[tuple[int, int, int]]:
     """First and last batch size and k of each range, from 1 to `batch` without a gap; `choices` by load.
 
-    A batch size between two levels was not measured. It gets a k that pays at both of them, else none.
+    A batch size between two levels was not measured. It gets a k that is shown to pay at both of them, else none; and
+    none below the first level and beyond the last.
     """
-    ends = [
-        end
-        for before, after in pairwise(choices)
-        for end in ((before.load, before.k), (after.load - 1, _between(before, after)))
-    ]
-    ends.append((max(batch, choices[-1].load), choices[-1].k))
+    ends = [(choices[0].load - 1, 0)]
+    for before, after in pairwise(choices):
+        ends += [(before.load, before.k), (after.load - 1, _between(before, after))]
+    ends += [(choices[-1].load, choices[-1].k), (batch, 0)]
     found: list[tuple[int, int, int]] = []
     first = 1
     for end, k in ends:
@@ -158,8 +160,7 @@ def table(choices: Sequence[Choice], batch: int) -> list[tuple[int, int, int]]:
 
 def _between(before: Choice, after: Choice) -> int:
     """The k between two levels: the later level's or the earlier one's if it pays at both; else 0."""
-    pays = [k for k in (after.k, before.k) if before.gains.get(k, 0.0) > 0.0 and after.gains.get(k, 0.0) > 0.0]
-    return pays[0] if pays else 0
+    return next((k for k in (after.k, before.k) if k in before.pays & after.pays), 0)
 
 
 def _gain(at: AtLevel, curve: Curve, cases: set[str]) -> float:
@@ -203,13 +204,18 @@ def in_words(found: Schedule) -> str:
             else f"from {each.first} to {each.last}"
         )
         parts.append(f"{what} {where}{_sure(each)}")
-    last = found.ranges[-1].last
-    beyond = f" Beyond {found.measured_to} nothing was compared." if last > found.measured_to else ""
-    if len(found.measured) > 1:
-        sizes = f"{', '.join(map(str, found.measured[:-1]))} and {found.measured[-1]}"
-        beyond = f" Measured at {sizes}: no other batch size was.{beyond}"
     fixed = "" if found.engine_takes_it else " The engine's k is fixed: each is a server of its own."
-    return f"Draft {found.draft}: {', '.join(parts)}.{beyond}{fixed}"
+    return f"Draft {found.draft}: {', '.join(parts)}.{_unmeasured(found)}{fixed}"
+
+
+def _unmeasured(found: Schedule) -> str:
+    """The batch sizes of the schedule that no level had."""
+    ends = (0, *found.measured, found.ranges[-1].last + 1)
+    gaps = [(before + 1, after - 1) for before, after in pairwise(ends) if after - before > 1]
+    if not found.measured or not gaps:
+        return ""
+    sizes = [str(first) if first == last else f"{first} to {last}" for first, last in gaps]
+    return f" Not measured: batches of {', '.join(sizes)}."
 
 
 def _sure(found: KRange) -> str:

@@ -122,7 +122,7 @@ class Schedule(Frozen):
     measured: tuple[int, ...] = ()
     """Batch sizes that were measured, the smallest first. Empty in a report of an older version."""
     measured_to: int
-    """Largest load that was measured. The last k is assumed to stay best beyond it."""
+    """Largest load that was measured."""
     engine_takes_it: bool
     """True if the engine changes k with the batch size; False if each k needs a server of its own."""
 

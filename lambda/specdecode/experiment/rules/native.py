@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from specdecode.experiment.effective import arguments, effective, flags, neuron_config, serving_env
+from specdecode.experiment.effective import (
+    arguments,
+    effective,
+    flags,
+    neuron_config,
+    serving_env,
+    whole_numbers,
+)
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.rules.case import Finding, ServedCase
 from specdecode.experiment.variants import ServedVariant
@@ -53,7 +60,7 @@ def buckets(case: ServedCase) -> Iterator[Finding]:
             ("num_batched_tokens_buckets", "--max-num-batched-tokens", given.get("--max-num-batched-tokens")),
             ("num_seqs_buckets", "max_num_seqs", case.experiment.serving.max_num_seqs),
         ):
-            sizes = _sizes(config.get(key))
+            sizes = whole_numbers(config.get(key))
             if key in config and (not sizes or sorted(set(sizes)) != sizes or str(sizes[-1]) != str(limit)):
                 message = f"{key} {config[key]} must rise and end with {flag}, which is {limit or 'not said'}"
                 found.setdefault(_where(variant, key), (message, f"say {flag}, and end the buckets with it"))
@@ -66,7 +73,7 @@ def segments(case: ServedCase) -> Iterator[Finding]:
     for variant in _arms(case):
         field = _where(variant, "kv_segment_size_buckets")
         config, given = _told(case, variant)
-        sizes, block = _sizes(config.get("kv_segment_size_buckets")), _block(given)
+        sizes, block = whole_numbers(config.get("kv_segment_size_buckets")), _block(given)
         cached = effective(case.experiment, variant, case.engine).get("--enable-prefix-caching")
         if cached and not sizes:
             message = "prefix caching needs segmented prefill, or the server does not start"
@@ -114,10 +121,3 @@ def _block(given: dict[str, Any]) -> int:
     """Tokens of a block; the default if the value is no number (another rule refuses that)."""
     said = str(given.get("--block-size", BLOCK))
     return int(said) if said.isdecimal() and int(said) else BLOCK
-
-
-def _sizes(value: Any) -> list[int]:
-    """The value as a list of whole numbers. Empty if it is none."""
-    if not isinstance(value, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in value):
-        return []
-    return value

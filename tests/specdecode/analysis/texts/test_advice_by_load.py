@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -111,7 +112,9 @@ def test_a_compile_is_worth_what_it_gains_on_average_over_the_loads() -> None:
     low = [Observation("d", 4, 2.2, 4.3, 0.02)]
     high = [Observation("d", 4, 0.5, 4.3, 0.02)]
     both = advise_over_loads(CANDIDATES, {HIGH: high, LOW: low}, most=MostTokens.K_PLUS_1)
-    alone = advise(CANDIDATES, low, most=MostTokens.K_PLUS_1)
+    alone = advise(CANDIDATES, low, most=MostTokens.K_PLUS_1, loads=2)
+    gains = [1.0 + advice.remaining_gain for _, advice in both.levels]
+    assert both.together.remaining_gain == pytest.approx(math.sqrt(math.prod(gains)) - 1.0)
     assert [level for level, _ in both.levels] == [LOW, HIGH] and both.levels[0][1] == alone
     (belief,) = [each for each in both.together.beliefs if each.candidate == alone.compile_next]
     (own,) = [each for each in alone.beliefs if each.candidate == alone.compile_next]
