@@ -8,8 +8,10 @@ import pytest
 from specdecode.analysis import Verdict, compare
 from specdecode.analysis.report import render_markdown
 from specdecode.analysis.results.run_context import DeviceGroup
+from specdecode.analysis.statistics.pairs import equality
 from specdecode.experiment.variants import ModelRef, ServedVariant
 from specdecode.experiment.workload import PromptKind, Requests, TestCase
+from specdecode.records import Chunk
 
 from tests.specdecode.analysis.simulate import case, context, experiment, request, run, simulated
 
@@ -266,14 +268,46 @@ def test_equality_finds_the_first_difference() -> None:
         else r
         for r in records
     ]
-    equality = case(simulated(changed), "repeat").equality
-    assert (equality.compared, equality.identical) == (8, 7)
-    assert equality.first is not None
-    assert (equality.first.index, equality.first.at) == (0, 40)
-    assert equality.first.before == text[:40]
-    assert equality.first.other.startswith("ZEBRA")
-    assert equality.first.base.startswith(text[40:45])
+    found = case(simulated(changed), "repeat").equality
+    assert (found.compared, found.identical) == (8, 7)
+    assert found.first is not None
+    assert (found.first.index, found.first.at) == (0, 40)
+    assert found.first.before == text[:40]
+    assert found.first.other.startswith("ZEBRA")
+    assert found.first.base.startswith(text[40:45])
     assert case(simulated(changed), "sonnet").equality.first is None
+
+
+@pytest.mark.parametrize(
+    ("chunks", "at", "from_start"),
+    [
+        ((Chunk(at_s=0.1, chars=12, tokens=3),), 3, 1),
+        ((Chunk(at_s=0.1, chars=12, tokens=3),), 4, 0),
+        ((Chunk(at_s=0.1, chars=2, tokens=3),), 0, 1),
+        ((Chunk(at_s=0.1, chars=2, tokens=3),), 1, 0),
+        ((Chunk(at_s=0.1, chars=12),), 0, 1),
+        ((Chunk(at_s=0.1, chars=12),), 1, 0),
+        ((), 0, 1),
+        ((), 1, 0),
+    ],
+)
+def test_answers_differ_from_the_start_within_the_characters_of_the_first_token(
+    chunks: tuple[Chunk, ...], at: int, from_start: int
+) -> None:
+    """As many as the tokens of the first chunk have on average; one if that is not known."""
+    base = request(variant="base", case="repeat", index=0, rng=random.Random(1), output="x" * 150)
+    base = base.model_copy(update={"chunks": chunks})
+    other = base.model_copy(update={"variant": "sd", "output": "x" * at + "y" + "x" * (149 - at)})
+    found = equality(base=[base], other=[other], temperature=0.0)
+    assert (found.compared, found.identical, found.from_start, found.shortest_common) == (1, 0, from_start, at)
+    assert found.expected and not equality(base=[base], other=[other], temperature=0.5).expected
+    late = other.model_copy(update={"output": "x" * 100 + "y" * 90})
+    first = equality(base=[base], other=[late], temperature=0.0).first
+    assert first and (first.before, first.base, first.other) == ("x" * 60, "x" * 50, "y" * 60)
+    again = other.model_copy(update={"round": 1})
+    assert equality(base=[base], other=[again], temperature=0.0).compared == 1, "with the first round's"
+    longer = base.model_copy(update={"variant": "sd", "output": base.output + "y"})
+    assert equality(base=[base], other=[longer], temperature=0.0).shortest_common == 150
 
 
 def test_outputs_of_different_prompts_are_not_compared() -> None:
@@ -293,6 +327,10 @@ def test_a_case_that_ended_early_has_the_wider_interval_and_says_so() -> None:
     assert early.headline.ratio == ordinary.headline.ratio and early.headline.n == 12
     assert early.headline.low < ordinary.headline.low and early.headline.high > ordinary.headline.high  # type: ignore[operator]
     assert "anytime-valid" in early.headline.method and "anytime-valid" not in ordinary.headline.method
+    whole = [record for record in run(tested) if record.case != "repeat"]
+    sent = case(compare(experiment=tested, records=whole, context=context()), "sonnet")
+    assert "All 30 requests were sent: the speed-up was not settled before." in sent.notes
+    assert sent.headline is not None and "anytime-valid" not in sent.headline.method
     why = "its whole interval is above 1"
     assert f"Measuring ended after 12 of at most 30 requests: the speed-up was settled, {why}." in early.notes
     slower = [

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from specdecode.measures.accounting import Accounting
+from specdecode.measures.accounting import Accounting, Mode
 from specdecode.measures.llmperf_files import LlmperfRun, llmperf_files
 from specdecode.measures.metrics.latency import TimePerOutputToken
 from specdecode.records import Chunk, ErrorKind, RequestRecord
@@ -119,9 +119,52 @@ def test_without_a_tokenizer_the_servers_count_stands_in_and_is_named() -> None:
     assert "in place of LLMPerf's tokenizer" in accounting.description
 
 
+@pytest.mark.parametrize(
+    ("mode", "tokens", "latency", "counted"),
+    [
+        ("usage", 3, 0.4 / 2, 3),
+        ("vllm", 3, 0.4 / 2, 3),
+        ("vllm", 2, 0.4, 2),
+        ("vllm", 1, None, 1),
+        ("vllm", None, None, None),
+        ("neuron", 3, 0.4 / 3, 4),
+        ("neuron", 1, 0.4, 2),
+        ("neuron", 0, 0.0, 1),
+        ("neuron", None, None, None),
+        ("stock", 3, 0.9 / 3, 4),
+        ("stock", None, 0.9 / 3, None),
+    ],
+)
+def test_each_way_of_counting_by_hand(
+    mode: Mode, tokens: int | None, latency: float | None, counted: int | None
+) -> None:
+    """Three chunks at 0.5, 0.8 and 0.9 s, and the end at 1 s."""
+    of = record([0.5, 0.8, 0.9], end=1.25, completion_tokens=tokens, chunk_tokens=[1, 1, 1])
+    found = Accounting(mode).figures(of)
+    assert found.inter_token_latency_s == (None if latency is None else pytest.approx(latency))
+    assert (found.output_tokens, found.input_tokens, found.ttft_s, found.end_to_end_latency_s) == (
+        counted,
+        64,
+        0.5,
+        1.25,
+    )
+    assert found.output_throughput == (None if counted is None else pytest.approx(counted / 1.25))
+
+
+def test_nothing_retokenized_or_no_event_is_no_time_in_stock_llmperf() -> None:
+    nothing = Accounting("stock", retokenize=lambda text: 0).figures(record([0.5, 0.8]))
+    no_event = Accounting("stock").figures(record([0.5, 0.8], events=0))
+    one = Accounting("neuron", retokenize=lambda text: 1).figures(record([0.5, 0.8]))
+    assert [each.inter_token_latency_s for each in (nothing, no_event, one)] == [0.0, 0.0, 0.0]
+
+
 def test_failed_requests_are_counted_and_left_out() -> None:
     records = [record([0.1, 0.3], tokens=2), record([], end=0.5, error=ErrorKind.TIMEOUT)]
     written = llmperf_files(records, run=RUN, accounting=Accounting("usage"), load_s=2.0)
+    _, failed = json.loads(written[f"{STEM}_individual_responses.json"])
+    assert {key: failed.pop(key) for key in ("error_code", "error_msg")} == {"error_code": -1, "error_msg": "broken"}
+    assert failed.pop("number_input_tokens") == failed.pop("number_total_tokens") == 64
+    assert set(failed.values()) == {0}
     summary = json.loads(written[f"{STEM}_summary.json"])
     assert summary["results_num_requests_started"] == 2
     assert summary["results_num_completed_requests"] == 1

@@ -95,10 +95,30 @@ def test_block_metrics_count_every_request_and_use_the_completed_ones() -> None:
     assert arm.metrics["ttft"].n == 2 and arm.totals["goodput"] == pytest.approx(0.2)
 
 
-def test_a_pause_between_sessions_is_not_load() -> None:
-    first = record([1.0, 2.0], tokens=10, sent_s=0.0)
-    resumed = record([1.0, 2.0], tokens=10, sent_s=1000.0, session=1)
-    assert OutputThroughput.block_value(Block(records=[first, resumed])) == 5.0
+@pytest.mark.parametrize(
+    ("sent", "load_s"),
+    [
+        ([(0, 4, {})], 4),
+        ([(1, 3, {}), (7, 2, {})], 8),
+        ([(1, 3, {}), (7, 2, {"portion": 1})], 5),
+        ([(1, 9, {}), (2, 3, {"portion": 1}), (8, 4, {"portion": 2})], 11),
+        ([(0, 2, {}), (1000, 2, {"session": 1}), (500, 2, {"round": 1})], 6),
+        ([(0, 2, {"level": "c1"}), (5, 2, {"level": "c2"})], 4),
+    ],
+)
+def test_load_is_the_time_of_an_arms_own_portions(
+    sent: list[tuple[int, int, dict[str, object]]], load_s: float
+) -> None:
+    """Not another arm's turn, nor a pause between processes; what overlaps counts once."""
+    records = [record([0.5, took], end=took, sent_s=at, **more) for at, took, more in sent]
+    assert Block(records=records).load_s == load_s
+
+
+def test_the_tokens_of_a_first_chunk_that_are_not_counted_are_its_share_of_the_text() -> None:
+    """7 of 25 characters are 2.8 of 10 tokens: three, so that seven came later. A first chunk has at least one."""
+    for chars, later in (((7, 18), 7), ((1, 40), 9), ((0, 0), 9)):
+        chunks = tuple(Chunk(at_s=at, chars=count) for at, count in zip((1.0, 1.63), chars, strict=True))
+        assert TimePerOutputToken.value(record(tokens=10, chunks=chunks, end=2.0)) == pytest.approx(0.63 / later)
 
 
 def test_acceptance_from_counters_or_estimated() -> None:
@@ -196,6 +216,7 @@ def test_an_engine_that_verifies_one_draft_less_gives_k_tokens_a_step() -> None:
 def test_an_arm_without_speculation_gives_one_token_a_step() -> None:
     arm = measure_arm([steps(1, *[3] * 9)], terms=Terms(k=0)).arm
     assert "tokens_per_step" not in arm.metrics and "does not speculate" in arm.impossible[0]
+    assert measure_arm([steps(*[1] * 9)], terms=Terms(k=5)).arm.totals["acceptance_rate"] == 0.0
     unknown = measure_arm([steps(1, *[3] * 9)], terms=Terms(k=None)).arm
     assert unknown.metrics["tokens_per_step"].p50 == 3 and not unknown.impossible
 
@@ -220,6 +241,9 @@ def test_a_stream_that_comes_all_at_once_has_no_time_per_token() -> None:
     """A proxy that buffers: all chunks at the end. One such request makes the others no fair sample."""
     with pytest.raises(Impossible, match="buffers"):
         TimePerOutputToken.value(steps(*[1] * 9, gap_s=0.0))
+    with pytest.raises(Impossible, match="3 chunks came within 300 µs"):
+        TimePerOutputToken.value(steps(1, 1, 1, gap_s=0.00015))
+    assert TimePerOutputToken.value(steps(1, 1, 1, gap_s=0.00021)) == pytest.approx(0.00021)
     arm = measure_arm([steps(*[1] * 9), steps(*[1] * 9, gap_s=0.0)]).arm
     assert not {"time_per_output_token", "inter_token_latency"} & arm.metrics.keys()
     assert "buffers" in arm.impossible[0] and arm.metrics["end_to_end_latency"].n == 2

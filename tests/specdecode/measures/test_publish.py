@@ -115,6 +115,8 @@ def test_calls_keep_to_the_limits_and_lose_nothing(count: int, width: int) -> No
 )
 def test_bad_data_are_named_and_left_out(bad: dict[str, Any]) -> None:
     good, *_ = data(1)
+    largest = {"Values": [2.0**360, -(2.0**360)], "Dimensions": [{"Name": "TestCase", "Value": "x" * 1024}]}
+    assert problems({**good, **largest}) == []
     client = CloudWatch()
     assert problems({**good, **bad})
     assert publish([{**good, **bad}, good], namespace="N", client=client) == problems({**good, **bad})

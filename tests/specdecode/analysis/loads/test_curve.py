@@ -5,17 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import math
+import random
 import re
 from dataclasses import replace
+from statistics import mean, variance
 
 import pytest
-from specdecode.analysis import Comparison, compare
-from specdecode.analysis.loads.crossing import AtLoad, crossings
+from specdecode.analysis import Comparison, compare, measure
+from specdecode.analysis.loads.crossing import AtLoad, _draw, crossings, sign
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
 from specdecode.analysis.texts.by_load import advice_by_load, rounded
 from specdecode.experiment.workload import Slo
+from specdecode.measures.drafted import COUNTERS, ESTIMATED
 from specdecode.measures.student import LogMean
-from specdecode.records import ErrorKind, RequestError, RequestRecord
+from specdecode.records import EngineCounters, ErrorKind, RequestError, RequestRecord
 
 from tests.specdecode.analysis.simulate import context, experiment
 from tests.specdecode.analysis.simulate import run as run_one_load
@@ -138,6 +141,19 @@ def test_a_run_of_one_load_has_no_curve() -> None:
     assert "over the load" not in render_markdown(found)
 
 
+def test_counters_belong_to_the_load_that_they_were_read_at() -> None:
+    tested = loads((1, 4))
+    records = list(run(tested, {"base": BASE, "sd": ARM}, seed=1))
+    tokens = sum(r.completion_tokens or 0 for r in records if (r.variant, r.level) == ("sd", "c4"))
+    counts = {"drafts": tokens // 2, "draft_tokens": 5 * (tokens // 2), "accepted_tokens": tokens // 2}
+    counters = tuple(
+        EngineCounters(variant=name, case="sonnet", level=level, **counts)
+        for name, level in (("sd", "c4"), ("base", "c1"))
+    )
+    levels = measure(experiment=tested, records=records, context=context(counters=counters))
+    assert [at.arms["sd", "sonnet"].arm.acceptance_source for at in levels] == [ESTIMATED, COUNTERS]
+
+
 def test_a_run_whose_other_loads_are_lost_says_so() -> None:
     tested = loads((1, 4, 16))
     records = [each for each in run(tested, {"base": BASE, "sd": ARM}, seed=1) if each.level == "c1"]
@@ -185,6 +201,43 @@ def test_gains_that_cross_and_times_that_do_not_are_no_crossover_and_no_error() 
     few = AtLoad(load=1.0, base_load=4.0, base_s=0.04, gain=LogMean(0.3, 0.0001, 15.0, 16))
     many = AtLoad(load=2.0, base_load=8.0, base_s=0.08, gain=LogMean(-0.3, 0.0001, 15.0, 16))
     assert crossings([few, many]) == []
+
+
+@pytest.mark.parametrize(
+    ("gain", "found"),
+    [
+        (LogMean(0.3, 0.01, 0.0, 1), 0),
+        (LogMean(0.0, 0.0, 15.0, 16), 0),
+        (LogMean(0.3, 0.0, 15.0, 16), 1),
+        (LogMean(-0.3, 0.0, 15.0, 16), -1),
+        (LogMean(0.2249, 0.1**2, 15.0, 16), 1),
+        (LogMean(0.2248, 0.1**2, 15.0, 16), 0),
+        (LogMean(-0.2249, 0.1**2, 15.0, 16), -1),
+        (LogMean(-0.2248, 0.1**2, 15.0, 16), 0),
+    ],
+)
+def test_a_sign_is_shown_from_98_percent_on(gain: LogMean, found: int) -> None:
+    """t of 15 degrees of freedom: 2.2485 (tables)."""
+    assert sign(gain) == found
+
+
+@pytest.mark.parametrize(("t", "ends"), [(2.5, (4, 8)), (1.8, (2, 8)), (0.0, (2, 8)), (-1.8, (2, 8)), (-2.5, (2, 4))])
+def test_a_level_between_ends_the_interval_where_95_percent_of_the_crossings_lie_beyond_it(
+    t: float, ends: tuple[int, int]
+) -> None:
+    """Student's t of 15: 2.13 is the 97.5% quantile. Noise of the level between alone can move the crossing past it."""
+    between = at(4, 0.02 * t, 0.02)
+    (found,) = crossings([at(2, 0.3, 1e-4), between, at(8, -0.3, 1e-4)])
+    assert (found.low, found.high) == ends
+
+
+def test_what_is_drawn_for_an_interval_is_students_t() -> None:
+    """Of 10 degrees of freedom: the variance of t is 10 / 8."""
+    rng = random.Random(1)
+    drawn = [_draw(LogMean(0.5, 0.1**2, 10.0, 11), rng) for _ in range(20_000)]
+    assert mean(drawn) == pytest.approx(0.5, abs=0.003)
+    assert variance(drawn) == pytest.approx(0.1**2 * 10 / 8, rel=0.05)
+    assert {_draw(known, rng) for known in (LogMean(0.5, 0.0, 10.0, 11), LogMean(0.5, 0.1, 0.0, 1))} == {0.5}
 
 
 def test_no_crossover_is_said_where_a_side_is_not_shown() -> None:

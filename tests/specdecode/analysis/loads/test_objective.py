@@ -115,6 +115,15 @@ def test_a_run_of_one_load_says_it_too() -> None:
     assert "sd carries 4 at a time (" in text and "of the loads measured" not in text
 
 
+def test_a_point_of_the_curve_has_the_share_of_good_requests_of_its_load(comparison: Comparison) -> None:
+    good = {(each.variant, at.level): (at.share, at.goodput) for each in comparison.objective for at in each.loads}
+    for point in comparison.curve[0].points:
+        for name, at in (("base", point.base), ("sd", point.other)):
+            assert (at.good_share, at.goodput) == pytest.approx(good[name, point.level])
+    none = GoodAtLoad(level=Level(concurrency=1), requests=4, good=0, goodput=0.0)
+    assert carried(Objective(variant="sd", loads=(none,), keeps=None)) == "sd does not keep it at 1 at a time (0% good)"
+
+
 def test_without_an_objective_nothing_is_said_of_one() -> None:
     found = compared(slo=Slo())
     assert found.objective == () and "SLO" not in render_terminal(found) + found.answer

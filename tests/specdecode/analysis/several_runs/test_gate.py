@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
-from specdecode.analysis.several_runs.gate import Gate, GateOutcome, Unfit, gate
-from specdecode.analysis.several_runs.gate_questions import ALL, Thresholds
+from specdecode.analysis.several_runs.gate import Gate, GateCheck, GateOutcome, Unfit, _judged, gate
+from specdecode.analysis.several_runs.gate_questions import ALL, Question, Thresholds, questions
 from specdecode.experiment.model import ServedExperiment
 from specdecode.measures.student import LogMean, log_mean, moderated, welch_log_ratio
 
@@ -73,6 +73,68 @@ def test_runs_of_the_pipeline_are_on_different_nodes_and_are_judged_with_what_no
     said = gate_text(compared([before], [after]))
     assert "5.0% is assumed (--between-runs), since each run had a node of its own" in said
     assert compared([simulated(1)], [simulated(2)]).between_runs == 0.005
+
+
+T = {(0.95, 10): 1.812461, (0.975, 10): 2.228139, (0.9, 10): 1.372184}
+"""Quantiles of Student's t (tables). One check is judged at 90%, each of two at 95%."""
+
+
+def judged(mean: float, error: float, *, least: float = 1.0, confidence: float = 0.9, **more: Any) -> GateCheck:
+    found = LogMean(mean, error**2, 10.0, 2)
+    about = {"arm": "sd", "about": ALL, "load": "c1", "limit": "a limit", "speedup": False, "runs_a_side": 3}
+    return _judged(Question(**{**about, "least": least, "found": found, **more}), confidence)
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "outcome", "says"),
+    [
+        (0.0, 0.0, GateOutcome.PASSED, "the whole interval keeps the limit"),
+        (0.0182, 0.01, GateOutcome.PASSED, "the whole interval keeps the limit"),
+        (-0.0182, 0.01, GateOutcome.FAILED, "the whole interval lies beyond the limit"),
+        (
+            0.0180,
+            0.01,
+            GateOutcome.CANNOT_TELL,
+            "the limit lies within the interval; about 2 times as many runs would tell",
+        ),
+        (-0.010, 0.01, GateOutcome.CANNOT_TELL, "about 4 times as many runs would tell"),
+        (0.00407, 0.01, GateOutcome.CANNOT_TELL, "about 20 times as many runs would tell"),
+        (0.00404, 0.01, GateOutcome.CANNOT_TELL, "the limit lies within the interval"),
+        (0.0, 0.01, GateOutcome.CANNOT_TELL, "the limit lies within the interval"),
+    ],
+)
+def test_a_check_by_hand(mean: float, error: float, outcome: GateOutcome, says: str) -> None:
+    check = judged(mean, error)
+    assert check.outcome is outcome and check.reason.endswith(says)
+    reach = T[0.95, 10] * error
+    assert (check.low, check.high) == pytest.approx((math.exp(mean - reach), math.exp(mean + reach)))
+
+
+def test_what_a_check_would_see_by_hand() -> None:
+    """Its interval reaches t(95%), and nine of ten of its figures lie above the mean less t(90%), of 10 degrees."""
+    check = judged(0.0, 0.01, least=0.97)
+    reach = 0.01 * (T[0.95, 10] + T[0.9, 10])
+    assert check.sees == pytest.approx(1 - 0.97 * math.exp(-reach))
+    assert check.runs_for_twice == math.ceil(3 * (reach / math.log(0.97 / 0.94)) ** 2) == 4
+    assert judged(0.0, 0.0, least=0.97).runs_for_twice == 1, "at least one"
+    assert judged(0.0, 0.01, least=0.4).runs_for_twice == 1 and judged(0.0, 0.01, least=1.0).runs_for_twice is None
+    for more in ({"found": None}, {"speedup": True}, {"found": LogMean(0.0, 0.1, 0.0, 1)}):
+        assert (judged(0.0, 0.01, **more).sees, judged(0.0, 0.01, **more).runs_for_twice) == (None, None)
+    assert judged(0.0, 0.01, found=None).reason == "one request a run: nothing tells what varies"
+    assert judged(0.1, 0.01, doubt="why").outcome is GateOutcome.CANNOT_TELL
+    assert judged(0.1, 0.01, broken="why", doubt="other").reason == "why"
+
+
+def test_all_checks_together_are_wrong_in_5_percent() -> None:
+    """Two checks share it, either way: each is judged at 95%, one alone at 90%."""
+    limits = Thresholds(max_regression=0.03, between_runs=0.01)
+    runs = [simulated(1)], [simulated(2)]
+    asked = list(questions(*runs, limits))
+    both, alone = compared(*runs, between_runs=0.01), compared(*runs, between_runs=0.01, arms=("sd",))
+    assert [(each.low, each.high) for each in both.checks] == [
+        each.found and each.found.interval(0.95) for each in asked
+    ]
+    assert [(each.low, each.high) for each in alone.checks] == [asked[1].found and asked[1].found.interval(0.9)]
 
 
 def test_a_regression_says_which_one_it_would_see_and_how_many_runs_would_see_twice_the_limit() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.statistics.groups import among_arms, confidence
 from specdecode.analysis.texts.recommend import pays, pays_by_itself, recommendation, recommended
-from specdecode.measures.student import NOMINAL, LogMean
+from specdecode.measures.student import NOMINAL, LogMean, t_quantile
 
 from benchmarks.recommendation import drawn, pairs
 from tests.specdecode.analysis.simulate import context, experiment, run
@@ -70,8 +71,24 @@ def test_a_gain_that_one_node_may_have_by_itself_asks_for_another_node() -> None
     assert (recommendation(clear) or "").startswith("Use sd") and asked not in (recommendation(clear) or "")
 
 
-def test_of_no_case_nothing_is_said() -> None:
+def test_the_cases_have_equal_weight_and_another_nodes_noise_has_ten_measurements() -> None:
+    """By hand: half the sum of the means, a quarter of the sum of the variances; 2.5% more for another node."""
     assert among_arms([], arms=3) is None
+    parts = [LogMean(0.1, 0.02**2, 9.0, 10), LogMean(0.0, 0.01**2, 9.0, 10)]
+    found = among_arms(parts, arms=1)
+    assert found is not None and found.speedup.ratio == pytest.approx(math.exp(0.05))
+    variance, df = (4e-4 + 1e-4) / 4, 9.0 * (4e-4 + 1e-4) ** 2 / (4e-4**2 + 1e-4**2)
+    reach = t_quantile(0.98, df) * math.sqrt(variance)
+    assert found.speedup.low == pytest.approx(math.exp(0.05 - reach)) and found.faster
+    assert (found.elsewhere, reach < 0.05) == (False, True)
+    whole = variance + 0.025**2
+    apart = t_quantile(0.98, whole**2 / (variance**2 / df + 0.025**4 / 10)) * math.sqrt(whole)
+    for mean, elsewhere in ((apart + 1e-6, True), (apart - 1e-6, False)):
+        moved = [part._replace(mean=mean) for part in parts]
+        again = among_arms(moved, arms=1)
+        assert again is not None and again.elsewhere is elsewhere
+    alone = among_arms(parts[:1], arms=1)
+    assert alone is not None and alone.speedup.low == pytest.approx(math.exp(0.1 - t_quantile(0.98, 9.0) * 0.02))
 
 
 def test_what_was_looked_at_early_is_wider_among_many_arms() -> None:
