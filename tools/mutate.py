@@ -3,10 +3,11 @@
     python -m tools.mutate [--seed 1] [--mutants 400] [--minutes 60] [--only lambda/specdecode/analysis ...]
 
 A mutant is one changed comparison, operator, constant or condition of a file below lambda/specdecode, drawn at random
-with the seed. It lives in a copy of the checkout and meets the tests that name its module, then its package's and those
-directly in the folder above (of `compare`, for what lies below analysis). It is caught if one fails that passes without it, or if they take longer than PATIENCE_S. Prints each mutant as it ends, and
-the score; exits 1 if less than half are caught. A survivor is a question, not always a fault: some change nothing
-that anybody can see. docs/benchmarks.md has a score.
+with the seed. It lives in a copy of the checkout and meets the tests that name its module, then its package's, and
+those directly in the folder above (of `compare`, for what lies below analysis). It is caught if one fails that passes
+without it, or if they take longer than PATIENCE_S. Prints each mutant as it ends, and the score; exits 1 if less than
+half are caught. A survivor is a question, not always a fault: some change nothing that anybody can see.
+docs/benchmarks.md has a score.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _is_text(node: ast.BinOp) -> bool:
 
 
 def tests_of(path: Path, texts: dict[Path, str]) -> tuple[list[Path], list[Path]]:
-    """Test files for a module: those that name it, its mirror first. Then its package's others, and the folder above's."""
+    """Test files for a module: those that name it, its mirror first. Then its package's others, and those above."""
     module = ".".join(path.with_suffix("").relative_to("lambda").parts)
     package, _, name = module.rpartition(".")
     mirror = Path("tests") / path.relative_to("lambda").parent / f"test_{name}.py"
