@@ -2,13 +2,12 @@
 
     python benchmarks/statistics_coverage.py [--runs 2000] [--write]
 
-- one prompt type: how often the 95% interval contains the true speed-up, paired by prompt and unpaired;
 - a kind of prompts: types are drawn with a spread between them, requests with noise within; how often the interval
   holds the mean over all types of the kind, and how often the range for the next type holds one more type's speed-up;
 - prompts of one category whose acceptance has a heavy tail: how often the interval over 20 of them holds the mean over
-  all prompts of the category, and how often Student's t alone would;
-- verdicts at a known true speed-up;
-- several runs a side that differ between themselves: how often a change is said that is none.
+  all prompts of the category, and how often Student's t alone would.
+
+One prompt type, its verdicts and what the machine does to them: statistics_drift.py; other noises: early_stop.py.
 
 `--write` puts the figures into benchmarks/results/statistics_coverage.json and the tables into
 docs/reference/simulations.md.
@@ -26,18 +25,50 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from specdecode.analysis import Verdict
 from specdecode.analysis.results.pairs import Equality
 from specdecode.analysis.statistics.groups import MIN_TYPES, group
 from specdecode.analysis.statistics.pairs import case_result
 from specdecode.experiment.workload import PromptKind, TestCase
 from specdecode.measures.arm import measure_arm
-from specdecode.measures.student import LogMean, combine, log_mean, over_prompts, welch_log_ratio
+from specdecode.measures.student import LogMean, log_mean, over_prompts
 
 from benchmarks.publishing import measure_and_publish
-from benchmarks.statistics_shapes import NOISES, PROMPT_SPREAD, PROMPTS, SPREADS, STEP, TYPES
 from tests.specdecode.analysis.simulate import request
 
+PROMPT_SPREAD = 0.3
+"""Standard deviation of the logarithm of what a prompt takes, common to both arms."""
+TYPES: dict[str, Callable[[random.Random], float]] = {
+    "normal": lambda rng: rng.gauss(0.0, 1.0),
+    "uniform": lambda rng: rng.uniform(-math.sqrt(3), math.sqrt(3)),
+    "skewed": lambda rng: rng.expovariate(1.0) - 1.0,
+    "skewed down": lambda rng: 1.0 - rng.expovariate(1.0),
+    "one in five": lambda rng: 2.0 if rng.random() < 0.2 else -0.5,
+}
+"""What a prompt type's log speed-up differs from the kind's mean by, in units of the spread; mean 0, deviation 1."""
+SPREADS = (0.0, 0.1, 0.3)
+K, STEP = 7, 1.35
+"""Drafted tokens of a step, and what such a step takes in base steps."""
+
+
+def tokens_of_a_step(acceptance: float) -> float:
+    """(1 - a^(k+1)) / (1 - a), Leviathan et al. 2023, formula 1."""
+    return (1.0 - acceptance ** (K + 1)) / (1.0 - acceptance) if acceptance < 1.0 else K + 1.0
+
+
+def _copies(rng: random.Random, share: float) -> float:
+    return 0.95 if rng.random() < share else rng.betavariate(4.0, 6.0)
+
+
+PROMPTS: dict[str, Callable[[random.Random], float]] = {
+    "log-normal, deviation 1": lambda rng: 1.0 + min(K, 0.8 * rng.lognormvariate(0.0, 1.0)),
+    "Pareto 1.5, few gain": lambda rng: 1.0 + min(K, 0.5 * (rng.paretovariate(1.5) - 1.0)),
+    "Pareto 1.5, many gain": lambda rng: 1.0 + min(K, 1.5 * (rng.paretovariate(1.5) - 1.0)),
+    "beta (1, 3) of a draft token": lambda rng: tokens_of_a_step(rng.betavariate(1.0, 3.0)),
+    "beta (1/2, 1/2), all or nothing": lambda rng: tokens_of_a_step(rng.betavariate(0.5, 0.5)),
+    "one prompt in five copies": lambda rng: tokens_of_a_step(_copies(rng, 0.2)),
+    "one prompt in ten copies": lambda rng: tokens_of_a_step(_copies(rng, 0.1)),
+}
+"""Tokens that a step yields for one prompt of a category: few prompts gain a multiple of what most do."""
 TRUE = 1.5
 SAME = Equality(compared=0, identical=0, expected=False, first=None, shortest_common=None)
 
@@ -45,21 +76,6 @@ SAME = Equality(compared=0, identical=0, expected=False, first=None, shortest_co
 def of_pairs(numerator: Sequence[float], denominator: Sequence[float]) -> LogMean:
     """ln(numerator/denominator) of pairs that met the same prompt, as a comparison of two arms computes it."""
     return over_prompts([math.log(a / b) for a, b in zip(numerator, denominator, strict=True)])
-
-
-def coverage(*, n: int, noise: str, paired: bool, runs: int) -> float:
-    """Share of intervals that contain the true ratio of the geometric means."""
-    draw, covered = NOISES[noise], 0
-    rng = random.Random(f"{n}/{noise}/{paired}")
-    estimate = of_pairs if paired else welch_log_ratio
-    for _ in range(runs):
-        base_prompts = [rng.lognormvariate(0.0, PROMPT_SPREAD) for _ in range(n)]
-        fast_prompts = base_prompts if paired else [rng.lognormvariate(0.0, PROMPT_SPREAD) for _ in range(n)]
-        base = [TRUE * prompt * draw(rng) for prompt in base_prompts]
-        fast = [prompt * draw(rng) for prompt in fast_prompts]
-        low, high = estimate(base, fast).interval() or (math.inf, -math.inf)
-        covered += low <= TRUE <= high
-    return covered / runs
 
 
 def over_category(*, shape: str, noise: float, prompts: int, runs: int) -> dict[str, float]:
@@ -119,37 +135,10 @@ def over_types(*, types: int, spread: float, shape: str, centre: float, runs: in
     return {name: count / runs for name, count in counts.items()}
 
 
-def verdicts(*, n: int, noise: float, true: float, runs: int) -> dict[str, float]:
-    """Share of each verdict on one prompt type where the second arm is `true` times as fast."""
-    rng = random.Random(f"{n}/{noise}/{true}")
-    counts: Counter[Verdict] = Counter()
-    for _ in range(runs):
-        base = [true * rng.lognormvariate(0.0, noise) for _ in range(n)]
-        found, _ = of_type("t", of_pairs(base, [rng.lognormvariate(0.0, noise) for _ in range(n)]))
-        counts[found.verdict] += 1
-    return {verdict.value: counts[verdict] / runs for verdict in Verdict if counts[verdict]}
-
-
-def false_changes(*, side: int, between: float, runs: int) -> float:
-    """Share of comparisons of two equal versions, `side` runs each, that say better or worse."""
-    rng, said = random.Random(f"{side}/{between}"), 0
-    for _ in range(runs):
-        both = [log_mean([rng.gauss(0.4, between) for _ in range(side)]) for _ in range(2)]
-        interval = combine(both, (1.0, -1.0)).interval()
-        said += interval is not None and not interval[0] <= 1.0 <= interval[1]
-    return said / runs
-
-
 def measure(runs: int) -> dict[str, Any]:
     """All figures."""
     return {
         "runs": runs,
-        "coverage": [
-            {"n": n, "noise": noise, "paired": paired, "coverage": coverage(n=n, noise=noise, paired=paired, runs=runs)}
-            for noise in NOISES
-            for n in (8, 50)
-            for paired in (True, False)
-        ],
         "prompts": [
             {"shape": shape, "noise": noise, **over_category(shape=shape, noise=noise, prompts=20, runs=runs)}
             for shape in PROMPTS
@@ -175,16 +164,6 @@ def measure(runs: int) -> dict[str, Any]:
             for types in (2, 4, 5, 10)
             for spread in (SPREADS[:2] if types >= MIN_TYPES else SPREADS[:1])
         ],
-        "verdicts": [
-            {"n": n, "noise": noise, "true": true, "verdicts": verdicts(n=n, noise=noise, true=true, runs=runs)}
-            for n, noise in ((8, 0.1), (8, 0.01), (50, 0.1))
-            for true in (1.0, 1.02, 1.05, 1.1, 1.5)
-        ],
-        "changes": [
-            {"side": side, "between": between, "said": false_changes(side=side, between=between, runs=runs)}
-            for side in (1, 2, 3, 5)
-            for between in (0.02, 0.1)
-        ],
     }
 
 
@@ -198,10 +177,7 @@ def _pivot(rows: Iterable[dict[str, Any]], by: tuple[str, ...], cells: Callable[
 
 def tables(results: dict[str, Any]) -> str:
     """The figures as docs/reference/simulations.md prints them."""
-    rows = ["| noise | 8 prompts: paired | unpaired | 50 prompts: paired | unpaired |", "|---|--:|--:|--:|--:|"]
-    rows += _pivot(results["coverage"], ("noise",), lambda row: f"{row['coverage']:.1%}")
-    rows += [
-        "",
+    rows = [
         "| tokens of a step, over a category's prompts | true speed-up | noise 3%: 20 prompts | Student's t | wider "
         "| 14%: 20 prompts | Student's t | wider |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
@@ -219,15 +195,7 @@ def tables(results: dict[str, Any]) -> str:
     ]
     last = sorted(results["types"], key=lambda row: row["spread"] == 0)
     rows += _pivot(last, ("shape", "types"), lambda row: f"{row['mean']:.1%} | {row['next']:.1%}")
-    names = ["pays", "costs", "no relevant difference", "cannot tell"]
-    rows += ["", f"| true speed-up | requests | noise | {' | '.join(names)} |", "|--:|--:|--:|--:|--:|--:|--:|"]
-    rows += [
-        f"| {row['true']:g}× | {row['n']} | {row['noise']:.0%} | "
-        + " | ".join(f"{row['verdicts'].get(name, 0.0):.1%}" for name in names)
-        + " |"
-        for row in results["verdicts"]
-    ]
-    names += ["mixed"]
+    names = ["pays", "costs", "no relevant difference", "cannot tell", "mixed"]
     rows += ["", f"| types | deviation | {' | '.join(names)} |", "|--:|--:|--:|--:|--:|--:|--:|"]
     rows += [
         f"| {row['types']} | {row['spread']:.0%} | "
@@ -235,8 +203,6 @@ def tables(results: dict[str, Any]) -> str:
         + " |"
         for row in results["same_kinds"]
     ]
-    rows += ["", "| runs a side | deviation between runs | a change is said |", "|--:|--:|--:|"]
-    rows += [f"| {row['side']} | {row['between']:.0%} | {row['said']:.1%} |" for row in results["changes"]]
     return "\n".join(rows)
 
 
