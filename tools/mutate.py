@@ -5,9 +5,9 @@
 A mutant is one changed comparison, operator, constant or condition of a file below lambda/specdecode, drawn at random
 with the seed. It lives in a copy of the checkout and meets the tests that name its module, then its package's, and
 those directly in the folder above (of `compare`, for what lies below analysis). It is caught if one fails that passes
-without it, or if they take longer than PATIENCE_S and do not without it. Prints each mutant as it ends, and the score; exits 1 if less than
-half are caught. A survivor is a question, not always a fault: some change nothing that anybody can see.
-docs/benchmarks.md has a score.
+without it, or if they take longer than PATIENCE_S and do not without it. Prints each mutant as it ends, and the score;
+exits 1 if less than half are caught. A survivor is a question, not always a fault: some change nothing that anybody
+can see. docs/benchmarks.md has a score.
 """
 
 from __future__ import annotations

@@ -167,12 +167,6 @@ def test_each_case_is_held_by_itself_where_that_is_wanted() -> None:
     assert found.outcome is GateOutcome.FAILED
 
 
-def test_more_checks_have_wider_intervals() -> None:
-    one, three = (gate([simulated(1)], Thresholds(min_speedup=1.5, each_case=flag)).checks[0] for flag in (False, True))
-    assert one.low and three.low and one.high and three.high
-    assert three.high - three.low > one.high - one.low
-
-
 def test_an_arm_can_be_chosen() -> None:
     assert [check.arm for check in compared([simulated(1)], [simulated(2)], arms=("base",)).checks] == ["base"]
 
@@ -284,17 +278,3 @@ def test_junits_xml_counts_and_names_every_check() -> None:
     assert failed == ["sd, sonnet: speed-up of at least 1.5×"]
     open_end = Xml.fromstring(gate_junit(compared([simulated(1)], [simulated(2, slow=1.031)])))
     assert [case.find("skipped") is not None for case in open_end.iter("testcase")].count(True) >= 1
-
-
-def test_no_false_alarm_and_no_regression_missed() -> None:
-    """Two runs a side, which vary by 0.3 %. Fifty seeds, other spreads and real servers: benchmarks/gate.py."""
-    ends: dict[str, list[GateOutcome]] = {"same": [], "slower": []}
-    for seed in range(12):
-        before = [simulated(4 * seed + n, between=0.003, requests=8) for n in (0, 1)]
-        for name, slow in (("same", 1.0), ("slower", 1 / 0.95)):
-            after = [simulated(4 * seed + n, between=0.003, slow=slow, requests=8) for n in (2, 3)]
-            ends[name].append(compared(before, after, arms=("base",)).outcome)
-    assert ends["same"].count(GateOutcome.PASSED) >= 11
-    assert GateOutcome.FAILED not in ends["same"]
-    assert ends["slower"].count(GateOutcome.FAILED) >= 11
-    assert GateOutcome.PASSED not in ends["slower"]
