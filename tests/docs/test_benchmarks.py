@@ -118,7 +118,7 @@ def test_the_table_of_early_stops_is_the_measured_one_and_holds_its_promises(mon
         copies, _ = early_stop.COPIES.get(row["noise"], (1.0, 0.0))
         without_a_copy = (1.0 - copies) ** early_stop.MOST  # no interval can know of what the sample lacks
         assert row["wrong"] <= 0.05 and row["lost"] <= (0.065 if row["true"] == early_stop.MIXED else 0.01), row
-        assert row["covered"] >= min(0.94, 0.995 - without_a_copy), row
+        assert row["covered"] >= min(0.94, 0.99 - without_a_copy), row
         if row["true"] == early_stop.MIXED:
             assert row["median"] <= 0.4, row
     again = early_stop.row("heavy tail", 1.5, 50)
