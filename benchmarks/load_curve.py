@@ -10,7 +10,8 @@ loads, and hands the records to `compare` as the benchmark would.
 - three arms (k = 0, 2 and 6): how often the schedule is at most 2% slower than the best arm at every load, and how
   often a k that it calls the fastest is not;
 - the same where all requests of an arm at a load share noise, with one round and with two;
-- an engine that pads a batch to a compiled size: how often the interval holds the true one, which is such a size.
+- an engine that pads a batch to a compiled size: how often the interval holds the true one, which is such a size, and
+  how often the schedule speculates at a size that was not measured and loses more than 2% there.
 
 `--write` puts the figures into benchmarks/results/load_curve.json and the tables into docs/reference/simulations.md.
 """
@@ -28,6 +29,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.loads.crossing import AtLoad, crossings
+from specdecode.analysis.loads.k_by_load import Choice
+from specdecode.analysis.loads.k_by_load import table as table_of
 from specdecode.analysis.loads.level_noise import Gains, level_noise
 from specdecode.analysis.results.over_load import Crossover
 from specdecode.measures.student import LogMean
@@ -102,12 +105,32 @@ def measure(runs: int) -> dict[str, Any]:
 
 def compiled(runs: int, noise: float) -> dict[str, float]:
     """Of arms on an engine that pads a batch to the next of SIZES: the gain jumps after 8 requests at a time."""
-    found = [drawn(random.Random(seed), CROSSING, LEVELS, 2, noise, noise, padded=True)[0] for seed in range(runs)]
-    single = [each[0] for each in found if len(each) == 1]
+    found = [drawn(random.Random(seed), CROSSING, LEVELS, 2, noise, noise, pads=True) for seed in range(runs)]
+    single = [each[0][0] for each in found if len(each[0]) == 1]
+    lost = {size for size in range(1, SIZES[-1] + 1) if true_gain(BASE, CROSSING, padded(size)) < 0.98} - {*LEVELS}
+    served = [
+        table_of(
+            [Choice(load=load, gains={0: 0.0, 5: gain.mean}) for load, gain in zip(LEVELS, gains, strict=True)], 32
+        )
+        for *_, gains in found
+    ]
     return {
         "found": len(single) / runs,
         "held": sum(each.low <= 8.0 < 9.0 <= each.high for each in single) / max(1, len(single)),
+        "loses": sum(any(k and lost & {*range(first, last + 1)} for first, last, k in own) for own in served) / runs,
     }
+
+
+def _choice(load: int, gain: LogMean) -> Choice:
+    interval = gain.interval()
+    return Choice(
+        load=load, gains={0: 0.0, 5: gain.mean}, pays=frozenset({5} if interval and interval[0] > 1.0 else ())
+    )
+
+
+def padded(load: int) -> int:
+    """The batch that the engine computes."""
+    return next(size for size in SIZES if size >= load)
 
 
 def noisy(runs: int, levels: tuple[int, ...], rounds: int, small: float, large: float) -> dict[str, Any]:
@@ -116,7 +139,7 @@ def noisy(runs: int, levels: tuple[int, ...], rounds: int, small: float, large: 
     From the gains on, without requests.
     """
     place = (levels, rounds, small, large)
-    equal = [drawn(random.Random(seed), BASE, *place) for seed in range(runs)]
+    equal = [drawn(random.Random(seed), BASE, *place)[:2] for seed in range(runs)]
     crossing = [drawn(random.Random(seed), CROSSING, *place)[0] for seed in range(runs)]
     return {
         "levels": list(levels),
@@ -137,15 +160,14 @@ def drawn(
     small: float,
     large: float,
     *,
-    padded: bool = False,
-) -> tuple[tuple[Crossover, ...], tuple[Crossover, ...]]:
+    pads: bool = False,
+) -> tuple[tuple[Crossover, ...], tuple[Crossover, ...], list[LogMean]]:
     """The crossovers of gains that are drawn: each level's own noise, and that of its prompts, whose error is known.
-    Then those that there would be if the intervals did not have the shared noise.
+    Then those that there would be if the intervals did not have the shared noise; and the gains with it.
     """
     measured = []
     for load in levels:
-        size = next(each for each in SIZES if each >= load) if padded else load
-        mean, error = math.log(true_gain(BASE, arm, size)), OF_PROMPTS / math.sqrt(PROMPTS)
+        mean, error = math.log(true_gain(BASE, arm, padded(load) if pads else load)), OF_PROMPTS / math.sqrt(PROMPTS)
         own, shared = mean + rng.gauss(0.0, error), large if load >= LARGE else small
         of_rounds = [own + rng.gauss(0.0, math.sqrt(2.0) * shared) for _ in range(rounds)]
         variance = error**2 * rng.gammavariate((PROMPTS - 1) / 2.0, 2.0) / (PROMPTS - 1)
@@ -164,7 +186,8 @@ def drawn(
         )
 
     alone = [gain for _, gain in measured]
-    return found([noise.added(gain, rounds) for gain in alone]), found(alone)
+    whole = [noise.added(gain, rounds) for gain in alone]
+    return found(whole), found(alone), whole
 
 
 def near(found: Sequence[tuple[Crossover, ...]]) -> dict[str, float]:
@@ -236,9 +259,13 @@ def table(results: dict[str, Any]) -> str:
         at = f"{small:.0%}" if small == large else f"{small:.1%}, from {LARGE} on {large:.0%}"
         cells = [at, str(len(row["levels"])), str(row["rounds"]), *map("{:.1%}".format, figures)]
         rows.append(f"| {' | '.join(cells)} |")
-    rows += ["", "| an engine that pads a batch to 1, 8, 16 or 32; shared noise | one is found | held, of those |"]
-    rows += ["|--:|--:|--:|"]
-    rows += [f"| {noise} | {row['found']:.1%} | {row['held']:.1%} |" for noise, row in results["compiled"].items()]
+    rows += ["", "| an engine that pads a batch to 1, 8, 16 or 32; shared noise | one is found | held, of those "]
+    rows[-1] += "| the schedule loses 2% at a size that was not measured |"
+    rows += ["|--:|--:|--:|--:|"]
+    rows += [
+        f"| {noise} | {row['found']:.1%} | {row['held']:.1%} | {row['loses']:.1%} |"
+        for noise, row in results["compiled"].items()
+    ]
     return "\n".join(rows)
 
 

@@ -10,6 +10,10 @@ answers that stall (four times as long), or one device group that is slower.
 Equal arms: how often the 95% interval of a prompt type holds 1, a type has a wrong verdict, and the run recommends an
 arm. A gain that differs by 7% between prompts: how often the interval holds its mean, and how often it is found.
 
+The figures come from the functions that a comparison uses. Of the rows in CHECKED some runs are also written as records
+and handed to `compare` whole: intervals and verdicts must be the same, and an arm is recommended only where the row
+counts it (the recommendation asks for more).
+
 `--write` puts the figures into benchmarks/results/statistics_drift.json and the table into
 docs/reference/simulations.md.
 """
@@ -26,19 +30,37 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from specdecode.analysis import Verdict
+from specdecode.analysis import Verdict, compare
+from specdecode.analysis.results.run_context import DeviceGroup
 from specdecode.analysis.statistics.groups import among_arms
 from specdecode.analysis.statistics.shared_noise import Rounds, Seen, shared_noise
 from specdecode.analysis.statistics.verdict import estimate, judge
+from specdecode.analysis.texts.recommend import recommended
+from specdecode.experiment.workload import PromptKind, TestCase
 from specdecode.measures.student import LogMean, over_prompts, with_shared
+from specdecode.records import RequestRecord
 
 from benchmarks.publishing import measure_and_publish
+from tests.specdecode.analysis.simulate import context, experiment, request
 
 REQUEST_S, BETWEEN_ROUNDS_S = 5.0, 120.0
 NOISE, SPREAD, STALL = 0.03, 0.07, math.log(4.0)
 GAINS = (1.1, 1.2)
 DEFAULT = (9, 8, 2)
 """Prompt types, prompts and rounds of a rehearsal. Gains are looked for at this size."""
+
+
+CHECKED = (
+    ("independent noise", DEFAULT),
+    ("drift 10%, 10 s", DEFAULT),
+    ("drift 10%, 600 s", DEFAULT),
+    ("a line, 20%", (9, 8, 1)),
+    ("2% of answers stall", (9, 8, 3)),
+    ("one group 5% slower", (3, 8, 2)),
+    ("drift 10%, 60 s", (9, 20, 2)),
+    ("drift 5%, 60 s", (13, 4, 3)),
+)
+"""Machines and sizes whose runs are handed to `compare` too."""
 
 
 class Machine(NamedTuple):
@@ -72,17 +94,19 @@ def speeds(machine: Machine, requests: int, rng: random.Random) -> Iterator[floa
         yield state + machine.line * number / requests
 
 
-def a_run(
-    machine: Machine, *, types: int, prompts: int, rounds: int, spread: float, rng: random.Random
-) -> dict[str, Rounds]:
-    """Log speed-ups of equal arms, by case, round and prompt."""
+Run = dict[str, dict[int, dict[int, tuple[float, float]]]]
+"""Case -> round -> prompt -> log speed of the baseline and of the arm."""
+
+
+def a_run(machine: Machine, *, types: int, prompts: int, rounds: int, spread: float, rng: random.Random) -> Run:
+    """Equal arms, but for gains that differ by `spread` between prompts."""
     gains = [[rng.gauss(0.0, spread) for _ in range(prompts)] for _ in range(types)]
     pause = round(BETWEEN_ROUNDS_S / REQUEST_S)
     at = speeds(machine, rounds * (2 * types * prompts + pause), rng)
-    found: dict[str, dict[int, dict[int, Seen]]] = {f"t{number}": {} for number in range(types)}
+    found: Run = {f"t{number}": {} for number in range(types)}
     for number in range(rounds):
         for case in range(types):
-            values: dict[int, Seen] = {}
+            values: dict[int, tuple[float, float]] = {}
             for prompt in range(prompts):
                 first = (case + prompt) % 2  # which arm is first: A B, B A
                 both = [0.0, 0.0]
@@ -90,15 +114,19 @@ def a_run(
                     stalled = STALL if rng.random() < machine.stalls else 0.0
                     both[arm] = next(at) + rng.gauss(0.0, NOISE) - stalled
                 group = machine.group * (-0.5 if number % 2 else 0.5)
-                values[prompt] = Seen(prompt, both[1] - both[0] + 2.0 * group + gains[case][prompt])
+                values[prompt] = both[0] - group, both[1] + group + gains[case][prompt]
             found[f"t{case}"][number] = values
         for _ in range(pause):
             next(at)
     return found
 
 
-def stats(cases: dict[str, Rounds], rounds: int) -> list[LogMean]:
+def stats(run: Run, rounds: int) -> list[LogMean]:
     """Each case's log speed-up, as a comparison of two arms computes it."""
+    cases: dict[str, Rounds] = {
+        name: {number: {at: Seen(at, own - base) for at, (base, own) in seen.items()} for number, seen in each.items()}
+        for name, each in run.items()
+    }
     weights = {number: 1.0 / (rounds // 2 + (rounds % 2 if number % 2 == 0 else 0)) for number in range(rounds)}
     noise = shared_noise(cases, weights=weights, swapped=rounds > 1)
     total = sum(weights.values())
@@ -107,6 +135,45 @@ def stats(cases: dict[str, Rounds], rounds: int) -> list[LogMean]:
         prompts = [sum(weights[n] * each[p].difference for n, each in seen.items()) / total for p in seen[0]]
         found.append(with_shared(over_prompts(prompts), noise[name]))
     return found
+
+
+TEMPLATE = request(variant="sd", case="t", index=0, rng=random.Random(1), tokens=2)
+
+
+def records(run: Run) -> Iterator[RequestRecord]:
+    """What the benchmark writes of the run."""
+    for case, rounds in run.items():
+        for number, seen in rounds.items():
+            for prompt, both in seen.items():
+                for variant, speed in zip(("base", "sd"), both, strict=True):
+                    told = {"variant": variant, "case": case, "round": number, "index": prompt, "portion": prompt}
+                    yield TEMPLATE.model_copy(update={**told, "end_s": REQUEST_S * math.exp(-speed)})
+
+
+def differs(run: Run, rounds: int) -> bool:
+    """Whether `compare` says anything else of the run than `stats` does."""
+    prompts = len(run["t0"][0])
+    cases = tuple(TestCase(name=t, label=t, kind=PromptKind.LINE, text="a", structured=True) for t in run)
+    held = tuple(
+        DeviceGroup(variant=name, round=number, devices=(str((number + at) % 2),))
+        for number in range(rounds)
+        for at, name in enumerate(("base", "sd"))
+    )
+    found = compare(
+        experiment=experiment(requests=prompts, rounds=rounds, cases=cases),
+        records=records(run),
+        context=context(device_groups=held),
+    )
+    own, whole = stats(run, rounds), found.pairs[0].among
+    among = among_arms(own, arms=1)
+    same = among is not None and whole is not None and whole.faster is among.faster
+    same &= recommended(found) != "sd" or (whole is not None and whole.faster)
+    for stat, case in zip(own, found.pairs[0].cases, strict=True):
+        said = estimate("", stat, method="")
+        same &= case.headline is not None and case.verdict is judge(said).verdict
+        for ours, theirs in zip((said.low, said.high), (case.headline.low, case.headline.high), strict=True):
+            same &= ours is not None and theirs is not None and math.isclose(ours, theirs, rel_tol=1e-9)
+    return not same
 
 
 def row(machine: Machine, *, types: int, prompts: int, rounds: int, runs: int) -> dict[str, Any]:
@@ -146,9 +213,19 @@ def row(machine: Machine, *, types: int, prompts: int, rounds: int, runs: int) -
 def measure(runs: int) -> dict[str, Any]:
     """All figures."""
     shapes = [(9, 8, rounds) for rounds in (1, 2, 3)] + [(3, 8, 2), (13, 8, 2), (9, 4, 2), (9, 20, 2)]
+    checked = {}
+    for name, at in CHECKED:
+        machine = next(each for each in MACHINES if each.name == name)
+        types, prompts, rounds = at
+        rng = random.Random(f"checked/{name}/{at}")
+        drawn = (a_run(machine, types=types, prompts=prompts, rounds=rounds, spread=0.0, rng=rng) for _ in range(200))
+        checked[f"{name}, {types} types, {prompts} prompts, {rounds} rounds"] = sum(
+            differs(run, rounds) for run in drawn
+        )
     chosen = {"independent noise", "drift 10%, 10 s", "drift 10%, 60 s", "a line, 20%"}
     return {
         "runs": runs,
+        "differs_from_compare_in_200": checked,
         "rows": [
             row(machine, types=types, prompts=prompts, rounds=rounds, runs=runs)
             for types, prompts, rounds in shapes
@@ -171,6 +248,11 @@ def tables(results: dict[str, Any]) -> str:
     lines += [f"| {each['machine']} | " + " | ".join(f"{each[name]:.1%}" for name in names) + " |" for each in shown]
     lines += [
         f"| the worst of {len(results['rows'])} rows | " + " | ".join(f"{worst[n]:.1%}" for n in names[:4]) + " | | |"
+    ]
+    same = results["differs_from_compare_in_200"]
+    lines += [
+        "",
+        f"Of 200 runs each of {len(same)} rows, `compare` itself says something else in {sum(same.values())}.",
     ]
     return "\n".join(lines)
 

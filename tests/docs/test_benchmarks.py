@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import random
 from typing import Any
 
 import pytest
@@ -105,6 +106,25 @@ def test_the_table_of_loads_is_the_measured_one_and_holds_its_promises(monkeypat
         if seen or row["shared"] <= ASSUMED:
             assert row["claimed_of_equal_arms"] <= 0.05, row
             assert row["covered"] >= 0.85 * row["found"], row
+
+
+def test_the_table_of_drift_is_the_measured_one_and_holds_its_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import statistics_drift
+
+    found = results("statistics_drift")
+    assert found["runs"] == 2000 and len(found["rows"]) >= 54
+    assert statistics_drift.tables(found) in (ROOT / "docs" / "reference" / "simulations.md").read_text()
+    assert len(found["differs_from_compare_in_200"]) >= 8 and not any(found["differs_from_compare_in_200"].values())
+    for row in found["rows"]:
+        assert row["held"] >= 0.94 and row["wrong"] <= 0.05 and row["headline"] <= 0.025, row
+        if row["slow"] and "found 1.1" in row:
+            assert row["held, gain"] >= 0.94 and row["found 1.1"] >= 0.7 and row["found 1.2"] >= 0.95, row
+    rng = random.Random(3)
+    for name, (types, prompts, rounds) in statistics_drift.CHECKED[:6]:
+        machine = next(each for each in statistics_drift.MACHINES if each.name == name)
+        drawn = statistics_drift.a_run(machine, types=types, prompts=prompts, rounds=rounds, spread=0.07, rng=rng)
+        assert not statistics_drift.differs(drawn, rounds)
 
 
 def test_the_table_of_early_stops_is_the_measured_one_and_holds_its_promises(monkeypatch: pytest.MonkeyPatch) -> None:
