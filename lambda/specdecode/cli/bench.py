@@ -77,7 +77,7 @@ def bench(
             ramp_s=sending.ramp,
         )
     except (BadRequest, BadResults, ValueError) as error:
-        complain(f"specdecode bench: {error}")
+        complain(str(error))
         raise typer.Exit(EXIT_BAD_INPUT) from None
     code, outcome = launch(spec, endpoints, places, max_error_rate=results.max_error_rate)
     if outcome is None:

@@ -9,6 +9,7 @@ import typer
 
 from specdecode.cli.output import EXIT_USAGE, complain, say, say_document, say_json, stop_with, text_table
 from specdecode.escape import clip, line
+from specdecode.untrusted import in_words
 
 if TYPE_CHECKING:
     from specdecode.speculation.step_cost import StepCost
@@ -104,7 +105,7 @@ def _of_file(file: Path) -> list[StepCost]:
     except yaml.YAMLError:
         raise stop_with(f"{file} is no YAML", EXIT_USAGE) from None
     except ValidationError as error:
-        told = "\n".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
+        told = "\n".join(f"{'.'.join(map(str, one['loc']))}: {in_words(one)}" for one in error.errors()[:5])
         raise stop_with(f"{file}: no rows of evidence:\n{told}", EXIT_USAGE) from None
 
 

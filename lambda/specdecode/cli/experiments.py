@@ -15,6 +15,7 @@ from specdecode.cli.options import Profile, Region
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json, show
 from specdecode.giving_back import LONGEST_RUN_HOURS
 from specdecode.names import MOST_NODES
+from specdecode.untrusted import in_words
 
 if TYPE_CHECKING:
     from specdecode.experiment import Capacity, Engine, Experiment
@@ -224,5 +225,5 @@ def refusing(*, as_json: bool) -> Iterator[None]:
     except ValidationError as error:
         for item in error.errors(include_url=False):
             option = "--" + "-".join(map(str, item["loc"])).replace("_", "-")
-            complain(f"{option}: {item['msg']}, not {item['input']!r}")
+            complain(f"{option}: {in_words(item)}, not {item['input']!r}")
         raise typer.Exit(EXIT_USAGE) from None

@@ -54,7 +54,7 @@ def report(
         str | None,
         typer.Argument(
             metavar="RUN",
-            help="A run id, a run's folder or a report.json. Default: the newest run.",
+            help="A run id, a run's folder or a report.json. Default: the newest run, or that of results/",
             autocompletion=completion.runs,
         ),
     ] = None,

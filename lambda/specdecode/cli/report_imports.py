@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from specdecode.cli.output import EXIT_USAGE, complain, say_coloured, say_document, stop_with
+from specdecode.untrusted import in_words
 
 if TYPE_CHECKING:
     from specdecode.analysis.other_tools.imported import ImportedArm
@@ -66,7 +67,8 @@ def import_results(
             arm = read_other(Path(path), name=name) or read_arm(Path(path), name=name)
             found.append((arm, _variant(name, described.pop(name, {}), None if number == 0 else _first(arms))))
         except (ImportProblem, ValidationError) as error:
-            problems.append(str(error) if isinstance(error, ImportProblem) else f"{name}: {error.errors()[0]['msg']}")
+            told = str(error) if isinstance(error, ImportProblem) else f"{name}: {in_words(error.errors()[0])}"
+            problems.append(told)
     problems += [f"--about {name}: there is no arm of that name" for name in described if not problems]
     if len(arms) < 2:
         problems.append("two arms are needed, the baseline first: base=results/base sd=results/sd")

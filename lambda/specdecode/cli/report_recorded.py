@@ -23,7 +23,7 @@ from specdecode.experiment.model import EndpointExperiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.prompts import BadPromptSet, PromptSet, read_set
 from specdecode.records import SERVERS, RequestRecord, Servers, read_record
-from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, read_file, read_lines
+from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, in_words, read_file, read_lines
 
 REPORT = "report.json"
 BENCHMARK = "benchmark.json"
@@ -79,7 +79,7 @@ def recorded(path: Path, price: float | None = None) -> Recorded:
         context = _context(path, records, price=paid, servers=servers)
     except ValidationError as error:
         first = error.errors()[0]
-        raise stop_with(f"{path / 'raw'}: {'.'.join(map(str, first['loc']))}: {first['msg']}", EXIT_USAGE) from None
+        raise stop_with(f"{path / 'raw'}: {'.'.join(map(str, first['loc']))}: {in_words(first)}", EXIT_USAGE) from None
     return Recorded(experiment=experiment, context=context, records=records, servers=servers)
 
 
@@ -123,7 +123,7 @@ def _experiment(path: Path, servers: Servers) -> Experiment | None:
     except ExperimentError as error:
         raise stop_with(str(error), EXIT_USAGE) from None
     except ValidationError as error:
-        raise stop_with(f"{path / BENCHMARK}: {error.errors()[0]['msg']}", EXIT_USAGE) from None
+        raise stop_with(f"{path / BENCHMARK}: {in_words(error.errors()[0])}", EXIT_USAGE) from None
     return None
 
 
@@ -189,7 +189,7 @@ def _records(file: Path) -> Iterator[RequestRecord]:
             try:
                 yield read_record(line)
             except ValidationError as error:
-                first = error.errors()[0]["msg"]
+                first = in_words(error.errors()[0])
                 raise stop_with(f"{file} line {number} is no record: {first}", EXIT_USAGE) from None
     except Unreadable as error:
         raise stop_with(f"{file}: {error}", EXIT_USAGE) from None

@@ -15,17 +15,30 @@ from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, complain, stop_with
 from specdecode.cli.report_recorded import REPORT, compared_anew
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import Experiment, ExperimentError, load, preset_names
-from specdecode.untrusted import Unreadable, read_file
+from specdecode.untrusted import Unreadable, in_words, read_file
 
 
 def find(run: str | None, *, deployment: Deployment, price: float | None = None) -> Comparison:
-    """The comparison of `run`, or of the newest run if `run` is None. Ends the command with a message if there is none.
+    """The comparison of `run`, or of the newest run if `run` is None. Without a
+    region that is the newest of `results/`. Ends the command with a message if there is none.
 
     A folder with raw files and experiment.yaml but without report.json is compared again (`price`: $ per node-hour).
     """
     if run is None:
-        return _of_bucket(deployment.execution(None).run_id, deployment)
+        try:
+            return _of_bucket(deployment.execution(None).run_id, deployment)
+        except NoRegion as error:
+            return _from_path(_newest_here(error), price)
     return find_each([run], deployment=deployment, price=price)[0]
+
+
+def _newest_here(error: NoRegion) -> Path:
+    """The folder of `results/` whose report is the newest. Ends the command if there is none."""
+    found = sorted(Path("results").glob(f"*/{REPORT}"), key=lambda file: file.stat().st_mtime)
+    if not found:
+        raise stop_with(f"no results/*/{REPORT} here: name a run. To look for runs of the bucket: {error}", EXIT_USAGE)
+    complain(f"the newest here: {found[-1].parent}")
+    return found[-1].parent
 
 
 def find_each(runs: Sequence[str], *, deployment: Deployment, price: float | None = None) -> list[Comparison]:
@@ -66,7 +79,7 @@ def find_all(*, folder: Path | None, deployment: Deployment) -> list[Comparison]
         try:
             found.append(Comparison.model_validate_json(data))
         except ValidationError as error:
-            complain(f"left out {origin}: {error.errors()[0]['msg']}")
+            complain(f"left out {origin}: {in_words(error.errors()[0])}")
     return found
 
 
@@ -77,7 +90,7 @@ def parse(data: bytes, *, origin: str) -> Comparison:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "document"
-        raise stop_with(f"{origin} is no report of this version: {place}: {first['msg']}", EXIT_USAGE) from None
+        raise stop_with(f"{origin} is no report of this version: {place}: {in_words(first)}", EXIT_USAGE) from None
 
 
 def _documents(folder: Path | None, deployment: Deployment) -> Iterator[tuple[str, bytes]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -12,6 +13,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from specdecode.assets import assets_dir, engine_names, preset_names
 from specdecode.experiment import documents, endpoints, expand, rules
@@ -20,7 +22,7 @@ from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import AnyExperiment, EndpointExperiment, Experiment, ServedExperiment
 from specdecode.experiment.problems import ExperimentError, Problem
 from specdecode.experiment.prompt_sets import expand_sets
-from specdecode.untrusted import Unreadable, read_text
+from specdecode.untrusted import Unreadable, in_words, read_text
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -41,7 +43,7 @@ def validate(model: type[Model], plain: Any) -> Model:
 
 
 def _problems(error: ValidationError, model: type[BaseModel], plain: Any) -> Iterator[Problem]:
-    for item in error.errors(include_url=False, include_context=False):
+    for item in _errors(error):
         location = item["loc"]
         if item["type"] == "extra_forbidden":
             known = sorted(_fields_at(model, location[:-1]))
@@ -54,8 +56,15 @@ def _problems(error: ValidationError, model: type[BaseModel], plain: Any) -> Ite
         else:
             given = item.get("input")
             shown = "" if isinstance(given, (dict, list)) else f", not {given!r}"[:80]
-            message, fix = f"{item['msg']}{shown}", "correct the value (`specdecode schema` describes each field)"
+            message, fix = f"{in_words(item)}{shown}", "correct the value (`specdecode schema` describes each field)"
         yield Problem(field=_path(location, plain), rule="schema", message=message, fix=fix)
+
+
+def _errors(error: ValidationError) -> list[ErrorDetails]:
+    """The errors, without those of a list that is too short for its wrong items alone."""
+    found = error.errors(include_url=False, include_context=False)
+    inner = [item["loc"] for item in found]
+    return [item for item in found if not any(item["loc"] == at[: len(item["loc"])] != at for at in inner)]
 
 
 def _path(location: tuple[int | str, ...], plain: Any) -> str:
@@ -97,6 +106,8 @@ def did_you_mean(given: str, known: list[str]) -> str:
 
 
 _FIRST = ("schema_version", "name", "title", "description", "engine", "node", "target", "serving")
+STAND_IN, MOST_MENDINGS = "qwen3-32b", 6
+"""Preset whose values stand where a document lacks one, while the rest of it is judged; and how often it is tried."""
 FILE_SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -199,19 +210,65 @@ def from_document(
     unknown = expand.unknown_cases(plain, library=case_library())
     problems = unknown + rules.check_document(plain)
     of_one_kind = endpoints.of_one_kind(plain)
+    model = EndpointExperiment if endpoints.has_endpoints(plain) else ServedExperiment
+    mended: list[str] = []
+    experiment: Any = None
     try:
-        experiment: AnyExperiment
-        if endpoints.has_endpoints(plain):
-            experiment = validate(EndpointExperiment, of_one_kind)
-        else:
-            experiment = validate(ServedExperiment, of_one_kind)
-        problems += rules.check(experiment, engine_of(experiment), capacity or Capacity())
+        experiment = validate(model, of_one_kind)
     except ExperimentError as error:
         named = {"workload.cases", *(problem.field for problem in unknown)} if unknown else set()
         problems += [problem for problem in error.problems if problem.field not in named]
+        experiment = _mended(model, of_one_kind, mended)
+    try:
+        beyond = rules.check(experiment, engine_of(experiment), capacity or Capacity()) if experiment else []
+    except ExperimentError as error:
+        beyond = list(error.problems)
+    problems += [problem for problem in beyond if not any(_touch(problem.field, path) for path in mended)]
     if problems:
         raise ExperimentError(problems)
-    return experiment
+    made: AnyExperiment = experiment
+    return made
+
+
+def _mended(model: type[Model], plain: Any, paths: list[str]) -> Model | None:
+    """The document with every value of a wrong shape left out, or taken from a preset where one is needed, so that the
+    rules can judge the rest. None if that is not enough. `paths`: where it is not the user's document.
+    """
+    plain, stand_in = (
+        deepcopy(plain),
+        expand.expand(_preset(STAND_IN), overrides={}, library=case_library(), sets=expand_sets),
+    )
+    for _ in range(MOST_MENDINGS):
+        try:
+            return model.model_validate_json(json.dumps(plain), strict=True)
+        except ValidationError as error:
+            places = [item["loc"] for item in _errors(error)]
+        except (ValueError, TypeError):
+            return None
+        for place in sorted(places, key=str, reverse=True):
+            paths.append(_path(place, plain))
+            try:
+                _mend(plain, stand_in, place)
+            except (LookupError, TypeError, ValueError):
+                return None
+    return None
+
+
+def _mend(node: Any, known: Any, place: tuple[Any, ...]) -> None:
+    """Leave out what is at `place` of `node`, or the value that holds it; what is missing there comes from `known`."""
+    part, *rest = place
+    if rest and isinstance(node[part], dict | list):
+        there = part in known if isinstance(known, dict) else isinstance(known, list) and part < len(known)
+        _mend(node[part], known[part] if there else None, tuple(rest))
+    elif isinstance(node, list) or part in node:
+        del node[part]
+    else:
+        node[part] = deepcopy(known[part])
+
+
+def _touch(one: str, other: str) -> bool:
+    """Whether one dotted path is the other's, or lies in it."""
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
 def parse_overrides(settings: list[str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from specdecode.experiment.model import Experiment
 from specdecode.experiment.problems import ExperimentError, Problem
 from specdecode.experiment.workload import TestCase
 from specdecode.prompts import HubFile, PromptSet, PromptsOf, SetOf, about_tokens, read_set
+from specdecode.untrusted import in_words
 
 Document = dict[str, Any]
 
@@ -176,7 +177,7 @@ def _entry(entry: Any, field: str) -> SetOf:
             Problem(
                 field=".".join([field, *map(str, item["loc"])]),
                 rule="schema",
-                message=item["msg"],
+                message=in_words(item),
                 fix=_FORMS.get(
                     str(item["loc"][-1]) if item["loc"] else "",
                     "write `- set: NAME`, with categories, length and the like as needed",

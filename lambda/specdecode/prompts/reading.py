@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from specdecode.prompts.categories import Named, told_apart
 from specdecode.prompts.formats import NoQuestion, row_of
 from specdecode.prompts.prompt_set import VISIBLE, PromptRow, PromptSet, SetName
-from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, json_lines, parse_json
+from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, in_words, json_lines, parse_json
 
 MAX_ROWS = 200_000
 SHOWN = 20
@@ -187,5 +187,5 @@ def _said(error: ValueError) -> str:
         return str(error)
     first = error.errors(include_url=False, include_input=False)[0]
     empty = first["type"] == "string_too_short" or first.get("ctx", {}).get("pattern") == VISIBLE
-    said = "is empty" if empty else first["msg"].removeprefix("Value error, ")
+    said = "is empty" if empty else in_words(first)
     return f"{'.'.join(map(str, first['loc'])) or 'record'}: {said}"

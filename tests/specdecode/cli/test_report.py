@@ -337,3 +337,15 @@ def test_separators_that_only_text_knows_do_not_break_a_raw_file(tmp_path: Path)
     (tmp_path / "raw" / "a.jsonl").write_text(made.model_dump_json() + "\n", encoding="utf-8")
     (tmp_path / "experiment.yaml").write_text(to_yaml(load_preset("qwen3-32b")))
     assert call("report", tmp_path).exit_code == 0
+
+
+def test_without_a_run_and_a_region_the_newest_report_here_is_shown(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    assert "no results/*/report.json here" in call("report", code=2).stderr
+    (tmp_path / "results").symlink_to(folder)
+    assert "the newest here: results/run-b" in call("report").stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import jsonschema
 import pytest
@@ -278,3 +279,25 @@ def test_a_path_that_no_encoding_takes_is_shown_escaped() -> None:
         load_preset("rehearsal", overrides=parse_overrides(["name.\udcff.=1"]))
     assert "which has no `\\udcff`" in str(refused.value)
     str(refused.value).encode()
+
+
+@pytest.mark.parametrize(
+    "also",
+    [
+        {"workload": {"cases": ["nonsense"]}},
+        {"workload": {"concurrency": "x", "requests": -1}},
+        {"workload": 3},
+        {"name": "Bad Name", "nope": 1, "target": None},
+        {"variants": [{"name": "base", "label": 1}]},
+    ],
+)
+def test_a_problem_of_one_kind_hides_none_of_another(also: dict[str, Any]) -> None:
+    """What is left when the first kind is mended was told before."""
+    wrong = {"extends": "qwen3-32b", "serving": {"tensor_parallel_size": 7, "max_num_seqs": 4}}
+    with pytest.raises(ExperimentError) as alone:
+        from_document(wrong)
+    with pytest.raises(ExperimentError) as together:
+        from_document({**wrong, **also})
+    told = {problem.rule: problem.message for problem in together.value.problems}
+    assert told["tensor-parallel"] == alone.value.problems[0].message
+    assert len(told) > 1 and not any("Value error" in text or "pattern" in text for text in told.values())

@@ -19,7 +19,7 @@ from specdecode.experiment.workload import MOST_AT_A_TIME
 from specdecode.measures.distribution import Summary, summarize
 from specdecode.measures.plausibility import AGREE
 from specdecode.records.record import MOST_COUNTED
-from specdecode.untrusted import Unreadable, parse_json, read_file
+from specdecode.untrusted import Unreadable, in_words, parse_json, read_file
 
 LLMPERF = "LLMPerf (token_benchmark_ray.py)"
 VLLM, AIPERF, GUIDELLM = "vllm bench serve", "AIPerf", "GuideLLM"
@@ -235,7 +235,7 @@ def lacks(error: ValidationError) -> str:
     """`it lacks a, b` and what is wrong with the other fields."""
     found = [(".".join(map(str, item["loc"])), item) for item in error.errors()]
     missing = [name for name, item in found if item["type"] == "missing"]
-    wrong = [f"{name}: {item['msg']}" for name, item in found if item["type"] != "missing"]
+    wrong = [f"{name}: {in_words(item)}" for name, item in found if item["type"] != "missing"]
     return "; ".join([*([f"it lacks {', '.join(missing)}"] if missing else []), *wrong])
 
 

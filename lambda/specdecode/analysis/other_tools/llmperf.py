@@ -21,6 +21,7 @@ from specdecode.analysis.other_tools.imported import (
     read_json,
 )
 from specdecode.measures.distribution import Summary
+from specdecode.untrusted import in_words
 
 STATISTICS = {f"quantiles_{name}": name for name in ("p25", "p50", "p75", "p90", "p95", "p99")} | {
     name: name for name in ("mean", "min", "max", "stddev")
@@ -132,4 +133,4 @@ def _figure(file: Path, field: str, value: Any) -> float | None:
     try:
         return _FIGURE.validate_python(value)
     except ValidationError as error:
-        raise ImportProblem(f"{file}: {field}: {error.errors()[0]['msg']}") from None
+        raise ImportProblem(f"{file}: {field}: {in_words(error.errors()[0])}") from None

@@ -12,7 +12,7 @@ from specdecode.analysis.results.comparison import AccuracyChange
 from specdecode.analysis.results.pairs import Pair
 from specdecode.analysis.results.run_context import Accuracy
 from specdecode.escape import clip
-from specdecode.untrusted import Unreadable, parse_json
+from specdecode.untrusted import Unreadable, in_words, parse_json
 
 LONGEST = 200
 """Characters of a task's or metric's name."""
@@ -74,7 +74,7 @@ def lm_eval_scores(variant: str, data: bytes) -> list[Accuracy]:
         raise NoScores(str(error)) from None
     except ValidationError as error:
         first = error.errors()[0]
-        raise NoScores(f"{'.'.join(map(str, first['loc'])) or 'document'}: {first['msg']}") from None
+        raise NoScores(f"{'.'.join(map(str, first['loc'])) or 'document'}: {in_words(first)}") from None
     found: list[Accuracy] = []
     for task, values in document.results.items():
         for key, value in values.items():
