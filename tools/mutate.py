@@ -143,17 +143,17 @@ def is_caught(mutant: Mutant, checkout: Path, files: list[Path]) -> bool | None:
     finally:
         target.write_text(source)
     if done is None:
-        return _ends(checkout, files)
+        return _pass(checkout, *map(str, files))
     if done.returncode == 0:
         return False
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
-    return True if failed and _pytest(checkout, failed[1]).returncode == 0 else None
+    return _pass(checkout, failed[1]) if failed else None
 
 
-def _ends(checkout: Path, files: list[Path]) -> bool | None:
-    """True if the tests end in time without the mutant. None if they do not: then the machine is too busy."""
+def _pass(checkout: Path, *tests: str) -> bool | None:
+    """True if the tests pass in time without the mutant, else None: then they say nothing about it."""
     try:
-        return _pytest(checkout, *map(str, files)).returncode == 0 or None
+        return _pytest(checkout, *tests).returncode == 0 or None
     except subprocess.TimeoutExpired:
         return None
 
