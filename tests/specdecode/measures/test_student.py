@@ -20,6 +20,7 @@ from specdecode.measures.student import (
     t_cdf,
     t_quantile,
     welch_log_ratio,
+    with_shared,
 )
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -133,6 +134,16 @@ def test_the_interval_over_prompts_reaches_further_where_few_prompts_gain_much()
     assert mirrored == pytest.approx((1 / found[1], 1 / found[0]))
     assert over_prompts(few[1:]).interval() == log_mean(few[1:]).interval()
     assert over_prompts([0.2] * 20).interval() == pytest.approx((math.exp(0.2),) * 2)
+
+
+def test_the_skewness_is_the_adjusted_one_and_shared_noise_keeps_the_third_cumulant():
+    """G1 of the moments (Joanes & Gill 1998); variance times four is the third power of two in the deviation."""
+    few = [0.1, 0.12, 0.08, 0.11, 0.09, 0.1, 0.13, 0.07, 0.1, 0.12, 0.09, 1.6]
+    found, n = over_prompts(few), 12
+    second, third = (math.fsum((value - mean(few)) ** power for value in few) / n for power in (2, 3))
+    assert found.skew == pytest.approx(math.sqrt(n * (n - 1)) / (n - 2) * third / second**1.5)
+    wider = with_shared(found, LogMean(0.0, 3.0 * found.variance, 10.0, 0))
+    assert (wider.variance, wider.skew) == pytest.approx((4.0 * found.variance, found.skew / 8.0))
 
 
 def test_twenty_prompts_with_heavy_tailed_acceptance_hold_the_truth():
