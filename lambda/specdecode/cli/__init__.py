@@ -16,7 +16,7 @@ import typer
 
 from specdecode import __version__
 from specdecode.cli.options import name_values
-from specdecode.cli.output import EXIT_ENVIRONMENT, complain, say
+from specdecode.cli.output import EXIT_ENVIRONMENT, complain, say, say_json
 from specdecode.escape import spell_out
 
 app = typer.Typer(
@@ -102,5 +102,7 @@ def main() -> None:
         told = in_a_line(error)
         if told is None:
             raise
-        complain(told)
+        complain(f"error: {told}")
+        if "--json" in sys.argv:
+            say_json({"error": told, "exit_code": EXIT_ENVIRONMENT})
         sys.exit(EXIT_ENVIRONMENT)

@@ -15,7 +15,7 @@ import typer
 
 from specdecode.cli.bench_options import ResultOptions, SendingOptions, SentOptions, ServerOptions, Targets
 from specdecode.cli.options import Profile, Region, flat
-from specdecode.cli.output import complain
+from specdecode.cli.output import complain, stop_with
 
 if TYPE_CHECKING:
     from specdecode.experiment.benchmark_spec import BenchmarkSpec
@@ -77,8 +77,7 @@ def bench(
             ramp_s=sending.ramp,
         )
     except (BadRequest, BadResults, ValueError) as error:
-        complain(str(error))
-        raise typer.Exit(EXIT_BAD_INPUT) from None
+        raise stop_with(str(error), EXIT_BAD_INPUT) from None
     code, outcome = launch(spec, endpoints, places, max_error_rate=results.max_error_rate)
     if outcome is None:
         if not release_folder(folder):

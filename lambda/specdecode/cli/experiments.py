@@ -12,7 +12,7 @@ import typer
 
 from specdecode.cli import completion
 from specdecode.cli.options import Profile, Region
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json, show
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json, show, stop_with
 from specdecode.giving_back import LONGEST_RUN_HOURS
 from specdecode.names import MOST_NODES
 from specdecode.untrusted import in_words
@@ -216,14 +216,13 @@ def refusing(*, as_json: bool) -> Iterator[None]:
     try:
         yield
     except ExperimentError as error:
-        if as_json:
-            problems = [problem.model_dump(mode="json") for problem in error.problems]
-            say_json({"valid": False, "problems": problems})
-        else:
-            complain(str(error))
+        if not as_json:
+            raise stop_with(str(error), EXIT_USAGE) from None
+        say_json({"valid": False, "problems": [problem.model_dump(mode="json") for problem in error.problems]})
         raise typer.Exit(EXIT_USAGE) from None
     except ValidationError as error:
-        for item in error.errors(include_url=False):
-            option = "--" + "-".join(map(str, item["loc"])).replace("_", "-")
-            complain(f"{option}: {in_words(item)}, not {item['input']!r}")
-        raise typer.Exit(EXIT_USAGE) from None
+        told = [
+            f"--{'-'.join(map(str, item['loc'])).replace('_', '-')}: {in_words(item)}, not {item['input']}"
+            for item in error.errors(include_url=False)
+        ]
+        raise stop_with("\n".join(told), EXIT_USAGE) from None

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer._click.globals import get_current_context
 
 from specdecode.escape import json_text, plain, plain_json
 
@@ -91,6 +92,10 @@ def is_interactive() -> bool:
 
 
 def stop_with(message: str, code: int) -> typer.Exit:
-    """Print `message` on standard error. Raise the result to end the command with `code`."""
-    complain(message)
+    """Print `message` on standard error; with --json also as JSON. Raise the result to end the command with `code`."""
+    wrong = code in (EXIT_USAGE, EXIT_ENVIRONMENT)
+    complain(f"error: {message}" if wrong else message)
+    context = get_current_context(silent=True)
+    if context is not None and context.params.get("as_json"):
+        say_json({"error": message, "exit_code": code})
     return typer.Exit(code)

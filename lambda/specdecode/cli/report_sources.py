@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from specdecode import s3_keys
 from specdecode.analysis import Comparison
 from specdecode.aws import NoRegion
-from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, complain, stop_with
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, complain, stop_with
 from specdecode.cli.report_recorded import REPORT, compared_anew
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import Experiment, ExperimentError, load, preset_names
@@ -36,7 +36,9 @@ def _newest_here(error: NoRegion) -> Path:
     """The folder of `results/` whose report is the newest. Ends the command if there is none."""
     found = sorted(Path("results").glob(f"*/{REPORT}"), key=lambda file: file.stat().st_mtime)
     if not found:
-        raise stop_with(f"no results/*/{REPORT} here: name a run. To look for runs of the bucket: {error}", EXIT_USAGE)
+        raise stop_with(
+            f"no results/*/{REPORT} here: name a run. To look for runs of the bucket: {error}", EXIT_ENVIRONMENT
+        )
     complain(f"the newest here: {found[-1].parent}")
     return found[-1].parent
 

@@ -346,6 +346,6 @@ def test_without_a_run_and_a_region_the_newest_report_here_is_shown(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.chdir(tmp_path)
-    assert "no results/*/report.json here" in call("report", code=2).stderr
+    assert "no results/*/report.json here" in call("report", code=3).stderr
     (tmp_path / "results").symlink_to(folder)
     assert "the newest here: results/run-b" in call("report").stderr

@@ -1,0 +1,119 @@
+"""Wrong inputs, looked at one by one: exit code 2, one style, what to do; as JSON with --json; never a traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from specdecode.cli import app
+from typer.testing import CliRunner
+
+FILES = {
+    "empty.yaml": "",
+    "list.yaml": "- a",
+    "tabs.yaml": "a:\n\t- b",
+    "bad.json": "{",
+    "p.jsonl": '{"id":"a"}\n',
+    "c.yaml": "extends: qwen3-32b\nworkload: {cases: [nonsense]}\nserving: {tensor_parallel_size: 7}\n",
+    "cr/report.json": "{}",
+    "e/x": "",
+}
+WITH_JSON = ("validate", "report", "compare", "advise", "gate", "winner", "runs", "import", "bench")
+WRONG = """
+validate nosuch
+validate empty.yaml
+validate list.yaml
+validate tabs.yaml
+validate bad.json
+validate c.yaml
+validate qwen3-32b --set x
+validate qwen3-32b --set workload.requests=0
+validate qwen3-32b --set engine=nope
+validate qwen3-32b --set node=nope
+plan nosuch
+plan qwen3-32b --set serving.devices=99
+manifests nosuch
+engines nosuch
+forecast nosuch
+advise nosuch/
+advise empty.yaml
+report nosuch/
+report nosuch.json
+report cr
+report e
+report bad.json
+report cr --format pdf
+report cr --price -1
+compare cr
+compare cr cr
+compare nosuch/ cr
+gate cr
+gate cr..cr
+gate a/..b/
+gate cr..cr --max-regression x
+winner cr
+winner nosuch/
+runs --folder nosuch
+runs --folder e --out x.html
+import x
+import base=nosuch sd=nosuch
+import base=bad.json sd=bad.json
+import base=empty.yaml sd=list.yaml
+import base=e sd=e
+import base=bad.json --about x
+import base=bad.json sd=bad.json --about sd:k=x
+prompts check nosuch
+prompts check p.jsonl
+prompts check bad.json
+prompts check empty.yaml
+prompts show nosuch
+evidence add nosuch
+bench ftp://x
+bench host:80
+bench http://
+bench a=http://x a=http://x
+bench http://127.0.0.1:9 --case nope
+bench http://127.0.0.1:9 --prompts nosuch
+bench http://127.0.0.1:9 --prompts p.jsonl
+bench http://127.0.0.1:9 --requests 0
+bench http://127.0.0.1:9 --requests x
+bench http://127.0.0.1:9 --concurrency x
+bench http://127.0.0.1:9 --concurrency 4 --rate 2
+bench http://127.0.0.1:9 --rate -1
+bench http://127.0.0.1:9 --temperature -1
+bench http://127.0.0.1:9 --output-tokens 0
+bench http://127.0.0.1:9 --timeout 0
+bench http://127.0.0.1:9 --load nope
+bench http://127.0.0.1:9 --price-per-hour x
+bench http://127.0.0.1:9 --speculative-tokens base=x
+bench http://127.0.0.1:9 --most-tokens-per-step base=9
+bench http://127.0.0.1:9 --resume
+bench http://127.0.0.1:9 --resume --out nosuch
+bench http://127.0.0.1:9 --upload x
+bench http://127.0.0.1:9 --slo-share 2
+bench http://127.0.0.1:9 --concurrency 1,1
+bench http://127.0.0.1:9 --nope
+run nosuch
+run c.yaml
+status --watch a,b
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_input_is_told_in_one_style(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    for variable in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(variable, raising=False)
+    found = CliRunner().invoke(app, line.split())
+    assert isinstance(found.exception, SystemExit) and found.exit_code == 2, found.output
+    usage = found.stderr.startswith("Usage: ")
+    assert usage or found.stderr.startswith("error: "), found.stderr
+    assert usage or not any(word in found.stderr for word in ("Value error", "should match pattern", "Traceback"))
+    if not usage and line.split()[0] in WITH_JSON:
+        document = json.loads(CliRunner().invoke(app, [*line.split(), "--json"]).stdout)
+        assert document.get("exit_code") == 2 or document["valid"] is False
