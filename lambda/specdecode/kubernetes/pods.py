@@ -138,7 +138,14 @@ def why_hung(node: KubeObject, now: datetime) -> str | None:
     since = _since(condition(node, "Ready"))
     if is_true(node, "Ready") or not _lasts(since, STANDSTILL_MINUTES, now):
         return None
-    return f"is not Ready since {since:%H:%M} UTC: {condition(node, 'Ready').get('message') or 'no reason given'}"
+    return _silent(node)
+
+
+def _silent(node: KubeObject) -> str:
+    """What a node that is not Ready says of itself."""
+    found = condition(node, "Ready")
+    since, why = _since(found), found.get("message") or "no reason given"
+    return f"is not Ready since {since:%H:%M} UTC: {why}" if since else "is not Ready"
 
 
 def _owner_of(event: KubeObject) -> str | None:
@@ -204,8 +211,8 @@ def _of_node(pod: KubeObject, known: dict[str, KubeObject], now: datetime | None
     if node not in known:
         return [PodProblem(Kind.NODE_LOST, name_of(pod), f"its node {node} no longer exists", True)]
     if not is_true(known[node], "Ready"):
-        hung = why_hung(known[node], now) if now else None
-        return [PodProblem(Kind.NODE_LOST, name_of(pod), f"its node {node} {hung or 'is not Ready'}", bool(hung))]
+        hung = bool(now and why_hung(known[node], now))
+        return [PodProblem(Kind.NODE_LOST, name_of(pod), f"its node {node} {_silent(known[node])}", hung)]
     return []
 
 

@@ -83,5 +83,5 @@ def test_the_node_is_cut_off_under_load(cloud):
         fault="nothing reaches the node any more, and then it is gone",
         where="Benchmark",
         error="BenchmarkFailed",
-        row="node-lost",
+        row="node-hung",
     )
