@@ -132,6 +132,8 @@ def answers(tokens: int | None, requests: int, *, round: int = 0) -> list[Reques
 
 def test_what_adds_up_is_believed() -> None:
     assert contradiction(of_round(10, 50, 30, 10, 10, 6, 4), answers(42, 2)) is None
+    assert contradiction(of_round(10, 25, 15), answers(17, 2)) is None, "3 drafts a step at most, cut off at two ends"
+    assert contradiction(of_round(10, 25, 15), answers(16, 2)) is not None
 
 
 @pytest.mark.parametrize(

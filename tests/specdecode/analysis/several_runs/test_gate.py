@@ -6,14 +6,17 @@ import math
 import random
 import xml.etree.ElementTree as Xml
 from functools import cache
+from statistics import variance
 from typing import Any
 
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
+from specdecode.analysis.results.pairs import HEADLINE
 from specdecode.analysis.several_runs.gate import Gate, GateCheck, GateOutcome, Unfit, _judged, gate
-from specdecode.analysis.several_runs.gate_questions import ALL, Question, Thresholds, questions
+from specdecode.analysis.several_runs.gate_questions import ALL, Question, Thresholds, questions, throughputs
 from specdecode.experiment.model import ServedExperiment
+from specdecode.measures.distribution import Summary
 from specdecode.measures.student import LogMean, log_mean, moderated, welch_log_ratio
 
 from tests.specdecode.analysis.simulate import context, experiment, run
@@ -258,6 +261,23 @@ def test_prompts_that_differ_are_no_noise_between_runs_of_the_same_prompts() -> 
 
     plain, varied = (compared([f(simulated(1))], [f(simulated(2))]).checks[0] for f in (lambda item: item, spread))
     assert (varied.low, varied.high) == (pytest.approx(plain.low), pytest.approx(plain.high))
+
+
+def test_the_noise_of_a_runs_requests_is_what_their_difference_to_the_other_runs_has() -> None:
+    """Of two runs: half of the variance of the differences, prompt by prompt, over the number of prompts."""
+    first, second = [0.0, 0.1, 0.2, 0.5], [0.1, 0.0, 0.4, 0.2]
+    arms = [
+        simulated(1)
+        .arms[0]
+        .model_copy(
+            update={"samples": {HEADLINE: tuple(map(math.exp, logs))}, "metrics": {HEADLINE: Summary(n=4, mean=1.0)}}
+        )
+        for logs in (first, second)
+    ]
+    found = throughputs([("a", arms[0]), ("b", arms[1])], "base", "repeat", [])
+    noise = variance([a - b for a, b in zip(first, second, strict=True)]) / 2.0 / 4.0
+    assert [each.mean for each in found] == pytest.approx([0.2, 0.175]) and {each.df for each in found} == {3.0}
+    assert [each.variance for each in found] == pytest.approx([noise, noise])
 
 
 def test_the_texts_say_outcome_limit_figure_and_what_it_rests_on() -> None:
