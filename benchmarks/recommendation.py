@@ -34,7 +34,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from specdecode.analysis import Verdict
 from specdecode.analysis.results.pairs import Pair
 from specdecode.analysis.statistics.pairs import assemble
-from specdecode.analysis.texts.recommend import chosen, pays, pays_by_itself
+from specdecode.analysis.texts.decide import of_all
+from specdecode.analysis.texts.wording import best_pair
 from specdecode.experiment.model import Experiment
 from specdecode.measures.student import LogMean, over_prompts
 
@@ -91,6 +92,24 @@ def drawn(rng: random.Random, *, arms: int, apart: float, types: int) -> list[li
 def faster(gains: Sequence[LogMean], speedup: float) -> list[LogMean]:
     """The same arm, were it so many times as fast."""
     return [each._replace(mean=each.mean + math.log(speedup)) for each in gains]
+
+
+def pays(found: Pair) -> bool:
+    """Whether the report says so."""
+    return of_all(found)[0] is Verdict.PAYS
+
+
+def pays_by_itself(found: Pair) -> bool:
+    """Whether it would, were the run's other arms no reason to ask for more."""
+    whole = found.group("all")
+    if whole is None or whole.headline is None or whole.verdict in (Verdict.NO_DIFFERENCE, Verdict.COSTS):
+        return False
+    return whole.headline.ratio > 1.0 and any(case.verdict is Verdict.PAYS for case in found.cases)
+
+
+def chosen(among: Sequence[Pair]) -> Pair:
+    """The pair that the report is about."""
+    return best_pair([each for each in among if pays(each)] or among)
 
 
 def again(rng: random.Random, **place: Any) -> bool:

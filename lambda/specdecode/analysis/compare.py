@@ -22,8 +22,7 @@ from specdecode.analysis.statistics.pairs import compare_pair
 from specdecode.analysis.statistics.trust import distrust
 from specdecode.analysis.texts.by_load import without_a_curve
 from specdecode.analysis.texts.notes import failed_requests, missing, notes
-from specdecode.analysis.texts.recommend import at_first_load, over_load, recommendation
-from specdecode.analysis.texts.wording import alone, answer
+from specdecode.analysis.texts.recommend import voiced
 from specdecode.analysis.work import Sets, work
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.variants import Variant
@@ -70,18 +69,13 @@ def compare_measured(
     trusted = [each for each in pairs if not each.distrusted]
     over = curves(experiment=experiment, levels=levels, pairs=trusted)
     carried = objectives(experiment=experiment, levels=levels)
-    by_load = over_load(over, pairs, carried)
-    if pairs and not over and len(levels) > 1:
-        by_load = without_a_curve(sorted((at.level for at in levels), key=lambda level: level.value))
-    lacking = tuple(missing(experiment, first, context))
-    found = answer(pairs=pairs, chains=chains, missing=lacking)
-    if len(experiment.variants) == 1 and not lacking:
-        found = alone([each.arm for each in arms.values()])
-    at_first = at_first_load(found, experiment.workload)
+    no_curve = ""
+    if trusted and not over and len(levels) > 1:
+        no_curve = without_a_curve(sorted((at.level for at in levels), key=lambda level: level.value))
     comparison = Comparison(
         run_id=context.run_id,
         title=experiment.title,
-        answer=f"{by_load} {at_first}" if by_load else at_first,
+        answer="",
         experiment=experiment,
         context=context.model_copy(update={"failures": (*context.failures, *failed_requests(levels))}),
         created_at=context.finished_at,
@@ -102,9 +96,8 @@ def compare_measured(
         notes=(*forecast_notes(experiment, pairs), *notes(experiment, context, levels, moved)),
         files=_files(arms),
     )
-    return comparison.model_copy(
-        update={"advice": advice_sentence(comparison), "recommendation": recommendation(comparison)}
-    )
+    told = voiced(comparison, missing=tuple(missing(experiment, first, context)), before=no_curve)
+    return told.model_copy(update={"advice": advice_sentence(told)})
 
 
 def _pair(

@@ -35,6 +35,8 @@ def _by_load(comparison: Comparison, labels: Mapping[str, str]) -> Iterator[Datu
     """The speed-up over all cases at each load of a run of several."""
     for curve in comparison.curve:
         for point in curve.points if curve.group == "all" else ():
+            if point.doubtful:
+                continue
             dimensions = [
                 {"Name": "Experiment", "Value": comparison.experiment.name},
                 {"Name": "Variant", "Value": labels[curve.variant]},
@@ -76,7 +78,7 @@ def _judged(comparison: Comparison) -> dict[tuple[str, str], CaseResult]:
         (pair.variant, result.case): result
         for pair in comparison.pairs
         for result in pair.cases
-        if result.comparable and result.headline and result.headline.low is not None
+        if result.comparable and not result.late and result.headline and result.headline.low is not None
     }
 
 

@@ -10,7 +10,7 @@ import typer
 
 from specdecode.cli import completion
 from specdecode.cli.options import STACK, Profile, Region, Stack
-from specdecode.cli.output import EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_USAGE, say, say_json, stop_with
+from specdecode.cli.output import EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_UNDECIDED, EXIT_USAGE, say, say_json, stop_with
 from specdecode.escape import line
 from specdecode.names import NAMESPACE
 
@@ -54,20 +54,26 @@ def winner(
     They serve the compiled artifact with the run's container, claim, mounts, probes and checks, without anything that
     belongs to the run. You choose how many run, and when. With --serve-line only the `vllm serve` line is printed.
 
-    Exit codes: 0 printed, 1 the run compared nothing, 2 bad input or servers that already ran, 3 AWS cannot be reached.
+    Exit codes: 0 printed, 1 no arm pays, 2 bad input or servers that already ran, 3 AWS cannot be reached, 4 the run
+    cannot tell, 5 it is not to be trusted.
     """
-    from specdecode.analysis.texts.recommend import recommended
+    from specdecode.analysis.results.decision import Action
+    from specdecode.analysis.texts.decide import decided
     from specdecode.cli.experiments_view import objects_text
     from specdecode.cli.report_sources import find
     from specdecode.cli.runs_deployment import Deployment
     from specdecode.experiment.model import ServedExperiment
 
     comparison = find(run, deployment=Deployment(stack=stack, region=region, profile=profile))
-    chosen = arm or recommended(comparison)
-    if chosen is None and comparison.pairs:
-        raise stop_with(comparison.answer, EXIT_IMPOSSIBLE)
-    if chosen is None:
-        raise stop_with(f"{comparison.run_id} compared nothing: name an arm with --arm NAME", EXIT_FAILED)
+    decision = decided(comparison)
+    if not arm and decision.action is not Action.USE:
+        ends = {Action.MEASURE: EXIT_UNDECIDED, Action.DISTRUST: EXIT_IMPOSSIBLE}
+        said = comparison.recommendation or "Nothing was compared."
+        told = f"{comparison.run_id} has no winner ({decision.action.value}). {said}"
+        if decision.action is Action.DISTRUST:
+            told += f" {decision.why}."
+        raise stop_with(f"{told} To print an arm all the same: --arm NAME", ends.get(decision.action, EXIT_FAILED))
+    chosen = arm or decision.serve or ""
     experiment = comparison.experiment
     known = [variant.name for variant in experiment.variants]
     if chosen not in known:
@@ -127,9 +133,11 @@ def _recipe(comparison: Comparison, chosen: str) -> str:
 def _head(comparison: Comparison, chosen: str, name: str) -> Iterator[str]:
     """What the user must know before applying it."""
     from specdecode.analysis.loads.k_by_load import in_words
+    from specdecode.analysis.texts.decide import decided
     from specdecode.manifests.addresses import ENTRY
 
-    yield f"{chosen} of run {comparison.run_id}. {comparison.recommendation or comparison.answer}"
+    said = comparison.recommendation or comparison.answer
+    yield f"{chosen} of run {comparison.run_id}, which decided: {decided(comparison).action.value}. {said}"
     artifact = next((item.where for item in comparison.context.served if item.variant == chosen), "")
     if artifact:
         yield f"Artifact: {artifact} (keep it; the server refuses to start without it)"

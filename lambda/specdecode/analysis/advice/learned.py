@@ -30,7 +30,9 @@ def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observatio
     a case of the group was not judged, since arms would then be compared on different prompts. None too if a figure is
     impossible, since the arm's k is then not the one that the experiment says. The error covers the measured prompts.
     """
-    if result.judged != result.cases or any(case.impossible for case in pair.cases if case.case in result.judged):
+    if result.judged != result.cases or any(
+        case.impossible or case.late for case in pair.cases if case.case in result.judged
+    ):
         return None
     spec = variant.speculation
     estimates = {estimate.metric: estimate for estimate in result.speedups}

@@ -8,8 +8,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from specdecode.analysis.advice.learned import observation, observation_at
 from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.results.decision import Action
 from specdecode.analysis.results.pairs import Pair
 from specdecode.analysis.texts.by_load import listed
+from specdecode.analysis.texts.decide import decided
 from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import ASSUMED, most_tokens
@@ -158,8 +160,9 @@ def _advise(
 
 
 def advice_sentence(comparison: Comparison) -> str | None:
-    """What to try next after this run alone. None if the run shows nothing about a known draft."""
-    if not comparison.experiment.holds_node or not observations([comparison]):
+    """What to try next after this run alone. None if the run shows nothing about a known draft, or nothing for sure."""
+    sure = decided(comparison).action in (Action.USE, Action.KEEP)
+    if not sure or not comparison.experiment.holds_node or not observations([comparison]):
         return None
     return advise_sweep(comparison.experiment, [comparison]).together.reason
 

@@ -15,7 +15,7 @@ from specdecode.analysis.results.run_context import RunContext
 from specdecode.analysis.statistics.groups import Stats
 from specdecode.analysis.statistics.measured import BY_NAME, SPEEDUPS
 from specdecode.analysis.statistics.pairs import assemble, case_result
-from specdecode.analysis.texts.wording import answer
+from specdecode.analysis.texts.recommend import voiced
 from specdecode.experiment.model import ImportedExperiment
 from specdecode.experiment.variants import ModelRef, Variant
 from specdecode.experiment.workload import ImportedWorkload, PromptKind, TestCase
@@ -61,10 +61,10 @@ def compare_imported(*, arms: Sequence[tuple[ImportedArm, Variant]], title: str)
         finished_at=max(moments),
         source=f"{' and '.join(dict.fromkeys(arm.tool for arm, _ in arms))}, imported",
     )
-    return Comparison(
+    found = Comparison(
         run_id=context.run_id,
         title=title,
-        answer=answer(pairs=pairs),
+        answer="",
         experiment=experiment,
         context=context,
         created_at=max(moments),
@@ -77,6 +77,7 @@ def compare_imported(*, arms: Sequence[tuple[ImportedArm, Variant]], title: str)
         cost=None,
         notes=tuple(warnings([arm for arm, _ in arms], pairs, experiment)),
     )
+    return voiced(found)
 
 
 def _case(

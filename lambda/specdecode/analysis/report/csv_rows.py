@@ -7,7 +7,8 @@ import io
 from collections.abc import Iterator, Mapping
 
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.pairs import Estimate, MetricInfo
+from specdecode.analysis.results.pairs import HEADLINE, Estimate, MetricInfo
+from specdecode.analysis.texts.decide import decided
 from specdecode.escape import csv_cell
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.metrics.steps import AcceptanceRate
@@ -22,7 +23,7 @@ Row = Mapping[str, str | float | int | None]
 
 
 def render_csv(comparison: Comparison) -> str:
-    """Rows of kind `metric` (percentiles), `aggregate` (one value) and `speedup` (value, low, high, verdict)."""
+    """Rows of kind `metric` (percentiles), `aggregate` (one value), `speedup` (value, low, high, verdict), decision."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
@@ -55,6 +56,10 @@ def _rows(comparison: Comparison) -> Iterator[Row]:
                 verdict = case.verdict.value if estimate == case.headline else ""
                 names = {"variant": pair.variant, "baseline": pair.baseline, "case": case.case}
                 yield {"kind": "speedup", **names, **_estimate(estimate), "verdict": verdict}
+    for found in decided(comparison).findings:
+        names = {"variant": found.variant, "baseline": found.baseline, "case": found.group, "load": found.load}
+        told: Row = _estimate(found.speedup) if found.speedup else {"metric": HEADLINE, "unit": "ratio"}
+        yield {"kind": "decision", **names, **told, "verdict": found.action.value, "formula": found.why}
     yield from _curves(comparison)
     yield from _objectives(comparison)
 

@@ -18,7 +18,7 @@ from specdecode.analysis.report.page import ReportView
 from specdecode.analysis.results import numbers
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.several_runs.difference import TrendPoint
-from specdecode.analysis.texts.setting import setting
+from specdecode.analysis.texts.setting import NEXT, setting
 from specdecode.assets import assets_dir
 from specdecode.escape import line, plain, script_json
 
@@ -34,6 +34,7 @@ USED = {
     **{name: vars(page)[name] for name in ("cases_by_kind", "remarks", "sample")},
     "k_by_load": in_words,
     "setting": setting,
+    "NEXT": NEXT,
 }
 """What the templates call, under its own name."""
 

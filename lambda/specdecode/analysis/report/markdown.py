@@ -17,10 +17,11 @@ from specdecode.analysis.report.tables import (
     work_table,
 )
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.numbers import NONE, compact, dollars, duration, figure, percent, ratio
-from specdecode.analysis.results.pairs import CaseResult, Chain, Pair, Work, kind_of
+from specdecode.analysis.results.numbers import NONE, compact, dollars, duration, figure, percent, ratio, spread
+from specdecode.analysis.results.pairs import CaseResult, Chain, GroupResult, Pair, Work, kind_of
 from specdecode.analysis.statistics.groups import figure as figure_of
-from specdecode.analysis.texts.setting import setting, winner
+from specdecode.analysis.texts.decide import decided
+from specdecode.analysis.texts.setting import NEXT, setting, winner
 from specdecode.escape import line, markdown
 from specdecode.measures.arm_case import ArmCase
 
@@ -70,7 +71,7 @@ def _head(comparison: Comparison) -> Iterator[str]:
     yield f"# {markdown(comparison.title)}"
     yield f"**{markdown(comparison.answer)}**"
     yield markdown(comparison.recommendation or "")
-    yield markdown(f"Next: {comparison.advice}" if comparison.advice else "")
+    yield markdown(f"{NEXT}: {comparison.advice}" if comparison.advice else "")
     started = comparison.context.started_at
     when = f", {started:%Y-%m-%d %H:%M} UTC" if started.timestamp() > 0 else ""
     yield f"Run `{comparison.run_id}`{when}."
@@ -113,10 +114,16 @@ def _pair(comparison: Comparison, pair: Pair) -> Iterator[str]:
     headers = ["prompts", "kind", "verdict", "speed-up (95% CI)", "outputs equal", "$/1M output tokens"]
     yield _table(headers, rows, words=3)
     yield "\n".join(
-        f"- {group.group} prompts: **{group.verdict.value}**, {markdown(figure_of(group))}" for group in pair.groups
+        f"- {group.group} prompts: **{group.verdict.value}**, {markdown(_together(comparison, pair, group))}"
+        for group in pair.groups
     )
     for case in pair.cases:
         yield from _case(comparison, pair, case)
+
+
+def _together(comparison: Comparison, pair: Pair, group: GroupResult) -> str:
+    found = decided(comparison).finding(pair.variant) if group.group == "all" else None
+    return spread(found.speedup) if found and found.speedup else figure_of(group)
 
 
 def _case(comparison: Comparison, pair: Pair, case: CaseResult) -> Iterator[str]:

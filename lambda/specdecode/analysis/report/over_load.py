@@ -10,7 +10,7 @@ from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, digits, dollars, percent, seconds
 from specdecode.analysis.results.over_load import ArmAtLoad, Curve, LoadPoint, Source
 from specdecode.analysis.texts.by_load import advice_by_load, rounded
-from specdecode.analysis.texts.wording import best_pair
+from specdecode.analysis.texts.decide import about
 from specdecode.experiment.model import Experiment
 
 Figure = Callable[[ArmAtLoad], float | None]
@@ -49,7 +49,8 @@ def shown_curves(comparison: Comparison) -> list[Curve]:
     curves = [curve for curve in comparison.curve if curve.group == "all"]
     if len(curves) <= 3:
         return curves
-    return [curve for curve in curves if curve.variant == best_pair(comparison.pairs).variant]
+    pair = about(comparison)
+    return [curve for curve in curves if pair and curve.variant == pair.variant]
 
 
 def curve_sentence(comparison: Comparison, curve: Curve) -> str:

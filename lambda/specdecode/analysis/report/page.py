@@ -20,9 +20,10 @@ from specdecode.analysis.results.over_load import Curve
 from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Estimate, GroupResult, MetricInfo, Pair, Work
 from specdecode.analysis.results.run_context import Accuracy, Served
 from specdecode.analysis.statistics.groups import figure as group_figure
+from specdecode.analysis.texts.decide import about
 from specdecode.analysis.texts.recommend import over_load
 from specdecode.analysis.texts.setting import winner
-from specdecode.analysis.texts.wording import best_pair, title
+from specdecode.analysis.texts.wording import title
 from specdecode.experiment import endpoints
 from specdecode.experiment.model import Sweep
 from specdecode.experiment.variants import Variant
@@ -43,7 +44,7 @@ class ReportView:
         self.info: dict[str, MetricInfo] = {metric.name: metric for metric in comparison.metrics}
         self.cases: dict[str, TestCase] = {case.name: case for case in comparison.experiment.workload.cases}
         self.variants: dict[str, Variant] = {variant.name: variant for variant in comparison.experiment.variants}
-        self.best: Pair | None = best_pair(comparison.pairs) if comparison.pairs else None
+        self.best: Pair | None = about(comparison)
         self.curves: list[Curve] = shown_curves(comparison)
         self.turns: ReportTable | None = turn_table(comparison)
         self.winner: Served | None = winner(comparison)
@@ -120,7 +121,7 @@ class ReportView:
     def headline(self) -> str:
         """The answer. If there are several loads: its part about all of them."""
         comparison = self.comparison
-        by_load = over_load(comparison.curve, comparison.pairs, comparison.objective)
+        by_load = over_load(comparison)
         return by_load if by_load and comparison.answer.startswith(by_load) else comparison.answer
 
     @property

@@ -12,7 +12,7 @@ from specdecode.analysis.report.tables import figures_table, work_sentence, work
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, dollars, times
 from specdecode.analysis.results.pairs import CaseResult, Estimate, Pair, Verdict, kind_of
-from specdecode.analysis.texts.setting import setting, winner
+from specdecode.analysis.texts.setting import NEXT, setting, winner
 from specdecode.escape import line
 
 COLOURS = {
@@ -30,7 +30,7 @@ NARROW = 100
 
 def render_terminal(comparison: Comparison, *, colour: bool = False, width: int = 120) -> str:
     """The report's first screen as text; `colour` adds ANSI colours (rich only)."""
-    said = [comparison.answer, comparison.recommendation, comparison.advice and f"Next: {comparison.advice}"]
+    said = [comparison.answer, comparison.recommendation, comparison.advice and f"{NEXT}: {comparison.advice}"]
     parts = [*(_fill(line(sentence), width) for sentence in said if sentence), ""]
     parts += [_fill(f"{fact.name}: {line(fact.text)}", width) for fact in setting(comparison)]
     parts.append("")

@@ -42,20 +42,23 @@ def tiles(comparison: Comparison, pair: Pair) -> list[Tile]:
     """Speed-up by kind of prompt, cost, equality and errors of the pair that the answer is about."""
     info = next(metric for metric in comparison.metrics if metric.name == HEADLINE)
     return [
-        *(_group(group, info) for group in pair.kinds),
+        *(_group(pair, group, info) for group in pair.kinds),
         *_cost(comparison, pair),
         *_equality(pair),
         _errors(comparison),
     ]
 
 
-def _group(group: GroupResult, info: MetricInfo) -> Tile:
-    count = len(group.judged)
-    reach = f"on the {count} measured prompt type{'s' if count != 1 else ''} only"
+def _group(pair: Pair, group: GroupResult, info: MetricInfo) -> Tile:
+    of = len(group.cases)
+    types = f"{of} prompt type{'s' if of != 1 else ''}"
+    said = {each: sum(case.verdict is each for case in pair.cases if case.case in group.cases) for each in Verdict}
+    parts = [f"{each.value} on {count}" for each, count in said.items() if count]
+    reach = f"{', '.join(parts)} of {types} measured"
     return Tile(
-        f"{group.group.capitalize()} prompts",
+        f"Speed-up, {group.group} prompts",
         ratio(group.headline, info)._replace(text=figure(group).partition(" (")[0].replace("× to ", "–")),
-        f"{group.verdict.value}, {reach if group.next is None else interval(group.headline)}",
+        reach if group.next is None or group.headline is None else f"{reach}; mean {interval(group.headline)}",
         CLASSES[group.verdict],
     )
 
@@ -68,7 +71,12 @@ def _cost(comparison: Comparison, pair: Pair) -> list[Tile]:
     title = f"Dollars per million output tokens at the measured load; {cost_formula(comparison)}"
     tone = "pays" if change < -NOTICEABLE else "costs" if change > NOTICEABLE else "same"
     return [
-        Tile("1M output tokens cost", Number(dollars(after), title), f"{change:+.0%} against {dollars(before)}", tone)
+        Tile(
+            "1M output tokens cost",
+            Number(dollars(after), title),
+            f"{change:+.0%} against {dollars(before)}, over all requests of both arms",
+            tone,
+        )
     ]
 
 
@@ -81,7 +89,7 @@ def _equality(pair: Pair) -> list[Tile]:
         Tile(
             "Outputs identical",
             Number(f"{same} / {compared}", "Pairs of answers to the same prompt, equal character for character"),
-            "all of them" if same == compared else "see where they part",
+            f"pairs of answers to one prompt: {'all of them' if same == compared else 'see where they part'}",
             "pays" if same == compared else "unknown",
         )
     ]
@@ -93,7 +101,7 @@ def _errors(comparison: Comparison) -> Tile:
     return Tile(
         "Requests completed",
         Number(f"{requests - failed} / {requests}", "All arms, cases and loads, without warm-up"),
-        "none failed" if not failed else f"{failed} failed ({percent(failed / requests)})",
+        f"all arms, prompts, loads: {f'{failed} failed ({percent(failed / requests)})' if failed else 'none failed'}",
         "same" if not failed else "costs",
     )
 

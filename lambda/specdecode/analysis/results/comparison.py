@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
+from specdecode.analysis.results.decision import Decision
 from specdecode.analysis.results.over_load import Curve, Objective, Schedule
 from specdecode.analysis.results.pairs import HEADLINE, Chain, GroupName, LoadResult, MetricInfo, Pair, Verdict, Work
 from specdecode.analysis.results.run_context import RunContext
@@ -142,6 +143,8 @@ class Comparison(Frozen):
     """Best k for each batch size, for each draft. Empty for a run of one load."""
     work: tuple[Work, ...] = ()
     """Each pair by kind of work. Empty if no set of prompts was measured."""
+    decision: Decision | None = None
+    """What the run shows, and what to do; all sentences say the same. None in a report of an older version."""
     recommendation: str | None = None
     """Which arm to use, why, and at which cost. None if nothing was compared."""
     advice: str | None = None

@@ -50,7 +50,8 @@ def _where(curve: Curve) -> str:
     slower = [point.level for point, each in zip(curve.points, shown, strict=True) if each < 0]
     known = [f"{word} at {listed(levels)}" for word, levels in (("faster", faster), ("slower", slower)) if levels]
     what = "speculation" if curve.of_speculation else curve.variant
-    return f"No crossover is shown up to {last}: {what} is {' and '.join(known) or 'neither faster nor slower'}."
+    unsure = "not shown to be faster or slower at any load, over all prompts together"
+    return f"No crossover is shown up to {last}: {what} is {' and '.join(known) or unsure}."
 
 
 def _beside(curve: Curve) -> str:

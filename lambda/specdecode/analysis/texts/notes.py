@@ -113,7 +113,7 @@ def _late(records: Sequence[RequestRecord]) -> Iterator[str]:
     lagging = sum(record.time_doubt_s > DOUBTFUL_S for record in records)
     if lagging:
         yield (
-            f"In {lagging} of {len(records)} requests the load generator fell behind by more than "
+            f"In {lagging} of the {len(records)} requests at the first load, the load generator fell behind more than "
             f"{DOUBTFUL_S * 1000:.0f} ms and read several chunks at once: their times are doubtful."
         )
     if (delay_s := held_back(records)) > HELD_BACK_S:

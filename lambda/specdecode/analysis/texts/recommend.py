@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.results.decision import Action, Decision
 from specdecode.analysis.results.numbers import compact, times
-from specdecode.analysis.results.over_load import Curve, Objective
+from specdecode.analysis.results.over_load import Curve
 from specdecode.analysis.results.pairs import CaseResult, Pair, Verdict
 from specdecode.analysis.texts.by_load import advice_by_load, listed, side
-from specdecode.analysis.texts.wording import SHOWN, best_pair, differs, distrusts, trusted
+from specdecode.analysis.texts.decide import about, decide, decided, first_load, total_of
+from specdecode.analysis.texts.wording import SHOWN, alone, answer, differs
 from specdecode.experiment.workload import Workload
 
 KNOWN = {
@@ -19,30 +21,44 @@ KNOWN = {
 }
 
 
-def recommended(comparison: Comparison) -> str | None:
-    """Name of the arm to use. None if nothing was compared."""
-    if not comparison.pairs:
-        return None
-    pair = chosen(comparison.pairs)
-    if pair.distrusted:
-        return None
-    if not pays(pair):
-        return pair.baseline
-    total = _total(comparison, pair)
-    return total.baseline if total and _costs(total) else pair.variant
+def voiced(comparison: Comparison, *, missing: Sequence[str] = (), before: str = "") -> Comparison:
+    """The comparison with its decision, and the sentences that say it. The groups' verdicts are the decision's.
+
+    `before` stands before the answer; `missing` is what is not in it.
+    """
+    decision = decide(comparison)
+    found = {(each.variant, each.group): each for each in decision.findings if each.load == first_load(comparison)}
+    pairs = tuple(
+        pair.model_copy(
+            update={
+                "groups": tuple(
+                    group.model_copy(update={"verdict": own.verdict, "reason": own.why or group.reason})
+                    if (own := found.get((pair.variant, group.group)))
+                    else group
+                    for group in pair.groups
+                )
+            }
+        )
+        for pair in comparison.pairs
+    )
+    told = comparison.model_copy(update={"pairs": pairs, "decision": decision})
+    said = answer(best=about(told), pairs=pairs, chains=told.chains, missing=missing)
+    if len(told.experiment.variants) == 1 and not missing:
+        wrong = f"IMPOSSIBLE: its figures are not to be trusted: {decision.why}. "
+        said = f"{wrong if decision.action is Action.DISTRUST else ''}{alone(told.arms)}"
+    by_load = before or over_load(told)
+    at_first = at_first_load(said, told.experiment.workload)
+    return told.model_copy(
+        update={"answer": f"{by_load} {at_first}" if by_load else at_first, "recommendation": recommendation(told)}
+    )
 
 
-def chosen(pairs: Sequence[Pair]) -> Pair:
-    """The pair that the recommendation is about: the best pair that pays, else the best of all."""
-    return best_pair([pair for pair in pairs if pays(pair)] or trusted(pairs) or pairs)
-
-
-def over_load(curves: Sequence[Curve], pairs: Sequence[Pair], objectives: Sequence[Objective]) -> str:
-    """Text of the chosen pair's curve. Empty for a run of one load."""
-    if not curves:
+def over_load(comparison: Comparison) -> str:
+    """Text of the curve of the arm that the decision is about. Empty for a run of one load."""
+    pair, objectives = about(comparison), comparison.objective
+    if not comparison.curve or pair is None:
         return ""
-    pair = chosen(pairs)
-    whole = [each for each in curves if each.group == "all"]
+    whole = [each for each in comparison.curve if each.group == "all"]
     found = [each for each in whole if (each.variant, each.baseline) == (pair.variant, pair.baseline)]
     if not found:
         return ""
@@ -69,31 +85,24 @@ def at_first_load(text: str, workload: Workload) -> str:
 
 
 def recommendation(comparison: Comparison) -> str | None:
-    """`Use sd (draft X, k=5): …`, or `Keep base for now: …` with the known verdicts and how to settle the others."""
-    if not comparison.pairs:
+    """The decision in words: `Use sd (draft X, k=5): …`, `Keep base …`, `Do not trust …`; with the known verdicts, and
+    what would settle the others. None if nothing was compared.
+    """
+    decision, pair = decided(comparison), about(comparison)
+    if pair is None:
         return None
-    pair = chosen(comparison.pairs)
-    if pair.distrusted:
-        return f"Do not trust this run, and use nothing of it: measure again when the cause is found. {distrusts(pair)}"
-    use = pays(pair)
-    total = _total(comparison, pair) if use else None
-    if total and _costs(total):
+    if decision.action is Action.DISTRUST:
+        return "Do not trust this run: use nothing of it, and measure again when the cause is found."
+    total = total_of(comparison, pair)
+    if decision.action is Action.USE:
+        text = _use(comparison, pair, total)
+    elif total and decision.serve == total.baseline != pair.baseline:
         text = _undone(comparison, pair, total)
     else:
-        text = _use(comparison, pair, total) if use else _keep(comparison, pair)
-    qualified = f" But {found}." if use and (found := differs(pair)) else ""
+        text = _keep(comparison, pair, decision)
+    qualified = f" But {found}." if decision.action is Action.USE and (found := differs(pair)) else ""
     whole = f"{text}{_cheapest(comparison, pair)}{_open(pair)}{qualified}"
     return at_first_load(whole, comparison.experiment.workload)
-
-
-def _total(comparison: Comparison, pair: Pair) -> Pair | None:
-    """The pair's arm against the first baseline of its chain. None if there is no chain."""
-    return next((chain.total for chain in comparison.chains if chain.variant == pair.variant), None)
-
-
-def _costs(total: Pair) -> bool:
-    found = total.group("all")
-    return found is not None and found.verdict is Verdict.COSTS
 
 
 def _undone(comparison: Comparison, pair: Pair, total: Pair) -> str:
@@ -107,16 +116,24 @@ def _undone(comparison: Comparison, pair: Pair, total: Pair) -> str:
 
 def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
     gain = pair.group("all")
-    found = f"Use {_named(comparison, pair.variant)}: {_over(gain.headline.ratio if gain and gain.headline else 1.0)}"
-    found += _between(pair)
+    found = f"Use {_named(comparison, pair.variant)}: {times(gain.headline.ratio if gain and gain.headline else 1.0)}"
+    found += f"{_between(pair)} over {_types(pair)} together"
     before, after = (comparison.cost_over(name, pair) for name in (pair.baseline, pair.variant))
     if before is not None and after is not None:
-        found += f", at ${after:,.2f} per million output tokens against ${before:,.2f}"
+        found += f", at ${after:,.2f} per million output tokens of all their requests against ${before:,.2f}"
     whole = total.group("all") if total else None
     if total and whole and whole.headline:
         found += f"; against {total.baseline} {times(whole.headline.ratio)}"
     worse = _listed(pair, Verdict.COSTS)
-    return f"{found}.{f' It costs on {worse}.' if worse else ''}{_elsewhere(comparison, pair)}"
+    pays = [case for case in pair.cases if case.verdict is Verdict.PAYS]
+    on = f" It pays on {_listed(pair, Verdict.PAYS)}." if len(pays) < len(pair.cases) else ""
+    return f"{found}.{on}{f' It costs on {worse}.' if worse else ''}{_elsewhere(comparison, pair)}"
+
+
+def _types(pair: Pair) -> str:
+    """`the 9 prompt types measured`: what a figure of all prompts is over."""
+    count = sum(case.comparable for case in pair.cases)
+    return f"the {count} prompt types measured" if count > 1 else "the one prompt type measured"
 
 
 def _elsewhere(comparison: Comparison, pair: Pair) -> str:
@@ -131,13 +148,16 @@ def _elsewhere(comparison: Comparison, pair: Pair) -> str:
     )
 
 
-def _keep(comparison: Comparison, pair: Pair) -> str:
+def _keep(comparison: Comparison, pair: Pair, decision: Decision) -> str:
     """Verdicts on the best arm, each with its cases."""
     known = [f"{said} {on}" for verdict, said in KNOWN.items() if (on := _listed(pair, verdict))]
-    until = " for now" if _listed(pair, Verdict.CANNOT_TELL) or pays_by_itself(pair) else ""
-    about = f" Known of {_named(comparison, pair.variant)}: it {'; it '.join(known)}." if known else ""
-    nothing = f" This run cannot tell whether {_named(comparison, pair.variant)} is faster or slower."
-    return f"Keep {pair.baseline}{until}.{about or nothing}{_not_among_all(pair)}"
+    more = decision.action is Action.MEASURE
+    named = _named(comparison, pair.variant)
+    about = f" Known of {named}: it {'; it '.join(known)}." if known else ""
+    nothing = f" This run cannot tell whether {named} is faster or slower." if more else f" {named} is not faster."
+    why = f": {decision.why}" if decision.why else ""
+    until = f" for now, and measure more{why}" if more else ""
+    return f"Keep {pair.baseline}{until}.{about or nothing}{_not_among_all(pair, decision)}"
 
 
 def _between(pair: Pair) -> str:
@@ -148,9 +168,11 @@ def _between(pair: Pair) -> str:
     return f" ({found.low:.2f}–{found.high:.2f} as one of {pair.among.arms} arms)"
 
 
-def _not_among_all(pair: Pair) -> str:
-    """Why an arm that pays by itself is not recommended, and what would settle it; empty of any other."""
-    if pair.among is None or pair.among.faster or not pays_by_itself(pair):
+def _not_among_all(pair: Pair, decision: Decision) -> str:
+    """What would settle whether an arm that pays on some prompts is faster over all; empty of any other."""
+    if decision.action is not Action.MEASURE or pair.among is None or pair.among.faster:
+        return ""
+    if not any(case.verdict is Verdict.PAYS for case in pair.cases):
         return ""
     together = f" Over all measured prompts it is {compact(pair.among.speedup)}: not shown to be faster"
     if pair.among.arms < 2:
@@ -174,7 +196,7 @@ def _cheapest(comparison: Comparison, pair: Pair) -> str:
     names = dict.fromkeys([pair.baseline, *others])
     costs = {name: cost for name in names if (cost := comparison.cost_over(name, pair)) is not None}
     cheapest = min(costs, key=lambda name: costs[name], default=None)
-    chosen = recommended(comparison)
+    chosen = decided(comparison).serve or pair.baseline
     if cheapest in (None, chosen) or chosen not in costs:
         return ""
     own = "" if chosen == pair.variant else f" against ${costs[chosen]:,.2f} of {chosen}"
@@ -199,24 +221,6 @@ def _figure(case: CaseResult) -> str:
     if case.headline is None or not case.comparable:
         return "no figure"
     return compact(case.headline).replace(" (", ", ").rstrip(")")
-
-
-def pays(pair: Pair) -> bool:
-    """Whether it pays by itself, and is shown to be faster when judged among all arms of its run."""
-    return pays_by_itself(pair) and (pair.among is None or pair.among.faster)
-
-
-def pays_by_itself(pair: Pair) -> bool:
-    """Whether it pays over all measured prompts together; or is faster over them and pays on some of them."""
-    found = pair.group("all")
-    if found is None or found.headline is None or found.verdict in (Verdict.NO_DIFFERENCE, Verdict.COSTS):
-        return False
-    on_some = any(case.verdict is Verdict.PAYS for case in pair.cases)
-    return found.verdict is Verdict.PAYS or (found.headline.ratio > 1.0 and on_some)
-
-
-def _over(ratio: float) -> str:
-    return f"{times(ratio)} over the measured prompts"
 
 
 def _named(comparison: Comparison, name: str) -> str:

@@ -9,8 +9,7 @@ from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.pairs import Pair
 from specdecode.analysis.results.run_context import Served
 from specdecode.analysis.statistics.groups import MIN_TYPES
-from specdecode.analysis.texts.recommend import recommended
-from specdecode.analysis.texts.wording import best_pair
+from specdecode.analysis.texts.decide import about, decided
 from specdecode.experiment.capacity import TERMS
 from specdecode.experiment.model import CompileOn, ImportedExperiment
 from specdecode.experiment.variants import Variant
@@ -25,6 +24,11 @@ ORDER = {
 
 NOT_SAID = {"additional_sampling_params_temperature": "sampling"}
 """What a tool may have recorded of the load -> how it is called."""
+SPEEDUP = (
+    "unless another figure is named: output tokens a second of whole requests, the wait for the first token included; "
+    "of several prompt types the geometric mean, each type with the same weight"
+)
+NEXT = "Next (speed-ups of decoding alone, per token after the first)"
 MOST_ARMS = 4
 """Up to this many arms are each listed. report.json and report.csv always have all."""
 
@@ -38,7 +42,7 @@ class Fact(NamedTuple):
 
 def setting(comparison: Comparison) -> tuple[Fact, ...]:
     """Model, arms of the answer, engine, node, load and certainty, a line each. What is not known has no line."""
-    best = best_pair(comparison.pairs) if comparison.pairs else None
+    best = about(comparison)
     return (
         Fact("Model", _model(comparison)),
         *((Fact("Arms", _arms(comparison, best)),) if best else ()),
@@ -46,6 +50,7 @@ def setting(comparison: Comparison) -> tuple[Fact, ...]:
         *_compiled(comparison),
         *_prompts(comparison),
         Fact("Load", _load(comparison)),
+        *((Fact("Speed-up", SPEEDUP),) if best else ()),
         *objective(comparison),
         Fact("How sure", _sure(best, comparison)),
     )
@@ -53,7 +58,7 @@ def setting(comparison: Comparison) -> tuple[Fact, ...]:
 
 def winner(comparison: Comparison) -> Served | None:
     """How the recommended arm was served. None if that is not known or nothing was compared."""
-    name = recommended(comparison)
+    name = decided(comparison).serve
     return next((item for item in comparison.context.served if item.variant == name), None)
 
 
@@ -155,8 +160,7 @@ def _recorded(comparison: Comparison, experiment: ImportedExperiment) -> str:
 def objective(comparison: Comparison) -> tuple[Fact, ...]:
     """Loads that the arms carry within the service-level objective. Of many arms: the best one and its baseline."""
     found = comparison.objective
-    if len(found) > MOST_ARMS and comparison.pairs:
-        best = best_pair(comparison.pairs)
+    if len(found) > MOST_ARMS and (best := about(comparison)):
         found = tuple(each for each in found if each.variant in (best.baseline, best.variant))
     if not found:
         return ()

@@ -61,15 +61,17 @@ def distrusts(pair: Pair) -> str:
     )
 
 
-def answer(*, pairs: Sequence[Pair], chains: Sequence[Chain] = (), missing: Sequence[str] = ()) -> str:
-    """Verdict on the best arm. It names both baselines if the arm's baseline is itself compared with another arm.
+def answer(
+    *, best: Pair | None, pairs: Sequence[Pair], chains: Sequence[Chain] = (), missing: Sequence[str] = ()
+) -> str:
+    """What is known of `best`, the arm that the decision is about. It names both baselines if the arm's baseline is
+    itself compared with another arm.
 
     `missing`: arms and cases that failed or were not measured, in words.
     """
     lost = f" Not in this answer: {_listed(missing)}." if missing else ""
-    if not pairs:
+    if best is None:
         return f"Nothing could be compared: no two arms completed the same case.{lost}"
-    best = best_pair(trusted(pairs) or pairs)
     doubt = "".join(f"{distrusts(pair)} " for pair in pairs if pair.distrusted)
     if best.distrusted:
         return f"{doubt.strip()}{lost}"

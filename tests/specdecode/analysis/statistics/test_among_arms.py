@@ -7,11 +7,13 @@ import random
 
 import pytest
 from specdecode.analysis import Comparison, compare
+from specdecode.analysis.results.decision import Action
 from specdecode.analysis.statistics.groups import among_arms, confidence
-from specdecode.analysis.texts.recommend import pays, pays_by_itself, recommendation, recommended
+from specdecode.analysis.texts.decide import decided
+from specdecode.analysis.texts.recommend import recommendation
 from specdecode.measures.student import NOMINAL, LogMean, t_quantile
 
-from benchmarks.recommendation import drawn, pairs
+from benchmarks.recommendation import drawn, pairs, pays, pays_by_itself
 from tests.specdecode.analysis.simulate import context, experiment, run
 
 BARELY = LogMean(0.06, 0.026**2, 19.0, 20)
@@ -23,7 +25,9 @@ def report(arms: int) -> Comparison:
     tested = experiment(ks=tuple(range(1, arms + 1)))
     found = compare(experiment=tested, records=run(tested), context=context())
     same = LogMean(0.0, 0.03**2, 19.0, 20)
-    return found.model_copy(update={"pairs": tuple(pairs([[BARELY], *[[same]] * (arms - 1)])), "chains": ()})
+    return found.model_copy(
+        update={"pairs": tuple(pairs([[BARELY], *[[same]] * (arms - 1)])), "chains": (), "decision": None}
+    )
 
 
 def test_the_level_of_an_arm_gives_the_run_5_percent() -> None:
@@ -34,12 +38,12 @@ def test_the_level_of_an_arm_gives_the_run_5_percent() -> None:
 
 def test_the_same_arm_is_recommended_alone_and_not_among_eight() -> None:
     alone, among = report(1), report(8)
-    assert recommended(alone) == "sd"
+    assert decided(alone).serve == "sd"
     first = among.pairs[0]
     assert pays_by_itself(first) and not pays(first)
-    assert recommended(among) == "base"
+    assert decided(among).action is Action.MEASURE and decided(among).serve is None
     said = recommendation(among) or ""
-    assert said.startswith("Keep base for now.")
+    assert said.startswith("Keep base for now, and measure more")
     assert "not shown to be faster as one of 8 arms" in said
     assert "Measure base and sd-k1 again, without the others." in said
 
@@ -47,7 +51,7 @@ def test_the_same_arm_is_recommended_alone_and_not_among_eight() -> None:
 def test_a_recommendation_among_arms_has_the_interval_that_holds_for_all() -> None:
     tested = experiment(ks=(3, 7, 11))
     found = compare(experiment=tested, records=run(tested), context=context())
-    best = next(pair for pair in found.pairs if pair.variant == recommended(found))
+    best = next(pair for pair in found.pairs if pair.variant == decided(found).serve)
     assert best.among and best.among.arms == 3 and best.among.faster
     assert best.among.speedup.low and best.among.speedup.high
     shown = f"({best.among.speedup.low:.2f}–{best.among.speedup.high:.2f} as one of 3 arms)"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from specdecode.analysis import AtLevel, compare
+from specdecode.analysis.texts.decide import decided
 from specdecode.analysis.texts.notes import published_notes, which_comparison
-from specdecode.analysis.texts.recommend import recommendation, recommended
+from specdecode.analysis.texts.recommend import recommendation
 from specdecode.experiment import load_preset, preset_names
 from specdecode.experiment.told import Published
 
@@ -90,12 +91,12 @@ def test_what_pays_against_a_baseline_that_is_alike_is_not_recommended_over_a_fa
     slow = {(name, number): 1.5 for name in ("base", "sd") for number in (0, 1)}
     comparison = compare(experiment=tested, records=run(tested, slow=slow), context=context())
     said = recommendation(comparison) or ""
-    assert recommended(comparison) == "base-async"
+    assert decided(comparison).serve == "base-async"
     assert said.startswith("Keep base-async: sd (draft ") and ", but 0.8" in said, said
 
 
 def test_a_recommended_arm_is_told_against_the_baseline_as_deployed_too() -> None:
     tested = load_preset("llama-3.1-8b-eagle3")
     comparison = compare(experiment=tested, records=run(tested), context=context())
-    assert recommended(comparison) == "sd"
+    assert decided(comparison).serve == "sd"
     assert "; against base-async 1.2" in (recommendation(comparison) or "")

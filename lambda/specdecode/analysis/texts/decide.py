@@ -1,0 +1,172 @@
+"""The decision of a run: one function, from the figures that plausibility left (ADR 200)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.results.decision import Action, ArmFinding, Decision
+from specdecode.analysis.results.pairs import GroupResult, Pair, Verdict
+from specdecode.analysis.texts.by_load import side
+from specdecode.analysis.texts.wording import best_pair, trusted
+
+OF_VERDICT = {
+    Verdict.PAYS: Action.USE,
+    Verdict.COSTS: Action.KEEP,
+    Verdict.NO_DIFFERENCE: Action.KEEP,
+    Verdict.CANNOT_TELL: Action.MEASURE,
+    Verdict.DISTRUST: Action.DISTRUST,
+}
+SIDES = {1: Verdict.PAYS, 0: Verdict.CANNOT_TELL, -1: Verdict.COSTS}
+
+
+def decided(comparison: Comparison) -> Decision:
+    """The decision that a report has, or that one of an older version would have."""
+    return comparison.decision or decide(comparison)
+
+
+def about(comparison: Comparison) -> Pair | None:
+    """The pair that the decision is about."""
+    name = decided(comparison).variant
+    return next((pair for pair in comparison.pairs if pair.variant == name), None)
+
+
+def total_of(comparison: Comparison, pair: Pair) -> Pair | None:
+    """The pair's arm against the first baseline of its chain. None if there is no chain."""
+    return next((chain.total for chain in comparison.chains if chain.variant == pair.variant), None)
+
+
+def decide(comparison: Comparison) -> Decision:
+    """What the run shows, and what to do. Arms with an impossible figure are never chosen."""
+    pairs = comparison.pairs
+    findings = tuple(finding for pair in pairs for finding in _findings(comparison, pair))
+    distrusted = {pair.variant: pair.distrusted for pair in pairs if pair.distrusted}
+    if not pairs:
+        wrong = {arm.variant: f"{arm.case}: {arm.impossible[0]}" for arm in comparison.arms if arm.impossible}
+        action = Action.DISTRUST if wrong else Action.MEASURE
+        why = next(iter(wrong.values()), "no two arms completed the same prompts")
+        return Decision(action=action, variant=None, baseline=None, serve=None, why=why, distrusted=wrong)
+    of_arm = {each.variant: each for each in findings if each.group == "all" and each.load == first_load(comparison)}
+    using = [pair for pair in pairs if pair.variant in of_arm and of_arm[pair.variant].action is Action.USE]
+    pair = best_pair(using or trusted(pairs) or pairs)
+    found = of_arm.get(pair.variant)
+    action, why = (found.action, found.why) if found else (Action.MEASURE, "no prompts could be compared")
+    serve = {Action.USE: pair.variant, Action.KEEP: pair.baseline}.get(action)
+    total = total_of(comparison, pair)
+    if action is Action.USE and total and total.distrusted:
+        action, why, serve = Action.DISTRUST, total.distrusted, None
+    elif action is Action.USE and total and (whole := total.group("all")) and whole.verdict is Verdict.COSTS:
+        action, why, serve = Action.KEEP, whole.reason, total.baseline
+    return Decision(
+        action=action,
+        variant=pair.variant,
+        baseline=pair.baseline,
+        serve=serve,
+        why=why,
+        findings=findings,
+        distrusted=distrusted,
+    )
+
+
+def first_load(comparison: Comparison) -> str:
+    """Name of the first load, which the recommendation is about."""
+    return comparison.experiment.workload.levels[0].name
+
+
+def _findings(comparison: Comparison, pair: Pair) -> Iterator[ArmFinding]:
+    first = first_load(comparison)
+    for group in pair.groups:
+        verdict, why = of_all(pair, _at_first(comparison, pair)) if group.group == "all" else _kind(pair, group)
+        own = [case for case in pair.cases if case.case in group.cases]
+        yield ArmFinding(
+            variant=pair.variant,
+            baseline=pair.baseline,
+            group=group.group,
+            load=first,
+            action=OF_VERDICT.get(verdict) or _mixed(pair, group),
+            verdict=verdict,
+            speedup=pair.among.speedup if group.group == "all" and pair.among else group.headline,
+            types=len(own),
+            pays_on=tuple(case.case for case in own if case.verdict is Verdict.PAYS),
+            unknown_on=tuple(case.case for case in own if case.verdict is Verdict.CANNOT_TELL),
+            why=why,
+        )
+    for curve in comparison.curve:
+        if (curve.variant, curve.baseline, curve.group) == (pair.variant, pair.baseline, "all"):
+            for point in curve.points:
+                if point.level.name != first:
+                    verdict = SIDES[side(point)]
+                    yield ArmFinding(
+                        variant=pair.variant,
+                        baseline=pair.baseline,
+                        group="all",
+                        load=point.level.name,
+                        action=OF_VERDICT[verdict],
+                        verdict=verdict,
+                        speedup=point.speedup,
+                        types=len(curve.cases),
+                        why=""
+                        if side(point)
+                        else f"the load generator fell behind at {point.level}"
+                        if point.doubtful
+                        else "the interval reaches to both sides of 1",
+                    )
+
+
+def of_all(pair: Pair, at_first: int | None = None) -> tuple[Verdict, str]:
+    """Of all prompts together: the verdict, and why it is no surer. `at_first`: on which side of 1 the curve over the
+    load is at the first load.
+
+    An arm pays if it is faster over them at the level for all arms of the run, and pays on some prompt type by itself.
+    """
+    verdicts, found = {case.verdict for case in pair.cases}, pair.group("all")
+    if pair.distrusted:
+        return Verdict.DISTRUST, pair.distrusted
+    if found is None or found.headline is None:
+        return Verdict.CANNOT_TELL, found.reason if found else "no prompts could be compared"
+    if found.verdict in (Verdict.COSTS, Verdict.NO_DIFFERENCE):
+        return found.verdict, ""
+    together = pair.among.speedup if pair.among else found.headline
+    if together.high is not None and together.high < 1.0:
+        return Verdict.COSTS, ""
+    faster = pair.among.faster if pair.among else found.verdict is Verdict.PAYS
+    if late := next((case.reason for case in pair.cases if case.late), ""):
+        return Verdict.CANNOT_TELL, late
+    if faster and Verdict.PAYS in verdicts:
+        return (Verdict.PAYS, "") if at_first in (None, 1) else (Verdict.CANNOT_TELL, UNSURE_LOAD)
+    if faster:
+        return Verdict.CANNOT_TELL, "together it is faster, and on no prompt type by itself"
+    if Verdict.CANNOT_TELL in verdicts:
+        return Verdict.CANNOT_TELL, ""
+    if Verdict.PAYS in verdicts and Verdict.COSTS not in verdicts:
+        return Verdict.CANNOT_TELL, "it pays on some prompt types, and is not shown to be faster over all together"
+    return Verdict.MIXED, ""
+
+
+UNSURE_LOAD = "with the noise that all requests of one load share it is not shown to be faster at the first load"
+
+
+def _at_first(comparison: Comparison, pair: Pair) -> int | None:
+    """On which side of 1 the curve over the load is at the first load. None for a run of one load."""
+    for curve in comparison.curve:
+        if (curve.variant, curve.baseline, curve.group) == (pair.variant, pair.baseline, "all"):
+            for point in curve.points:
+                if point.level.name == first_load(comparison):
+                    return side(point)
+    return None
+
+
+def _kind(pair: Pair, found: GroupResult) -> tuple[Verdict, str]:
+    """Of a kind of prompts. Its mean alone is no verdict: some type must pay by itself."""
+    own = {case.verdict for case in pair.cases if case.case in found.cases}
+    if found.verdict is Verdict.PAYS and Verdict.PAYS not in own:
+        return Verdict.CANNOT_TELL, "together it is faster, and on no prompt type by itself"
+    return found.verdict, found.reason if found.verdict in (Verdict.CANNOT_TELL, Verdict.DISTRUST) else ""
+
+
+def _mixed(pair: Pair, found: GroupResult) -> Action:
+    """Of prompt types that differ."""
+    own = {case.verdict for case in pair.cases if case.case in found.cases}
+    if Verdict.COSTS in own:
+        return Action.KEEP
+    return Action.MEASURE if Verdict.CANNOT_TELL in own else Action.USE
