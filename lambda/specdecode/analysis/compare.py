@@ -62,7 +62,7 @@ def compare_measured(
         device_groups=context.device_groups,
     )
     pair = partial(_pair, experiment, first, context.device_groups)
-    pairs, others = _trusted_everywhere(
+    pairs, others = trusted_everywhere(
         _pairs(experiment, pair), _other_loads(experiment, levels, context.device_groups)
     )
     chains = _chains(experiment, pairs, pair)
@@ -136,7 +136,7 @@ def _chains(experiment: Experiment, pairs: Sequence[Pair], pair: MakePair) -> li
     return chains
 
 
-def _trusted_everywhere(
+def trusted_everywhere(
     pairs: Sequence[Pair], others: Sequence[LoadResult]
 ) -> tuple[list[Pair], tuple[LoadResult, ...]]:
     """All pairs, those of other loads too; without figures if one of them is impossible at any load."""

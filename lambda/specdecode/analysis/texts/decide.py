@@ -53,10 +53,12 @@ def decide(comparison: Comparison) -> Decision:
     action, why = (found.action, found.why) if found else (Action.MEASURE, "no prompts could be compared")
     serve = {Action.USE: pair.variant, Action.KEEP: pair.baseline}.get(action)
     total = total_of(comparison, pair)
-    if action is Action.USE and total and total.distrusted:
-        action, why, serve = Action.DISTRUST, total.distrusted, None
-    elif action is Action.USE and total and (whole := total.group("all")) and whole.verdict is Verdict.COSTS:
-        action, why, serve = Action.KEEP, whole.reason, total.baseline
+    if action is Action.USE and total:
+        verdict, unsure = of_all(total)
+        if verdict is not Verdict.PAYS:
+            action = OF_VERDICT.get(verdict, Action.MEASURE)
+            serve = total.baseline if action is Action.KEEP else None
+            why = f"against {total.baseline}, as one would serve it without speculation: {unsure or verdict.value}"
     return Decision(
         action=action,
         variant=pair.variant,

@@ -186,8 +186,12 @@ def _not_among_all(pair: Pair, decision: Decision) -> str:
 def _open(pair: Pair) -> str:
     """Cases without a verdict, and what would settle them."""
     cases = [case for case in pair.cases if case.verdict is Verdict.CANNOT_TELL]
-    parts = [_with_figure(case) + (f", settled by {case.settle}" if case.settle else "") for case in cases[:SHOWN]]
-    return f" Not known on: {_and_more(parts, len(cases), '; ')}." if parts else ""
+    by_settle: dict[str, list[str]] = {}
+    for case in cases[:SHOWN]:
+        by_settle.setdefault(case.settle, []).append(_with_figure(case))
+    parts = [", ".join(which) + (f", settled by {settle}" if settle else "") for settle, which in by_settle.items()]
+    more = f"; and {len(cases) - SHOWN} more" if len(cases) > SHOWN else ""
+    return f" Not known on: {'; '.join(parts)}{more}." if parts else ""
 
 
 def _cheapest(comparison: Comparison, pair: Pair) -> str:
@@ -197,7 +201,7 @@ def _cheapest(comparison: Comparison, pair: Pair) -> str:
     costs = {name: cost for name in names if (cost := comparison.cost_over(name, pair)) is not None}
     cheapest = min(costs, key=lambda name: costs[name], default=None)
     chosen = decided(comparison).serve or pair.baseline
-    if cheapest in (None, chosen) or chosen not in costs:
+    if cheapest in (None, chosen) or chosen not in costs or decided(comparison).serve is None:
         return ""
     own = "" if chosen == pair.variant else f" against ${costs[chosen]:,.2f} of {chosen}"
     return f" The cheapest is {_named(comparison, cheapest)}: ${costs[cheapest]:,.2f}{own}."
