@@ -35,7 +35,7 @@ from specdecode.analysis.results.run_context import DeviceGroup
 from specdecode.analysis.statistics.groups import among_arms
 from specdecode.analysis.statistics.shared_noise import Rounds, Seen, shared_noise
 from specdecode.analysis.statistics.verdict import estimate, judge
-from specdecode.analysis.texts.recommend import recommended
+from specdecode.analysis.texts.decide import decided
 from specdecode.experiment.workload import PromptKind, TestCase
 from specdecode.measures.student import LogMean, over_prompts, with_shared
 from specdecode.records import RequestRecord
@@ -167,7 +167,7 @@ def differs(run: Run, rounds: int) -> bool:
     own, whole = stats(run, rounds), found.pairs[0].among
     among = among_arms(own, arms=1)
     same = among is not None and whole is not None and whole.faster is among.faster
-    same &= recommended(found) != "sd" or (whole is not None and whole.faster)
+    same &= decided(found).serve != "sd" or (whole is not None and whole.faster)
     for stat, case in zip(own, found.pairs[0].cases, strict=True):
         said = estimate("", stat, method="")
         same &= case.headline is not None and case.verdict is judge(said).verdict

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.results.decision import Action
 from specdecode.analysis.results.numbers import Number, dollars, duration, interval, percent, ratio
 from specdecode.analysis.results.pairs import HEADLINE, GroupResult, MetricInfo, Pair, Verdict
 from specdecode.analysis.statistics.groups import figure
+from specdecode.analysis.texts.decide import decided
 
 MARKS = {
     Verdict.PAYS: "▲",
@@ -42,14 +44,14 @@ def tiles(comparison: Comparison, pair: Pair) -> list[Tile]:
     """Speed-up by kind of prompt, cost, equality and errors of the pair that the answer is about."""
     info = next(metric for metric in comparison.metrics if metric.name == HEADLINE)
     return [
-        *(_group(pair, group, info) for group in pair.kinds),
+        *(_group(comparison, pair, group, info) for group in pair.kinds),
         *_cost(comparison, pair),
         *_equality(pair),
         _errors(comparison),
     ]
 
 
-def _group(pair: Pair, group: GroupResult, info: MetricInfo) -> Tile:
+def _group(comparison: Comparison, pair: Pair, group: GroupResult, info: MetricInfo) -> Tile:
     of = len(group.cases)
     types = f"{of} prompt type{'s' if of != 1 else ''}"
     said = {each: sum(case.verdict is each for case in pair.cases if case.case in group.cases) for each in Verdict}
@@ -59,7 +61,7 @@ def _group(pair: Pair, group: GroupResult, info: MetricInfo) -> Tile:
         f"Speed-up, {group.group} prompts",
         ratio(group.headline, info)._replace(text=figure(group).partition(" (")[0].replace("× to ", "–")),
         reach if group.next is None or group.headline is None else f"{reach}; mean {interval(group.headline)}",
-        CLASSES[group.verdict],
+        CLASSES[Verdict.DISTRUST if decided(comparison).action is Action.DISTRUST else group.verdict],
     )
 
 
