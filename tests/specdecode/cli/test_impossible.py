@@ -52,7 +52,12 @@ CASES: dict[str, tuple[Change, str, int]] = {
     "faster than k": (lambda r: faster(r, 6.0), "more than speculation can give: a step yields 8 tokens at most", 5),
     "seconds for milliseconds": (lambda r: faster(r, 1000.0), "something between server and client buffers", 5),
     "a billion": (lambda r: faster(r, 1e9), "chunks came within", 5),
-    "a late client": (lambda r: {"time_doubt_s": 0.05}, "the load generator fell behind", 4),
+    "a client that is late": (lambda r: {"time_doubt_s": 0.05}, "the load generator fell behind", 4),
+    "a client that was very late": (
+        lambda r: {"time_doubt_s": 0.06 * r.end_s if r.index % 2 else 0.3 * r.end_s} if r.index % 3 else {},
+        "the load generator fell behind",
+        4,
+    ),
 }
 
 
@@ -87,9 +92,9 @@ def test_a_figure_that_cannot_be_true_stops_every_output(tmp_path: Path, name: s
 
 
 def test_nothing_stops_a_run_that_is_as_it_should_be(tmp_path: Path) -> None:
-    """Hidden reasoning is told apart, one late request in forty is no reason, and sampled answers may differ."""
+    """Hidden reasoning is told apart, a busy machine is no reason, and sampled answers may differ."""
     unseen = compared(lambda r: {"output": r.output[:40], "reasoning_tokens": 180})
-    late = compared(lambda r: {"time_doubt_s": 0.05 if r.index == 3 and r.case == "sonnet" else 0.0})
+    late = compared(lambda r: {"time_doubt_s": 0.01 if r.index % 2 else 0.0})
     tie = compared(lambda r: {"output": "O" + r.output} if r.index == 3 and r.case == "sonnet" else {})
     for number, found in enumerate((unseen, late, tie)):
         write_report(found, tmp_path / str(number))
