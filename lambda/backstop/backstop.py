@@ -136,7 +136,7 @@ class Backstop:
         must = f" It must end {left} and CANNOT: end it by hand, it is billed." if left else ""
         text = (
             f"The backstop of the cluster {self._environ['CLUSTER_NAME']} {did}, since {why}.{must}{launches}\n\n"
-            f"Look why with `specdecode capacity`, `specdecode list` and the watchdog's log. "
+            f"Look why with `specdecode capacity`, `specdecode runs` and the watchdog's log. "
             f"More: {self._environ['RUNBOOK']}{failed}"
         )
         subject = "The backstop CANNOT end an instance" if left else "The backstop has ended an instance"

@@ -92,7 +92,7 @@ def show(comparison: Comparison) -> None:
         text.encode("utf-8")
     assert Comparison.model_validate_json(comparison.json_document()) == comparison
     render_trend(trend([comparison]))
-    report_view.trend_text(trend([comparison]))
+    report_view.runs_text(report_view.list_of_runs(trend([comparison]), [], all_of_them=True))
     report_view.difference_text(difference([comparison, comparison.model_copy(update={"run_id": "another"})]))
 
 

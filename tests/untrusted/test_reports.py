@@ -166,7 +166,7 @@ def test_differences_and_trends_get_none_either() -> None:
     ours, theirs = measured(EVERYTHING), foreign(EVERYTHING)
     for text in (
         report_view.difference_text(difference([ours, theirs.model_copy(update={"run_id": "theirs"})])),
-        report_view.trend_text(trend([ours, theirs])),
+        report_view.runs_text(report_view.list_of_runs(trend([ours, theirs]), [], all_of_them=True)),
     ):
         assert not STEERING.search(text)
 

@@ -48,7 +48,7 @@ for _part in (
 
 GROUPS = {
     "Before a run": "presets validate plan forecast preflight engines schema prompts evidence",
-    "Run": "run status stop list diagnose manifests",
+    "Run": "run status stop diagnose manifests",
     "The answer": "report compare advise runs gate winner",
     "Servers that already run": "bench import",
     "Operate the deployment": "configure subscribe capacity destroy",

@@ -1,6 +1,6 @@
 """What the shell offers at the tab key: presets, runs in this folder, test cases.
 
-No completion uses the network, so runs in the bucket are not offered: `specdecode list` shows them. None reads what
+No completion uses the network, so runs in the bucket are not offered: `specdecode runs` lists them. None reads what
 is in a preset: the names of files are enough.
 """
 

@@ -192,33 +192,36 @@ def _check_advisable(experiment: Experiment, measured: list[Comparison]) -> None
 
 def runs(
     folder: Annotated[Path | None, typer.Option(help="Look below this folder instead of in the bucket.")] = None,
-    experiment: Annotated[str | None, typer.Option(help="Only runs of this experiment.")] = None,
+    experiment: Annotated[str | None, typer.Option(help="Only runs of this experiment that have a report.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the trend as an HTML page to this file.")] = None,
     stack: Stack = STACK,
     region: Region = None,
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the answers of all finished runs, oldest first: the trend. (`specdecode list` shows their states.)"""
+    """List all runs with their state and answer, the newest last, and what runs like the newest show together."""
     from specdecode.analysis.report import render_trend
     from specdecode.analysis.several_runs.difference import trend
     from specdecode.cli.report_sources import find_all
-    from specdecode.cli.report_view import trend_text
+    from specdecode.cli.report_view import list_of_runs, runs_text
     from specdecode.cli.runs_deployment import Deployment
 
     if folder is not None and not folder.is_dir():
         raise stop_with(f"{folder}: no such folder", EXIT_USAGE)
-    points = trend(find_all(folder=folder, deployment=Deployment(stack=stack, region=region, profile=profile)))
+    deployment = Deployment(stack=stack, region=region, profile=profile)
+    executions = [] if folder else list(deployment.executions(limit=1000))
+    points = trend(find_all(folder=folder, deployment=deployment))
     points = [point for point in points if experiment in (None, point.experiment)]
     if out is not None:
         if not points:
             raise stop_with("no run has a report yet: there is no trend to draw", EXIT_USAGE)
         out.write_text(render_trend(points), encoding="utf-8")
         complain(f"written: {out}")
+    found = list_of_runs(points, executions, all_of_them=experiment is None)
     if as_json:
-        say_json([point.model_dump(mode="json") for point in points])
+        say_json(found)
     else:
-        say(trend_text(points), end="")
+        say(runs_text(found), end="")
 
 
 def _print(comparison: Comparison, form: Format) -> None:

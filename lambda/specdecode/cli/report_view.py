@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from specdecode.analysis.advice.sweep import k_by_load, variant_of
 from specdecode.analysis.results.numbers import NONE, compact, digits, dollars, times
+from specdecode.analysis.results.pairs import Estimate
 from specdecode.analysis.several_runs.difference import (
     Carried,
     CaseChange,
@@ -25,6 +27,9 @@ from specdecode.speculation.advisor import Belief, Candidate
 from specdecode.speculation.guess import findings
 from specdecode.speculation.loads import LoadsAdvice
 from specdecode.speculation.step_cost import arms
+
+if TYPE_CHECKING:
+    from specdecode.cli.runs_deployment import Execution
 
 SHOWN = 8
 """Most candidates of an advice that the terminal lists."""
@@ -128,24 +133,44 @@ def _change(found: RunDifference, item: CaseChange) -> str:
     return "better" if item.change.ratio > 1 else "worse"
 
 
-def trend_text(points: Sequence[TrendPoint]) -> str:
-    """A line for each run."""
-    if not points:
-        return "no run has a report yet\n"
-    rows = [("started", "run", "experiment", "failed", "answer")]
-    rows += [
-        (f"{p.started_at:%Y-%m-%d %H:%M}", line(p.run_id), line(p.experiment), str(p.failed), line(p.answer))
-        for p in points
-    ]
-    return f"{text_table(rows)}\n{_over_runs(points)}"
+def list_of_runs(
+    points: Sequence[TrendPoint], executions: Sequence[Execution], *, all_of_them: bool
+) -> list[dict[str, Any]]:
+    """Runs by their start, each with its state and what its report says. None stands for what is not known: of a run
+    without a report its answer, and of one that Step Functions has forgotten its state. Without `all_of_them` only
+    those with a report.
+    """
+    states = {
+        each.run_id: {
+            "status": each.status,
+            "started_at": datetime.fromisoformat(each.started).astimezone(UTC).isoformat(),
+        }
+        for each in executions
+    }
+    reports = {point.run_id: point.model_dump(mode="json") for point in points}
+    unknown = {"status": None, **dict.fromkeys(TrendPoint.model_fields)}
+    wanted = {**states, **reports} if all_of_them else reports
+    found = [{**unknown, "run_id": name, **states.get(name, {}), **reports.get(name, {})} for name in wanted]
+    return sorted(found, key=lambda row: datetime.fromisoformat(row["started_at"]))
 
 
-def _over_runs(points: Sequence[TrendPoint]) -> str:
-    """The newest run's figures, over it and all earlier runs of the same question."""
-    last = points[-1]
-    rows = [("arm/prompts", "runs", f"over runs like {line(last.run_id)} (95% CI)")]
-    rows += [(line(name), str(found.n), compact(found)) for name, found in last.over_runs.items()]
-    return text_table(rows)
+def runs_text(runs: Sequence[dict[str, Any]]) -> str:
+    """A line for each run, then the figures over the newest that has any and all earlier runs of the same question."""
+    if not runs:
+        return "no run yet: start one with `specdecode run`\n"
+    rows = [("started", "run", "state", "failed", "answer")]
+    for each in runs:
+        started = datetime.fromisoformat(each["started_at"])
+        told = (each[name] for name in ("run_id", "status", "failed", "answer"))
+        run, state, failed, answer = (NONE if known is None else line(str(known)) for known in told)
+        rows.append((f"{started:%Y-%m-%d %H:%M}", run, state, failed, answer))
+    last = next((each for each in reversed(runs) if each["over_runs"]), None)
+    if last is None:
+        return text_table(rows)
+    over = [("arm/prompts", "runs", f"over runs like {line(last['run_id'])} (95% CI)")]
+    estimates = {name: Estimate.model_validate(found) for name, found in last["over_runs"].items()}
+    over += [(line(name), str(found.n), compact(found)) for name, found in estimates.items()]
+    return f"{text_table(rows)}\n{text_table(over)}"
 
 
 def advice_document(found: LoadsAdvice, experiment: Experiment) -> dict[str, Any]:

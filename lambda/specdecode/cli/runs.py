@@ -28,8 +28,8 @@ Interval = Annotated[float, typer.Option(min=0.2, help="Seconds between two look
 
 def register(app: typer.Typer) -> None:
     """Add the commands about runs to `app`."""
-    for command in (run, status, stop, list_runs, diagnose, capacity):
-        app.command(name=command.__name__.removesuffix("_runs"))(command)
+    for command in (run, status, stop, diagnose, capacity):
+        app.command()(command)
 
 
 def run(
@@ -184,26 +184,6 @@ def stop(
             runs_release.stop_run(deployment, found)
     for each in runs:
         runs_release.give_back(deployment, each)
-
-
-def list_runs(
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 20,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the runs, the newest first."""
-    from specdecode.cli.runs_deployment import Deployment
-
-    found = list(Deployment(stack=stack, region=region, profile=profile).executions(limit=limit))
-    if as_json:
-        say_json([vars(item) for item in found])
-        return
-    for item in found:
-        say(f"{item.started}  {item.status:<10} {item.run_id}")
-    if not found:
-        say("no run yet: start one with `specdecode run`")
 
 
 def diagnose(

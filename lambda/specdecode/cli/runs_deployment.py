@@ -169,7 +169,7 @@ class Deployment:
             run_id = newest.run_id
         found = self.find(run_id)
         if found is None:
-            raise stop_with(f"there is no run {run_id} (`specdecode list` shows the runs)", EXIT_USAGE)
+            raise stop_with(f"there is no run {run_id} (`specdecode runs` lists them)", EXIT_USAGE)
         return found
 
     def find(self, run_id: str) -> Execution | None:

@@ -73,7 +73,7 @@ def resumed_run(deployment: Deployment, run_id: str) -> Wanted:
     except StateDamaged as damage:
         raise stop_with(f"{run_id} cannot be resumed: {damage}", EXIT_USAGE) from None
     if text is None or state is None:
-        raise stop_with(f"there is no run {run_id} to resume (`specdecode list` shows the runs)", EXIT_USAGE)
+        raise stop_with(f"there is no run {run_id} to resume (`specdecode runs` lists them)", EXIT_USAGE)
     found = deployment.find(run_id)
     if found is not None and found.status not in TERMINAL:
         raise stop_with(f"{run_id} still runs: wait for its end, or `specdecode stop {run_id}` first", EXIT_USAGE)

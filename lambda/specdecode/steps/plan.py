@@ -172,7 +172,7 @@ def _check_cost(bill: Bill, *, accepted: float | None) -> None:
 def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[AnyExperiment, RunState]:
     text, state = store.read(s3_keys.run_key(run_id, "experiment.yaml")), load_state(store, run_id)
     if text is None or state is None:
-        raise InvalidExperiment(f"there is no run {run_id} to resume (`specdecode list` shows the runs)")
+        raise InvalidExperiment(f"there is no run {run_id} to resume (`specdecode runs` lists them)")
     try:
         document = parse_yaml(text.decode("utf-8", "replace"), origin=f"experiment.yaml of {run_id}")
         return from_document(document, capacity=capacity), state

@@ -70,7 +70,7 @@ def parse_request(given: Any) -> RunRequest:
     if request.resume is not None and request.model_fields_set & {"experiment", "overrides"}:
         raise InvalidExperiment("resume repeats a run exactly: give neither experiment nor set beside it")
     if request.resume is not None and not names.is_run_id(request.resume):
-        raise InvalidExperiment(f"{clip(request.resume, SHOWN)!r} is no run's id (`specdecode list` shows the runs)")
+        raise InvalidExperiment(f"{clip(request.resume, SHOWN)!r} is no run's id (`specdecode runs` lists them)")
     return request
 
 

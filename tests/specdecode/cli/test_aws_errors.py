@@ -37,7 +37,7 @@ def configuration(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("raised", "words"), SAYS, ids=[type(raised).__name__ for raised, _ in SAYS])
-@pytest.mark.parametrize("command", ["list", "status"])
+@pytest.mark.parametrize("command", ["runs", "status"])
 def test_another_command_says_what_to_do_in_one_line(raised, words, command, monkeypatch, capsys):
     def fails(*_: object) -> None:
         raise raised

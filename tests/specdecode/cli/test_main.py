@@ -26,7 +26,6 @@ LOCAL = {
 TALKING = [
     *(
         ["status"],
-        ["list"],
         ["capacity"],
         ["diagnose"],
         ["stop"],
@@ -104,7 +103,7 @@ def test_what_the_credentials_do_not_allow_is_one_line(monkeypatch, capsys):
         raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "ListExecutions")
 
     monkeypatch.setattr(Deployment, "executions", refused)
-    monkeypatch.setattr("sys.argv", ["specdecode", "list"])
+    monkeypatch.setattr("sys.argv", ["specdecode", "runs"])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import webbrowser
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import typer
 from specdecode.analysis import compare, json_schema
 from specdecode.analysis.report import write_report
 from specdecode.cli import app, runs_deployment
+from specdecode.cli.runs_deployment import Execution
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, load_preset, to_yaml
 from typer.testing import CliRunner
 
@@ -47,6 +49,10 @@ class Bucket:
 
     def execution(self, run_id: str | None) -> Any:
         return type("Execution", (), {"run_id": run_id or "run-b"})
+
+    def executions(self, *, limit: int) -> list[Execution]:
+        seen = (("run-c", "RUNNING", "22T12"), ("run-b", "SUCCEEDED", "21T13"))
+        return [Execution(name, f"arn:{name}", how, f"2026-11-{at}:00:00+01:00", None) for name, how, at in seen]
 
     def read(self, key: str) -> bytes | None:
         path = self.root / key.removeprefix("runs/")
@@ -204,12 +210,19 @@ def test_runs_of_another_load_are_named_and_not_judged(folder: Path, tmp_path: P
     assert "nothing can be learned" in refused and "workload.concurrency: 4 -> 16" in refused
 
 
-def test_runs_lists_the_trend_oldest_first(folder: Path, bucket: None) -> None:
-    for arguments in (("--folder", folder), ()):
+def test_runs_lists_states_and_answers_the_newest_last(folder: Path, bucket: None) -> None:
+    """Those of the bucket with what Step Functions remembers: run-a it has forgotten, run-c has no report yet."""
+    for arguments, states in (
+        (("--folder", folder), {"run-a": None, "run-b": None}),
+        ((), {"run-a": None, "run-b": "SUCCEEDED", "run-c": "RUNNING"}),
+        (("--experiment", experiment().name), {"run-a": None, "run-b": "SUCCEEDED"}),
+    ):
         points = json.loads(call("runs", *arguments, "--json").stdout)
-        assert [point["run_id"] for point in points] == ["run-a", "run-b"]
+        assert list({point["run_id"]: point["status"] for point in points}.items()) == list(states.items())
         assert points[0]["speedups"]["sd/structured"] > points[1]["speedups"]["sd/structured"]
-    assert "no run has a report yet" in call("runs", "--folder", folder, "--experiment", "other").stdout
+    shown = call("runs").stdout
+    assert re.search("2026-11-22 11:00 +run-c +RUNNING +– +–\\n", shown) and "over runs like run-b" in shown
+    assert "no run yet" in call("runs", "--folder", folder, "--experiment", "other").stdout
 
 
 def test_runs_draws_the_trend(folder: Path, tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ records of any two servers can be compared.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.model import CompileOn
@@ -83,8 +82,8 @@ class RunContext(Frozen):
     """What is known of a run besides its records: times, node, price, failures."""
 
     run_id: str
-    started_at: datetime
-    finished_at: datetime
+    started_at: AwareDatetime
+    finished_at: AwareDatetime
     price_per_node_hour: float | None = Field(default=None, ge=0)
     """Dollars per hour of the node. None: the report has no cost."""
     node_seconds: float | None = Field(default=None, ge=0)
