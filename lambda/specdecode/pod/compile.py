@@ -17,7 +17,6 @@ import subprocess
 import threading
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,8 +28,6 @@ NOTHING_TO_DO = Path("models") / "nothing-to-do"
 """File that `pod.weight_files` leaves if the artifact is complete already."""
 LOOK_EVERY_S = 1.0
 STOP_S = 60.0
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Opens the pod's own address without a proxy: a proxy of the environment must not answer for the server."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -108,7 +105,7 @@ def _is_whole(path: Path) -> bool:
 
 def _healthy(url: str) -> bool:
     try:
-        with _DIRECT.open(url, timeout=5) as answer:
+        with smoke.OPENER.open(url, timeout=5) as answer:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False

@@ -144,7 +144,7 @@ def _post(url: str, body: dict[str, Any], api_key: str | None) -> Any:
     give_up = time.monotonic() + REACHABLE_WITHIN_S
     while True:
         try:
-            with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
+            with OPENER.open(request, timeout=TIMEOUT_S) as answer:
                 return parse_json(answer.read(MAX_ANSWER_BYTES))
         except urllib.error.HTTPError as error:
             text = error.read(300).decode("utf-8", "replace")
@@ -162,7 +162,8 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-_OPENER = urllib.request.build_opener(_NoRedirect)
+OPENER = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
+"""No proxy of the environment gets the request, or answers for the server."""
 
 
 if __name__ == "__main__":
