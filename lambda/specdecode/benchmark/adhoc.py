@@ -103,7 +103,7 @@ def _of_file(path: Path, *, taken: Collection[str]) -> list[TestCase]:
 
 
 def _own(name: str, kind: PromptKind, text: str) -> TestCase:
-    return TestCase(name=name, label=name, kind=kind, text=text, structured=False, source="command line")
+    return TestCase(name=name, label=name, kind=kind, text=text, structured=None, source="command line")
 
 
 def adhoc_spec(

@@ -21,8 +21,8 @@ EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT = 0, 1, 2
 
 def launch(
     spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint], options: Options, *, max_error_rate: float
-) -> tuple[int, Outcome | None]:
-    """Exit code (0 all measured, 1 an arm or too many requests failed, 2 bad input) and outcome.
+) -> tuple[int, Outcome | str]:
+    """Exit code (0 all measured, 1 an arm or too many requests failed, 2 bad input); outcome, or why there is none.
 
     SIGINT and SIGTERM stop the load. Everything that was measured is kept either way.
     """
@@ -30,14 +30,14 @@ def launch(
         try:
             outcome = asyncio.run(_until_signal(Benchmark(spec, endpoints, options, progress)))
         except asyncio.CancelledError:
-            progress.message(f"stopped; what was measured is in {options.folder}")
-            return EXIT_FAILED, None
+            progress.message(stopped := f"stopped; what was measured is in {options.folder}")
+            return EXIT_FAILED, stopped
         except Exception as error:
             code = _code(cause := _cause(error))
             if code is None:
                 raise
             progress.message(f"error: {cause}")
-            return code, None
+            return code, str(cause)
         failures = [*failed_beyond(outcome, max_error_rate), *outcome.problems]
         for failure in failures:
             progress.message(f"error: {failure}")

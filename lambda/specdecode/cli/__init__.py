@@ -10,17 +10,52 @@ from __future__ import annotations
 import inspect
 import sys
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer._click.exceptions import NoArgsIsHelpError, UsageError
+from typer.core import TyperGroup
 
 from specdecode import __version__
 from specdecode.cli.options import name_values
-from specdecode.cli.output import EXIT_ENVIRONMENT, complain, say, say_json
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json
 from specdecode.escape import spell_out
+
+
+class Commands(TyperGroup):
+    """Words that typer refuses are told as every other wrong input."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            _refuse(error, given)
+
+    def invoke(self, ctx: Any) -> Any:
+        given = [*ctx._protected_args, *ctx.args]
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            _refuse(error, given)
+
+
+def _refuse(error: UsageError, given: list[str]) -> NoReturn:
+    """End the command with what is wrong and what to do; with --json among the words also as JSON."""
+    if isinstance(error, NoArgsIsHelpError):
+        raise error
+    message = error.format_message().replace("Value error, ", "").removesuffix(".")
+    command = error.ctx.command_path if error.ctx else "specdecode"
+    told = f"{message[:1].lower()}{message[1:]}; `{command} -h` shows what it takes"
+    complain(f"error: {told}")
+    if "--json" in given:
+        say_json({"error": told, "exit_code": EXIT_USAGE})
+    raise typer.Exit(EXIT_USAGE)
+
 
 app = typer.Typer(
     name="specdecode",
+    cls=Commands,
     help="Does speculative decoding pay on AWS Trainium2 for your model, your prompts and your load?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -15,7 +15,7 @@ import typer
 
 from specdecode.cli.bench_options import ResultOptions, SendingOptions, SentOptions, ServerOptions, Targets
 from specdecode.cli.options import Profile, Region, flat
-from specdecode.cli.output import complain, stop_with
+from specdecode.cli.output import complain, say_json, stop_with
 
 if TYPE_CHECKING:
     from specdecode.experiment.benchmark_spec import BenchmarkSpec
@@ -79,10 +79,12 @@ def bench(
     except (BadRequest, BadResults, ValueError) as error:
         raise stop_with(str(error), EXIT_BAD_INPUT) from None
     code, outcome = launch(spec, endpoints, places, max_error_rate=results.max_error_rate)
-    if outcome is None:
+    if isinstance(outcome, str):
         if not release_folder(folder):
             again = "" if results.resume else f" with --resume{'' if results.out else f' --out {quote(str(folder))}'}"
             complain(f"`specdecode report {quote(str(folder))}` compares it; the same command{again} goes on")
+        if results.as_json:
+            say_json({"error": outcome, "exit_code": code})
         raise typer.Exit(code)
     deliver(spec, folder, results)
     complain(f"results: {folder}")

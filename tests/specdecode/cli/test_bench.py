@@ -100,14 +100,16 @@ def test_each_failure_is_counted_in_its_category_and_the_exit_code_tells(failing
 
 @pytest.mark.parametrize(("allowed", "code"), [("0.8", 1), ("0.9", 0)])
 def test_how_many_may_fail_is_the_users_choice(failing_server: str, tmp_path: Path, allowed: str, code: int) -> None:
-    assert bench(failing_server, tmp_path / "out", "--max-error-rate", allowed)[0] == code
+    found, document, _ = bench(failing_server, tmp_path / "out", "--max-error-rate", allowed)
+    assert found == code
+    assert document["experiment"]["workload"]["cases"][0]["structured"] is None, "nobody said what kind of prompt it is"
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["bench", "http://127.0.0.1:9", "--prompt", "hi", "--out", str(tmp_path / "out")])
-    assert result.exit_code == 1
-    assert "http://127.0.0.1:9" in result.stderr
-    assert "Traceback" not in result.stderr
+    code, told, said = bench("http://127.0.0.1:9", tmp_path / "out")
+    assert code == told["exit_code"] == 1
+    assert "http://127.0.0.1:9" in told["error"] and f"error: {told['error']}" in said
+    assert "Traceback" not in said
 
 
 def test_bad_input_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
