@@ -109,8 +109,8 @@ def figure(found: GroupResult) -> str:
     if found.headline.low is not None and found.headline.high is not None and found.next:
         return (
             f"{times(found.headline.ratio)} (95% CI {found.headline.low:.2f}–{found.headline.high:.2f} over "
-            f"{len(found.judged)} prompt types, {times(found.range.low)} to {times(found.range.high)}; expect "
-            f"{times(found.next[0])} to {times(found.next[1])} of the next)"
+            f"{len(found.judged)} prompt types, {times(found.range.low)} to {times(found.range.high)}; a further "
+            f"type probably {times(found.next[0])} to {times(found.next[1])})"
         )
     if len(found.judged) == 1:
         return times(found.headline.ratio)

@@ -62,7 +62,7 @@ def test_five_types_say_what_to_expect_of_the_next() -> None:
     assert found.headline.ratio == pytest.approx(math.exp(sum(map(math.log, gains)) / 5), rel=0.01)
     assert found.headline.low is not None and found.headline.low < 1.6 and found.headline.high is not None
     assert found.next[0] < found.headline.low and found.next[1] > found.headline.high
-    assert "over 5 prompt types, 1.50× to 2.39×; expect" in comparison.answer
+    assert "over 5 prompt types, 1.50× to 2.39×; a further type probably" in comparison.answer
 
 
 def test_types_that_contradict_each_other_are_mixed_however_many_they_are() -> None:
