@@ -87,7 +87,9 @@ def measured(text: str, *, ks: tuple[int, ...] = (7,)) -> Comparison:
         }
     )
     records = [
-        record.model_copy(update={"output": f"{number}{text}", "finish_reason": text, "usage_problem": text})
+        record.model_copy(
+            update={"output": f"{'words ' * 80}{number}{text}", "finish_reason": text, "usage_problem": text}
+        )
         for number, record in enumerate(run(tested))
     ]
     error = RequestError(kind=ErrorKind.SERVER, message=text)

@@ -19,6 +19,7 @@ from specdecode.manifests import RenderContext, compile_job, serving
 from specdecode.manifests.pods import literal
 
 from rehearsal.kubernetes.node.environment import expand
+from tests.finished_folders import finish
 from tests.plans import plan_for
 from tests.pods import engine_of, make_node, on_node
 from tests.untrusted.hostile import EVERYTHING, SHELL
@@ -87,10 +88,8 @@ def test_arguments_and_variables_arrive_as_they_were_written(tmp_path: Path, ren
     experiment = experiment.model_copy(update={"serving": served})
     plan = plan_for(experiment)
     arm = plan.waves[0].arms[0]
-    folders = [f"compiled/{arm.fingerprint}", *(m.prefix for m in experiment.models_of(experiment.variants[0]))]
-    for folder in folders:
-        (tmp_path / "work" / folder).mkdir(parents=True)
-        (tmp_path / "work" / folder / "COMPLETE.json").write_text("{}")
+    models = [model.prefix.rstrip("/") for model in experiment.models_of(experiment.variants[0])]
+    finish(tmp_path / "work", f"compiled/{arm.fingerprint}", *models)
     called = run(engine_of(serving(plan, arm, rendering)[0]), tmp_path)
     assert tuple(called["words"][-len(texts) :]) == texts
     assert {name: called["env"][name] for name in env} == env

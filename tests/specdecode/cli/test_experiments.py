@@ -13,6 +13,9 @@ from specdecode.cli import app
 from specdecode.experiment import engine_names, load_engine, load_preset, preset_names
 from typer.testing import CliRunner
 
+from tests.finished_folders import mark
+from tests.specdecode.pod.fake_s3 import FakeS3
+
 ROOT = Path(__file__).resolve().parents[3]
 COMMANDS = ["presets", "validate", "plan", "manifests", "engines", "schema"]
 
@@ -145,11 +148,8 @@ def test_plan_takes_price_and_capacity_block(run):
 def test_plan_looks_into_the_bucket(run, monkeypatch):
     prefix = load_preset("rehearsal").target.prefix
 
-    class S3:
-        def list_objects_v2(self, *, Bucket, Prefix, MaxKeys):
-            return {"Contents": [{"Key": Prefix}]} if Prefix.startswith(prefix) else {}
-
-    monkeypatch.setattr("specdecode.aws.session", lambda **given: SimpleNamespace(client=lambda service: S3()))
+    s3 = FakeS3({f"{prefix}COMPLETE.json": mark(prefix)})
+    monkeypatch.setattr("specdecode.aws.session", lambda **given: SimpleNamespace(client=lambda service: s3))
     planned = json.loads(run("plan", "rehearsal", "--bucket", "b", "--json").output)
     assert [model["staged"] for model in planned["models"]] == [True, False]
 
@@ -158,7 +158,7 @@ def test_a_bucket_that_cannot_be_read_is_exit_code_3(run, monkeypatch):
     from botocore.exceptions import NoCredentialsError
 
     class S3:
-        def list_objects_v2(self, **_):
+        def get_object(self, **_):
             raise NoCredentialsError()
 
     monkeypatch.setattr("specdecode.aws.session", lambda **given: SimpleNamespace(client=lambda service: S3()))

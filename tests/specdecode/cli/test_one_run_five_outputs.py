@@ -23,6 +23,7 @@ from specdecode.measures.publish import metric_data as request_data
 from specdecode.measures.publish import places
 from typer.testing import CliRunner
 
+from constructs_lib.observability.dashboard_body import EXPERIMENT
 from tests.constructs_lib.dashboard_picture import default_body, shown
 from tests.specdecode.analysis.simulate import context, experiment, run
 
@@ -114,9 +115,16 @@ def test_the_dashboard_draws_the_reports_figures(measured: tuple[Comparison, dic
         label = tested.variant(variant).label
         own = places(tested, variant=label, case=labels[case], level=tested.workload.levels[0])
         data += request_data(each, accounting=Accounting("usage"), places=own)
-    widgets = [w for w in default_body(list(labels.values()))["widgets"] if w["type"] == "metric"]
-    drawn = {w["properties"]["metrics"][0][0]["expression"]: shown(w, data) for w in widgets if is_bar(w)}
-    (speedups,) = [bars for expression, bars in drawn.items() if 'TestCase,Variant} MetricName="Speedup"' in expression]
+    body = json.loads(json.dumps(default_body()).replace(EXPERIMENT, tested.name))
+    widgets = [w for w in body["widgets"] if w["type"] == "metric" and is_bar(w)]
+    drawn = {w["properties"]["metrics"][0][0]["expression"]: shown(w, data) for w in widgets}
+
+    def bars_of(metric: str) -> dict[str, list[tuple[float, float]]]:
+        wanted = f'Experiment,TestCase,Variant}} MetricName="{metric}" Experiment='
+        (bars,) = [bars for expression, bars in drawn.items() if wanted in expression]
+        return bars
+
+    speedups = bars_of("Speedup")
     for pair in comparison.pairs:
         for case in pair.cases:
             label = f"{labels[case.case]} {tested.variant(pair.variant).label}"
@@ -129,9 +137,7 @@ def test_the_dashboard_draws_the_reports_figures(measured: tuple[Comparison, dic
             ("RequestOutputThroughput", "request_output_throughput"),
             ("TokensPerStep", "tokens_per_step"),
         ):
-            wanted = f'MetricName="{name}" TestCase="{labels[arm.case]}"'
-            (bars,) = [bars for expression, bars in drawn.items() if wanted in expression]
-            ((_, value),) = bars[tested.variant(arm.variant).label]
+            ((_, value),) = bars_of(name)[f"{labels[arm.case]} {tested.variant(arm.variant).label}"]
             assert value == pytest.approx(arm.metrics[tag].p50), (name, arm.variant, arm.case)
 
 
