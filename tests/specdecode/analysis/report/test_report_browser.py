@@ -72,7 +72,7 @@ OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clie
 CUT = """(() => {
   const interval = document.createElement('span')
   interval.className = 'light'
-  interval.textContent = '(95% CI 2.01–2.73 over 5 prompt types, 2.11× to 2.56×; a further type probably 1.76× to 3.11×)'
+  interval.textContent = '(95% CI 2.01–2.73 over 5 types, 2.11× to 2.56×; a further type probably 1.76× to 3.11×)'
   document.querySelector('h1').append(interval)
   const wide = document.documentElement.clientWidth + 1
   return [...document.querySelectorAll('body *')]
