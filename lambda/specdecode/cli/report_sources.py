@@ -17,9 +17,6 @@ from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import Experiment, ExperimentError, load, preset_names
 from specdecode.untrusted import Unreadable, in_words, read_file
 
-MOST_LISTED = 1_000
-"""Most problems of a file that are looked at one by one."""
-
 
 def find(run: str | None, *, deployment: Deployment, price: float | None = None) -> Comparison:
     """The comparison of `run`, or of the newest run if `run` is None. Without a
@@ -84,7 +81,7 @@ def find_all(*, folder: Path | None, deployment: Deployment) -> list[Comparison]
         try:
             found.append(Comparison.model_validate_json(data))
         except ValidationError as error:
-            complain(f"left out {origin}: {_why(error)}")
+            complain(f"left out {origin}: {in_words(error.errors()[0])}")
     return found
 
 
@@ -93,15 +90,9 @@ def parse(data: bytes, *, origin: str) -> Comparison:
     try:
         return Comparison.model_validate_json(data)
     except ValidationError as error:
-        raise stop_with(f"{origin} is no report of this version: {_why(error)}", EXIT_USAGE) from None
-
-
-def _why(error: ValidationError) -> str:
-    """The first problem, and where. Of very many only their number: each takes 3 KB once they are listed."""
-    if error.error_count() > MOST_LISTED:
-        return f"{error.error_count():,} fields are wrong or unknown"
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'document'}: {in_words(first)}"
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "document"
+        raise stop_with(f"{origin} is no report of this version: {place}: {in_words(first)}", EXIT_USAGE) from None
 
 
 def _documents(folder: Path | None, deployment: Deployment) -> Iterator[tuple[str, bytes]]:
