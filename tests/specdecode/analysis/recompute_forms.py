@@ -129,6 +129,8 @@ def check_csv(check: raw.Check, run: Run, text: str) -> None:
             stated = {"n": len(values), "mean": statistics.fmean(values), "min": min(values), "max": max(values)}
             stated["stddev"] = statistics.stdev(values) if len(values) > 1 else 0.0
             stated |= {quantile: cuts[round(q * 100) - 1] for quantile, q in raw.QUANTILES.items()}
+        elif row["kind"] == "decision":  # words, without a figure
+            continue
         elif row["kind"] == "aggregate":
             stated = {"value": run.aggregate(key, row["metric"])}
         else:

@@ -66,9 +66,9 @@ def test_mistyped_folders_are_named_at_once_and_ask_for_nothing_of_aws(monkeypat
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
     said = call("one..two", "--max-regression", "3%", code=2).stderr
-    assert said.startswith("one, two: no such file or folder here. To look for runs of the bucket:")
+    assert said.startswith("error: one, two: no such file or folder here. To look for runs of the bucket:")
     said = call("one/x..two/y", "--max-regression", "3%", code=2).stderr
-    assert said == "one/x, two/y: no such file or folder\n"
+    assert said == "error: one/x, two/y: no such file or folder\n"
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,8 @@ def test_more_load_costs_more_and_the_open_loop_lasts_as_its_rate_says():
     experiment = load_preset("qwen3-32b", overrides={"workload.prompts": []})
 
     def minutes(**load):
-        workload = Workload.model_validate({**experiment.workload.model_dump(), **load})
+        given = experiment.workload.model_dump(exclude={"concurrency"} if "rate" in load else set())
+        workload = Workload.model_validate({**given, **load})
         changed = experiment.model_copy(update={"workload": workload})
         return plan_for(changed, now=NOW).node_hours.scaled(60)
 

@@ -170,9 +170,7 @@ def changed(comparison_levels: tuple[int, ...], change: object) -> Comparison:
 
 def test_a_level_where_the_client_fell_behind_is_doubtful_and_one_beyond_the_batch_queues() -> None:
     def late(record: RequestRecord) -> RequestRecord:
-        return record.model_copy(
-            update={"time_doubt_s": 0.02 if record.level == "c4" and record.index % 4 == 0 else 0.0}
-        )
+        return record.model_copy(update={"time_doubt_s": 0.02 if record.level == "c4" and record.index % 4 else 0.0})
 
     found = changed((1, 4, 80), late)
     assert [point.doubtful for point in found.curve[0].points] == [False, True, False]
