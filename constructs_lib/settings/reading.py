@@ -52,11 +52,20 @@ def settings_of(
 
 def _contradictions(context: Mapping[str, Any], settings: Mapping[str, str]) -> Iterator[str]:
     for key in sorted(context.keys() & settings):
-        if (given := _text(context[key])) != settings[key]:
+        given = _text(context[key])
+        if given != settings[key] and _as_kept(key, given, settings) != settings[key]:
             yield (
                 f"{key}: {given or 'nothing'} is given, and {kept.FILE} keeps {settings[key]}; leave it out, or change "
                 f"what is kept: `{kept.CONFIGURE} {kept.words({key: given})}`"
             )
+
+
+def _as_kept(key: str, given: str, settings: Mapping[str, str]) -> str:
+    """A value as the file would write it: 36 is 36.0."""
+    try:
+        return texts(read_settings({**settings, key: given})).get(key, "")
+    except SettingsError:
+        return given
 
 
 def _another_region(settings: Settings, file: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from zoneinfo import available_timezones
 
+from specdecode.experiment.kept import CONFIGURE
 from specdecode.experiment.shapes import DEFAULT
 
 from constructs_lib.settings.cron import firing, last_year
@@ -300,6 +301,7 @@ def _capacity(settings: Settings, *, now: datetime) -> Iterator[str]:
             yield f"{key}: {moment.isoformat()} has no UTC offset; write it as 2026-12-01T11:30:00+00:00"
             return
     if end is not None and end <= now:
-        yield f"capacity_end: {end.astimezone(UTC).isoformat()} is past: the reservation is over"
+        over = f"`{CONFIGURE} capacity_reservation_id= capacity_start= capacity_end=` takes it back"
+        yield f"capacity_end: {end.astimezone(UTC).isoformat()} is past: the reservation is over; {over}"
     if start is not None and end is not None and end <= start:
         yield "capacity_end: it is not after capacity_start"

@@ -372,6 +372,7 @@ def test_a_credential_in_a_setting_is_refused_and_not_repeated(context: dict[str
     [
         ({"nodes": "2"}, {"nodes": "2"}, None, None),
         ({"tags": "a=b"}, {"tags": {"a": "b"}}, None, None),
+        ({"price_per_node_hour": "36.0"}, {"price_per_node_hour": 36}, None, None),
         (
             {"region": "us-east-2"},
             {"region": "us-west-2"},

@@ -12,6 +12,7 @@ import typer
 
 from specdecode.cli.options import Profile
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, is_interactive, say, stop_with
+from specdecode.names import CLUSTER_STACK, STACK
 
 if TYPE_CHECKING:
     from specdecode.experiment.kept import KeptSettings
@@ -52,9 +53,18 @@ def configure(
     wanted = {**merged(file, deployed or {}), "region": region, **given}
     facts = facts_of_checkout(["--alone", *(f"{key}={value}" for key, value in wanted.items() if value)])
     final = facts.settings or {}
-    replaces = {lost.key: lost.deployed for lost in kept.changed(deployed or {}, final)}
-    kept.write(root, kept.KeptSettings(settings=final, replaces=replaces))
+    if deployed is None:  # what the file had is taken for deployed until somebody can look
+        replaces = {lost.key: lost.deployed for lost in kept.changed(file.settings, final)} | file.replaces
+    else:
+        replaces = {lost.key: lost.deployed for lost in kept.changed(deployed, final)}
+    try:
+        kept.write(root, kept.KeptSettings(settings=final, replaces=replaces))
+    except OSError as error:
+        raise stop_with(f"{kept.FILE} cannot be written: {error}", EXIT_ENVIRONMENT) from None
     _tell(final, deployed)
+    for key, value in file.settings.items():
+        if key not in given and final.get(key) != value:
+            say(f"{kept.FILE} had {key}={kept.short(value)}; the deployed stack has the other, which is kept")
 
 
 def merged(file: KeptSettings, deployed: Mapping[str, str]) -> dict[str, str]:
@@ -107,12 +117,43 @@ def _deployed(region: str, profile: str | None) -> dict[str, str] | None:
 def _not_elsewhere(file: KeptSettings, region: str, profile: str | None) -> None:
     """A deployment cannot move: one that stands in another region would go on, and cost, unseen."""
     before = file.settings.get("region", region)
-    if before != region and _deployed(before, profile):
+    if before == region:
+        return
+    stands = _stands(before, profile)
+    if stands is None:
+        raise stop_with(
+            f"nobody could look whether a deployment stands in {before}: it would go on, and cost. Give credentials, "
+            f"or use another checkout for one in {region}",
+            EXIT_ENVIRONMENT,
+        )
+    if stands:
         raise stop_with(
             f"the deployment stands in {before}; destroy it first (`specdecode destroy`), or use another checkout for "
             f"one in {region}",
             EXIT_ENVIRONMENT,
         )
+
+
+def _stands(region: str, profile: str | None) -> bool | None:
+    """Whether either stack is there, of any version and in any state. None if nobody could look."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from specdecode.cli.runs_deployment import session_of
+
+    try:
+        client = session_of(region, profile).client("cloudformation")
+        for name in (STACK, CLUSTER_STACK):
+            try:
+                client.describe_stacks(StackName=name)
+            except ClientError as error:
+                if "does not exist" not in error.response["Error"]["Message"]:
+                    raise
+            else:
+                return True
+    except (ClientError, BotoCoreError) as error:
+        complain(f"could not look whether {region} has a deployment: {error}")
+        return None
+    return False
 
 
 def _asked(region: str) -> dict[str, str]:

@@ -33,7 +33,7 @@ from specdecode.kubernetes.connect import connect
 from specdecode.kubernetes.node_group import pools_of
 from specdecode.kubernetes.pools import Pools
 
-REASON_LIMIT = 1000
+REASON_LIMIT = 3000
 """Most characters of a reason that CloudFormation shows."""
 
 

@@ -59,11 +59,11 @@ def checkout() -> Path | None:
 
 def read(root: Path | None) -> KeptSettings:
     """The file in `root`; without one, no settings. Raises BadFile."""
-    if root is None or not (root / FILE).is_file():
+    if root is None or not ((root / FILE).exists() or (root / FILE).is_symlink()):
         return KeptSettings()
     try:
         return KeptSettings.model_validate_json((root / FILE).read_text(encoding="utf-8"))
-    except (ValidationError, UnicodeDecodeError):
+    except (ValidationError, UnicodeDecodeError, OSError):
         raise BadFile(f"{FILE} cannot be read: move it away, and `{CONFIGURE}` writes it anew") from None
 
 
@@ -126,6 +126,6 @@ def refusal(deployed: Mapping[str, str], wanted: Mapping[str, str], replaces: Ma
     added = {key: value for key, value in sorted(wanted.items()) if key not in deployed}
     meant = {key: new or "" for key, _, new in lost}
     return (
-        f"This deployment would drop or change settings that the deployed one has ({listed}). To keep them: "
-        f"{deploy_with(added)}. If you mean it: {deploy_with(added | meant)}. Nothing was changed."
+        "This deployment would drop or change settings that the deployed one has. To keep them: "
+        f"{deploy_with(added)}. If you mean it: {deploy_with(added | meant)}. Nothing was changed. They are: {listed}"
     )

@@ -67,6 +67,10 @@ def room_of_group(group: Mapping[str, Any], template: Mapping[str, Any] | None, 
     )
 
 
+ROOT = "/dev/xvda"
+"""Root device of Amazon Linux 2023, on which pods write without disks of their own. Other volumes are not mounted."""
+
+
 def _disk_gib(group: Mapping[str, Any], template: Mapping[str, Any] | None, shape: NodeShape) -> float | None:
     size = float(group.get("diskSize") or DEFAULT_DISK_GIB)
     if group.get("launchTemplate"):
@@ -75,6 +79,6 @@ def _disk_gib(group: Mapping[str, Any], template: Mapping[str, Any] | None, shap
         text = base64.b64decode(template.get("UserData") or "").decode(errors="replace")
         if found := ON_NVME.search(text):
             return shape.disk_gib / (2 if found["level"] == "10" else 1)
-        volumes = [item["Ebs"].get("VolumeSize") for item in template.get("BlockDeviceMappings") or () if "Ebs" in item]
-        size = float(next(filter(None, volumes), DEFAULT_DISK_GIB))
+        volumes = {item.get("DeviceName"): item.get("Ebs", {}) for item in template.get("BlockDeviceMappings") or ()}
+        size = float(volumes.get(ROOT, {}).get("VolumeSize") or DEFAULT_DISK_GIB)
     return max(0.0, size * (1 - EVICTION) - IMAGES_GIB)

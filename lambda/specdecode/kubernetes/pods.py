@@ -128,7 +128,8 @@ def refusals(
     if not refused or all(_lasts(last_seen(event), REFUSED_MINUTES, now) for event in refused):
         return []
     message = str(refused[-1].get("message", ""))
-    is_final = "is forbidden:" in message or "is invalid:" in message
+    is_new_quota = "status unknown for quota" in message
+    is_final = not is_new_quota and ("is forbidden:" in message or "is invalid:" in message)
     since = min(filter(None, map(_first_seen, refused)), default=None)
     return [PodProblem(Kind.REFUSED, owner, message, is_final or _lasts(since, REFUSED_MINUTES, now))]
 

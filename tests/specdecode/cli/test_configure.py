@@ -28,6 +28,7 @@ def configured(
     monkeypatch.setattr(
         configure, "_deployed", lambda region, _: None if deployed is None else deployed.get(region, {})
     )
+    monkeypatch.setattr(configure, "_stands", lambda region, _: None if deployed is None else region in deployed)
     ended = CliRunner().invoke(app, ["configure", *given])
     assert ended.exit_code == code, ended.output
     return ended.output
@@ -72,6 +73,33 @@ def test_a_change_that_is_not_deployed_yet_is_kept(checkout: Path, monkeypatch: 
     expected = {**HERE, "nodes": "4", "longest_run_hours": "60"}
     assert kept.read(checkout).settings == expected
     assert kept.read(checkout).replaces == {"nodes": "2", "alert_email": "you@example.com"}
+
+
+def test_what_is_given_while_nobody_can_look_is_kept_when_somebody_can(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.write(checkout, kept.KeptSettings(settings=DEPLOYED))
+    configured(monkeypatch, None, "alert_email=new@example.com")
+    configured(monkeypatch, None, "longest_run_hours=60")
+    configured(monkeypatch, {"us-east-2": DEPLOYED}, "nodes=3")
+    expected = {"alert_email": "new@example.com", "longest_run_hours": "60", "nodes": "3"}
+    assert expected.items() <= kept.read(checkout).settings.items()
+
+
+def test_a_region_is_not_left_while_nobody_can_look(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept.write(checkout, kept.KeptSettings(settings=DEPLOYED))
+    given = ("region=ap-southeast-4", "price_per_node_hour=36")
+    assert "it would go on, and cost" in configured(monkeypatch, None, *given, code=3)
+
+
+def test_a_folder_or_a_dangling_link_in_place_of_the_file_is_no_absence(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkout / kept.FILE).symlink_to("nowhere")
+    assert "cannot be read" in configured(monkeypatch, {}, "nodes=2", code=2)
+    (checkout / kept.FILE).unlink()
+    (checkout / kept.FILE).mkdir()
+    assert "cannot be read" in configured(monkeypatch, {}, "nodes=2", code=2)
 
 
 @pytest.mark.parametrize(

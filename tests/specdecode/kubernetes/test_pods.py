@@ -111,6 +111,8 @@ def test_a_pod_that_a_limit_range_makes_invalid_is_never_created():
     said = 'Error creating: Pod "r1-w0-x" is invalid: spec.containers[0].resources.requests: Invalid value: "80"'
     event = {"reason": "FailedCreate", "message": said, "involvedObject": {"kind": "Job", "name": "r1-w0"}}
     assert [problem.fatal for problem in refusals("r1-w0", [event])] == [True]
+    event["message"] = 'pods "r1-w0-x" is forbidden: status unknown for quota: new, resources: pods'
+    assert [problem.fatal for problem in refusals("r1-w0", [event])] == [False], "the quota was made a moment ago"
 
 
 def at(minutes):

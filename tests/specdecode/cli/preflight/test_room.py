@@ -56,7 +56,12 @@ def nvme() -> dict[str, Any]:
         (GOOD | {"launchTemplate": {"id": "lt-1"}}, {"UserData": "AAAA"}, "fail", "has 0 to give"),
         (
             GOOD | {"launchTemplate": TEMPLATE},
-            {"BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 500}}]},
+            {
+                "BlockDeviceMappings": [
+                    {"DeviceName": "/dev/xvdb", "Ebs": {"VolumeSize": 4000}},
+                    {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 500}},
+                ]
+            },
             "fail",
             "has 422 to give",
         ),
