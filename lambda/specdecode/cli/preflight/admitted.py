@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Iterator
 from itertools import pairwise
@@ -22,6 +23,10 @@ from specdecode.planning import Inventory, make_plan
 
 LOCAL_DNS = "169.254.20.10"
 """Usual address of NodeLocal DNSCache; network policies open port 53 to it and to the pods of kube-dns."""
+KUBECTL = re.compile(r'Error from server \([^)]*\): (error when creating "[^"]*": )?')
+"""What kubectl puts before the API server's own words."""
+NOT_ASKED = re.compile(r"Unable to connect|i/o timeout|connection refused$|must be logged in|\(Unauthorized\)")
+"""Words of a kubectl that did not come as far as the API server's judgement."""
 OPEN_DNS = "the cluster's administrator adds a network policy to the namespace specdecode that opens port 53 to it"
 
 
@@ -45,9 +50,12 @@ def _refused(component: str, words: str) -> Check:
     name = f"pod of {component}"
     if 'cannot create resource "pods"' in words:
         return Check(name, "warn", "not tried: your kubectl may make no pods in specdecode", "ask its administrator")
+    if NOT_ASKED.search(words):
+        return Check(name, "warn", f"not tried: {words}", "look again when your kubectl reaches the cluster")
     if "looking up service account" in words:
         return Check(name, "warn", "not tried: the deployment makes its service account", "look again after it")
-    _, advice = explain(load_table(assets_dir() / "diagnosis.yaml"), {"error": f"Error creating: {words}"})
+    said = KUBECTL.sub("", words)
+    _, advice = explain(load_table(assets_dir() / "diagnosis.yaml"), {"error": f"Error creating: {said}"})
     return Check(name, "fail", words, advice)
 
 

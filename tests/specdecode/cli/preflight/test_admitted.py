@@ -46,6 +46,13 @@ def test_a_pod_of_each_kind_as_its_controller_would_make_it():
     [
         (DENIED, "fail", "The cluster's administrator excepts the namespace specdecode"),
         ('pods "x" is forbidden: failed quota: q: must specify limits.cpu for: main', "fail", "takes limits.cpu"),
+        (
+            'Error from server (Forbidden): error when creating "/x.json": pods "x" is forbidden: violates PodSecurity '
+            '"restricted:latest": allowPrivilegeEscalation != false',
+            "fail",
+            "those of this version",
+        ),
+        ("Unable to connect to the server: dial tcp 10.0.0.1:443: i/o timeout", "warn", "reaches the cluster"),
         ('pods "x" is forbidden: error looking up service account specdecode/compile: not found', "warn", "after it"),
         ('pods is forbidden: User "me" cannot create resource "pods" in API group ""', "warn", "administrator"),
     ],
