@@ -170,7 +170,7 @@ def test_the_command_tells_it_in_a_line(
         raise ExceptionGroup("of the load", [ExceptionGroup("within", [NotTogether("client 1 did not come")])])
 
     monkeypatch.setattr(Benchmark, "run", fails)
-    assert launch(spec(), {}, Options(folder=tmp_path), max_error_rate=0.1) == (EXIT_FAILED, None)
+    assert launch(spec(), {}, Options(folder=tmp_path), max_error_rate=0.1) == (EXIT_FAILED, "client 1 did not come")
     assert capsys.readouterr().err == "error: client 1 did not come\n"
 
 
