@@ -18,6 +18,8 @@ from specdecode import s3_keys
 from specdecode.store import Store
 from specdecode.untrusted import below, parse_json
 
+LARGEST = 8 << 20
+"""Most bytes of a COMPLETE.json that are read: some 50,000 files."""
 SHOWN = 3
 """Most differences of a folder that a message names."""
 
@@ -73,9 +75,11 @@ class Look(NamedTuple):
 
 
 def look(store: Store, prefix: str) -> Look:
-    text = store.read(prefix + s3_keys.COMPLETE)
+    text = store.read(prefix + s3_keys.COMPLETE, at_most=LARGEST + 1)
     if text is None:
         return Look()
+    if len(text) > LARGEST:
+        return Look(damage=f"{prefix}{s3_keys.COMPLETE} is larger than {LARGEST} bytes")
     try:
         files = parse(prefix, text)
     except Damaged as error:

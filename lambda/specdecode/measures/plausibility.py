@@ -61,10 +61,10 @@ def doubtful(records: Sequence[RequestRecord]) -> bool:
 
 def late(records: Sequence[RequestRecord]) -> bool:
     """Whether the speed of an arm at a load says nothing for sure: the load generator was late in most of its requests,
-    or by more than SOME of their time. A busy machine delays many requests a little, which is no reason.
+    or by more than AGREE of their time. A busy machine delays many requests a little, which is no reason.
     """
     wrong_s = [min(record.time_doubt_s, record.end_s) for record in records]
-    behind = math.fsum(wrong_s) > SOME * math.fsum(record.end_s for record in records)
+    behind = math.fsum(wrong_s) > AGREE * math.fsum(record.end_s for record in records)
     mostly = sum(each > DOUBTFUL_S for each in wrong_s) > len(records) / 2
     return bool(apart(records)) or held_back(records) > HELD_BACK_S or behind or (mostly and doubtful(records))
 

@@ -115,12 +115,7 @@ class Bucket:
     def _errors(self, doing: str) -> Iterator[None]:
         try:
             yield
-        except (
-            ClientError,
-            BotoCoreError,
-            RuntimeError,
-            NotDeleted,
-        ) as error:  # the last: a session that nobody renewed
+        except (ClientError, BotoCoreError, NotDeleted, RuntimeError) as error:  # the last: a session not renewed
             code, why = error_code(error), str(error)
             if code == "ExpiredToken" or isinstance(error, RuntimeError):
                 why = f"the pod's session of AWS was not renewed; see the log of the step's function for why ({error})"

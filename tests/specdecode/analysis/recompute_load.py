@@ -87,7 +87,7 @@ def late(records: list[raw.Record]) -> bool:
         count >= len(r["chunks"]) or r["chunks"][0]["at_s"] == r["chunks"][1]["at_s"]
         for r, count in zip(marked, wrong, strict=True)
     ]
-    if wrong_s > 0.05 * sum(r["end_s"] for r in records):
+    if wrong_s > 0.02 * sum(r["end_s"] for r in records):
         return True
     if not few and (sum(wrong) > 0.01 * sum(len(r["chunks"]) for r in records) or sum(first) > 0.01 * len(records)):
         return True
