@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable
 from hashlib import sha256
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from specdecode import finished, s3_keys
 from specdecode.experiment.base import Frozen
@@ -26,13 +26,6 @@ class Inventory(Frozen):
     """
 
     prefixes: frozenset[str] = frozenset()
-
-    @classmethod
-    def from_keys(cls, keys: Iterable[str]) -> Self:
-        """From the keys of a listing."""
-        ends, marks = "/" + s3_keys.COMPLETE, s3_keys.ENGINES
-        counts = (key for key in keys if key.endswith(ends) or key.startswith(marks))
-        return cls(prefixes=frozenset(key.removesuffix(s3_keys.COMPLETE) for key in counts))
 
     def has(self, prefix: str) -> bool:
         return prefix in self.prefixes

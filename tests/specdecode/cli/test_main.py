@@ -60,6 +60,7 @@ def test_without_a_region_every_command_that_talks_to_aws_says_so_in_one_line(co
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)  # `report` alone shows what lies in results/ of this folder
     monkeypatch.setattr("sys.argv", ["specdecode", *command])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -78,6 +79,7 @@ def test_each_way_to_name_a_region_gets_every_command_past_it(command, how, monk
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "config").write_text("[profile work]\nregion = us-west-2\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
     flags = {"--region": ["--region", "us-west-2"], "--profile": ["--profile", "work"]}.get(how, [])
     if not flags:
         monkeypatch.setenv(how, "us-west-2")

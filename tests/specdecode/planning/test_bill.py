@@ -6,7 +6,6 @@ import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from specdecode import s3_keys
 from specdecode.experiment import Capacity, load_preset, preset_names, prices
 from specdecode.experiment.standing import standing_parts, standing_price
 from specdecode.planning import Inventory, make_bill, needed_prefixes
@@ -62,8 +61,8 @@ def test_an_estimate_beyond_its_deadline_is_warned_of_with_both_numbers_and_is_n
 
 def test_what_is_compiled_already_is_not_warned_of():
     plan = plan_of("llama-3.1-405b")
-    keys = [prefix + s3_keys.COMPLETE for prefix in needed_prefixes(plan.experiment, plan.engine)]
-    done = plan_of("llama-3.1-405b", overrides={"deadlines.compile": 300}, inventory=Inventory.from_keys(keys))
+    made = Inventory(prefixes=frozenset(needed_prefixes(plan.experiment, plan.engine)))
+    done = plan_of("llama-3.1-405b", overrides={"deadlines.compile": 300}, inventory=made)
     assert not [text for text in done.warnings if "compile" in text]
 
 
@@ -93,7 +92,7 @@ def test_weights_come_through_the_nat_gateway_once_and_stay_in_s3():
     gb = (61.1 + 3.8 + 61.1 + 64.9) * 1.073741824  # target and draft; the artifacts of base and of target with draft
     assert (small.storage_gb, small.storage_per_month) == pytest.approx((gb, gb * 0.023))
     plan = plan_of("qwen3-32b")
-    staged = Inventory.from_keys([model.prefix + s3_keys.COMPLETE for model in plan.models])
+    staged = Inventory(prefixes=frozenset(model.prefix for model in plan.models))
     assert bill_of("qwen3-32b", inventory=staged).staging.high == 0
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from specdecode import planning, s3_keys
+from specdecode import planning
 from specdecode.experiment import Capacity, ExperimentError, load_engine, load_preset, preset_names, prices
 from specdecode.experiment.workload import Workload
 from specdecode.planning import Inventory, Plan, make_bill, needed_prefixes, read_inventory
@@ -151,15 +151,14 @@ def test_the_sweep_shares_the_node_and_ends_with_the_base():
 
 def test_what_is_complete_is_neither_staged_nor_compiled_nor_paid_for():
     empty = plan_of("qwen3-32b")
-    keys = [empty.models[0].prefix + s3_keys.COMPLETE, empty.artifacts[1].prefix + s3_keys.COMPLETE]
-    keys += [empty.models[1].prefix + "config.json", empty.models[1].prefix]  # begun, not finished
-    half = plan_of("qwen3-32b", inventory=Inventory.from_keys(keys))
+    finished = frozenset((empty.models[0].prefix, empty.artifacts[1].prefix))
+    half = plan_of("qwen3-32b", inventory=Inventory(prefixes=finished))
     assert [m.id for m in half.models_to_stage] == ["Qwen/Qwen3-1.7B"]
     assert [a.variant for a in half.compiles_to_do] == ["base"]
     assert half.node_hours.high < empty.node_hours.high
     assert half.worst_case_events < empty.worst_case_events
-    all_keys = [prefix + s3_keys.COMPLETE for prefix in needed_prefixes(empty.experiment, empty.engine)]
-    full = plan_of("qwen3-32b", inventory=Inventory.from_keys(all_keys))
+    everything = frozenset(needed_prefixes(empty.experiment, empty.engine))
+    full = plan_of("qwen3-32b", inventory=Inventory(prefixes=everything))
     assert not full.models_to_stage and not full.compiles_to_do
 
 
