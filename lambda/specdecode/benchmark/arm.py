@@ -56,7 +56,7 @@ class ArmLoad:
             plan = replace(plan, rate=plan.rate * len(every) / sum(map(len, every)))
         if plan.requests is None:
             return plan, lambda number: _repeated(every, number, len(prompts)), ENDLESS
-        own = plan.share.of(every, concurrency=None if plan.rate is not None else plan.concurrency)
+        own = plan.load_slice.of(every, concurrency=None if plan.rate is not None else plan.concurrency)
         left = [indices for each in own if (indices := [index for index in each if index not in self.skip])]
         return replace(plan, requests=len(left)), left.__getitem__, len(left)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from specdecode.benchmark.clients import ALL, Share
+from specdecode.benchmark.clients import ALL, LoadSlice
 from specdecode.benchmark.clock import Clock, LoopLag
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.exchange import Exchange, failure
@@ -55,7 +55,7 @@ class Client:
     session: int
     clock: Clock
     loop_lag: LoopLag
-    share: Share = ALL
+    load_slice: LoadSlice = ALL
 
     async def request(self, plan: PlannedRequest, deliver: Deliver, scheduled_s: float | None = None) -> None:
         """Send `plan`. `deliver` is called in every case, even if this task is cancelled.
@@ -152,6 +152,6 @@ class Client:
             events=answer.events,
             portion=plan.portion,
             session=self.session,
-            client=self.share.client,
-            clients=self.share.clients,
+            client=self.load_slice.client,
+            clients=self.load_slice.clients,
         )

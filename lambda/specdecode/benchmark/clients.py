@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class LoadSlice:
     """The part of client `client` of `clients`. With one client, everything."""
 
     client: int = 0
@@ -59,8 +59,8 @@ class Share:
         return [each for number, each in enumerate(arrivals) if number % slots % self.clients == self.client]
 
 
-ALL = Share()
-"""The share of a client that is alone."""
+ALL = LoadSlice()
+"""What a client sends that is alone."""
 
 
 class NotTogether(Exception):
@@ -96,7 +96,7 @@ class Start(_Note):
 
 
 class Ended(_Note):
-    """All requests of a client's share have ended."""
+    """All requests of a client's slice have ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +159,7 @@ class Meeting:
         return max(0.0, time.time() - begins.at)
 
     async def end(self, block: str, clients: int, *, within: float) -> None:
-        """Tell the others that this client's share has ended. Client 0 waits for all, at most `within` seconds. Raises
+        """Tell the others that this client's slice has ended. Client 0 waits for all, at most `within` seconds. Raises
         NotTogether.
         """
         await self._write(f"{block}/ended.{self.client}.json", Ended())
@@ -210,7 +210,7 @@ class Barrier:
     """Makes the clients of a block begin and end it together."""
 
     block: str
-    share: Share
+    load_slice: LoadSlice
     arrival: Arrival
     meeting: Meeting | None
     timeout_s: float
@@ -221,7 +221,7 @@ class Barrier:
         """Whether this client warms the server up and reads its counters. Not if it came late: it
         would count a part.
         """
-        return self.share.client == 0 and not self.arrival.late
+        return self.load_slice.client == 0 and not self.arrival.late
 
     @asynccontextmanager
     async def together(self) -> AsyncIterator[None]:
@@ -233,7 +233,7 @@ class Barrier:
         began = time.monotonic()
         yield
         took = time.monotonic() - began
-        await self.meeting.end(self.block, self.share.clients, within=PATIENCE_S + self.timeout_s + took)
+        await self.meeting.end(self.block, self.load_slice.clients, within=PATIENCE_S + self.timeout_s + took)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,10 +247,10 @@ class Clients:
     def client(self) -> int:
         return self.meeting.client if self.meeting else 0
 
-    def share(self, level: Level) -> Share | None:
+    def load_slice(self, level: Level) -> LoadSlice | None:
         """Part of a level that this client sends. None if the level takes fewer clients and this one has no part."""
         clients = self.spec.clients(level) if self.meeting else 1
-        return Share(client=self.client, clients=clients) if self.client < clients else None
+        return LoadSlice(client=self.client, clients=clients) if self.client < clients else None
 
     async def begin(self, *, session: int, already_s: float) -> tuple[int, Clock]:
         """Number of the session, and the run's clock: the same for all clients. Raises NotTogether.
@@ -262,18 +262,20 @@ class Clients:
         begun = await self.meeting.begin(Begun(session=session, epoch=time.time() - already_s))
         return begun.session, Clock(already_s=time.time() - begun.epoch)
 
-    async def barrier(self, share: Share, *, variant: str, case: str, level: Level, already: int, left: int) -> Barrier:
+    async def barrier(
+        self, load_slice: LoadSlice, *, variant: str, case: str, level: Level, already: int, left: int
+    ) -> Barrier:
         """Arrive at a block. This client has measured `already` of its requests and has `left` to send. Raises
         NotTogether.
         """
         block = f"{variant}/{case}/{level.name}"
         arrival, meeting = Arrival(already=already, left=left), self.meeting
-        if share.clients == 1:
+        if load_slice.clients == 1:
             meeting = None
         elif meeting is not None:
-            arrival = await meeting.arrive(block, Arrived(already=already, left=left), share.clients)
+            arrival = await meeting.arrive(block, Arrived(already=already, left=left), load_slice.clients)
         timeout_s = self.spec.workload.timeout_s
-        return Barrier(block=block, share=share, arrival=arrival, meeting=meeting, timeout_s=timeout_s)
+        return Barrier(block=block, load_slice=load_slice, arrival=arrival, meeting=meeting, timeout_s=timeout_s)
 
     def told(self) -> list[str]:
         """Notes on the levels that take several clients: a sentence each."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from specdecode.benchmark.clients import ALL, Share
+from specdecode.benchmark.clients import ALL, LoadSlice
 
 Send = Callable[[int, float | None], Awaitable[None]]
 """Sends request `index`; the second argument is when it was due on the monotonic clock (open loop), else None."""
@@ -32,7 +32,7 @@ class LoadPlan:
     ramp_s: float = 0.0
     """Seconds in which concurrency or rate grows from zero to its full value."""
     seed: int = 11111
-    share: Share = ALL
+    load_slice: LoadSlice = ALL
     """This client's part of the streams or arrivals."""
     most_open: int = 1000
     """Open loop: most requests under way. A request that is due while so many are under way waits, and its times
@@ -79,7 +79,7 @@ async def _closed_loop(plan: LoadPlan, send: Send, indices: Iterator[int]) -> No
             await send(index, None)
 
     async with asyncio.TaskGroup() as group:
-        for number in range(plan.share.streams(plan.concurrency)):
+        for number in range(plan.load_slice.streams(plan.concurrency)):
             group.create_task(worker(number))
 
 
@@ -120,7 +120,7 @@ def _own_times(plan: LoadPlan) -> Iterator[float]:
 
     Every client draws all arrivals and takes its own, so that together they are the one process that was asked for.
     """
-    return islice(arrival_times(plan), plan.share.client, None, plan.share.clients)
+    return islice(arrival_times(plan), plan.load_slice.client, None, plan.load_slice.clients)
 
 
 def arrival_times(plan: LoadPlan) -> Iterator[float]:

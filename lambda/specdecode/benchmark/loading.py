@@ -86,10 +86,10 @@ class Loading:
 
     def _part(self, arm: LoadedArm, case: TestCase, level: Level, requests: int, most_open: int) -> _Part:
         """Part of this client in the first `requests` requests, some of which may be measured already."""
-        options, share = self.options, self.clients.share(level) or ALL
+        options, load_slice = self.options, self.clients.load_slice(level) or ALL
         endless = options.duration_s is not None
         measured = self.measured[arm.client.variant, case.name][level.name]
-        own = share.of(range(requests), concurrency=level.concurrency)
+        own = load_slice.of(range(requests), concurrency=level.concurrency)
         plan = LoadPlan(
             requests=None if endless else requests,
             concurrency=level.concurrency or 1,
@@ -98,7 +98,7 @@ class Loading:
             duration_s=options.duration_s,
             ramp_s=options.ramp_s,
             seed=self.spec.workload.seed,
-            share=share,
+            load_slice=load_slice,
             most_open=most_open,
         )
         return _Part(
@@ -113,15 +113,15 @@ class Loading:
 
     async def _load(self, part: _Part, prompts: Sequence[Prompt], portion: int) -> None:
         """Load one arm with its part of a portion and keep the records."""
-        case, level, share, variant = part.case.name, part.level, part.plan.share, part.arm.client.variant
+        case, level, load_slice, variant = part.case.name, part.level, part.plan.load_slice, part.arm.client.variant
         measured = self.measured[variant, case][level.name]
         barrier = await self.clients.barrier(
-            share, variant=variant, case=case, level=level, already=len(part.skip), left=part.left
+            load_slice, variant=variant, case=case, level=level, already=len(part.skip), left=part.left
         )
         if barrier.arrival.late and part.left:
             self.progress.message(f"{barrier.block}: began without this client, and so its times will be doubtful")
         session = part.arm.client.session + barrier.arrival.late
-        arm = replace(part.arm, client=replace(part.arm.client, share=share, session=session))
+        arm = replace(part.arm, client=replace(part.arm.client, load_slice=load_slice, session=session))
 
         def keep(record: RequestRecord) -> None:
             self.results.append(record)
@@ -129,7 +129,7 @@ class Loading:
             measured.add(record.index)
             self.progress.record(record)
 
-        if barrier.arrival.left or share.clients > 1:
+        if barrier.arrival.left or load_slice.clients > 1:
             asked = ArmLoad(
                 case=part.case,
                 level=level,
@@ -146,5 +146,5 @@ class Loading:
             self._warm.add((variant, case, level.name))
             if barrier.arrival.left:
                 block = variant, case, self.spec.round, level.name
-                now = len(measured) if share.clients == 1 else part.requests
+                now = len(measured) if load_slice.clients == 1 else part.requests
                 self.counters.add(block, counters, already=barrier.arrival.already, now=now)

@@ -184,7 +184,7 @@ class Benchmark:
     async def _block(self, block: LoadBlock, case: TestCase, prompts: list[Prompt]) -> None:
         """Load the arms in turns: A B B A A B B A …, so that what the machine does meanwhile weighs on all alike."""
         level = block.level
-        if self._group.share(level) is None:
+        if self._group.load_slice(level) is None:
             return
         gc.collect()
         gc.freeze()

@@ -195,10 +195,10 @@ def test_client_0_that_was_started_again_waits_for_nobody_and_reads_no_counters(
     (level,) = given.workload.levels
     place = LocalFolder(tmp_path)
     group = Clients(spec=given, meeting=Meeting(place=place, client=0))
-    share = group.share(level)
-    assert share is not None and share.clients == 2
+    load_slice = group.load_slice(level)
+    assert load_slice is not None and load_slice.clients == 2
     place.write(f"base/case/{level.name}/start.json", Start(at=0.0, said_at=0.0).model_dump_json().encode())
-    arrives = group.barrier(share, variant="base", case="case", level=level, already=1, left=3)
+    arrives = group.barrier(load_slice, variant="base", case="case", level=level, already=1, left=3)
     barrier = asyncio.run(asyncio.wait_for(arrives, timeout=5))
     assert barrier.arrival.late and not barrier.leads
     assert (barrier.arrival.already, barrier.arrival.left) == (1, 3), "its own, not those of all"
