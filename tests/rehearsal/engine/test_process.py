@@ -59,7 +59,7 @@ def test_a_port_that_is_taken_is_named(base_server: Served) -> None:
 def test_an_unknown_flag_is_refused_by_the_command_itself() -> None:
     with serve("--enable-prefix-caching", wait=False) as served:
         assert served.process.wait(timeout=PATIENCE_S) == 2
-        assert _log(served) == "vllm: unrecognized arguments: --enable-prefix-caching\n"
+        assert _log(served) == "vllm: error: unrecognized arguments: --enable-prefix-caching\n"
 
 
 def test_for_a_platform_that_is_not_here_it_compiles_everything_and_ends_where_it_would_load(tmp_path: Path) -> None:
