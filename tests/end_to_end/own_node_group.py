@@ -160,7 +160,7 @@ def test_of_all_our_roles_only_these_may_scale_the_group_and_none_another(cloud:
         if item["ResourceType"] == "AWS::IAM::Role"
     }
     functions = {name: role for name, role in roles.items() if name.startswith(("Pipeline", "Backstop", "Guards"))}
-    assert len(functions) >= 20
+    assert len(functions) >= 15, "else next to nobody is tried"
     caller, may = Caller(cloud.running.services, region=REGION), dict[str, set[str]]()
     for name, role in functions.items():
         caller.become(caller.assume(role))

@@ -43,7 +43,8 @@ def handler(e, c):
 
 
 def test_functions_log_to_their_group_and_do_not_see_the_cluster_administrators_token(cloud):
-    cloud.function("logs", "import os\ndef handler(e, c): print('hello', [k for k in os.environ if k.startswith('KUBE')])\n")
+    code = "import os\ndef handler(e, c): print('hello', [k for k in os.environ if k.startswith('KUBE')])\n"
+    cloud.function("logs", code)
     cloud.client("lambda").invoke(FunctionName="logs", Payload=b"{}")
     logs = cloud.client("logs")
     events = logs.filter_log_events(logGroupName="/aws/lambda/logs")["events"]
