@@ -39,6 +39,7 @@ from rehearsal.kubernetes.node.addresses import PodNetwork
 from rehearsal.kubernetes.node.agent import NodeAgent
 from rehearsal.kubernetes.node.mountpoint import Mountpoint
 from rehearsal.kubernetes.node.settings import NodeSettings
+from rehearsal.kubernetes.node.shipping import Shipper
 from rehearsal.kubernetes.node.tokens import TokenIssuer
 from rehearsal.kubernetes.objects import annotations_of
 from rehearsal.kubernetes.server import ApiServer
@@ -167,6 +168,13 @@ def _parts(o: DoubleOptions, network: PodNetwork, marker: str) -> _Parts:
         tokens=tokens,
         mountpoint=Mountpoint(
             cluster=cluster, installed=installed, faults=faults, tokens=tokens, aws_endpoint=o.aws_endpoint
+        ),
+        shipper=Shipper(
+            cluster_name=o.cluster_name,
+            installed=installed,
+            tokens=tokens,
+            aws_endpoint=o.aws_endpoint,
+            region=o.region,
         ),
         image_path=o.image_path.absolute(),
         images=o.images,

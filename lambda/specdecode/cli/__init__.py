@@ -73,6 +73,7 @@ for _part in (
     "destroy",
     "preflight",
     "runs",
+    "logs",
     "report",
     "gate",
     "winner",
@@ -83,7 +84,7 @@ for _part in (
 
 GROUPS = {
     "Before a run": "presets validate plan forecast preflight engines schema prompts evidence",
-    "Run": "run status stop diagnose manifests",
+    "Run": "run status logs stop diagnose manifests",
     "The answer": "report compare advise runs gate winner",
     "Servers that already run": "bench import",
     "Operate the deployment": "configure subscribe capacity destroy",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from inspect import Parameter, Signature, signature
@@ -60,6 +61,14 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     call.__dict__["__signature__"] = Signature(parameters)
     return call
+
+
+def duration(text: str) -> int:
+    """Seconds of `90s`, `10m` or `2h`."""
+    found = re.fullmatch(r"(\d{1,5})([smh])", text.strip())
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no time: write 90s, 10m or 2h")
+    return int(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
 
 
 Stack = Annotated[str, typer.Option(help="Name of the deployed stack.")]

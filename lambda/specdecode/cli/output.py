@@ -45,6 +45,11 @@ def say_json(value: Any) -> None:
     typer.echo(json_text(value, indent=1))
 
 
+def say_json_line(value: Any) -> None:
+    """A JSON object on one line, for scripts that read while more comes."""
+    typer.echo(json_text(value))
+
+
 def say_document(document: str) -> None:
     """A JSON document that is already text."""
     typer.echo(plain_json(document), nl=False)

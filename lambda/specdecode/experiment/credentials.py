@@ -41,6 +41,13 @@ def kind_of(text: str) -> str | None:
     return next((kind for kind, pattern in KINDS.items() if pattern.search(text)), None)
 
 
+def redacted(text: str) -> str:
+    """`text` with `(hidden: KIND)` for each credential in it."""
+    for kind, pattern in KINDS.items():
+        text = pattern.sub(f"(hidden: {kind})", text)
+    return text
+
+
 def found(value: Any, *, at: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
     """Dotted path and kind of each credential in plain data; a part of the path that is a credential is hidden."""
     if isinstance(value, str):

@@ -4,7 +4,7 @@ API.
 
 import asyncio
 import datetime
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 from rehearsal.kubernetes import errors
@@ -13,9 +13,12 @@ _LIMIT = 10 * 1024 * 1024
 
 
 class ContainerLog:
-    """The log of one run of a container. Past 10 MiB the older half is dropped, as the kubelet's rotation does."""
+    """The log of one run of a container. Past 10 MiB the older half is dropped, as the kubelet's rotation does. `taken`
+    gets every line.
+    """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, taken: Callable[[bytes], None] = lambda line: None) -> None:
+        self._taken = taken
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._file = path.open("wb")
@@ -29,6 +32,7 @@ class ContainerLog:
         self._file.write(entry)
         self._file.flush()
         self._size += len(entry)
+        self._taken(text)
         if self._size > _LIMIT:
             self._rotate()
         self._grown.set()

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers.services import service_address
@@ -141,7 +142,8 @@ class PodWorker:
         cwd = volumes.build_root(self._folder, spec)
         env = self._environment(spec)
         command = [environment.expand(part, env) for part in (*spec["command"], *spec.get("args", ()))]
-        log = ContainerLog(self._folder.log(spec["name"], restart))
+        taken = partial(settings.shipper.take, self._pod, spec["name"], restart)
+        log = ContainerLog(self._folder.log(spec["name"], restart), taken=taken)
         try:
             process = await Process.start(command, cwd=cwd, env=env, log=log)
         except OSError:

@@ -23,7 +23,7 @@ def fetch(*, endpoint: str, region: str, role_arn: str, token: str, bucket: str,
     Files get mode 444 and folders 555. Raises PlaceError.
     """
     try:
-        client = _client(endpoint, region, role_arn, token)
+        client = client_of("s3", endpoint, region, role_arn=role_arn, token=token)
         count = 0
         for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
             for entry in page.get("Contents", ()):
@@ -42,16 +42,17 @@ def fetch(*, endpoint: str, region: str, role_arn: str, token: str, bucket: str,
     return count
 
 
-def _client(endpoint: str, region: str, role_arn: str, token: str) -> Any:
+def client_of(service: str, endpoint: str, region: str, *, role_arn: str, token: str) -> Any:
+    """A client of AWS as the role that `token` may assume."""
     sts = boto3.client(
         "sts", endpoint_url=endpoint, region_name=region, config=_CONFIG.merge(Config(signature_version=UNSIGNED))
     )
     answer = sts.assume_role_with_web_identity(
-        RoleArn=role_arn, RoleSessionName="s3-csi-driver", WebIdentityToken=token
+        RoleArn=role_arn, RoleSessionName=f"{service}-of-the-node", WebIdentityToken=token
     )
     keys = answer["Credentials"]
     return boto3.client(
-        "s3",
+        service,
         endpoint_url=endpoint,
         region_name=region,
         aws_access_key_id=keys["AccessKeyId"],

@@ -7,6 +7,7 @@ from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.node.addresses import PodNetwork
 from rehearsal.kubernetes.node.mountpoint import Mountpoint
+from rehearsal.kubernetes.node.shipping import Shipper
 from rehearsal.kubernetes.node.tokens import TokenIssuer
 
 
@@ -19,6 +20,7 @@ class NodeSettings:
     faults: Faults
     tokens: TokenIssuer
     mountpoint: Mountpoint
+    shipper: Shipper
     image_path: Path
     """The folder that stands for the contents of an image."""
     images: dict[str, Path]

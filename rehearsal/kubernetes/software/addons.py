@@ -7,7 +7,7 @@ import yaml
 from rehearsal.kubernetes import errors
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.machinery import Cluster
-from rehearsal.kubernetes.objects import Json
+from rehearsal.kubernetes.objects import Json, dig
 from rehearsal.kubernetes.software import workloads
 from rehearsal.kubernetes.software.installed import CsiDriver, Installed
 
@@ -76,9 +76,13 @@ class Addons:
             workloads.ensure_namespace(self._cluster, MOUNT_NAMESPACE)
             workloads.put(self._cluster, _mount_priority(owner))
             self._installed.csi_driver = CsiDriver(role_arn=role_arn)
+        if name == "amazon-cloudwatch-observability" and dig(configuration, "containerLogs", "enabled", default=True):
+            self._installed.logs_role = role_arn
 
     def _remove(self, name: str) -> None:
         workloads.remove_all(self._cluster, f"addon/{name}")
+        if name == "amazon-cloudwatch-observability":
+            self._installed.logs_role = None
         if name == "aws-mountpoint-s3-csi-driver":
             self._installed.csi_driver = None
             if self._cluster.store.get(r.NAMESPACES, "", MOUNT_NAMESPACE):

@@ -29,6 +29,8 @@ class Installed:
     dra_driver: bool = False
     device_plugin: bool = False
     csi_driver: CsiDriver | None = None
+    logs_role: str | None = None
+    """Role with which container logs are sent to CloudWatch. None if nothing sends them."""
     _subscribers: list[Callable[[], None]] = field(default_factory=list)
 
     def subscribe(self, subscriber: Callable[[], None]) -> None:
