@@ -49,7 +49,6 @@ def test_logs_are_followed_while_the_run_goes_on_and_are_there_after_it(cloud: C
     assert sorted((entry["pod"], entry["container"], entry["text"]) for entry in followed) == written
     steps = {(entry["step"], entry["arm"]) for entry in after}
     assert {("serve", "base"), ("serve", "sd"), ("smoke", None), ("benchmark", None)} <= steps, steps
-    assert "other" not in {step for step, _ in steps}
     print(len(after), sorted(steps, key=str), told)
     shown = cloud.command("logs", run.run_id, "--step", "serve", "--arm", "sd").splitlines()
     assert shown and all(line.split()[1:3] == ["serve", "sd"] for line in shown)

@@ -38,6 +38,8 @@ LONGEST = 4000
 """Most characters of a line that are shown."""
 COMPONENTS = {"staging": "stage", "start-check": "check", "serving": "serve"}
 """Component label -> step, where they differ."""
+NOT_PLANNED = ("stage", None)
+"""Step and arm of pods that no plan names: they count what staging brought."""
 NOT_GENERATED = 58
 """Most characters of a pod's name before its random end (apiserver, pkg/storage/names/generate.go)."""
 
@@ -47,7 +49,7 @@ class NoGroup(Exception):
 
 
 @dataclass(frozen=True)
-class Entry:
+class LogLine:
     """A line of a container, without what looks like a credential."""
 
     pod: str
@@ -71,7 +73,7 @@ class Entry:
 
 
 @dataclass
-class Source:
+class RunLogs:
     """The lines of one run. `begin` and `end`: seconds since 1970; `end` is None while the run goes on."""
 
     deployment: Deployment
@@ -84,7 +86,7 @@ class Source:
     sleep: Callable[[float], None] = time.sleep
     _seen: dict[str, int] = field(default_factory=dict)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[LogLine]:
         """What is there now, oldest first, and was not given before. Raises NoGroup."""
         begin = int(self.begin * 1000)
         if self._seen:
@@ -108,7 +110,7 @@ class Source:
                 "amazon-cloudwatch-observability with container logs (`specdecode preflight` names missing add-ons)"
             ) from None
 
-    def follow(self, show: Callable[[Entry], object]) -> Execution:
+    def follow(self, show: Callable[[LogLine], object]) -> Execution:
         """Show every line until the run has ended and its last lines are there. Returns its end."""
         told = False
         while True:
@@ -126,7 +128,7 @@ class Source:
                 return found
             self.sleep(LOOK_S)
 
-    def kept(self) -> Iterator[Entry]:
+    def kept(self) -> Iterator[LogLine]:
         """The lines that steps and the diagnosis of the run kept in the bucket."""
         folder = s3_keys.run_key(self.run_id, "diagnostics", "logs") + "/"
         for key in self.deployment.store.keys(folder):
@@ -134,7 +136,7 @@ class Source:
             for text in self.deployment.store.lines(key):
                 yield self._made(pod, container, text.decode("utf-8", "replace"), None)
 
-    def _entry(self, event: dict[str, Any], begins: str) -> Entry | None:
+    def _entry(self, event: dict[str, Any], begins: str) -> LogLine | None:
         try:
             said = parse_json(event["message"])
             of, text = said["kubernetes"], said["log"]
@@ -145,16 +147,16 @@ class Source:
             return None
         return self._made(str(pod), str(container), str(text), datetime.fromtimestamp(event["timestamp"] / 1000, UTC))
 
-    def _made(self, pod: str, container: str, text: str, at: datetime | None) -> Entry:
+    def _made(self, pod: str, container: str, text: str, at: datetime | None) -> LogLine:
         found = [begin for begin in self.writers if pod.startswith(begin)]
-        step, arm = self.writers[max(found, key=len)] if found else ("other", None)
-        return Entry(pod, container, redacted(clip(text.rstrip("\n"), LONGEST)), step, arm, at)
+        step, arm = self.writers[max(found, key=len)] if found else NOT_PLANNED
+        return LogLine(pod, container, redacted(clip(text.rstrip("\n"), LONGEST)), step, arm, at)
 
 
-def of_run(deployment: Deployment, found: Execution, plan: Plan | None) -> Source:
+def of_run(deployment: Deployment, found: Execution, plan: Plan | None) -> RunLogs:
     """The lines of the run `found`."""
     facts = DeploymentFacts.model_validate_json(deployment.outputs["DeploymentFacts"])
-    return Source(
+    return RunLogs(
         deployment=deployment,
         run_id=found.run_id,
         group=f"/aws/containerinsights/{facts.cluster}/application",

@@ -12,7 +12,7 @@ from specdecode.cli.options import STACK, Profile, Region, Stack, duration
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json_line, stop_with
 
 
-class Step(StrEnum):
+class Writers(StrEnum):
     """A step of a run whose pods write, by the value of their component label."""
 
     STAGE = "stage"
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 def logs(
     run_id: Annotated[str | None, typer.Argument(metavar="RUN", help="The run's id. Default: the newest run.")] = None,
-    step: Annotated[Step | None, typer.Option(help="Only pods of this step.")] = None,
+    step: Annotated[Writers | None, typer.Option(help="Only pods of this step.")] = None,
     arm: Annotated[
         str | None, typer.Option(metavar="ARM", help="Only pods of this arm: its checks, compiles and servers.")
     ] = None,
@@ -69,7 +69,7 @@ def logs(
         source.begin = max(source.begin, datetime.now(UTC).timestamp() - since)
     complain(f"{found.run_id}: log group {source.group}")
 
-    def show(entry: log_events.Entry) -> bool:
+    def show(entry: log_events.LogLine) -> bool:
         if step not in (None, entry.step) or arm not in (None, entry.arm):
             return False
         if as_json:

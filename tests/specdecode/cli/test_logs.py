@@ -148,4 +148,4 @@ def test_words_that_mean_nothing_are_refused(show: Any, word: tuple[str, str], t
 
 def test_the_steps_are_those_whose_pods_write() -> None:
     plan = plan_for(load_preset("rehearsal", overrides={"accuracy": True}))
-    assert {step for step, _ in log_events.writers(plan, "r").values()} == {step.value for step in logs.Step}
+    assert {step for step, _ in log_events.writers(plan, "r").values()} == {step.value for step in logs.Writers}

@@ -23,7 +23,10 @@ LIGHT = {
     *(f"specdecode.cli.{name}" for name in ("completion", "options", "output")),
     *(f"specdecode.cli.{name}" for name in ("bench", "bench_options", "experiments", "forecast", "gate", "manifests")),
     *(f"specdecode.cli.{name}" for name in ("configure", "destroy", "evidence", "subscribe")),
-    *(f"specdecode.cli.{name}" for name in ("preflight", "prompts", "report", "report_imports", "runs", "winner")),
+    *(
+        f"specdecode.cli.{name}"
+        for name in ("logs", "preflight", "prompts", "report", "report_imports", "runs", "winner")
+    ),
     "specdecode",
 }
 """Our modules that every start loads: names, options and texts. None of them imports a model or a client of AWS."""
