@@ -28,6 +28,7 @@ TALKING = [
         ["status"],
         ["capacity"],
         ["diagnose"],
+        ["logs"],
         ["stop"],
         ["report"],
         ["runs"],
