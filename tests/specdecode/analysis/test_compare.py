@@ -181,6 +181,19 @@ def test_what_device_groups_differ_by_cancels_where_the_arms_swap_them() -> None
     assert {result.verdict for result in comparison.pairs[0].cases} == {Verdict.NO_DIFFERENCE}
 
 
+def test_each_way_of_holding_devices_counts_the_same_though_three_rounds_have_one_of_them_twice() -> None:
+    """Round 1 is twice as slow for the arm alone: half of the mean, not a third."""
+    tested = experiment(rounds=3)
+    held = (*groups(swapped=True), *(each.model_copy(update={"round": 2}) for each in groups(swapped=True)[:2]))
+    both = ({}, {("sd", 1): 2.0})
+    even, slow = (
+        case(compare(experiment=tested, records=run(tested, slow=own), context=context(device_groups=held)), "repeat")
+        for own in both
+    )
+    assert even.headline is not None and slow.headline is not None
+    assert slow.headline.ratio / even.headline.ratio == pytest.approx(2**-0.5, rel=1e-6)
+
+
 def test_a_ratio_that_moves_between_rounds_on_the_same_devices_cannot_be_judged() -> None:
     tested = experiment(rounds=2)
     slow = {("base", 1): 1.10, ("sd", 0): 0.97, ("sd", 1): 0.97}

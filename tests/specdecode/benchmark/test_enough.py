@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 from itertools import groupby
@@ -9,12 +10,15 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from specdecode.benchmark.enough import Enough
 from specdecode.benchmark.outcome import Options
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
-from specdecode.experiment.workload import Workload
+from specdecode.experiment.workload import Level, Workload
+from specdecode.measures.arm import measure_arm
+from specdecode.measures.arm_case import Terms
 from specdecode.records import Servers
 
-from tests.specdecode.benchmark.making import case, spec
+from tests.specdecode.benchmark.making import case, record, spec
 from tests.specdecode.benchmark.pace import UNDECIDED, Pace
 from tests.specdecode.benchmark.running import records, run
 from tests.specdecode.benchmark.virtual import World
@@ -80,6 +84,33 @@ def test_a_later_round_sends_what_the_first_one_sent(tmp_path: Path, world: Worl
     first = count(tmp_path, "sd")
     run(given(round_=1), Options(folder=tmp_path), Pace(first_s=0.04), Pace(first_s=0.04))
     assert (count(tmp_path, "base", 1), count(tmp_path, "sd", 1)) == (first, first), "equal arms would go on for long"
+
+
+def test_where_arms_sent_different_numbers_before_all_send_the_most_now() -> None:
+    """Earlier they were in waves of their own, which ended early apart."""
+    arms = (*given().arms, BenchmarkArm(variant="sd-2", label="2", compare_to="base"))
+    enough = Enough(given(round_=1).model_copy(update={"arms": arms}))
+    for variant, sent in (("base", 20), ("sd", 8), ("sd-2", 20)):
+        for index in reversed(range(sent)):
+            enough.add(record(variant=variant, index=index, level="c1"))
+    assert list(enough.portions(case(), Level(concurrency=1), takes_turns=True))[-1] == 20
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_two_identical_arms_cost_the_same(tmp_path: Path, world: World, concurrency: int) -> None:
+    """Each is charged for its own turns. (By first send to last end, one cost twice the other.)"""
+    paces = []
+    for arm in ("base", "sd"):
+        rng = random.Random(arm)
+        paces.append(Pace(first_s=0.02, in_turn_s=tuple(rng.gauss(0.05, 0.0025) for _ in range(97)), gap_s=0.01))
+    until = {"min": 8, "max": 40, "precision": 0.03}
+    run(given(requests=until, concurrency=concurrency), Options(folder=tmp_path), *paces)
+    dollars = []
+    for arm in ("base", "sd"):
+        own = [each for each in records(tmp_path, arm) if not each.warmup]
+        dollars.append(measure_arm(own, terms=Terms(dollars_per_hour=10.0)).arm.cost_per_million or 0.0)
+        assert measure_arm(own).arm.load_seconds * concurrency == pytest.approx(0.09 * len(own), rel=0.1)
+    assert len(own) >= 8 and dollars[1] / dollars[0] == pytest.approx(1.0, abs=0.03)
 
 
 def test_an_arm_that_has_the_node_alone_in_a_later_round_sends_what_it_sent_before(

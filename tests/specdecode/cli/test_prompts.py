@@ -47,7 +47,7 @@ def test_what_ships_is_listed_and_shown() -> None:
     assert work["categories"]["chat"]["several_turns"] == work["categories"]["chat"]["prompts"] >= 20
     shown = run("show", "work", "--id", "math/dice-sum")
     pair = next(found for found in json.loads(run("list", "--json").stdout) if found["name"] == "pair")
-    assert pair["categories"]["lists"]["tokens_about"] == [10, 13]
+    assert pair["categories"]["lists"]["tokens_about"] == [7, 13]
     assert "at least 15" in shown.stdout
     assert run("show", "work", "--category", "cooking").exit_code == 2
     assert "wrok: neither a file nor a set that ships (" in run("show", "wrok").stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import yaml
 from specdecode.experiment import assets_dir, load_engine, load_preset, preset_names
@@ -169,7 +171,9 @@ def test_cases_of_the_sample_word_for_word():
 
 def test_rehearsal_prompts_suit_the_pair():
     texts = [case.text for case in load_preset("rehearsal").workload.cases if case.kind is not PromptKind.SET]
-    texts += [turn for row in shipped("pair").rows for turn in row.turns]
+    rows = shipped("pair").rows
+    texts += [turn for row in rows for turn in row.turns]
+    assert min(Counter(row.category for row in rows).values()) >= 6, "with three or four, one slow answer hides a gain"
     for text in texts:
         assert text and text == text.rstrip(), "a prompt that ends in a space tokenizes badly"
         assert text.isascii()

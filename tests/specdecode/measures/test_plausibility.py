@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 from specdecode.measures.arm import measure_arm
-from specdecode.measures.plausibility import apart, apart_share, doubtful
+from specdecode.measures.plausibility import apart, apart_share, doubtful, doubts, other_work
 from specdecode.records import RequestRecord
 
 from tests.specdecode.benchmark.making import record
@@ -76,3 +77,20 @@ def test_the_worst_client_counts() -> None:
 def test_one_client_is_as_it_was() -> None:
     single = [each.model_copy(update={"clients": 1}) for each in load(0)]
     assert apart(single) == [] and not doubtful(single)
+
+
+def test_a_client_that_kept_up_is_not_doubted_and_one_that_did_not_is_told_by_how_much() -> None:
+    clean = load(0, clients=1)
+    assert doubts(clean) == []
+    (told,) = doubts([*clean, clean[0].model_copy(update={"time_doubt_s": 0.0123})])
+    assert told == "this client fell behind; times may be wrong by up to 12.3 ms"
+
+
+@pytest.mark.parametrize(
+    ("compared", "from_start", "other"),
+    [(80, 4, False), (79, 4, True), (10, 3, False), (10, 4, True), (4, 4, True), (3, 3, True), (3, 2, False)],
+)
+def test_few_answers_that_part_from_the_first_token_on_may_be_a_tie(
+    compared: int, from_start: int, other: bool
+) -> None:
+    assert bool(other_work(compared=compared, from_start=from_start)) is other

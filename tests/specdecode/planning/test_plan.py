@@ -206,6 +206,14 @@ def test_accuracy_is_planned_and_paid_for_once_an_arm():
     assert more == pytest.approx(2 * SAMPLES * 256 * seconds / 60)
 
 
+def test_a_test_of_accuracy_asks_no_more_at_once_than_it_has_questions():
+    minutes = {}
+    for batch in (25, SAMPLES, 2 * SAMPLES):
+        plan = plan_of("qwen3-32b", overrides={"accuracy": True, "serving.max_num_seqs": batch})
+        minutes[batch] = next(step.takes.high for step in plan.steps if step.name == "Accuracy")
+    assert minutes[25] / 2 == pytest.approx(minutes[SAMPLES]) == minutes[2 * SAMPLES]
+
+
 def test_price_is_a_parameter():
     cheap = plan_of("qwen3-32b", capacity=Capacity(price_per_node_hour=1))
     assert cheap.cost == cheap.node_hours

@@ -61,9 +61,11 @@ def _told(check: GateCheck) -> str:
     if check.ratio is None:
         return check.reason
     seen = ""
-    if check.sees is not None and check.runs_for_twice is not None:
-        runs = f"{check.runs_for_twice} run{'s' if check.runs_for_twice > 1 else ''} a side"
-        seen = f"; in nine of ten cases a regression of {check.sees:.1%} fails, and one of twice the limit with {runs}"
+    if check.sees is not None:
+        seen = f"; in nine of ten cases a regression of {check.sees:.1%} fails"
+    if check.runs_for_limit is not None:
+        runs = f"{check.runs_for_limit} run{'s' if check.runs_for_limit > 1 else ''} a side"
+        seen += f", and one of the limit's size is told from none with {runs}"
     return f"{_figure(check)}: {check.reason}{seen}"
 
 

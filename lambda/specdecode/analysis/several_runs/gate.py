@@ -54,8 +54,10 @@ class GateCheck(Frozen):
     """Interval of the ratio. The intervals of all checks hold together."""
     sees: float | None = None
     """Smallest regression, as a share, for which nine of ten such checks fail. None for a speed-up."""
-    runs_for_twice: int | None = None
-    """Runs a side with which a regression of twice the limit fails in nine of ten. None for a speed-up."""
+    runs_for_limit: int | None = None
+    """Runs a side with which nine of ten such checks tell a regression of the limit's size from none: the interval of
+    one lies below 1, and runs without one pass. (Of exactly the limit no number of runs says that it is kept or broken;
+    one of twice the limit then fails.) None for a speed-up, and for a limit of 0."""
 
 
 class Gate(Frozen):
@@ -175,10 +177,9 @@ def _power(question: Question, confidence: float) -> dict[str, Any]:
         return {}
     quantiles = t_quantile(0.5 + confidence / 2.0, found.df) + t_quantile(SEEN, found.df)
     reach = quantiles * math.sqrt(found.variance)
-    twice = 2.0 * least - 1.0
-    gap = math.log(least / twice) if twice > 0.0 else math.inf
-    runs = math.ceil(question.runs_a_side * (reach / gap) ** 2) if gap else None
-    return {"sees": 1.0 - least * math.exp(-reach), "runs_for_twice": None if runs is None else max(1, runs)}
+    gap = -math.log(least)
+    runs = max(1, math.ceil(question.runs_a_side * (reach / gap) ** 2)) if gap else None
+    return {"sees": 1.0 - least * math.exp(-reach), "runs_for_limit": runs}
 
 
 def _more(question: Question, low: float, high: float) -> str:

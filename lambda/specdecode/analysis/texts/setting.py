@@ -137,11 +137,13 @@ def _load(comparison: Comparison) -> str:
     pace = load.load_in_words
     rounds = f" in each of {times} rounds" if times > 1 else ""
     most = max(load.requests_of(case, level) for case in load.cases for level in load.levels)
-    asked = max(case.requests or load.requests.max for case in load.cases)
-    more = f" (up to {most:,} at large loads)" if most > asked else ""
+    asked = [case.requests or load.requests.max for case in load.cases]
+    each = f"{' to '.join(map(str, sorted({min(asked), max(asked)})))} requests"
+    each = each if load.requests.precision is None else str(load.requests)
+    more = f" (up to {most:,} at large loads)" if most > max(asked) else ""
     sampling = "greedy" if load.temperature == 0 else f"temperature {load.temperature:g}"
     return (
-        f"{load.requests}{more} per prompt type and arm{rounds}, {pace}, about {load.input_tokens} tokens in and "
+        f"{each}{more} per prompt type and arm{rounds}, {pace}, about {load.input_tokens} tokens in and "
         f"{load.output_tokens} out, {sampling}{f', {ORDER[load.load]}' if comparison.experiment.variants[1:] else ''}"
     )
 

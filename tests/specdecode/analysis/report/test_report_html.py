@@ -235,5 +235,10 @@ def test_the_first_screen_says_on_what_at_which_load_and_how_sure() -> None:
             "fewer than 5 structured and open-ended prompt types",
         ):
             assert part in shown, part
+    first, *others = tested.workload.cases
+    cases = (first.model_copy(update={"requests": 6}), *others)  # as those of a set: as many as it has prompts
+    unlike = tested.model_copy(update={"workload": tested.workload.model_copy(update={"cases": cases})})
+    said = render_terminal(comparison.model_copy(update={"experiment": unlike}), width=400)
+    assert "6 to 8 requests per prompt type and arm" in said
     before_contents = forms[0][: forms[0].index('class="toc"')]
     assert "How sure" in before_contents and comparison.recommendation in html.unescape(before_contents)

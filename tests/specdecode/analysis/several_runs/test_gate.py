@@ -112,11 +112,11 @@ def test_what_a_check_would_see_by_hand() -> None:
     check = judged(0.0, 0.01, least=0.97)
     reach = 0.01 * (T[0.95, 10] + T[0.9, 10])
     assert check.sees == pytest.approx(1 - 0.97 * math.exp(-reach))
-    assert check.runs_for_twice == math.ceil(3 * (reach / math.log(0.97 / 0.94)) ** 2) == 4
-    assert judged(0.0, 0.0, least=0.97).runs_for_twice == 1, "at least one"
-    assert judged(0.0, 0.01, least=0.4).runs_for_twice == 1 and judged(0.0, 0.01, least=1.0).runs_for_twice is None
+    assert judged(0.0, 0.05, least=0.9).runs_for_limit == math.ceil(3 * (5 * reach / math.log(1 / 0.9)) ** 2) == 7
+    assert judged(0.0, 0.0, least=0.97).runs_for_limit == 1, "at least one"
+    assert judged(0.0, 0.01, least=0.4).runs_for_limit == 1 and judged(0.0, 0.01, least=1.0).runs_for_limit is None
     for more in ({"found": None}, {"speedup": True}, {"found": LogMean(0.0, 0.1, 0.0, 1)}):
-        assert (judged(0.0, 0.01, **more).sees, judged(0.0, 0.01, **more).runs_for_twice) == (None, None)
+        assert (judged(0.0, 0.01, **more).sees, judged(0.0, 0.01, **more).runs_for_limit) == (None, None)
     assert judged(0.0, 0.01, found=None).reason == "one request a run: nothing tells what varies"
     assert judged(0.1, 0.01, doubt="why").outcome is GateOutcome.CANNOT_TELL
     assert judged(0.1, 0.01, broken="why", doubt="other").reason == "why"
@@ -134,13 +134,39 @@ def test_all_checks_together_are_wrong_in_5_percent() -> None:
     assert [(each.low, each.high) for each in alone.checks] == [asked[1].found and asked[1].found.interval(0.9)]
 
 
-def test_a_regression_says_which_one_it_would_see_and_how_many_runs_would_see_twice_the_limit() -> None:
+@pytest.mark.parametrize("between", [0.02, 0.05])
+def test_so_many_runs_tell_the_regression_that_was_asked_for_from_none(between: float) -> None:
+    """Drawn: runs without a change pass, the interval of one of the limit's size lies below 1, twice as much fails."""
+    rng = random.Random(f"{between}")
+
+    def checked(runs: int, ratio: float) -> GateCheck:
+        sides = [
+            [LogMean(math.log(each) + rng.gauss(0.0, between), 0.001**2, 15.0, 16) for _ in range(runs)]
+            for each in (1.0, ratio)
+        ]
+        return judged(0.0, 0.0, least=0.95, found=moderated(sides, assumed=between), runs_a_side=runs)
+
+    runs = checked(1, 1.0).runs_for_limit
+    assert runs is not None and runs > 3
+    drawn = {ratio: [checked(runs, ratio) for _ in range(200)] for ratio in (1.0, 0.95, 0.9)}
+    passed = sum(each.outcome is GateOutcome.PASSED for each in drawn[1.0])
+    told = sum(each.high is not None and each.high < 1.0 for each in drawn[0.95])
+    failed = sum(each.outcome is GateOutcome.FAILED for each in drawn[0.9])
+    assert min(passed, told, failed) >= 180, (runs, passed, told, failed)
+    few = [checked(runs // 2, 0.95) for _ in range(200)]
+    assert sum(each.high is not None and each.high < 1.0 for each in few) < 180, "half of them do not"
+
+
+def test_a_regression_says_which_one_it_would_see_and_how_many_runs_would_tell_the_limit_from_none() -> None:
     one = compared([simulated(1)], [simulated(2)]).checks[0]
     three = compared([simulated(n) for n in (1, 2, 3)], [simulated(n) for n in (4, 5, 6)]).checks[0]
     assert one.sees is not None and three.sees is not None
     assert 0.03 < three.sees < one.sees < 0.08
-    assert one.runs_for_twice in (1, 2, 3)
-    assert f"a regression of {one.sees:.1%} fails" in gate_text(compared([simulated(1)], [simulated(2)]))
+    assert one.runs_for_limit in (1, 2, 3)
+    said, runs = gate_text(compared([simulated(1)], [simulated(2)])), one.runs_for_limit
+    assert (
+        f"a regression of {one.sees:.1%} fails, and one of the limit's size is told from none with {runs} run" in said
+    )
     seen = sum(
         compared([simulated(n)], [simulated(n + 50, slow=1 / (1 - one.sees))]).checks[0].outcome is GateOutcome.FAILED
         for n in range(100, 120)
