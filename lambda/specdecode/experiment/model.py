@@ -279,8 +279,10 @@ def _known(value: Any, written: Any) -> Any:
     return written
 
 
-def _kind(value: Any) -> str:
-    """Tag of the class of a plain document or an experiment."""
+def _kind(value: Any) -> str | None:
+    """Tag of the class of a plain document or an experiment. None if it is neither."""
+    if not isinstance(value, dict | ServedExperiment | EndpointExperiment | ImportedExperiment):
+        return None
     if endpoints.IMPORTED in value if isinstance(value, dict) else isinstance(value, ImportedExperiment):
         return "imported"
     served = not endpoints.has_endpoints(value) if isinstance(value, dict) else value.holds_node

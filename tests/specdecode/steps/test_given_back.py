@@ -194,7 +194,11 @@ def test_a_stored_plan_cannot_make_a_step_sleep_for_ever():
 
 
 @pytest.mark.parametrize("name", ["state.json", "plan.json"])
-@pytest.mark.parametrize("data", [b"[]", b"{", b'{"run_id": 7}', b" " * (state.LARGEST + 1)], ids=lambda data: data[:9])
+@pytest.mark.parametrize(
+    "data",
+    [b"[]", b"{", b'{"run_id": 7}', b'{"experiment": []}', b'{"experiment": 7}', b" " * (state.LARGEST + 1)],
+    ids=lambda data: data[:17],
+)
 def test_a_run_s_documents_are_read_to_a_bound_and_end_the_run_at_once(name, data):
     world = held()
     world.s3.objects[s3_keys.run_key("run-1", name)] = data
