@@ -91,7 +91,7 @@ class SpecDecodeStack(ProjectStack):
         roles = PodRoles(self, "PodRoles", functions=pipeline.functions, bucket=bucket, key=key, bundle=asset)
         alerts = Alerts(self, "Alerts", settings=settings)
         if not settings.accept_no_alerts:
-            pipeline.refuses_runs_unheard_of(alerts.topic, address_given=settings.alert_email is not None)
+            pipeline.refuses_runs_unheard_of(alerts.topic, address=settings.alert_email)
         guards = GuardFunction(
             self,
             "Guards",

@@ -150,11 +150,11 @@ class Pipeline(Construct):
             ),
         )
 
-    def refuses_runs_unheard_of(self, topic: sns.ITopic, *, address_given: bool) -> None:
-        """Refuse every run as long as `topic` has no confirmed subscription."""
+    def refuses_runs_unheard_of(self, topic: sns.ITopic, *, address: str | None) -> None:
+        """Refuse every run as long as `topic` has no confirmed subscription of `address` (None: of anybody)."""
         self._plan.function.add_environment("ALERTS_TOPIC", topic.topic_arn)
-        if address_given:
-            self._plan.function.add_environment("ALERTS_ADDRESS_GIVEN", "true")
+        if address:
+            self._plan.function.add_environment("ALERTS_ADDRESS", address)
         self._plan.allow("sns:ListSubscriptionsByTopic", resources=[topic.topic_arn])
 
     def _allow_watchdog(self, watchdog: PipelineFunction) -> None:

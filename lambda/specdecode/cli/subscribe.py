@@ -34,8 +34,7 @@ def subscribe(stack: Stack = STACK, region: Region = None, profile: Profile = No
         if address is None:
             raise stop_with(f"this deployment has no address: {told.GIVE}", EXIT_USAGE)
         pages = sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic)
-        own = [item for page in pages for item in page["Subscriptions"] if item["Endpoint"] == address]
-        if told.confirmed(own):
+        if told.confirmed(told.of(address, [item for page in pages for item in page["Subscriptions"]])):
             say(f"{address} is confirmed and gets the alerts")
             return
         sns.subscribe(TopicArn=topic, Protocol="email", Endpoint=address)

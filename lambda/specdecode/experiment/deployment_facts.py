@@ -83,7 +83,7 @@ class DeploymentFacts(BaseModel):
     """Whether the settings accept that nobody gets the alarms."""
     settings: dict[str, str] | None = None
     """The region and every setting that is not its default, as `-c` takes them. An output has none of them, since the
-    CDK CLI prints outputs into logs; the deployed template has them (`kept.of_template`)."""
+    CDK CLI prints outputs into logs; the deployed template has them (`kept.of_stack`)."""
 
     @property
     def describes_nodes(self) -> bool:

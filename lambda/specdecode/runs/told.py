@@ -27,19 +27,25 @@ def pending(subscriptions: Sequence[Mapping[str, str]]) -> list[str]:
     return [item["Endpoint"] for item in subscriptions if item["SubscriptionArn"] == "PendingConfirmation"]
 
 
-def untold(subscriptions: Sequence[Mapping[str, str]], *, given: bool) -> tuple[str, str] | None:
+def of(address: str | None, subscriptions: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """The subscriptions that count: those of the address that the deployment names. Without one, all."""
+    return [item for item in subscriptions if address is None or item["Endpoint"].casefold() == address.casefold()]
+
+
+def untold(subscriptions: Sequence[Mapping[str, str]], *, address: str | None) -> tuple[str, str] | None:
     """Why nobody gets the alerts, and what to do. None if somebody does. `subscriptions`: all of the alerts topic;
-    `given`: whether the deployment has an address.
+    `address`: the one that the deployment names. A former one that is still confirmed does not count.
     """
-    if confirmed(subscriptions):
+    own = of(address, subscriptions)
+    if confirmed(own):
         return None
-    if waiting := pending(subscriptions):
+    if waiting := pending(own):
         fix = (
             'open the link in the mail "AWS Notification - Subscription Confirmation"; '
             f"`{SUBSCRIBE}` has it mailed again"
         )
         return f"the subscription of {', '.join(waiting)} is not confirmed: nobody is told yet", fix
-    if given:
+    if address:
         return (
             f"nobody is told: the link that AWS mailed was not opened within {LINK_HOURS} hours, so SNS deleted the "
             "subscription (or somebody ended it)",

@@ -154,7 +154,7 @@ def _check_told(rt: Runtime) -> None:
         topic = rt.environ["ALERTS_TOPIC"]
         pages = rt.clients("sns").get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic)
         found = [item for page in pages for item in page["Subscriptions"]]
-        if problem := untold(found, given="ALERTS_ADDRESS_GIVEN" in rt.environ):
+        if problem := untold(found, address=rt.environ.get("ALERTS_ADDRESS")):
             raise NobodyTold(f"{problem[0]}: {problem[1]}")
 
 

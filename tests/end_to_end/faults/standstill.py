@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,7 +16,7 @@ from specdecode import names, s3_keys
 from specdecode.kubernetes.pods import STANDSTILL_MINUTES
 
 from rehearsal.execution import Run
-from tests.end_to_end.cloud import LONG, Cloud
+from tests.end_to_end.cloud import LONG, SMALL, Cloud
 from tests.end_to_end.faults.cases import succeeds
 from tests.end_to_end.faults.starting import never_served, stored
 
@@ -33,30 +34,47 @@ def ends(
     error: str,
     row: str,
     since: float,
+    measured: bool = False,
     then: Callable[[], object] = lambda: None,
 ) -> None:
+    """`measured`: the run has its figures by then, reports them, and says in them why `where` failed."""
     try:
         end = cloud.ended(run)
         lasted_s = time.time() - since
     finally:
         then()
-    assert (end.status, end.error) == ("FAILED", error), end.cause
-    found = cloud.diagnosis(run)
-    assert found["row"] == row, found
+    if measured:
+        assert end.status == "SUCCEEDED", end.cause
+        (failure,) = json.loads(cloud.stored(s3_keys.run_key(run.run_id, "report.json")))["context"]["failures"]
+        assert failure["stage"] == where and "is not Ready since" in failure["message"], failure
+        found = {"cause": failure["message"]}
+    else:
+        assert (end.status, end.error) == ("FAILED", error), end.cause
+        found = cloud.diagnosis(run)
+        assert found["row"] == row, found
     cloud.at_rest()
     cloud.note_node(fault, where, run, cause=found["cause"], lasted_s=lasted_s)
 
 
 @pytest.mark.parametrize(
     ("step", "frozen"),
-    [("Compile", "compile"), ("Serve", "serving"), ("Smoke", "serving"), ("Benchmark", "serving")],
+    [
+        ("Compile", "compile"),
+        ("Serve", "serving"),
+        ("Smoke", "serving"),
+        ("Benchmark", "serving"),
+        ("Accuracy", "accuracy"),
+        ("StartCheck", "start-check"),
+    ],
 )
 def test_a_node_hangs(cloud, step, frozen):
     """Its kubelet is silent, its processes stand still. Under load the arms count as dead at once, and are not
-    waited for longer."""
+    waited for longer. A benchmark that is measured is reported, whatever happens after it."""
     if step == "Compile":
         cloud.forget("compiled/")
-    run = cloud.start(f"hung-{step.lower()}", LONG)
+    if step == "StartCheck":
+        never_served(cloud)
+    run = cloud.start(f"hung-{step.lower()}", SMALL | {"accuracy": True} if step == "Accuracy" else LONG)
     cloud.until_step(run, step)
     pods = cloud.until(lambda: cloud.freeze(frozen) and cloud.pods(frozen), what=f"a running {frozen} pod")
     node, under_load = pods[0]["spec"]["nodeName"], step == "Benchmark"
@@ -69,6 +87,7 @@ def test_a_node_hangs(cloud, step, frozen):
         where=step,
         error="BenchmarkFailed" if under_load else "NodeLost",
         row="node-hung",
+        measured=step == "Accuracy",
         since=since,
         then=lambda: cloud.control("vanish", node=node),
     )

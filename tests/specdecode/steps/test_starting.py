@@ -135,6 +135,8 @@ class FakeSns:
 TOPIC = "arn:aws:sns:us-east-2:1:alerts"
 PENDING = {"SubscriptionArn": "PendingConfirmation", "Endpoint": "you@example.com"}
 CONFIRMED = {"SubscriptionArn": f"{TOPIC}:7", "Endpoint": "you@example.com"}
+FORMER = CONFIRMED | {"Endpoint": "before@example.com"}
+"""Subscribed by `specdecode subscribe`: CloudFormation does not delete it with the address."""
 
 
 def told(*subscriptions: dict[str, str]) -> World:
@@ -151,11 +153,13 @@ def told(*subscriptions: dict[str, str]) -> World:
         ((), "accept_no_alerts=true"),
         (("given",), "SNS deleted the subscription (or somebody ended it): `.venv/bin/specdecode subscribe`"),
         ((PENDING,), "you@example.com is not confirmed: nobody is told yet: open the link"),
+        (("given", FORMER, PENDING), "you@example.com is not confirmed: nobody is told yet: open the link"),
+        (("given", FORMER), "SNS deleted the subscription"),
     ],
 )
 def test_a_run_of_which_nobody_would_hear_is_refused_from_wherever_it_is_started(subscriptions, says):
     world = told(*(item for item in subscriptions if item != "given"))
-    world.rt.environ |= {"ALERTS_ADDRESS_GIVEN": "true"} if "given" in subscriptions else {}
+    world.rt.environ |= {"ALERTS_ADDRESS": "You@example.com"} if "given" in subscriptions else {}
     with pytest.raises(NobodyTold, match=re.escape(says)) as caught:
         world.plan(request={})
     assert not [key for key in world.s3.objects if key.startswith("runs/")], "refused before anything was stored"

@@ -14,9 +14,9 @@ from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
 from specdecode.cli.preflight.check import Ask, Check
 from specdecode.experiment import assets_dir, prices
 from specdecode.experiment.deployment_facts import DeploymentFacts
-from specdecode.experiment.kept import CONFIGURE, DEPLOY, deploy_with
+from specdecode.experiment.kept import CONFIGURE, DEPLOY, deploy_with, of_stack
 from specdecode.experiment.prices import HOURS_A_MONTH
-from specdecode.runs.told import GIVE, confirmed, untold
+from specdecode.runs.told import GIVE, confirmed, of, untold
 
 OUTPUT = "DeploymentFacts"
 PRINTS_FACTS = "constructs_lib.settings.facts"
@@ -78,10 +78,11 @@ def alerts(ask: Ask, topic: str | None) -> Iterator[Check]:
     else:
         pages = ask.client("sns").get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic)
         subscriptions = [item for page in pages for item in page["Subscriptions"]]
-        if problem := untold(subscriptions, given=ask.facts.alert_email):
+        address = (of_stack(ask.client("cloudformation")) or {}).get("alert_email") if ask.facts.alert_email else None
+        if problem := untold(subscriptions, address=address):
             yield Check("alerts", "fail", *problem)
         else:
-            count = confirmed(subscriptions)
+            count = confirmed(of(address, subscriptions))
             yield Check("alerts", "ok", f"{count} confirmed subscription{'s' * (count > 1)}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import date
 from pathlib import Path
@@ -102,9 +103,11 @@ def test_the_file_that_names_the_staging_nodes_ami_is_the_one_that_has_it():
     assert "\nSTAGING_AMI = " in (ROOT / file).read_text()
 
 
-def subscriptions(*arns):
+def subscriptions(*arns, address="you@example.com"):
     items = [{"SubscriptionArn": arn, "Protocol": "email", "Endpoint": "you@example.com"} for arn in arns]
-    return Aws(ListSubscriptionsByTopic={"Subscriptions": items})
+    guard = {"Type": "Custom::SpecDecodeSettingsGuard", "Properties": {"Settings": {"alert_email": address}}}
+    template = json.dumps({"Resources": {"Guard": guard}})
+    return Aws(ListSubscriptionsByTopic={"Subscriptions": items}, GetTemplate={"TemplateBody": template})
 
 
 @pytest.mark.parametrize(
@@ -120,6 +123,12 @@ def subscriptions(*arns):
 def test_somebody_must_be_told(arns, verdict, words):
     (check,) = account.alerts(subscriptions(*arns).ask(deployed=True, alert_email=True), "arn:aws:sns:us-east-2:1:t")
     assert (check.verdict, words in check.detail) == (verdict, True)
+
+
+def test_a_former_address_that_is_still_confirmed_is_not_told():
+    asked = subscriptions("arn:aws:sns:us-east-2:1:t:s", address="new@example.com").ask(deployed=True, alert_email=True)
+    (check,) = account.alerts(asked, "arn:aws:sns:us-east-2:1:t")
+    assert (check.verdict, "nobody is told" in check.detail) == ("fail", True)
 
 
 def test_without_an_address_the_fix_is_to_give_one():
