@@ -13,6 +13,7 @@ from specdecode import names
 from constructs_lib.capacity.backstop import BackstopFunction
 from constructs_lib.capacity.claims import ClaimTemplates
 from constructs_lib.capacity.guards import GuardFunction
+from constructs_lib.capacity.settings_guard import SettingsGuard
 from constructs_lib.cluster.access import READER_GROUP
 from constructs_lib.cluster.existing import ImportedCluster
 from constructs_lib.cluster.lanes import put_in_lanes
@@ -78,6 +79,7 @@ class SpecDecodeStack(ProjectStack):
         self._settings = settings
         artifacts = ArtifactBucket(self, "Artifacts", settings=settings)
         asset = BundleAsset(self, "Bundle", bundle=bundle)
+        held = SettingsGuard(self, "Settings", bundle=asset, settings=settings, replaces=replaces)
         used = self._cluster_in_use(platform)
         cluster, vpc = used.cluster, used.vpc
         bucket, key = artifacts.bucket, artifacts.key
@@ -104,7 +106,6 @@ class SpecDecodeStack(ProjectStack):
         update = guards.resource(
             "UpdateGuard", guard="code", properties={"Watched": {"bundle": bundle.sha256, "nodes": settings.nodes}}
         )
-        update.node.add_dependency(guards.keeps_settings(settings, replaces=replaces))
         for guarded in (pipeline, accounts, roles):
             guarded.node.add_dependency(update)
         guards.stops_executions_of(pipeline.state_machine)
@@ -128,6 +129,7 @@ class SpecDecodeStack(ProjectStack):
         self._show(artifacts, pipeline, alarms)
         alerts.receive(self)
         keep_provider_logs(self, days=settings.log_retention_days)
+        held.goes_first()
         put_in_lanes(self)
 
     def _cluster_in_use(self, platform: Platform | None) -> ClusterInUse:

@@ -13,6 +13,7 @@ from constructs_lib.capacity.karpenter import Karpenter
 from constructs_lib.capacity.neuron_dra import NeuronDra
 from constructs_lib.capacity.node_access import NodeAccess
 from constructs_lib.capacity.node_capacity import NodeCapacity
+from constructs_lib.capacity.settings_guard import SettingsGuard
 from constructs_lib.capacity.staging import StagingCapacity
 from constructs_lib.cluster.addons import Addons
 from constructs_lib.cluster.cluster import Cluster, node_role
@@ -40,6 +41,8 @@ class TrainiumClusterStack(ProjectStack):
         replaces: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(scope, id, settings=settings, description="EKS with Karpenter for Trainium2")
+        asset = BundleAsset(self, "Bundle", bundle=bundle)
+        held = SettingsGuard(self, "Settings", bundle=asset, settings=settings, replaces=replaces)
         self.vpc = Network(self, "Network", settings=settings).vpc
         core = Cluster(self, "Eks", vpc=self.vpc, settings=settings)
         self.cluster = cluster = core.cluster
@@ -51,7 +54,7 @@ class TrainiumClusterStack(ProjectStack):
             "Guards",
             cluster=cluster,
             vpc=self.vpc,
-            bundle=BundleAsset(self, "Bundle", bundle=bundle),
+            bundle=asset,
             groups=[GROUP],
             settings=settings,
         )
@@ -91,7 +94,7 @@ class TrainiumClusterStack(ProjectStack):
             guard="update",
             properties={"Watched": [*trainium.watched, *ordinary.watched, karpenter.watched, driver.watched]},
         )
-        update.node.add_dependency(access, guards.keeps_settings(settings, replaces=replaces))
+        update.node.add_dependency(access)
         for guarded in (karpenter.crds, karpenter.chart, driver.chart, trainium, ordinary):
             guarded.node.add_dependency(update)
         conditions = guards.resource(
@@ -104,4 +107,5 @@ class TrainiumClusterStack(ProjectStack):
         )
         conditions.node.add_dependency(access, *pools)
         keep_provider_logs(self, days=settings.log_retention_days)
+        held.goes_first()
         put_in_lanes(self)

@@ -3,7 +3,7 @@
 Why it is so: ADR 40.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from aws_cdk import ArnFormat, CustomResource, Duration, Fn, RemovalPolicy, Stack
@@ -14,8 +14,6 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct, IDependable
-from specdecode.experiment import kept
-from specdecode.names import STACK
 
 from constructs_lib.acknowledgements import acknowledge, acknowledge_wildcards
 from constructs_lib.capacity import node_group
@@ -23,7 +21,6 @@ from constructs_lib.cluster import way_in
 from constructs_lib.cluster.access import rights
 from constructs_lib.logs import retention
 from constructs_lib.settings.fields import Settings
-from constructs_lib.settings.reading import texts
 from constructs_lib.storage.bundle_asset import BundleAsset
 
 PYTHON_3_11 = "The functions run the very bytes that the pods run, and the engine images have Python 3.11."
@@ -124,21 +121,6 @@ class GuardFunction(Construct):
             iam.PolicyStatement(actions=["states:StopExecution"], resources=[executions]),
         )
         acknowledge_wildcards(self, executions, reason="Executions of this one state machine, whatever their names.")
-
-    def keeps_settings(self, settings: Settings, *, replaces: Mapping[str, str] | None) -> CustomResource:
-        """Refuse a deployment that loses a setting of the deployed stack, unless `replaces` has its deployed value."""
-        stacks = [
-            Stack.of(self).format_arn(service="cloudformation", resource="stack", resource_name=f"{name}/*")
-            for name in (Stack.of(self).stack_name, STACK)
-        ]
-        self._allow(
-            "SeeStacks",
-            iam.PolicyStatement(actions=["cloudformation:DescribeStacks"], resources=stacks[:1]),
-            iam.PolicyStatement(actions=["cloudformation:GetTemplate"], resources=stacks[1:]),
-        )
-        acknowledge_wildcards(self, *stacks, reason="A stack's ARN ends with an id that nobody knows beforehand.")
-        properties = {"Settings": texts(settings), **({"Replaces": dict(replaces)} if replaces else {})}
-        return self.resource(kept.GUARD, guard="settings", properties=properties)
 
     def keeps_logs(self, names: Sequence[str]) -> None:
         """Let the function make the log groups `names` and set their retention."""

@@ -105,10 +105,10 @@ RUNS = (
         call(what, f"cloudformation:{action}", f"arn:aws:cloudformation:{{region}}:{{account}}:stack/{stack}/trial",
              frozenset(may), "describe_stacks" if action == "DescribeStacks" else "get_template", StackName=stack)
         for what, action, stack, may in (
-            ("see how the pipeline's stack stands", "DescribeStacks", STACK, {"RunGuards"}),
-            ("see how the cluster's stack stands", "DescribeStacks", CLUSTER_STACK, {"ClusterGuards"}),
+            ("see how the pipeline's stack stands", "DescribeStacks", STACK, {"RunSettings"}),
+            ("see how the cluster's stack stands", "DescribeStacks", CLUSTER_STACK, {"ClusterSettings"}),
             ("see how another stack stands", "DescribeStacks", "trial", ()),
-            ("read the settings in the pipeline's template", "GetTemplate", STACK, GUARDS),
+            ("read the settings in the pipeline's template", "GetTemplate", STACK, {"RunSettings", "ClusterSettings"}),
             ("read another template", "GetTemplate", CLUSTER_STACK, ()),
         )
     ),

@@ -27,6 +27,8 @@ ROLES: dict[str, tuple[str, str]] = {
     "StateMachine": ("SpecDecodeStack", "PipelineStateMachineRole"),
     "Backstop": ("SpecDecodeStack", "BackstopRole"),
     "RunGuards": ("SpecDecodeStack", "GuardsRole"),
+    "RunSettings": ("SpecDecodeStack", "SettingsRole"),
+    "ClusterSettings": ("TrainiumClusterStack", "SettingsRole"),
     "ClusterGuards": ("TrainiumClusterStack", "GuardsRole"),
     "Karpenter": ("TrainiumClusterStack", "KarpenterIrsaRole"),
 }

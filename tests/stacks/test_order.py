@@ -172,6 +172,17 @@ def test_code_changes_after_the_guard_has_let_it_through(spec: Order) -> None:
 
 
 @pytest.mark.parametrize("stack", [CLUSTER, SPEC])
+def test_nothing_is_made_or_changed_before_the_settings_are_let_through(templates: Templates, stack: str) -> None:
+    """A cluster takes a quarter of an hour, and costs."""
+    order = Order(templates, stack)
+    guard = order.one("SettingsSettingsGuard")
+    assert {name for name in order.before if not order.holds(guard, name)} == {guard, *order.before[guard]}
+    kinds = {"LogGroup": 1, "Role": 1, "Policy": 1, "Function": 1}
+    found = [order.template["Resources"][name]["Type"].rpartition("::")[2] for name in order.before[guard]]
+    assert {kind: found.count(kind) for kind in found} == kinds
+
+
+@pytest.mark.parametrize("stack", [CLUSTER, SPEC])
 def test_at_most_four_custom_resources_are_made_at_once(templates: Templates, stack: str) -> None:
     """Two functions run for one, and a new account has ten at once. The most is a largest set of which none waits for
     another: by Dilworth's theorem, their number less that of a largest matching of each with one that comes after it.

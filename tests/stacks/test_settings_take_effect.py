@@ -171,7 +171,9 @@ def test_alarms_and_budgets_may_publish(choices: Templates) -> None:
 
 def test_the_address_for_alerts_is_in_its_subscription_and_with_the_kept_settings(choices: Templates) -> None:
     found = {kind["Type"] for _, _, kind in choices.resources() if "team@example.com" in str(kind.get("Properties"))}
-    assert found == {"AWS::SNS::Subscription", "Custom::SpecDecodeSettingsGuard"}
+    assert found == {"AWS::SNS::Subscription", "Custom::SpecDecodeSettingsGuard", "AWS::Lambda::Function"}
+    (plan,) = [name for _, name, kind in choices.resources("AWS::Lambda::Function") if "team@" in str(kind)]
+    assert plan.startswith("PipelinePlanFunction")
     assert "team@example.com" not in str([template["Outputs"] for template in choices.stacks.values()])
 
 

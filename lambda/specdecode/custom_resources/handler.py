@@ -82,7 +82,7 @@ class Refused(Exception):
     """The change must not be made now. The message says why and what to do."""
 
 
-def settings(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
+def settings(request: Request) -> str:
     """Refuse settings that drop or change one of the deployed stack, unless they say which value they replace.
 
     What counts as deployed is SpecDecodeStack, which is deployed last. A rollback brings the old settings back, and is
@@ -272,7 +272,6 @@ def _wait(
 
 
 _ACTS: dict[str, Act] = {
-    "settings": settings,
     "update": update,
     "code": code,
     "drain": drain,
@@ -287,9 +286,12 @@ def handler(event: dict[str, Any], context: Context) -> None:
     """Run the guard that the resource's property `Guard` names, and answer."""
     request = Request.model_validate(event)
     try:
-        act = _ACTS[str(request.ResourceProperties["Guard"])]
-        pools = pools_of(connect(os.environ), os.environ, aws.client)
-        identity = act(request, event, context, pools)
+        guard = str(request.ResourceProperties["Guard"])
+        if guard == "settings":  # there may be no cluster yet
+            identity = settings(request)
+        else:
+            act = _ACTS[guard]
+            identity = act(request, event, context, pools_of(connect(os.environ), os.environ, aws.client))
     except HandedOver:
         return
     except Exception as error:

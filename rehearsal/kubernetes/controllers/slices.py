@@ -6,7 +6,7 @@ from rehearsal.kubernetes.controllers.base import Controller
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.node.devices import DRIVER
-from rehearsal.kubernetes.objects import Json, dig, labels_of, name_of, owner_reference, terminating
+from rehearsal.kubernetes.objects import Json, condition, dig, labels_of, name_of, owner_reference, terminating
 from rehearsal.kubernetes.software.charts import DRA_DAEMON
 
 DRIVER_VERSION = "2.29.0.0"
@@ -17,7 +17,9 @@ _DEVICES = {"trn2.48xlarge": 16, "trn2.3xlarge": 1}
 
 
 class Slices(Controller):
-    """A node has a slice while the driver's pod on it is up."""
+    """A node has a slice while the driver's pod on it is up. Its own kubelet takes it away, so that of a silent node
+    stays (pkg/kubelet/cm/dra, wipeResourceSlices of DRAPluginManager).
+    """
 
     watches = (r.NODES, r.PODS, r.SLICES)
 
@@ -41,8 +43,13 @@ class Slices(Controller):
                 and not terminating(node)
             ):
                 self.cluster.create(r.SLICES, _slice(node, kind, self._faults.devices_missing), manager=DRIVER)
+        silent = {
+            name_of(node)
+            for node in self.store.list(r.NODES)
+            if (condition(node, "Ready") or {}).get("status") == "Unknown"
+        }
         for node_name, published_slice in published.items():
-            if node_name not in running and dig(published_slice, "spec", "driver") == DRIVER:
+            if node_name not in running | silent and dig(published_slice, "spec", "driver") == DRIVER:
                 self.cluster.delete(r.SLICES, "", name_of(published_slice))
 
 
