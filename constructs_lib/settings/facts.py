@@ -6,11 +6,10 @@ It prints them for the settings that `cdk deploy -c KEY=VALUE` would take, befor
 without those that the deployment keeps. Exit status 2, with every problem, if they cannot work. It needs no CDK.
 """
 
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
+from specdecode.experiment import kept
 from specdecode.experiment.deployment_facts import DeploymentFacts, ExistingCluster
 
 from constructs_lib.settings.fields import Settings
@@ -72,16 +71,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def settings_given(given: list[str]) -> Settings:
-    """The settings of this checkout with `-c KEY=VALUE`. Raises SettingsError.
+    """The settings of this checkout with `-c KEY=VALUE`. After ALONE: if the checkout kept those and no others.
 
-    The CDK's context: ~/.cdk.json, then the project's cdk.json, then what is given; the later ones win.
+    Raises SettingsError.
     """
-    context: dict[str, Any] = {}
-    for file in (Path.home() / ".cdk.json", ROOT / "cdk.json"):
-        if file.is_file():
-            context |= json.loads(file.read_text(encoding="utf-8")).get("context", {})
-    context |= {key: value for key, _, value in (item.partition("=") for item in given if item != ALONE)}
-    return settings_of(context, root=None if ALONE in given else ROOT)[0]
+    pairs = {key: value for key, _, value in (item.partition("=") for item in given if item != ALONE)}
+    if ALONE in given:
+        return settings_of(kept.context(ROOT), root=None, file=kept.KeptSettings(settings=pairs))[0]
+    return settings_of(kept.context(ROOT) | pairs, root=ROOT)[0]
 
 
 def main(given: list[str]) -> int:

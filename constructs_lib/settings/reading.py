@@ -28,15 +28,19 @@ class SettingsError(ValueError):
 
 
 def settings_of(
-    context: Mapping[str, Any], *, root: Path | None, environ: Mapping[str, str] = os.environ
+    context: Mapping[str, Any],
+    *,
+    root: Path | None,
+    file: kept.KeptSettings | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> tuple[Settings, Mapping[str, str]]:
     """The settings that the checkout `root` keeps (None: none) with a CDK context, and the deployed values that they
-    replace on purpose.
+    replace on purpose. `file`: what is to be kept instead.
 
     Raises SettingsError. A context that contradicts the file is refused: the next command would not know of it.
     """
     try:
-        file = kept.read(root)
+        file = file or kept.read(root)
     except kept.BadFile as error:
         raise SettingsError([str(error)]) from None
     problems = [*_contradictions(context, file.settings)]
@@ -55,8 +59,9 @@ def _contradictions(context: Mapping[str, Any], settings: Mapping[str, str]) -> 
         given = _text(context[key])
         if given != settings[key] and _as_kept(key, given, settings) != settings[key]:
             yield (
-                f"{key}: {given or 'nothing'} is given, and {kept.FILE} keeps {settings[key]}; leave it out, or change "
-                f"what is kept: `{kept.CONFIGURE} {kept.words({key: given})}`"
+                f"{key}: {given or 'nothing'} is given (-c, cdk.json or ~/.cdk.json), and {kept.FILE} keeps "
+                f"{settings[key] or 'nothing'}; leave it out, or change what is kept: `{kept.CONFIGURE} "
+                f"{kept.words({key: given})}`"
             )
 
 

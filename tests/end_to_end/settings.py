@@ -188,7 +188,7 @@ def test_a_documented_line_keeps_what_was_there(line: str, checkout: Checkout) -
 def test_another_region_is_refused_at_once(checkout: Checkout) -> None:
     assert "the deployment stands in us-east-2" in checkout.refuses("specdecode configure region=ap-southeast-4")
     said = checkout.refuses("npx cdk synth --quiet -c region=us-west-2")
-    assert "region: us-west-2 is given, and deployment.json keeps us-east-2" in said
+    assert "region: us-west-2 is given (-c, cdk.json or ~/.cdk.json), and deployment.json keeps us-east-2" in said
     (checkout.folder / kept.FILE).unlink()
     said = checkout.refuses("npx cdk synth --quiet -c region=us-west-2 -c trn2_zones=usw2-az1 -c price_per_node_hour=1")
     assert "the deployment would go to us-west-2, and the environment says us-east-2" in said
@@ -200,3 +200,29 @@ def test_another_checkout_takes_over_what_is_deployed(checkout: Checkout) -> Non
     said = checkout.does("specdecode configure")
     assert "the next deployment changes" not in said
     assert kept.read(checkout.folder) == kept.KeptSettings(settings=before)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "npx cdk synth --quiet",
+        "specdecode configure longest_run_hours=60",
+        "specdecode preflight qwen3-32b-native",
+        "specdecode run qwen3-32b-native --accept-cost 9000",
+    ],
+)
+def test_a_setting_that_cdk_json_contradicts_is_refused_by_every_command_alike(line: str, checkout: Checkout) -> None:
+    file, before = checkout.folder / "cdk.json", (checkout.folder / "cdk.json").read_text()
+    document = json.loads(before)
+    document["context"]["alert_email"] = "other@example.com"
+    file.write_text(json.dumps(document))
+    try:
+        said = checkout.refuses(line)
+    finally:
+        file.write_text(before)
+    assert (
+        "alert_email: other@example.com is given (-c, cdk.json or ~/.cdk.json), and deployment.json keeps "
+        "you@example.com; leave it out, or change what is kept: `.venv/bin/specdecode configure "
+        "alert_email=other@example.com`"
+    ) in said, said[-3000:]
+    assert checkout.deployed()["alert_email"] == kept.read(checkout.folder).settings["alert_email"] == "you@example.com"

@@ -51,7 +51,7 @@ def configure(
         given = _asked(region)
         region = given["region"]
     wanted = {**merged(file, deployed or {}), "region": region, **given}
-    facts = facts_of_checkout(["--alone", *(f"{key}={value}" for key, value in wanted.items() if value)])
+    facts = facts_of_checkout(["--alone", *(f"{key}={value}" for key, value in wanted.items())])
     final = facts.settings or {}
     if deployed is None:  # what the file had is taken for deployed until somebody can look
         replaces = {lost.key: lost.deployed for lost in kept.changed(file.settings, final)} | file.replaces

@@ -67,6 +67,13 @@ def read(root: Path | None) -> KeptSettings:
         raise BadFile(f"{FILE} cannot be read: move it away, and `{CONFIGURE}` writes it anew") from None
 
 
+def context(root: Path) -> dict[str, Any]:
+    """The CDK's context without `-c`: ~/.cdk.json, then cdk.json in `root`, which wins."""
+    files = [file for file in (Path.home() / ".cdk.json", root / "cdk.json") if file.is_file()]
+    given = [json.loads(file.read_text(encoding="utf-8")).get("context", {}) for file in files]
+    return {key: value for each in given for key, value in each.items()}
+
+
 def write(root: Path, kept: KeptSettings) -> None:
     """Write the file, and all of it or nothing."""
     new = root / f".{FILE}"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from specdecode.cli import app, configure
+from specdecode.cli.preflight import account
 from specdecode.experiment import kept
 from typer.testing import CliRunner
 
@@ -116,3 +117,21 @@ def test_what_cannot_be_kept_is_refused_and_the_file_stays(
     kept.write(checkout, kept.KeptSettings(settings=DEPLOYED))
     assert says in configured(monkeypatch, {"us-east-2": DEPLOYED}, *given, code=code)
     assert kept.read(checkout) == kept.KeptSettings(settings=DEPLOYED)
+
+
+def test_what_cdk_json_says_otherwise_is_refused_here_and_before_a_run(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """~/.cdk.json, which a test can write, is read as cdk.json is."""
+    monkeypatch.setenv("HOME", str(checkout))
+    (checkout / ".cdk.json").write_text('{"context": {"nodes": 2}}')
+    for given, keeps in (("nodes=3", "3"), ("nodes=1", "1"), ("nodes=", "nothing")):
+        said = configured(monkeypatch, {}, given, code=2)
+        assert f"nodes: 2 is given (-c, cdk.json or ~/.cdk.json), and deployment.json keeps {keeps}; leave" in said
+        assert not (checkout / kept.FILE).exists()
+    asked: list[list[str]] = []
+    monkeypatch.setattr(account, "facts_of_checkout", asked.append)
+    for settings in ({"region": "us-east-2"}, {"nodes": "3"}):
+        kept.write(checkout, kept.KeptSettings(settings=settings))
+        account.refuse_contradictions()
+    assert asked == [[]], "only a setting of both files is looked at"

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
 from specdecode.cli.preflight.check import Ask, Check
-from specdecode.experiment import assets_dir, prices
+from specdecode.experiment import assets_dir, kept, prices
 from specdecode.experiment.deployment_facts import DeploymentFacts
 from specdecode.experiment.kept import CONFIGURE, DEPLOY, deploy_with, of_stack
 from specdecode.experiment.prices import HOURS_A_MONTH
@@ -46,6 +46,13 @@ def facts_of_checkout(settings: Sequence[str]) -> DeploymentFacts:
     if ended.returncode:
         raise stop_with(ended.stderr.strip() or f"{PRINTS_FACTS} ended with {ended.returncode}", EXIT_USAGE)
     return DeploymentFacts.model_validate_json(ended.stdout)
+
+
+def refuse_contradictions() -> None:
+    """Ends the command with 2, as the next deployment would, if cdk.json contradicts what the checkout keeps."""
+    root = kept.checkout()
+    if root is not None and kept.context(root).keys() & kept.read(root).settings:
+        facts_of_checkout([])
 
 
 def credentials(client: Callable[[str], Any], accounts: list[str]) -> Iterator[Check]:

@@ -42,6 +42,7 @@ def checked(deployment: Deployment, experiment: Experiment, settings: list[str],
     if fails(found) and not settings:
         return found
     try:
+        account.refuse_contradictions()
         facts = deployed[0] if deployed and not settings else account.facts_of_checkout(settings)
     except typer.Exit:
         _complain_of(found)
@@ -66,6 +67,7 @@ def _stack(deployment: Deployment, deployed: list[DeploymentFacts]) -> Iterator[
 
 def refuse_a_run_that_would_fail(deployment: Deployment, experiment: Experiment) -> None:
     """Checks before a run is started. Ends the command with 3 and every problem if the run would fail."""
+    account.refuse_contradictions()
     facts = account.facts_of_stack(deployment.outputs, stack=deployment.stack)
     ask = _ask(deployment, facts, deployed=True)
     found = list(Checks(ask=ask, stack=deployment, experiment=experiment).before_a_run())
