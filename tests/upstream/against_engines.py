@@ -19,6 +19,7 @@ import sys
 import types
 import warnings
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -216,7 +217,16 @@ def test_vllm_takes_every_command(name: str, tmp_path: Path) -> None:
 class Hollow(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds the modules of a device's software, with any name in them: a configuration is read without a device."""
 
-    absent = ("torch", "torch_neuronx", "neuronx_distributed", "neuronx_distributed_inference", "transformers", "vllm")
+    absent = (
+        "neuronx_distributed",
+        "neuronx_distributed_inference",
+        "regex",
+        "torch",
+        "torch_neuronx",
+        "transformers",
+        "vllm",
+        "vllm_neuron",
+    )
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         is_absent = name.partition(".")[0] in self.absent
@@ -246,40 +256,104 @@ def run(source: str, name: str) -> dict[str, Any]:
                 del sys.modules[each]
 
 
-def test_nxd_inference_takes_every_neuron_configuration(upstream: Upstream, caplog: pytest.LogCaptureFixture) -> None:
-    """NeuronConfig of NxD Inference 0.6, with the defaults that the loader of vLLM's fork puts below ours."""
-    library = run(upstream.text("nxd-inference", "src/neuronx_distributed_inference/models/config.py"), "config")
-    fork = run(upstream.text("vllm-fork", "vllm/model_executor/model_loader/neuronx_distributed.py"), "loader")
-    fork["OnDeviceSamplingConfig"] = library["OnDeviceSamplingConfig"]
+def default_of_fork(loader: dict[str, Any], experiment: ServedExperiment, drafts: Any) -> dict[str, Any]:
+    """What vLLM's fork puts below our configuration."""
+    serving = experiment.serving
+    shape = (
+        SimpleNamespace(dtype="bfloat16"),
+        SimpleNamespace(tensor_parallel_size=serving.tensor_parallel_size),
+        SimpleNamespace(max_num_seqs=serving.max_num_seqs, max_model_len=serving.max_model_len),
+    )
+    return (
+        loader["_get_default_speculation_config"](*shape, drafts)
+        if drafts
+        else loader["_get_default_neuron_config"](*shape, None)
+    )
+
+
+def default_of_plugin(loader: dict[str, Any], experiment: ServedExperiment, drafts: Any) -> dict[str, Any]:
+    """What the plugin of 0.16 puts below our configuration, without prefix caching and chunked prefill, as served."""
+    serving = experiment.serving
+    loader["TORCH_DTYPE_TO_NEURON_AMP"] = {"bfloat16": "bfloat16"}  # of a module that needs torch
+    return loader["_get_default_neuron_config"](
+        SimpleNamespace(dtype="bfloat16", max_model_len=serving.max_model_len),
+        SimpleNamespace(block_size=32, num_gpu_blocks_override=serving.max_num_seqs + 1, enable_prefix_caching=False),
+        SimpleNamespace(tensor_parallel_size=serving.tensor_parallel_size),
+        SimpleNamespace(max_num_seqs=serving.max_num_seqs, enable_chunked_prefill=False),
+        None,
+        drafts,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect", "library", "loader", "path", "default", "least"),
+    [
+        (
+            "0.9.1-sdk2.26.1",
+            Dialect.OVERRIDE_NEURON_CONFIG,
+            "nxd-inference",
+            "vllm-fork",
+            "vllm/model_executor/model_loader/neuronx_distributed.py",
+            default_of_fork,
+            20,
+        ),
+        (
+            "0.16.0-sdk2.31.1",
+            Dialect.NXDI_PLUGIN,
+            "nxd-inference-0.16",
+            "vllm-neuron-0.16",
+            "vllm_neuron/worker/neuronx_distributed_model_loader.py",
+            default_of_plugin,
+            1,
+        ),
+    ],
+    ids=["0.9.1", "0.16"],
+)
+def test_nxd_inference_takes_every_neuron_configuration(
+    name: str,
+    dialect: Dialect,
+    library: str,
+    loader: str,
+    path: str,
+    default: Callable[..., dict[str, Any]],
+    least: int,
+    upstream: Upstream,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """NeuronConfig of NxD Inference, with the defaults that the engine's loader puts below ours."""
+    made_by = run(upstream.text(library, "src/neuronx_distributed_inference/models/config.py"), "config")
+    puts = run(upstream.text(loader, path), "loader")
+    puts["OnDeviceSamplingConfig"] = made_by["OnDeviceSamplingConfig"]
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")  # else 0.7 and later ask the device
     tried = 0
-    for arm, experiment, variant, engine in arms("0.9.1-sdk2.26.1"):
-        assert engine.dialect is Dialect.OVERRIDE_NEURON_CONFIG
+    for arm, experiment, variant, engine in arms(name):
+        assert engine.dialect is dialect
         serving, drafts = experiment.serving, variant.speculation
-        shape = (
-            SimpleNamespace(dtype="bfloat16"),
-            SimpleNamespace(tensor_parallel_size=serving.tensor_parallel_size),
-            SimpleNamespace(max_num_seqs=serving.max_num_seqs, max_model_len=serving.max_model_len),
-        )
-        default = (
-            fork["_get_default_speculation_config"](
-                *shape, SimpleNamespace(num_speculative_tokens=drafts.num_speculative_tokens)
-            )
-            if drafts
-            else fork["_get_default_neuron_config"](*shape, None)
+        method = engine.methods[drafts.method].vllm_method if drafts else None
+        below = default(
+            puts,
+            experiment,
+            SimpleNamespace(num_speculative_tokens=drafts.num_speculative_tokens, method=method) if drafts else None,
         )
         ours = neuron_config(experiment, variant, engine)
         caplog.clear()
         with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
             warnings.simplefilter("ignore", DeprecationWarning)
-            made = library["NeuronConfig"](**fork["_get_neuron_config_after_override"](dict(default), ours))
+            made = made_by["NeuronConfig"](**puts["_get_neuron_config_after_override"](dict(below), dict(ours)))
         unknown = {key for key in ours if f"'{key}'" in caplog.text}
         assert not unknown, f"{arm}: NeuronConfig does not know {unknown}"
         assert made.enable_fused_speculation == (drafts is not None), arm
         assert (made.tp_degree, made.batch_size) == (serving.tensor_parallel_size, serving.max_num_seqs), arm
+        if dialect is Dialect.NXDI_PLUGIN:
+            assert (made.enable_eagle_speculation, made.speculation_length) == (
+                drafts is not None,
+                drafts.num_speculative_tokens if drafts else 0,
+            ), arm
         tried += 1
-    assert tried > 20
+    assert tried > least
     with caplog.at_level(logging.WARNING):
-        library["NeuronConfig"](sequence_paralel_enabled=True)
+        made_by["NeuronConfig"](sequence_paralel_enabled=True)
     assert "'sequence_paralel_enabled'" in caplog.text, "an unknown key is told"
 
 
