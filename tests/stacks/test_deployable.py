@@ -82,7 +82,7 @@ def test_the_bundle_is_one_object_for_lambdas_and_pods(templates: Templates) -> 
             assert function["Runtime"] == "python3.11"
             assert function["Architectures"] == ["x86_64"]
             keys.add((function["Code"]["S3Bucket"], function["Code"]["S3Key"]))
-            variables = function["Environment"]["Variables"]
+            variables = function.get("Environment", {}).get("Variables", {})
             if "BUNDLE_URI" in variables:
                 uris.add(variables["BUNDLE_URI"])
     ((bucket, key),) = keys

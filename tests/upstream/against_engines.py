@@ -8,6 +8,7 @@ beside the libraries of the installed one.
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib.abc
 import importlib.machinery
 import json
@@ -78,10 +79,12 @@ OWN: dict[str, Any] = {
 Arm = tuple[str, ServedExperiment, ServedVariant, Engine]
 
 
-def arms(name: str) -> list[Arm]:
-    """Every arm of the presets on this engine; if no preset has it, of those that it takes in place of theirs."""
-    own = from_document(OWN)
-    loaded = [*((each, load_preset(each)) for each in preset_names()), ("own", own)]
+def arms(name: str, *others: dict[str, Any]) -> list[Arm]:
+    """Every arm of the presets on this engine, and of `others`; if no preset has it, of those that it takes in place of
+    theirs.
+    """
+    own = [("own", from_document(each)) for each in (OWN, *others)]
+    loaded = [*((each, load_preset(each)) for each in preset_names()), *own]
     mine = [(each, experiment) for each, experiment in loaded if getattr(experiment, "engine", None) == name]
     for each in preset_names() if not mine else ():
         with contextlib.suppress(ExperimentError):
@@ -256,6 +259,14 @@ def run(source: str, name: str) -> dict[str, Any]:
                 del sys.modules[each]
 
 
+def with_eagle3() -> dict[str, Any]:
+    """The experiment of this test with an EAGLE3 head."""
+    document = copy.deepcopy(OWN)
+    speculation = document["variants"][1]["speculation"]
+    speculation["method"] = speculation["draft"]["kind"] = "eagle3"
+    return document
+
+
 def default_of_fork(loader: dict[str, Any], experiment: ServedExperiment, drafts: Any) -> dict[str, Any]:
     """What vLLM's fork puts below our configuration."""
     serving = experiment.serving
@@ -304,7 +315,7 @@ def default_of_plugin(loader: dict[str, Any], experiment: ServedExperiment, draf
             "vllm-neuron-0.16",
             "vllm_neuron/worker/neuronx_distributed_model_loader.py",
             default_of_plugin,
-            1,
+            3,
         ),
     ],
     ids=["0.9.1", "0.16"],
@@ -327,7 +338,7 @@ def test_nxd_inference_takes_every_neuron_configuration(
     puts["OnDeviceSamplingConfig"] = made_by["OnDeviceSamplingConfig"]
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")  # else 0.7 and later ask the device
     tried = 0
-    for arm, experiment, variant, engine in arms(name):
+    for arm, experiment, variant, engine in arms(name, with_eagle3()):
         assert engine.dialect is dialect
         serving, drafts = experiment.serving, variant.speculation
         method = engine.methods[drafts.method].vllm_method if drafts else None
