@@ -114,6 +114,34 @@ def of_pages() -> Iterator[tuple[str, str]]:
                     yield block.id, given
 
 
+@cache
+def found() -> list[tuple[str, str]]:
+    """Where, and a command line, of all of them, each once a place."""
+    return sorted({*of_sources(), *of_pages()})
+
+
+def counted() -> dict[str, tuple[int, int]]:
+    """Program -> how often the code prints a line of it, and how often a page shows one."""
+    counts = {name: [0, 0] for name in sorted(READERS)}
+    for where, line in found():
+        for first, *_ in _parts(shlex.split(line, comments=True)):
+            if first in PROGRAMS:
+                counts[first.removeprefix(".venv/bin/")][".md" in where] += 1
+    return {name: (code, pages) for name, (code, pages) in counts.items()}
+
+
+READERS = {
+    "aws": f"botocore {botocore.__version__}'s models: service, operation, names of parameters and of members",
+    "helm": "Helm's own parser; a chart must have its version",
+    "kubectl": "kubectl's own parser; each is run against the double of the API server too",
+    "make": "the targets and variables of the Makefile, the presets",
+    "npx": "the CDK's verbs, our stacks, the settings' own rules",
+    "python": "the module must be there",
+    "specdecode": "the command's own parser, the presets and engines, the settings' own rules",
+}
+"""Program -> what reads its lines. Of every line bash reads the words first."""
+
+
 def problems(line: str) -> Iterator[str]:
     """What would not work of a command line."""
     parsed = subprocess.run(["bash", "-n", "-c", line], capture_output=True, text=True, check=False)

@@ -19,7 +19,7 @@ from tests.docs.markdown import PAGES, ROOT, Block, blocks
 from tests.plans import plan_for
 from tests.pricing import PRICED
 
-FOUND = sorted({(where, line) for where, line in (*printed.of_sources(), *printed.of_pages())})
+FOUND = printed.found()
 
 
 def test_every_line_is_read_by_its_program() -> None:

@@ -12,7 +12,7 @@ from specdecode.experiment.workload import Workload
 
 from tests.docs.markdown import ROOT
 from tests.templates import Templates
-from tools.reference import alarms, bounds, causes, cli, costs, s3_layout, settings, states
+from tools.reference import alarms, bounds, causes, cli, costs, printed_lines, s3_layout, settings, states
 from tools.reference.__main__ import FOLDER, PARTS_OF_PAGES
 
 STALE = "run `.venv/bin/python -m tools.reference`, and look at the difference"
@@ -25,6 +25,7 @@ STALE = "run `.venv/bin/python -m tools.reference`, and look at the difference"
         ("causes.md", causes.render),
         ("cli.md", cli.render),
         ("costs.md", costs.render),
+        ("printed-lines.md", printed_lines.render),
         ("s3-layout.md", s3_layout.render),
         ("states.md", states.render),
         ("../settings.md", settings.render),
