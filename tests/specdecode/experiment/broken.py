@@ -150,6 +150,13 @@ BROKEN = {
     "neuron-config-dialect": broken(
         "NxD Inference", {"engine": "0.29.0-sdk2.33.0"}, field="serving.neuron_config.save_sharded_checkpoint"
     ),
+    "native-efa": broken(
+        "no EFA interface",
+        {"serving.env": {"NEURON_SKIP_EFA_AFFINITY": "0"}},
+        preset="llama-3.1-8b-eagle3",
+        field="variants.base",
+        ami="v20260714",
+    ),
     "ami-driver": broken("AMI v20260714 does not suit", {}, field="engine", ami="v20260714"),
     "endpoint-all-or-none": broken(
         "base would be served by the pipeline", {"variants.sd.endpoint": "https://chat.example"}, field="variants"

@@ -5,20 +5,22 @@ from specdecode.experiment import load_engine, load_preset
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.effective import SKIP, pinned
 from specdecode.experiment.model import ServedExperiment
+from specdecode.experiment.rules import check
 from specdecode.planning import Plan
 
 from tests.plans import plan_for
 
 
-def planned(preset: str, capacity: Capacity, **env: str) -> Plan:
+def given(preset: str, **env: str) -> ServedExperiment:
     experiment = load_preset(preset)
     assert isinstance(experiment, ServedExperiment)
     serving = experiment.serving.model_copy(update={"env": {**experiment.serving.env, **env}})
-    return plan_for(
-        experiment.model_copy(update={"serving": serving}),
-        engine=load_engine(experiment.engine),
-        capacity=capacity,
-    )
+    return experiment.model_copy(update={"serving": serving})
+
+
+def planned(preset: str, capacity: Capacity, **env: str) -> Plan:
+    experiment = given(preset, **env)
+    return plan_for(experiment, engine=load_engine(experiment.engine), capacity=capacity)
 
 
 def skips(plan: Plan) -> str | None:
@@ -37,6 +39,23 @@ def test_workers_look_for_interfaces_where_the_node_has_them_and_nowhere_else():
     assert (skips(plan), said(plan)) == ("0", "pinned by the node's EFA interfaces")
     plan = planned("llama-3.1-8b-eagle3", WITHOUT)
     assert (skips(plan), said(plan)) == ("1", f"not pinned ({SKIP})")
+
+
+@pytest.mark.parametrize(
+    ("capacity", "value", "refused"),
+    [
+        (WITHOUT.model_copy(update={"ami": "v20260714"}), "0", "no EFA interface"),
+        (WITHOUT.model_copy(update={"ami": "v20260714"}), "1", ""),
+        (WITH.model_copy(update={"ami": "v20260714"}), "0", ""),
+        (WITHOUT, "0", ""),
+        (WITHOUT, "", "reads NEURON_SKIP_EFA_AFFINITY as a number, and it is ''"),
+    ],
+    ids=["ours", "not looked for", "with interfaces", "a node of others", "nothing"],
+)
+def test_a_worker_that_would_find_none_is_refused(capacity: Capacity, value: str, refused: str):
+    experiment = given("llama-3.1-8b-eagle3", **{SKIP: value})
+    found = [each for each in check(experiment, load_engine(experiment.engine), capacity) if each.rule == "native-efa"]
+    assert [refused in each.message for each in found] == [True] * (3 if refused else 0)
 
 
 def test_an_experiment_may_say_otherwise():

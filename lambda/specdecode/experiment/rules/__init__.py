@@ -66,6 +66,7 @@ OF_SERVED: Rules[ServedCase] = {
     "neuron-config-key": (engine.neuron_keys, "NxD Inference: NeuronConfig warns of unexpected keyword arguments"),
     "native-buckets": (native.buckets, _NATIVE),
     "native-segments": (native.segments, _NATIVE),
+    "native-efa": (native.efa, "the plugin's vllm/worker/neuron_worker.py and utils/hardware_config.py"),
     "native-cpu-compile": (native.compiling_without_devices, "design/compilation/cpu_compilation.md of the plugin"),
     "compile-on-cpu": (engine.compiled_on_cpu, "assets/engines: artifact.on_cpu and its source"),
     "neuron-config-dialect": (engine.dialect, "Neuron's native vLLM plugin: configuration reference"),

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from specdecode.experiment.effective import (
+    SKIP,
     arguments,
     effective,
     flags,
@@ -35,6 +36,18 @@ MOVED = {
     "quantization_type": "leave it out: it is read from the checkpoint",
 }
 """Keys of NxD Inference that the plugin does not read, and what to do (its migration guide)."""
+
+
+def efa(case: ServedCase) -> Iterator[Finding]:
+    """A worker that looks for the EFA interfaces of its node ends without them. Nodes of others may have some."""
+    node = case.capacity.of(case.experiment.node)
+    for variant in case.experiment.variants if SKIP in case.engine.env else ():
+        said = serving_env(case.experiment, variant, case.engine)[SKIP]
+        fix = f"leave {SKIP} out: it is 0 by itself where the deployment has the setting efa_interfaces=true"
+        if not said.isdigit():
+            yield f"variants.{variant.name}", f"the worker reads {SKIP} as a number, and it is {said!r}", fix
+        elif not int(said) and node.ami and not node.efa_interfaces:
+            yield f"variants.{variant.name}", "the node has no EFA interface, and a worker that looks for one ends", fix
 
 
 def moved_keys(case: ServedCase) -> Iterator[Finding]:
