@@ -146,6 +146,14 @@ def test_a_settable_variable_takes_no_place() -> None:
     assert native == {("serving.env.NEURON_RT_VISIBLE_CORES", "settable-variable")}, "its workers do not start with it"
 
 
+@pytest.mark.parametrize("key", ["do_sample", "dynamic", "global_topk", "temperature", "top_k", "top_p"])
+def test_the_native_plugin_is_given_no_key_of_sampling_that_it_passes_over(key: str) -> None:
+    """They would take the place of `all_greedy`, and both arms would sample from the 256 likeliest tokens."""
+    found = problems("llama-3.1-8b-eagle3", serving__neuron_config={"on_device_sampling_config": {key: 1}})
+    assert found == {(f"serving.neuron_config.on_device_sampling_config.{key}", "settable-configuration")}
+    assert not problems("qwen3-32b", serving__neuron_config={"on_device_sampling_config": {key: 1}})
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_no_argument_gets_past(engine: str) -> None:
     opened = load_engine(engine).settable_args
