@@ -17,7 +17,7 @@
     const measured = model.measured.map(([k, s, low, high, name]) => ({ k, s, low: low ?? s, high: high ?? s, name }));
     return told(points.map((d) => `k = ${d.k}: believed ${d.s.toFixed(2)}×`).concat(measured.map((d) => `k = ${d.k}: measured ${d.s.toFixed(2)}×`)), {
       width, height: Math.min(300, Math.max(220, width * 0.55)), marginLeft: 44, marginBottom: 40, style,
-      x: { label: "speculative tokens per step, k", domain: [1, points.length], ticks: Math.min(8, points.length), tickFormat: "d" },
+      x: { label: "speculative tokens per step, k", domain: [points[0].k, points.at(-1).k], ticks: Math.min(8, points.length), tickFormat: "d" },
       y: { label: "speed-up", grid: true, tickFormat: (v) => `${v}×`, zero: false, nice: true, ticks: 5 },
       marks: [
         Plot.areaY(points, { x: "k", y1: "low", y2: "high", fill: "var(--arm)", fillOpacity: 0.16 }),
@@ -30,6 +30,28 @@
           x: "k", y: "s", fill: "var(--card)",
           title: (d) => `k = ${d.k}\nbelieved ${d.s.toFixed(2)}× (${d.low.toFixed(2)}–${d.high.toFixed(2)})`,
         })),
+      ],
+    });
+  }
+
+  function forecast(index, width) {
+    const { drafts, measured } = data.forecast[index];
+    const palette = ["var(--arm)", "var(--c2)", "var(--c3)", "var(--c4)"];
+    const colour = new Map(drafts.map(([name], i) => [name, palette[i % palette.length]]));
+    const points = drafts.flatMap(([draft, at]) => at.map(([k, tokens, low, high]) => ({ draft, k, tokens, low, high })));
+    const dots = measured.map(([k, tokens, name]) => ({ k, tokens, name }));
+    const said = (d) => `${d.draft}, k = ${d.k}: ${d.tokens.toFixed(2)} tokens per step (${d.low.toFixed(2)}–${d.high.toFixed(2)})`;
+    const ends = drafts.map(([draft, at]) => ({ draft, k: at.at(-1)[0], tokens: at.at(-1)[1] }));
+    return told(points.map(said).concat(dots.map((d) => `${d.name} measured ${d.tokens.toFixed(2)} at k = ${d.k}`)), {
+      width, height: Math.min(300, Math.max(220, width * 0.55)), marginLeft: 44, marginBottom: 40, style,
+      x: { label: "speculative tokens per step, k", ticks: 8, tickFormat: "d" },
+      y: { label: "tokens per step", grid: true, domain: [1, Math.max(2, ...points.map((d) => d.tokens))], nice: true, clamp: true, ticks: 5 },
+      marks: [
+        Plot.areaY(points, { x: "k", y1: "low", y2: "high", z: "draft", fill: (d) => colour.get(d.draft), fillOpacity: 0.14 }),
+        Plot.lineY(points, { x: "k", y: "tokens", z: "draft", stroke: (d) => colour.get(d.draft), strokeWidth: 2 }),
+        Plot.text(ends, { x: "k", y: "tokens", text: (d) => d.draft.split("/").at(-1), textAnchor: "end", dy: -8, fill: "var(--fg)" }),
+        Plot.dot(dots, { x: "k", y: "tokens", r: 5, fill: "var(--fg)", stroke: "var(--card)", strokeWidth: 1.5 }),
+        Plot.tip(points, Plot.pointer({ x: "k", y: "tokens", fill: "var(--card)", title: said })),
       ],
     });
   }
@@ -148,7 +170,7 @@
   }
 
   const shared = { data, told, style, labels, colours, percent, milliseconds };
-  const kinds = { theory, share, timeline, steps, positions, trend, ...loadCharts(shared) };
+  const kinds = { theory, forecast, share, timeline, steps, positions, trend, ...loadCharts(shared) };
   const observer = new ResizeObserver((entries) => {
     for (const entry of entries) draw(entry.target, Math.floor(entry.contentRect.width));
   });

@@ -93,7 +93,10 @@ def compare_measured(
         objective=carried,
         schedule=schedules(experiment=experiment, levels=levels, pairs=trusted, curves=over),
         cost=_run_cost(context, arms),
-        notes=(*forecast_notes(experiment, pairs), *notes(experiment, context, levels, moved)),
+        notes=(
+            *forecast_notes(experiment, pairs, (each.arm for each in arms.values())),
+            *notes(experiment, context, levels, moved),
+        ),
         files=_files(arms),
     )
     told = voiced(comparison, missing=tuple(missing(experiment, first, context)), before=no_curve)

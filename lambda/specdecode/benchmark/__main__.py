@@ -23,9 +23,9 @@ from specdecode.experiment.benchmark_spec import BenchmarkSpec
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code: 0 all measured, 1 an arm or too many requests failed, 2 bad input."""
-    args = _parser().parse_args(arguments)
+    args = parser().parse_args(arguments)
     try:
-        spec = _spec(args.spec)
+        spec = specification(args.spec)
         endpoints = _endpoints(args.arm, spec)
         if args.upload:
             S3Folder(args.upload)
@@ -42,22 +42,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return launch(spec, endpoints, options, max_error_rate=args.max_error_rate)[0]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m specdecode.benchmark", description=__doc__)
-    parser.add_argument("--spec", type=Path, required=True, help="the specification, JSON")
-    parser.add_argument(
+def parser() -> argparse.ArgumentParser:
+    """The command line of a benchmark's pod."""
+    made = argparse.ArgumentParser(prog="python -m specdecode.benchmark", description=__doc__)
+    made.add_argument("--spec", type=Path, required=True, help="the specification, JSON")
+    made.add_argument(
         "--arm", action="append", default=[], metavar="NAME=URL", help="where an arm of the specification answers"
     )
-    parser.add_argument("--out", type=Path, default=Path("results"), help="folder for the results (default: results)")
-    parser.add_argument("--upload", metavar="S3_URI", help="s3://bucket/runs/<run id>/")
-    parser.add_argument("--client", type=int, default=0, help="which of the clients this is, from 0 on (default: 0)")
-    parser.add_argument(
+    made.add_argument("--out", type=Path, default=Path("results"), help="folder for the results (default: results)")
+    made.add_argument("--upload", metavar="S3_URI", help="s3://bucket/runs/<run id>/")
+    made.add_argument("--client", type=int, default=0, help="which of the clients this is, from 0 on (default: 0)")
+    made.add_argument(
         "--meet", metavar="PLACE", help="folder or s3://… prefix, new for each Job, that all clients see; none: alone"
     )
-    parser.add_argument(
+    made.add_argument(
         "--max-error-rate", type=float, default=0.1, help="share of failed requests that is still success (0.1)"
     )
-    return parser
+    return made
 
 
 def fetch_sets(spec: BenchmarkSpec, uri: str | None) -> None:
@@ -75,7 +76,8 @@ def fetch_sets(spec: BenchmarkSpec, uri: str | None) -> None:
         (FETCHED / Path(key).name).write_bytes(data)
 
 
-def _spec(path: Path) -> BenchmarkSpec:
+def specification(path: Path) -> BenchmarkSpec:
+    """The specification in a file. Raises BadRequest."""
     try:
         return BenchmarkSpec.model_validate_json(path.read_bytes())
     except OSError as error:

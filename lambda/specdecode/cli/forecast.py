@@ -2,92 +2,31 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from specdecode import names
 from specdecode.cli import completion
-from specdecode.cli.options import flat
+from specdecode.cli.forecast_sources import AnswerOptions, DraftOptions, made_of
+from specdecode.cli.options import Profile, Region, Stack, flat
 from specdecode.cli.output import (
-    EXIT_ENVIRONMENT,
     EXIT_USAGE,
     complain,
-    is_interactive,
     say,
     say_json,
     stop_with,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from specdecode.analysis.advice.payoff import Payoff
-    from specdecode.benchmark.tokens import TokenCounter
+    from specdecode.cli.runs_deployment import Deployment
     from specdecode.experiment import Experiment
     from specdecode.experiment.told import Forecasted
-    from specdecode.forecast.answers import WrittenAnswers
     from specdecode.forecast.result import Forecast
-    from specdecode.forecast.server import Reader
-
-MOST_ANSWERS = 2_000
-KS = "1,2,3,4,5,7,10,15"
-
-
-class MostTokensOption(StrEnum):
-    K = "k"
-    K_PLUS_1 = "k+1"
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnswerOptions:
-    """Where the target's answers and the tokens of their prompts come from."""
-
-    answers: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN|FILE", help="A run's folder (its baseline's answers), or a log in JSON Lines."),
-    ] = None
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Instead: a server of the target, which answers the experiment's prompts."),
-    ] = None
-    prompts: Annotated[
-        str | None, typer.Option(metavar="SET|FILE", help="With --target: answer these prompts instead.")
-    ] = None
-    output_tokens: Annotated[int, typer.Option(min=2, max=100_000, help="With --prompts: longest answer.")] = 256
-    tokenizer: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="The target's tokenizer, to make a run's prompts again."),
-    ] = None
-    most_answers: Annotated[int, typer.Option(min=1, max=100_000, help="Answers that are read at most.")] = MOST_ANSWERS
-
-
-@dataclass(frozen=True, kw_only=True)
-class DraftOptions:
-    """The drafts, and the engine that they are meant for."""
-
-    draft: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=URL", help="A vLLM server that serves the draft alone, on any hardware. Repeatable."
-        ),
-    ] = None
-    model: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=MODEL", help="The draft's model, if its server has several. Repeatable."),
-    ] = None
-    k: Annotated[
-        str | None,
-        typer.Option(metavar="K,K…", help=f"Speculative tokens to forecast. Default: the experiment's, or {KS}."),
-    ] = None
-    most_tokens_per_step: Annotated[
-        MostTokensOption | None,
-        typer.Option(
-            help="Of the engine: k for NxD Inference's, k+1 for vLLM's own and the native plugin. Default: the "
-            "experiment's, or k+1."
-        ),
-    ] = None
 
 
 def register(app: typer.Typer) -> None:
@@ -112,6 +51,14 @@ def forecast(
             metavar="FILE", help="Write the experiment with its forecast: `plan`, `run` and the report use it."
         ),
     ] = None,
+    page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the forecast as an HTML page.")] = None,
+    of: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="Instead of answers: a run that forecast, by its id or its folder."),
+    ] = None,
+    stack: Stack = names.STACK,
+    region: Region = None,
+    profile: Profile = None,
     runs: Annotated[Path, typer.Option(help="Your runs: their steps are evidence too.")] = Path("results"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
 ) -> None:
@@ -137,28 +84,33 @@ def forecast(
 
     Exit codes: 0 done, 2 bad input, 3 a draft's server cannot be used.
     """
-    from specdecode.cli.forecast_view import forecast_text, payoff_text
+    from specdecode.cli.forecast_view import forecast_text, payoff_text, told_text
+    from specdecode.cli.runs_deployment import Deployment
 
     planned = _experiment(experiment) if experiment else None
-    made = _made(given, drafts, planned) if given.answers or given.target or drafts.draft else None
-    if planned is None:
-        if made is None:
-            raise stop_with(
-                "specdecode forecast: give an EXPERIMENT, or --answers or --target with --draft", EXIT_USAGE
-            )
-        if write:
-            raise stop_with("--write: name the EXPERIMENT that gets the forecast", EXIT_USAGE)
-        say_json(made.model_dump(mode="json")) if as_json else say(forecast_text(made), end="")
-        return
-    if made is not None:
-        planned = planned.model_copy(update={"forecast": _of_experiment(made, planned)})
-    found = _payoff(planned, runs)
-    if write:
+    made = made_of(given, drafts, planned) if given.answers or given.target or drafts.draft else None
+    told = _told(made) if made else ()
+    if of:
+        told = _of_run(of, Deployment(stack=stack, region=region, profile=profile), planned)
+    if planned is None and not told:
+        raise stop_with(
+            "specdecode forecast: give an EXPERIMENT, --of a run, or --answers or --target with --draft", EXIT_USAGE
+        )
+    if planned is None and write:
+        raise stop_with("--write: name the EXPERIMENT that gets the forecast", EXIT_USAGE)
+    if planned and told:
+        planned = planned.model_copy(update={"forecast": _of_experiment(told, planned)})
+    found = _payoff(planned, runs) if planned else None
+    if planned and write:
         _write(write, str(experiment), planned)
+    if page:
+        _page(page, planned.title if planned else of or "Tokens per step", told, found)
     if as_json:
-        say_json({"tokens": made and made.model_dump(mode="json"), "payoff": found.model_dump(mode="json")})
+        tokens = made.model_dump(mode="json") if made else [one.model_dump(mode="json") for one in told] or None
+        say_json({"tokens": tokens, "payoff": found.model_dump(mode="json")} if found else tokens)
     else:
-        say((forecast_text(made) + "\n" if made else "") + payoff_text(found), end="")
+        parts = [forecast_text(made)] if made else [told_text(told)] if told else []
+        say("\n".join([*parts, *([payoff_text(found)] if found else [])]), end="")
 
 
 def _experiment(reference: str) -> Experiment:
@@ -180,44 +132,58 @@ def _payoff(planned: Experiment, runs: Path) -> Payoff:
         raise stop_with(f"specdecode forecast: {error}", EXIT_USAGE) from None
 
 
-def _made(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | None) -> Forecast:
-    """The forecast from answers; what was left out goes to stderr."""
-    import asyncio
-
-    from specdecode.forecast.answers import BadAnswers
-    from specdecode.forecast.server import BadServer
-
-    if not drafts.draft or (given.answers is None) == (given.target is None):
-        raise stop_with("specdecode forecast: give --draft, and either --answers or --target", EXIT_USAGE)
-    try:
-        found = asyncio.run(_forecast(given, drafts, planned))
-    except BadAnswers as error:
-        raise stop_with(f"specdecode forecast: {error}", EXIT_USAGE) from None
-    except (BadServer, ExceptionGroup) as error:
-        first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
-        if not isinstance(first, BadServer):
-            raise
-        raise stop_with(f"specdecode forecast: {first}", EXIT_ENVIRONMENT) from None
-    for note in found.notes:
-        complain(f"note: {note}")
-    return found
-
-
-def _of_experiment(made: Forecast, planned: Experiment) -> tuple[Forecasted, ...]:
-    """The forecast as a part of the experiment: of its own drafts."""
-    from specdecode.analysis.advice.sweep import speculative
+def _told(made: Forecast) -> tuple[Forecasted, ...]:
     from specdecode.forecast.result import forecasted
+
+    return tuple(one for draft in made.drafts for one in forecasted(draft, draft.draft))
+
+
+def _of_run(run: str, deployment: Deployment, planned: Experiment | None) -> tuple[Forecasted, ...]:
+    """What a run forecast, by the k of the planned experiment's engine: each has another k for as many verified."""
+    from specdecode.analysis.advice.sweep import kind
+    from specdecode.cli.report_sources import find
+    from specdecode.experiment import engine_of
+    from specdecode.experiment.base import MOST_DRAFTED
+
+    experiment = find(run, deployment=deployment).experiment
+    if not experiment.forecast:
+        raise stop_with(
+            f"--of {run}: the run has no forecast: none of its arms read (docs/how-to/forecast.md)", EXIT_USAGE
+        )
+    verified = (engine_of(experiment).most_tokens_per_step if experiment.holds_node else kind(experiment)).verified(1)
+    more = verified - kind(planned).verified(1) if planned else 0
+    moved = (
+        one.model_copy(update={"at": tuple((k + more, *rest) for k, *rest in one.at if 1 <= k + more <= MOST_DRAFTED)})
+        for one in experiment.forecast
+    )
+    return tuple(one for one in moved if one.at)
+
+
+def _of_experiment(told: Sequence[Forecasted], planned: Experiment) -> tuple[Forecasted, ...]:
+    """The forecast as a part of the experiment: of its own drafts. Ends the command if none is."""
+    from specdecode.analysis.advice.sweep import speculative
+    from specdecode.forecast.making import LOOKUP
 
     ids = {one.speculation.draft.id for one in speculative(planned) if one.speculation}
     known = {name.lower(): one for one in ids for name in (one, one.rsplit("/", 1)[-1])}
-    found = []
-    for draft in made.drafts:
-        if draft.kind == "model":
-            if draft.draft.lower() not in known:
-                names = ", ".join(sorted(one.rsplit("/", 1)[-1].lower() for one in ids))
-                raise stop_with(f"--draft {draft.draft}: {planned.name} has no such draft: name it {names}", EXIT_USAGE)
-            found += forecasted(draft, known[draft.draft.lower()])
+    found = [one.model_copy(update={"draft": known[name]}) for one in told if (name := one.draft.lower()) in known]
+    if strange := {one.draft for one in told if one.draft.lower() not in known} - {LOOKUP}:
+        names_of = ", ".join(sorted(one.rsplit("/", 1)[-1].lower() for one in ids))
+        said = f"{', '.join(sorted(strange))}: {planned.name} has no such draft: name it {names_of}"
+        if not found:
+            raise stop_with(f"--draft {said}", EXIT_USAGE)
+        complain(f"left out {said}")
     return tuple(found)
+
+
+def _page(file: Path, title: str, told: Sequence[Forecasted], found: Payoff | None) -> None:
+    from specdecode.analysis.report.html import render_forecast
+
+    try:
+        file.write_text(render_forecast(title, told, found), encoding="utf-8")
+    except OSError as error:
+        raise stop_with(f"--page {file}: {error.strerror}", EXIT_USAGE) from None
+    complain(f"wrote {file}")
 
 
 def _write(file: Path, reference: str, planned: Experiment) -> None:
@@ -237,103 +203,3 @@ def _write(file: Path, reference: str, planned: Experiment) -> None:
     except OSError as error:
         raise stop_with(f"--write {file}: {error.strerror}", EXIT_USAGE) from None
     complain(f"wrote {file}: `specdecode plan {file}`, `specdecode run {file}`")
-
-
-def _answers(path: Path, given: AnswerOptions) -> WrittenAnswers:
-    from specdecode.cli.report_recorded import recorded
-    from specdecode.forecast.answers import of_log, of_run
-
-    if not path.is_dir():
-        return of_log(path, most=given.most_answers)
-    run = recorded(path)
-    return of_run(run.experiment, run.records, counter=_counter(given), most=given.most_answers)
-
-
-def _counter(given: AnswerOptions) -> TokenCounter:
-    from specdecode.benchmark.tokens import token_counter
-
-    counter, problem = token_counter(None if given.tokenizer is None else str(given.tokenizer))
-    if problem:
-        raise stop_with(f"--tokenizer: {problem}", EXIT_USAGE)
-    return counter
-
-
-async def _written(url: str, given: AnswerOptions, planned: Experiment | None, models: list[str]) -> WrittenAnswers:
-    """What the target's server answers to the experiment's prompts, or to those of a set."""
-    from functools import partial
-
-    from specdecode.experiment.prompt_sets import shipped
-    from specdecode.forecast.answers import questions_of, questions_of_set
-    from specdecode.forecast.server import write_all
-    from specdecode.prompts import BadPromptSet, read_set
-    from specdecode.untrusted import Unreadable, read_file
-
-    if given.prompts:
-        try:
-            known = shipped(given.prompts) or read_set(read_file(Path(given.prompts)), name="prompts")
-        except (BadPromptSet, Unreadable) as error:
-            raise stop_with(f"--prompts {given.prompts}: {error}", EXIT_USAGE) from None
-        asked = questions_of_set(known, output_tokens=given.output_tokens)
-    elif planned:
-        asked = questions_of(planned, _counter(given))
-    else:
-        raise stop_with("--target: name an EXPERIMENT, or --prompts SET|FILE", EXIT_USAGE)
-    server, asked = await _reader("target", url, models), asked[: given.most_answers]
-    return await write_all(server, asked, progress=partial(_written_so_far, len(asked)))
-
-
-def _written_so_far(of: int, done: int) -> None:
-    _progress("target", done, of)
-
-
-async def _forecast(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | None) -> Forecast:
-    from specdecode.analysis.advice.sweep import candidates, kind
-    from specdecode.experiment.most_tokens import MostTokens
-    from specdecode.forecast.making import forecast as make
-
-    most = kind(planned) if planned else MostTokens.K_PLUS_1
-    if drafts.most_tokens_per_step:
-        most = MostTokens(drafts.most_tokens_per_step)
-    ks = tuple(sorted({at.k for at in candidates(planned)})) if planned and not drafts.k else _ks(drafts.k or KS)
-    readers = [await _reader(name, url, drafts.model or []) for name, url in map(_named, drafts.draft or ())]
-    if given.answers is not None:
-        answers = _answers(given.answers, given)
-    else:
-        answers = await _written(str(given.target), given, planned, drafts.model or [])
-    return await make(answers, readers, ks=ks, most=most, progress=_progress)
-
-
-async def _reader(name: str, url: str, models: list[str]) -> Reader:
-    from specdecode import names
-    from specdecode.benchmark.endpoint import Endpoint
-    from specdecode.forecast.server import reader
-
-    try:
-        endpoint = Endpoint.of(url, api_key=names.api_key(name, os.environ))
-    except ValueError as error:
-        raise stop_with(f"--draft {name}: {error}", EXIT_USAGE) from None
-    return await reader(name, endpoint, dict(entry.split("=", 1) for entry in models if "=" in entry).get(name))
-
-
-def _named(draft: str) -> tuple[str, str]:
-    name, equals, url = draft.partition("=")
-    if not equals or not name or "/" in name:
-        raise stop_with(f"--draft {draft}: write NAME=URL, for example qwen3-0.6b=http://localhost:8001", EXIT_USAGE)
-    return name, url
-
-
-def _ks(text: str) -> tuple[int, ...]:
-    from specdecode.experiment.base import MOST_DRAFTED
-
-    try:
-        found = sorted({int(part) for part in text.split(",")})
-    except ValueError:
-        found = []
-    if not found or not 1 <= found[0] <= found[-1] <= MOST_DRAFTED:
-        raise stop_with(f"--k {text}: write numbers from 1 to {MOST_DRAFTED}, for example 3,5,7", EXIT_USAGE)
-    return tuple(found)
-
-
-def _progress(what: str, done: int, of: int) -> None:
-    if is_interactive() and (done == of or done % 10 == 0):
-        complain(f"{what}: {done} of {of} answers")

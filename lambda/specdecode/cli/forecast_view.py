@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from specdecode.analysis.advice.payoff import Expected, Payoff, PayoffAt, PayoffOn, payoff, payoff_line
+from specdecode.analysis.report.forecasts import forecast_table
 from specdecode.cli.output import text_table
 from specdecode.escape import line
 from specdecode.experiment import Experiment
+from specdecode.experiment.told import Forecasted
 from specdecode.forecast.result import AtK, Forecast, OfDraft
 
 SHOWN = 6
@@ -34,6 +38,12 @@ def _draft(draft: OfDraft) -> str:
 def _cell(at: AtK) -> str:
     spread = "" if at.low is None or at.high is None else f" ({at.low:.2f}-{at.high:.2f})"
     return f"{at.tokens_per_step:.2f}{spread}"
+
+
+def told_text(told: Sequence[Forecasted]) -> str:
+    """The table of a run's forecast."""
+    table = forecast_table(told)
+    return text_table([table.headers, *([line(text) for text in row] for row in table.texts)], left=2)
 
 
 def payoff_text(found: Payoff) -> str:

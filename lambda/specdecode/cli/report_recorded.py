@@ -80,6 +80,7 @@ def recorded(path: Path, price: float | None = None) -> Recorded:
     except ValidationError as error:
         first = error.errors()[0]
         raise stop_with(f"{path / 'raw'}: {'.'.join(map(str, first['loc']))}: {in_words(first)}", EXIT_USAGE) from None
+    experiment = experiment.as_measured(servers.forecast)
     return Recorded(experiment=experiment, context=context, records=records, servers=servers)
 
 

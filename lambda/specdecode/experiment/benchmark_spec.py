@@ -31,6 +31,17 @@ class BenchmarkArm(Frozen):
     """US dollars for an hour of the server's machine. Only the report uses it."""
 
 
+class BenchmarkReader(Frozen):
+    """A server of a draft, which reads an arm's answers after the load."""
+
+    variant: Name
+    reads: Name
+    draft: str
+    """The draft's id."""
+    most_tokens_per_step: MostTokens
+    """Of the engine that the forecast is meant for."""
+
+
 class BenchmarkSpec(Frozen):
     """One benchmark Job: these arms, this load, once."""
 
@@ -45,6 +56,8 @@ class BenchmarkSpec(Frozen):
     """The served model's name, sent as `model` in each request."""
     arms: tuple[BenchmarkArm, ...] = Field(min_length=1)
     """In the order in which the benchmark loads them."""
+    readers: tuple[BenchmarkReader, ...] = ()
+    """Servers that are not loaded."""
     workload: Workload
     accounting: Literal["usage", "vllm", "neuron", "stock"] = "usage"
     """Definition of the figures in LLMPerf's files and CloudWatch; the benchmark does not read it."""

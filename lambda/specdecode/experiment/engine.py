@@ -91,6 +91,9 @@ class Engine(Frozen):
     """Why the engine cannot do a method, for each method that it lacks."""
     most_tokens_per_step: MostTokens
     """`k+1` if a step verifies all k drafts, `k` if it verifies k - 1 of them."""
+    prompt_logprobs: bool = False
+    """Tells of a text that is there what its model would have written (`prompt_logprobs`, vLLM's own). Arms that read
+    need it."""
     k_by_batch_size: bool = False
     """Takes `num_speculative_tokens_per_batch_size` in `--speculative-config`: vLLM from 0.25 on, and no engine that is
     compiled for one k."""

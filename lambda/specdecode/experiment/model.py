@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -23,7 +23,7 @@ from pydantic import (
 
 from specdecode.experiment import endpoints, shapes
 from specdecode.experiment.base import Frozen, Name, Prose
-from specdecode.experiment.told import Forecasted, Published
+from specdecode.experiment.told import MOST_FORECAST, Forecasted, Published
 from specdecode.experiment.variants import EndpointVariant, ModelRef, ServedVariant, Serving, Variant
 from specdecode.experiment.workload import ImportedWorkload, Workload
 
@@ -91,7 +91,7 @@ class Experiment(Frozen):
     """Longest time of each waiting step."""
     published: tuple[Published, ...] = Field(default=(), max_length=10)
     """Figures that others published for this shape. The report shows them; they decide nothing."""
-    forecast: tuple[Forecasted, ...] = Field(default=(), max_length=400)
+    forecast: tuple[Forecasted, ...] = Field(default=(), max_length=MOST_FORECAST)
     """What a forecast told of the drafts. An adaptive sweep starts from it, and the report shows it beside what was
     measured."""
     accuracy: bool = False
@@ -138,6 +138,18 @@ class Experiment(Frozen):
     def staged(self) -> tuple[ModelRef, ...]:
         """Weights that must lie in the bucket, each once, in the order of first use."""
         return ()
+
+    @property
+    def readers(self) -> tuple[ServedVariant, ...]:
+        """Arms that are not loaded: drafts that read the answers of another arm."""
+        return ()
+
+    def as_measured(self, told: Sequence[Forecasted] = ()) -> Self:
+        """The experiment as its report has it: with what its readers `told`, and without them."""
+        if not self.readers:
+            return self
+        kept = tuple(variant for variant in self.variants if variant not in self.readers)
+        return self.model_copy(update={"variants": kept, "forecast": tuple(told) or self.forecast})
 
     @property
     def side_by_side(self) -> int:
@@ -220,6 +232,10 @@ class ServedExperiment(Experiment):
     @property
     def staged(self) -> tuple[ModelRef, ...]:
         return tuple({model.prefix: model for arm in self.variants for model in self.models_of(arm)}.values())
+
+    @property
+    def readers(self) -> tuple[ServedVariant, ...]:
+        return tuple(variant for variant in self.variants if variant.reads)
 
     @property
     def side_by_side(self) -> int:

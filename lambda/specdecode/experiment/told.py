@@ -8,6 +8,9 @@ from pydantic import Field, StringConstraints, field_validator
 
 from specdecode.experiment.base import MOST_DRAFTED, Frozen, Name, Prose
 
+MOST_FORECAST = 400
+"""Most drafts times types of prompts."""
+
 
 class Published(Frozen):
     """Output throughput that somebody published for two arms of this shape. The report shows the measured one beside

@@ -197,6 +197,9 @@ class ServedVariant(Variant):
 
     quantization: Literal["bf16", "fp8"] = "bf16"
     """Number format of the weights that `target` holds."""
+    reads: Name | None = None
+    """The arm whose answers this one reads. It is a draft model alone: it is served and not loaded, and the run
+    forecasts from its reading what it would yield as a draft."""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
     """Added to the serving's, key by key. The arms may differ here only on purpose."""
     extra_args: tuple[Argument, ...] = Field(default=(), max_length=100)

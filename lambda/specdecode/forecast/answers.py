@@ -8,13 +8,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from specdecode.benchmark.histories import Histories
 from specdecode.benchmark.prompts import BadPrompts, Prompt, prompts_of
+from specdecode.benchmark.results import BadResults
 from specdecode.benchmark.tokens import TokenCounter
 from specdecode.experiment.model import Experiment
+from specdecode.experiment.workload import Workload
 from specdecode.prompts.categories import category_of
 from specdecode.prompts.formats import ANSWERS, ASKS, INSTRUCTS
 from specdecode.prompts.prompt_set import PromptSet, words_of
@@ -100,26 +104,23 @@ def of_log(path: Path, *, most: int = MOST_ANSWERS) -> WrittenAnswers:
 
 
 def of_run(
-    experiment: Experiment, records: Sequence[RequestRecord], *, counter: TokenCounter, most: int = MOST_ANSWERS
+    load: Workload, arm: str, records: Sequence[RequestRecord], *, counter: TokenCounter, most: int = MOST_ANSWERS
 ) -> WrittenAnswers:
-    """The baseline's answers in a run, each prompt once. The records hold no prompts: these are made again, and one
+    """The answers of a run's first arm, each prompt once. The records hold no prompts: these are made again, and one
     that is not the one that was sent is left out. Raises BadAnswers.
     """
-    base = next(variant.name for variant in experiment.variants if variant.compare_to is None)
-    load, left_out, found = experiment.workload, [], []
+    left_out, found = [], []
     for case in load.cases:
-        own = [record for record in records if record.case == case.name and record.variant == base]
+        own = [record for record in records if record.case == case.name and record.variant == arm]
         answered = {
-            record.prompt_sha256: record
-            for record in own
-            if record.output and not (record.warmup or record.error or record.turn)
+            record.prompt_sha256: record for record in own if record.output and not (record.warmup or record.error)
         }
         try:
             made = prompts_of(case, load, counter, count=load.requests_of(case))
         except BadPrompts as error:
             left_out.append(str(error))
             continue
-        sent = {prompt.sha256: prompt for prompt in made if prompt.sha256 in answered}
+        sent = {prompt.sha256: prompt for prompt in _asked_of(arm, own, made) if prompt.sha256 in answered}
         if len(sent) < len(answered):
             left_out.append(
                 f"{case.name}: {len(answered) - len(sent)} of {len(answered)} prompts cannot be made again; with the "
@@ -135,10 +136,21 @@ def of_run(
             for key, prompt in sent.items()
         ]
     if not found:
-        raise BadAnswers("\n".join(left_out) or f"the run has no answer of its baseline {base}")
+        raise BadAnswers("\n".join(left_out) or f"the run has no answer of {arm}")
     if len(found) > most:
         left_out.append(f"only {most} of {len(found)} answers are read")
     return WrittenAnswers(found=_spread(found, most), left_out=tuple(left_out))
+
+
+def _asked_of(arm: str, records: Sequence[RequestRecord], made: Sequence[Prompt]) -> Iterator[Prompt]:
+    """The prompts, a later turn of a conversation with the arm's own answers before it."""
+    said = Histories(arm)
+    for record in sorted(records, key=lambda record: record.round):
+        said.hear(record)
+    for index in range(len(made)):
+        with suppress(BadResults):  # a turn before it was another prompt
+            if prompt := said.before(index, made):
+                yield prompt
 
 
 def questions_of(experiment: Experiment, counter: TokenCounter) -> list[ToAnswer]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from specdecode import names, s3_keys
-from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
+from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkReader, BenchmarkSpec
 from specdecode.experiment.prompt_lengths import LongestPrompt
 from specdecode.experiment.sizing import each_client
 from specdecode.experiment.step import most_tokens
@@ -36,11 +36,26 @@ def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
         wave=wave.index,
         round=wave.round,
         model=served_model(plan.experiment),
-        arms=tuple(_benchmark_arm(plan, arm, ctx) for arm in wave.arms),
+        arms=tuple(_benchmark_arm(plan, arm, ctx) for arm in _loaded(plan, wave)),
+        readers=tuple(
+            BenchmarkReader(
+                variant=variant.name,
+                reads=variant.reads,
+                draft=plan.experiment.target_of(variant).id,
+                most_tokens_per_step=plan.engine.most_tokens_per_step,
+            )
+            for variant in plan.experiment.readers
+            if variant.reads
+        ),
         workload=plan.experiment.workload,
         trusted_counters=not plan.experiment.holds_node or plan.engine.metrics.trusted,
         tokenizer=plan.experiment.target.prefix.rstrip("/") if plan.experiment.holds_node else None,
     )
+
+
+def _loaded(plan: Plan, wave: Wave) -> list[Arm]:
+    reading = {variant.name for variant in plan.experiment.readers}
+    return [arm for arm in wave.arms if arm.variant not in reading]
 
 
 def _benchmark_arm(plan: Plan, arm: Arm, ctx: RenderContext) -> BenchmarkArm:
@@ -63,7 +78,9 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
     name, own = wave_name(wave, "benchmark", ctx), labels(ctx, "benchmark", wave=wave.index)
     spec = benchmark_spec(plan, wave, ctx)
     clients = spec.most_clients
-    arguments = ["--spec", "spec/spec.json", *_arms(plan, wave.arms, ctx)]
+    loaded = _loaded(plan, wave)
+    arguments = ["--spec", "spec/spec.json", *_arms(plan, loaded, ctx)]
+    arguments += _arms(plan, [arm for arm in wave.arms if arm not in loaded], ctx, option="--reader")
     arguments += ["--upload", f'"s3://$BUCKET/{s3_keys.run_prefix(ctx.run_id)}"']
     if clients > 1:
         notes = s3_keys.run_key(ctx.run_id, s3_keys.NOTES)
@@ -74,7 +91,7 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
     made = program_job(
         plan,
         ctx,
-        "specdecode.benchmark",
+        "specdecode.forecast" if spec.readers else "specdecode.benchmark",
         arguments,
         name=name,
         labels=own,
@@ -157,6 +174,6 @@ def _beside_the_servers(plan: Plan, ctx: RenderContext) -> dict[str, Any]:
     return {"placement": on_held_node(plan.experiment, ctx.pool), "finds_services": True} if holds_node else {}
 
 
-def _arms(plan: Plan, arms: Sequence[Arm], ctx: RenderContext) -> list[str]:
+def _arms(plan: Plan, arms: Sequence[Arm], ctx: RenderContext, option: str = "--arm") -> list[str]:
     """`--arm NAME=URL` for each arm."""
-    return [part for arm in arms for part in ("--arm", f"{arm.variant}={address(plan, arm, ctx).url}")]
+    return [part for arm in arms for part in (option, f"{arm.variant}={address(plan, arm, ctx).url}")]

@@ -245,6 +245,14 @@ def _minutes(experiment: Experiment, engine: Engine, cases: Iterable[TestCase], 
     return sum(map(each, cases), Range())
 
 
+def _reading_minutes(experiment: Experiment, engine: Engine) -> Range:
+    """Minutes in which the readers read every prompt and answer once, as fast as the target by their sizes."""
+    load, (low, high) = experiment.workload, engine.estimates.seconds_per_1000_input_tokens
+    sizes = sum(experiment.target_of(one).size_gib for one in experiment.readers) / experiment.target.size_gib
+    answers = [load.requests_of(case) * (load.input_tokens + load.output_tokens_of(case)) for case in load.cases]
+    return Range(low=low, high=high).scaled(sum(answers) / 60_000 * sizes)
+
+
 def _accuracy_minutes(experiment: Experiment, engine: Engine) -> Range:
     """Minutes of one arm's accuracy test, with as many requests at once as the server takes."""
     token_s, at_once = engine.estimates.seconds_per_output_token, min(experiment.batch or 1, 50)
@@ -280,10 +288,10 @@ def _steps(
     load = {
         size: sum(
             (
-                _minutes(experiment, engine, experiment.workload.cases, level, arms=size)
+                _minutes(experiment, engine, experiment.workload.cases, level, arms=size - len(experiment.readers))
                 for level in experiment.workload.levels
             ),
-            Range(),
+            _reading_minutes(experiment, engine),
         )
         for size in {len(wave.arms) for wave in waves}
     }

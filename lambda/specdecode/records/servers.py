@@ -8,6 +8,8 @@ from collections.abc import Collection
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from specdecode.experiment.told import MOST_FORECAST, Forecasted
+
 SERVERS = "servers.json"
 """Name of the file in a run's folder."""
 CONVERSATIONS = "conversations"
@@ -90,6 +92,8 @@ class Servers(_Read):
     counters: tuple[EngineCounters, ...] = ()
     sets: tuple[SetFacts, ...] = ()
     notes: tuple[str, ...] = ()
+    forecast: tuple[Forecasted, ...] = Field(default=(), max_length=MOST_FORECAST)
+    """What the arms that read told of themselves as drafts."""
 
     @property
     def prefix_caching(self) -> dict[str, bool]:
@@ -111,5 +115,6 @@ class Servers(_Read):
                 "counters": kept + self.counters,
                 "sets": tuple({item.sha256: item for item in (*earlier.sets, *self.sets)}.values()),
                 "notes": tuple(dict.fromkeys((*earlier.notes, *self.notes))),
+                "forecast": self.forecast or earlier.forecast,
             }
         )

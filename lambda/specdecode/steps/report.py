@@ -61,7 +61,8 @@ def report(given: StepInput, rt: Runtime) -> Reported:
     records = list(read_records(rt.store, given.run_id))
     if not records:
         raise ReportFailed(f"there is no record in {rt.store.url(s3_keys.run_key(given.run_id, 'raw'))}/")
-    experiment, servers = run.plan.experiment, read_servers(rt.store, given.run_id)
+    servers = read_servers(rt.store, given.run_id)
+    experiment = run.plan.experiment.as_measured(servers.forecast)
     context = run_context(run.plan, run.state, rt, servers)
     told = tuple(used.differences(run, rt.store)) if experiment.holds_node else ()
     context = context.model_copy(update={"notes": (*context.notes, *told)})

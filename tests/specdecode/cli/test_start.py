@@ -11,7 +11,7 @@ from enum import StrEnum
 import pytest
 from specdecode.analysis.several_runs.gate_questions import BETWEEN_RUNS
 from specdecode.analysis.statistics.groups import NODES_DIFFER
-from specdecode.cli import app, bench_options, forecast
+from specdecode.cli import app, bench_options, forecast_sources
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Load
 from specdecode.measures.accounting import MODES
@@ -21,7 +21,10 @@ HEAVY = ("aws_cdk", "boto3", "botocore", "rich", "pydantic", "yaml", "asyncio", 
 LIGHT = {
     *(f"specdecode.{name}" for name in ("assets", "cli", "escape", "giving_back", "names", "s3_keys", "untrusted")),
     *(f"specdecode.cli.{name}" for name in ("completion", "options", "output")),
-    *(f"specdecode.cli.{name}" for name in ("bench", "bench_options", "experiments", "forecast", "gate", "manifests")),
+    *(
+        f"specdecode.cli.{name}"
+        for name in ("bench", "bench_options", "experiments", "forecast", "forecast_sources", "gate", "manifests")
+    ),
     *(f"specdecode.cli.{name}" for name in ("configure", "destroy", "evidence", "subscribe")),
     *(
         f"specdecode.cli.{name}"
@@ -82,7 +85,7 @@ def test_a_tab_reads_no_model_and_asks_nobody(words: str, offered: str) -> None:
     [
         (bench_options.LoadOption, [*Load]),
         (bench_options.AccountingOption, MODES),
-        (forecast.MostTokensOption, [*MostTokens]),
+        (forecast_sources.MostTokensOption, [*MostTokens]),
     ],
 )
 def test_an_option_offers_what_the_model_knows(option: type[StrEnum], model: Sequence[str]) -> None:

@@ -29,6 +29,11 @@ def broken(says, overrides, *, preset="qwen3-32b", field=None, ami=None):
 BROKEN = {
     "unique-names": broken("used 2 times", {"variants.sd.label": "Base"}, field="variants.Base.label"),
     "compare-to": broken("no other variant", {"variants.sd.compare_to": "bsae"}),
+    "reading": broken(
+        "'sd' is no arm that answers without speculation",
+        {"variants.draft.reads": "sd"},
+        preset="rehearsal-forecast",
+    ),
     "sweep-adaptive": broken(
         "does not differ from base in speculation alone",
         {"variants.sd-k4.neuron_config": {"x": 1}},

@@ -95,6 +95,9 @@ def test_pod_requests_keep_within_what_the_node_can_give(name):
     if name == "0.32.0-cpu":
         assert 2 * resources.serving.cpu + resources.benchmark.cpu + RESERVED_CPU <= CPU.cpu
         return
+    if name == "rehearsal-forecast":
+        assert 3 * resources.serving.cpu + resources.benchmark.cpu + RESERVED_CPU <= CPU.cpu
+        return
     assert resources.serving.cpu == 80 and resources.serving.cpu_limit is None
     assert resources.benchmark.cpu == 8
     assert resources.compile is None or resources.compile.cpu <= 180

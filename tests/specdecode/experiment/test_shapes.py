@@ -61,6 +61,7 @@ def test_presets_are_on_their_own_shapes():
     assert others == {
         "account-check": "m7i.4xlarge",
         "rehearsal-account-check": "m7i.4xlarge",
+        "rehearsal-forecast": "m7i.4xlarge",
         "llama-3.1-8b-eagle3-small": "trn2.3xlarge",
         "gpt-oss-20b-eagle3-small": "trn2.3xlarge",
         "rehearsal-small": "trn2.3xlarge",

@@ -302,7 +302,7 @@ def test_the_benchmarks_spec_can_be_read_back_and_says_what_the_plan_says(render
     for wave, config in zip(plan.waves, maps, strict=True):
         spec = BenchmarkSpec.model_validate_json(config["data"]["spec.json"])
         assert (spec.run_id, spec.wave, spec.round) == (ctx.run_id, wave.index, wave.round)
-        assert [arm.variant for arm in spec.arms] == [arm.variant for arm in wave.arms]
+        assert [arm.variant for arm in (*spec.arms, *spec.readers)] == [arm.variant for arm in wave.arms]
         for arm in spec.arms:
             speculation = plan.experiment.variant(arm.variant).speculation
             assert arm.num_speculative_tokens == (speculation and speculation.num_speculative_tokens)
@@ -324,7 +324,9 @@ def test_clients_name_every_arm_by_the_variable_of_its_service(rendered, ctx):
         tested = labels[names.COMPONENT_LABEL] == "accuracy"
         for arm in first_served(plan.waves, wave) if tested else wave.arms:
             variable = serving_name(arm, ctx).upper().replace("-", "_") + "_SERVICE_HOST"
-            assert f'--arm {arm.variant}="http://${variable}:8000"' in script
+            reads = plan.experiment.variant(arm.variant) in plan.experiment.readers
+            option = "--reader" if reads and labels[names.COMPONENT_LABEL] == "benchmark" else "--arm"
+            assert f'{option} {arm.variant}="http://${variable}:8000"' in script
 
 
 def keys_of(template):

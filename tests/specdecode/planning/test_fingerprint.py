@@ -54,6 +54,7 @@ DOES_NOT = {
     (ServedVariant, "name"): "other",
     (ServedVariant, "label"): "Other",
     (ServedVariant, "compare_to"): None,
+    (ServedVariant, "reads"): "base",
 }
 ELSEWHERE = {
     ServedExperiment: {"target", "serving", "variants"},  # their own fields are above

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from specdecode.analysis.advice.payoff import Payoff, payoff_line
 from specdecode.analysis.loads.k_by_load import in_words
-from specdecode.analysis.report import over_load, page, tables, tiles
+from specdecode.analysis.report import forecasts, over_load, page, tables, tiles
 from specdecode.analysis.report.page import ReportView
 from specdecode.analysis.results import numbers
 from specdecode.analysis.results.comparison import Comparison
@@ -21,6 +22,7 @@ from specdecode.analysis.several_runs.difference import TrendPoint
 from specdecode.analysis.texts.setting import NEXT, setting
 from specdecode.assets import assets_dir
 from specdecode.escape import line, plain, script_json
+from specdecode.experiment.told import Forecasted
 
 SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "load.js", "charts.js")
 USED = {
@@ -32,6 +34,9 @@ USED = {
     **{name: vars(over_load)[name] for name in ("curve_charts", "curve_sentence", "curve_table")},
     **{name: vars(tiles)[name] for name in ("CLASSES", "MARKS", "cost_formula", "cost_sentence", "costs", "tiles")},
     **{name: vars(page)[name] for name in ("cases_by_kind", "remarks", "sample")},
+    **{name: vars(forecasts)[name] for name in ("forecast_charts", "forecast_table")},
+    "FORECAST": forecasts.TITLE,
+    "payoff_line": payoff_line,
     "k_by_load": in_words,
     "setting": setting,
     "NEXT": NEXT,
@@ -45,7 +50,16 @@ def render_html(comparison: Comparison) -> str:
     A content security policy in the page forbids every network request and every script but these (by hash).
     """
     seen = ReportView(comparison)
-    return _page("report.html.j2", seen.drawn.data, c=comparison, view=seen, contents=contents(seen))
+    told, measured = forecasts.forecast_of(comparison)
+    data = seen.drawn.data | {"forecast": forecasts.forecast_charts(told, measured)}
+    return _page("report.html.j2", data, c=comparison, view=seen, contents=contents(seen), told=told, measured=measured)
+
+
+def render_forecast(title: str, told: Sequence[Forecasted], payoff: Payoff | None) -> str:
+    """One page of a forecast: expected speed-ups as fans, if it is for an experiment, and tokens per step."""
+    fans = forecasts.fans(payoff) if payoff else []
+    data = {"arms": [], "cases": [], "theory": fans, "forecast": forecasts.forecast_charts(told)}
+    return _page("forecast.html.j2", data, title=title, told=told, measured=(), payoff=payoff, fans=fans)
 
 
 def render_trend(points: Sequence[TrendPoint]) -> str:
@@ -139,6 +153,7 @@ def contents(seen: ReportView) -> list[Entry]:
         (seen.is_sweep, Entry("matrix", "matrix-h", "All arms")),
         (len(seen.grid.ks) > 1, Entry("sweep", "sweep-h", "Draft and k")),
         (comparison.chains, Entry("chains", "chain-1", "Speed-up of each change")),
+        (comparison.experiment.forecast, Entry("forecast", "forecast-h", forecasts.TITLE)),
         (comparison.theory, Entry("theory", "theory-h", "How many speculative tokens")),
         (seen.pairs, Entry("metrics", "metrics-h", "Every metric")),
         (not seen.pairs and comparison.arms, Entry("figures", "figures-h", "Each arm by itself")),

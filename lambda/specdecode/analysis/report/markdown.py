@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from specdecode.analysis.loads.k_by_load import in_words
+from specdecode.analysis.report.forecasts import TITLE, forecast_of, forecast_table
 from specdecode.analysis.report.over_load import curve_sentence, curve_table, shown_curves
 from specdecode.analysis.report.tables import (
     ReportTable,
@@ -40,6 +41,7 @@ def render_markdown(comparison: Comparison) -> str:
         *(block for pair in comparison.pairs for block in _pair(comparison, pair)),
         *(block for chain in comparison.chains for block in _chain(chain)),
         *_accuracy(comparison),
+        *_forecast(comparison),
         *_theory(comparison),
         *_cost(comparison),
         *_serve(comparison),
@@ -84,6 +86,13 @@ def _turns(comparison: Comparison) -> Iterator[str]:
         yield "## Conversations turn by turn"
         yield markdown(about_turns(comparison))
         yield _plain_table(found)
+
+
+def _forecast(comparison: Comparison) -> Iterator[str]:
+    told, measured = forecast_of(comparison)
+    if told:
+        yield f"## {TITLE}"
+        yield _plain_table(forecast_table(told, measured))
 
 
 def _curves(comparison: Comparison) -> Iterator[str]:

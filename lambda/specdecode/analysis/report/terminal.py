@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from specdecode.analysis.loads.k_by_load import in_words
+from specdecode.analysis.report.forecasts import TITLE, forecast_of, forecast_table
 from specdecode.analysis.report.over_load import curve_table, shown_curves
 from specdecode.analysis.report.tables import figures_table, work_sentence, work_table
 from specdecode.analysis.results.comparison import Comparison
@@ -50,7 +51,17 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
     if served := winner(comparison):
         parts.append(f"serve {served.variant} again: the commands are in report.html and report.md")
         parts += [f"artifact: {line(served.artifact)}"] if served.artifact else []
+    parts += forecast_lines(comparison, width=width)
     return "\n".join(parts) + "\n"
+
+
+def forecast_lines(comparison: Comparison, *, width: int = 120) -> list[str]:
+    """What was forecast, beside what was measured. Empty without a forecast."""
+    told, measured = forecast_of(comparison)
+    if not told:
+        return []
+    table = forecast_table(told, measured)
+    return ["", _plain_table(TITLE, table.headers, table.texts, width=width)]
 
 
 def over_load(comparison: Comparison, *, width: int = 120) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from specdecode.experiment.effective import differences
 from specdecode.experiment.model import Sweep
 from specdecode.experiment.rules.case import Finding, ServedCase
+from specdecode.experiment.sizing import clients_of
 from specdecode.experiment.variants import ServedVariant
 
 
@@ -33,6 +34,32 @@ def alike(case: ServedCase) -> Iterator[Finding]:
                     message,
                     f"set it in {where}, so that the arms differ in speculation alone",
                 )
+
+
+def reading(case: ServedCase) -> Iterator[Finding]:
+    """An arm that reads is a model alone, beside the arm that answers, on an engine that tells what it would write."""
+    experiment, engine = case.experiment, case.engine
+    answering = [variant.name for variant in experiment.variants if not variant.reads and not variant.speculation]
+    for variant in experiment.readers:
+        field = f"variants.{variant.name}"
+        if variant.reads not in answering:
+            message = f"{variant.reads!r} is no arm that answers without speculation"
+            yield f"{field}.reads", message, f"name one of {', '.join(answering) or 'them (there is none)'}"
+        if variant.speculation or variant.compare_to:
+            yield field, "an arm that reads is not loaded", "leave out speculation and compare_to"
+        if variant.target is None:
+            yield f"{field}.target", "it would read what it wrote itself", "give the draft model as its target"
+        if not engine.prompt_logprobs:
+            yield (
+                f"{field}.reads",
+                f"{engine.name} gives no prompt_logprobs",
+                "take 0.32.0-cpu, on a node without devices",
+            )
+    if experiment.readers and (experiment.devices or experiment.sweep is Sweep.ADAPTIVE):
+        message = "arms that read are served together with the arm that answers, in one wave"
+        yield "serving.devices", message, "set it to 0, and sweep to grid"
+    if experiment.readers and any(clients_of(experiment.workload, at, arms=1) > 1 for at in experiment.workload.levels):
+        yield "workload.concurrency", "one client reads, and this load takes several", "measure a smaller load"
 
 
 GRID = "write sweep: grid, which measures any set of arms"

@@ -20,7 +20,8 @@ def unique_names(case: Case) -> Iterator[Finding]:
 
 
 def compare_to(case: Case) -> Iterator[Finding]:
-    parents = {variant.name: variant.compare_to for variant in case.experiment.variants}
+    loaded = [variant for variant in case.experiment.variants if variant not in case.experiment.readers]
+    parents = {variant.name: variant.compare_to for variant in loaded}
     if None not in parents.values():
         yield "variants", "no baseline: every variant compares to another", "leave compare_to out of one"
     alone = [name for name, parent in parents.items() if parent is None and name not in parents.values()]

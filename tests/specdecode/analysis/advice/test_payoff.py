@@ -11,6 +11,7 @@ from specdecode.analysis import compare
 from specdecode.analysis.advice.evidence import rows_of
 from specdecode.analysis.advice.payoff import payoff, payoff_line
 from specdecode.analysis.advice.sweep import advise_sweep, prior_of
+from specdecode.analysis.report import render_terminal
 from specdecode.experiment.files import load
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.told import Forecasted
@@ -92,20 +93,20 @@ def test_the_report_lays_the_forecast_beside_what_was_measured_and_says_how_far_
     told_of = tested.model_copy(update={"forecast": (Forecasted(draft=draft, case="repeat", prompts=8, at=at),)})
     found = compare(experiment=told_of, records=run(tested), context=context())
     measured = {
-        pair.variant: one.ratio
-        for pair in found.pairs
-        for case in pair.cases
-        for one in case.speedups
-        if (case.case, one.metric) == ("repeat", "tokens_per_step")
+        arm.variant: sum(one.tokens * one.share for one in arm.steps)
+        for arm in found.arms
+        if arm.case == "repeat" and arm.variant != "base"
     }
     notes = [note for note in found.notes if note.startswith("Forecast of ")]
     assert len(notes) == 2
     for note, (arm, value), tokens in zip(notes, measured.items(), (2.0, 4.0), strict=True):
         off = abs(tokens / value - 1.0)
         assert note.startswith(
-            f"Forecast of {arm}: tokens per step repeat {tokens:.2f}, measured {value:.2f} ({off:.1%}"
+            f"Forecast of {arm}: tokens per step at most {off:.1%} off, over 1 type of prompts (most in repeat: "
+            f"{tokens:.2f}, measured {value:.2f})."
         )
         assert "the range." in note
+        assert f"{value:.2f} at k={arm[-1]} ({off:.1%} off)" in render_terminal(found)
     assert not any("Forecast" in n for n in compare(experiment=tested, records=run(tested), context=context()).notes)
 
 

@@ -1,0 +1,208 @@
+"""Where a forecast comes from: options of `specdecode forecast`, answers of a target, and servers of drafts."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from specdecode.cli.output import (
+    EXIT_ENVIRONMENT,
+    EXIT_USAGE,
+    complain,
+    is_interactive,
+    stop_with,
+)
+
+if TYPE_CHECKING:
+    from specdecode.benchmark.tokens import TokenCounter
+    from specdecode.experiment import Experiment
+    from specdecode.forecast.answers import WrittenAnswers
+    from specdecode.forecast.result import Forecast
+    from specdecode.forecast.server import Reader
+
+MOST_ANSWERS = 2_000
+KS = "1,2,3,4,5,7,10,15"
+
+
+class MostTokensOption(StrEnum):
+    K = "k"
+    K_PLUS_1 = "k+1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions:
+    """Where the target's answers and the tokens of their prompts come from."""
+
+    answers: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN|FILE", help="A run's folder (its baseline's answers), or a log in JSON Lines."),
+    ] = None
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Instead: a server of the target, which answers the experiment's prompts."),
+    ] = None
+    prompts: Annotated[
+        str | None, typer.Option(metavar="SET|FILE", help="With --target: answer these prompts instead.")
+    ] = None
+    output_tokens: Annotated[int, typer.Option(min=2, max=100_000, help="With --prompts: longest answer.")] = 256
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="The target's tokenizer, to make a run's prompts again."),
+    ] = None
+    most_answers: Annotated[int, typer.Option(min=1, max=100_000, help="Answers that are read at most.")] = MOST_ANSWERS
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftOptions:
+    """The drafts, and the engine that they are meant for."""
+
+    draft: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=URL", help="A vLLM server that serves the draft alone, on any hardware. Repeatable."
+        ),
+    ] = None
+    model: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=MODEL", help="The draft's model, if its server has several. Repeatable."),
+    ] = None
+    k: Annotated[
+        str | None,
+        typer.Option(metavar="K,K…", help=f"Speculative tokens to forecast. Default: the experiment's, or {KS}."),
+    ] = None
+    most_tokens_per_step: Annotated[
+        MostTokensOption | None,
+        typer.Option(
+            help="Of the engine: k for NxD Inference's, k+1 for vLLM's own and the native plugin. Default: the "
+            "experiment's, or k+1."
+        ),
+    ] = None
+
+
+def made_of(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | None) -> Forecast:
+    """The forecast from answers; what was left out goes to stderr."""
+    import asyncio
+
+    from specdecode.forecast.answers import BadAnswers
+    from specdecode.forecast.server import BadServer
+
+    if not drafts.draft or (given.answers is None) == (given.target is None):
+        raise stop_with("specdecode forecast: give --draft, and either --answers or --target", EXIT_USAGE)
+    try:
+        found = asyncio.run(_forecast(given, drafts, planned))
+    except BadAnswers as error:
+        raise stop_with(f"specdecode forecast: {error}", EXIT_USAGE) from None
+    except (BadServer, ExceptionGroup) as error:
+        first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+        if not isinstance(first, BadServer):
+            raise
+        raise stop_with(f"specdecode forecast: {first}", EXIT_ENVIRONMENT) from None
+    for note in found.notes:
+        complain(f"note: {note}")
+    return found
+
+
+def _answers(path: Path, given: AnswerOptions) -> WrittenAnswers:
+    from specdecode.cli.report_recorded import recorded
+    from specdecode.forecast.answers import of_log, of_run
+
+    if not path.is_dir():
+        return of_log(path, most=given.most_answers)
+    run = recorded(path)
+    base = next(variant.name for variant in run.experiment.variants if variant.compare_to is None)
+    return of_run(run.experiment.workload, base, run.records, counter=_counter(given), most=given.most_answers)
+
+
+def _counter(given: AnswerOptions) -> TokenCounter:
+    from specdecode.benchmark.tokens import token_counter
+
+    counter, problem = token_counter(None if given.tokenizer is None else str(given.tokenizer))
+    if problem:
+        raise stop_with(f"--tokenizer: {problem}", EXIT_USAGE)
+    return counter
+
+
+async def _written(url: str, given: AnswerOptions, planned: Experiment | None, models: list[str]) -> WrittenAnswers:
+    """What the target's server answers to the experiment's prompts, or to those of a set."""
+    from functools import partial
+
+    from specdecode.experiment.prompt_sets import shipped
+    from specdecode.forecast.answers import questions_of, questions_of_set
+    from specdecode.forecast.server import write_all
+    from specdecode.prompts import BadPromptSet, read_set
+    from specdecode.untrusted import Unreadable, read_file
+
+    if given.prompts:
+        try:
+            known = shipped(given.prompts) or read_set(read_file(Path(given.prompts)), name="prompts")
+        except (BadPromptSet, Unreadable) as error:
+            raise stop_with(f"--prompts {given.prompts}: {error}", EXIT_USAGE) from None
+        asked = questions_of_set(known, output_tokens=given.output_tokens)
+    elif planned:
+        asked = questions_of(planned, _counter(given))
+    else:
+        raise stop_with("--target: name an EXPERIMENT, or --prompts SET|FILE", EXIT_USAGE)
+    server, asked = await _reader("target", url, models), asked[: given.most_answers]
+    return await write_all(server, asked, progress=partial(_written_so_far, len(asked)))
+
+
+def _written_so_far(of: int, done: int) -> None:
+    _progress("target", done, of)
+
+
+async def _forecast(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | None) -> Forecast:
+    from specdecode.analysis.advice.sweep import candidates, kind
+    from specdecode.experiment.most_tokens import MostTokens
+    from specdecode.forecast.making import forecast as make
+
+    most = kind(planned) if planned else MostTokens.K_PLUS_1
+    if drafts.most_tokens_per_step:
+        most = MostTokens(drafts.most_tokens_per_step)
+    ks = tuple(sorted({at.k for at in candidates(planned)})) if planned and not drafts.k else _ks(drafts.k or KS)
+    readers = [await _reader(name, url, drafts.model or []) for name, url in map(_named, drafts.draft or ())]
+    if given.answers is not None:
+        answers = _answers(given.answers, given)
+    else:
+        answers = await _written(str(given.target), given, planned, drafts.model or [])
+    return await make(answers, readers, ks=ks, most=most, progress=_progress)
+
+
+async def _reader(name: str, url: str, models: list[str]) -> Reader:
+    from specdecode import names
+    from specdecode.benchmark.endpoint import Endpoint
+    from specdecode.forecast.server import reader
+
+    try:
+        endpoint = Endpoint.of(url, api_key=names.api_key(name, os.environ))
+    except ValueError as error:
+        raise stop_with(f"--draft {name}: {error}", EXIT_USAGE) from None
+    return await reader(name, endpoint, dict(entry.split("=", 1) for entry in models if "=" in entry).get(name))
+
+
+def _named(draft: str) -> tuple[str, str]:
+    name, equals, url = draft.partition("=")
+    if not equals or not name or "/" in name:
+        raise stop_with(f"--draft {draft}: write NAME=URL, for example qwen3-0.6b=http://localhost:8001", EXIT_USAGE)
+    return name, url
+
+
+def _ks(text: str) -> tuple[int, ...]:
+    from specdecode.experiment.base import MOST_DRAFTED
+
+    try:
+        found = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        found = []
+    if not found or not 1 <= found[0] <= found[-1] <= MOST_DRAFTED:
+        raise stop_with(f"--k {text}: write numbers from 1 to {MOST_DRAFTED}, for example 3,5,7", EXIT_USAGE)
+    return tuple(found)
+
+
+def _progress(what: str, done: int, of: int) -> None:
+    if is_interactive() and (done == of or done % 10 == 0):
+        complain(f"{what}: {done} of {of} answers")

@@ -1,0 +1,53 @@
+"""`python -m specdecode.forecast`: a run's load, and then drafts that read what it has answered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from specdecode.experiment import load_preset
+from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkReader, BenchmarkSpec
+from specdecode.experiment.most_tokens import MostTokens
+from specdecode.forecast.__main__ import KS, main
+from specdecode.records import Servers
+
+from tests.rehearsal.engine import conftest as engine
+from tests.rehearsal.engine.conftest import DRAFT, serve
+
+CASES = {"workload.cases": ["json-records"], "workload.requests": 2, "workload.warmup_requests": 0}
+TALK = {"workload.prompts": [{"set": "pair", "categories": ["talk"], "output_tokens": 24}]}
+DEAD = "http://127.0.0.1:9"
+
+
+def test_the_forecast_of_a_run_is_what_an_arm_that_speculates_then_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For every type of prompts, one with conversations of two turns among them."""
+    experiment = load_preset("rehearsal-forecast", overrides=CASES | TALK)
+    draft = BenchmarkReader(variant="draft", reads="base", draft="a/draft", most_tokens_per_step=MostTokens.K_PLUS_1)
+    arms = BenchmarkArm(variant="base", label="Base"), BenchmarkArm(variant="sd", label="SD", compare_to="base")
+    spec = BenchmarkSpec(
+        run_id="r", experiment="x", wave=0, round=0, model="", arms=arms, readers=(draft,), workload=experiment.workload
+    )
+    (file := tmp_path / "spec.json").write_text(spec.model_dump_json())
+    config = json.dumps({"model": str(DRAFT), "num_speculative_tokens": 5})
+    with serve() as base, serve("--speculative-config", config) as sd:
+        monkeypatch.setattr(engine, "TARGET", DRAFT)
+        with serve() as reading:
+            urls = [f"http://127.0.0.1:{server.port}" for server in (base, sd, reading)]
+            given = ["--spec", str(file), "--out", str(tmp_path), "--arm", f"base={urls[0]}", "--arm", f"sd={urls[1]}"]
+            assert main(given) == main([*given, "--reader", f"other={urls[2]}"]) == 2
+            assert "--reader: one for each of draft" in capsys.readouterr().err
+            assert main([*given, "--reader", f"draft={DEAD}"]) == 1 and "draft at" in capsys.readouterr().err
+            assert main([*given, "--reader", f"draft={urls[2]}"]) == 0, "what was measured is kept, and read now"
+    found = Servers.model_validate_json((tmp_path / "servers.json").read_bytes())
+    assert found.arms.keys() == {"base", "sd"}
+    told = {one.case: {k: tokens for k, tokens, _ in one.at} for one in found.forecast if one.draft == "a/draft"}
+    assert told.keys() == {"json-records", "talk"} and all(at.keys() == {*KS} for at in told.values())
+    for case, at in told.items():
+        lines = (tmp_path / "raw" / "sd" / f"{case}.jsonl").read_text().splitlines()
+        counts = [[chunk["tokens"] for chunk in json.loads(line)["chunks"][1:]] for line in lines]
+        assert at[5] == pytest.approx(sum(map(sum, counts)) / sum(map(len, counts)), rel=1e-3), case
+    assert "a/draft" in {one.draft for one in experiment.as_measured(found.forecast).forecast}
+    assert [arm.name for arm in experiment.as_measured(found.forecast).variants] == ["base", "sd"]
