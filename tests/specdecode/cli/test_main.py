@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 LOCAL = {
     "configure",
     "evidence",
-    "forecast",
     "presets",
     "prompts",
     "validate",
@@ -41,6 +40,7 @@ TALKING = [
         ["gate", "r1", "--min-speedup", "1"],
         ["winner"],
         ["advise", "r1"],
+        ["forecast", "--of", "r1"],
         ["plan", "rehearsal", "--bucket", "b"],
     ),
     ["bench", "base=http://127.0.0.1:9", "--case", "count", "--publish"],
@@ -65,7 +65,7 @@ def test_without_a_region_every_command_that_talks_to_aws_says_so_in_one_line(co
     monkeypatch.setattr("sys.argv", ["specdecode", *command])
     with pytest.raises(SystemExit) as ended:
         main()
-    may_be_a_folder = command[0] in ("compare", "gate", "advise")
+    may_be_a_folder = command[0] in ("compare", "gate", "advise", "forecast")
     assert ended.value.code == (2 if may_be_a_folder else 3), "a name that is none here is a mistyped one first"
     text = capsys.readouterr().err
     assert text.count("\n") == 1
