@@ -89,7 +89,7 @@ def compare_measured(
         accuracy=tuple(accuracy_changes(context.accuracy, pairs)),
         theory=theories(experiment=experiment, pairs=pairs),
         curve=over,
-        work=work(experiment=experiment, levels=levels, pairs=trusted, sets=sets),
+        work=work(experiment=experiment, levels=levels, pairs=trusted, others=others, sets=sets),
         objective=carried,
         schedule=schedules(experiment=experiment, levels=levels, pairs=trusted, curves=over),
         cost=_run_cost(context, arms),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.pairs import CaseResult
+from specdecode.analysis.texts.decide import decided, first_load
 from specdecode.measures.publish import Datum, Dimensions
 
 
@@ -33,16 +33,15 @@ def metric_data(comparison: Comparison, *, previous: Comparison | None = None) -
 
 def _by_load(comparison: Comparison, labels: Mapping[str, str]) -> Iterator[Datum]:
     """The speed-up over all cases at each load of a run of several."""
-    for curve in comparison.curve:
-        for point in curve.points if curve.group == "all" else ():
-            if point.doubtful:
-                continue
+    levels = {level.name: level for level in comparison.experiment.workload.levels}
+    for found in decided(comparison).findings if len(levels) > 1 else ():
+        if found.group == "all" and found.speedup:
             dimensions = [
                 {"Name": "Experiment", "Value": comparison.experiment.name},
-                {"Name": "Variant", "Value": labels[curve.variant]},
-                {"Name": "Load", "Value": point.level.sorted_name},
+                {"Name": "Variant", "Value": labels[found.variant]},
+                {"Name": "Load", "Value": levels[found.load].sorted_name},
             ]
-            yield _datum(comparison, "Speedup", point.speedup.ratio, dimensions)
+            yield _datum(comparison, "Speedup", found.speedup.ratio, dimensions)
 
 
 def _largest_loads(comparison: Comparison, labels: Mapping[str, str]) -> Iterator[Datum]:
@@ -61,11 +60,10 @@ def _values(comparison: Comparison, previous: Comparison | None) -> Iterator[tup
         if arm.cost_per_million is not None:
             yield "CostPerMillionOutputTokens", arm.cost_per_million, arm.variant, arm.case
     before = _speedups(previous) if previous else {}
-    for (variant, case), result in _judged(comparison).items():
-        if result.headline:
-            yield "Speedup", result.headline.ratio, variant, case
-            if (variant, case) in before:
-                yield "SpeedupOverLastRun", result.headline.ratio / before[variant, case], variant, case
+    for (variant, case), ratio in _speedups(comparison).items():
+        yield "Speedup", ratio, variant, case
+        if (variant, case) in before:
+            yield "SpeedupOverLastRun", ratio / before[variant, case], variant, case
     for pair in comparison.pairs:
         for result in pair.cases:
             if result.equality.compared and result.equality.expected:
@@ -73,17 +71,13 @@ def _values(comparison: Comparison, previous: Comparison | None) -> Iterator[tup
                 yield "OutputsIdentical", share, pair.variant, result.case
 
 
-def _judged(comparison: Comparison) -> dict[tuple[str, str], CaseResult]:
-    return {
-        (pair.variant, result.case): result
-        for pair in comparison.pairs
-        for result in pair.cases
-        if result.comparable and not result.late and result.headline and result.headline.low is not None
-    }
-
-
 def _speedups(comparison: Comparison) -> dict[tuple[str, str], float]:
-    return {key: result.headline.ratio for key, result in _judged(comparison).items() if result.headline}
+    """Arm and case -> speed-up at the first load, where the decision has one with an interval."""
+    return {
+        (found.variant, found.case): found.speedup.ratio
+        for found in decided(comparison).findings
+        if found.case and found.load == first_load(comparison) and found.speedup and found.speedup.low is not None
+    }
 
 
 def _with_dimensions(comparison: Comparison, name: str, value: float, *, variant: str, case: str) -> Iterator[Datum]:

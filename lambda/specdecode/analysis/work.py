@@ -12,12 +12,13 @@ from specdecode.analysis.results.pairs import (
     CaseResult,
     Category,
     CategoryAtLevel,
+    LoadResult,
     Pair,
     PromptGain,
     Work,
 )
 from specdecode.analysis.statistics.measured import AtLevel
-from specdecode.analysis.statistics.pairs import compare_pair, rounds_beside
+from specdecode.analysis.statistics.pairs import rounds_beside
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.workload import TestCase
@@ -34,25 +35,37 @@ Sets = Mapping[str, PromptSet]
 
 
 def work(
-    *, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence[Pair], sets: Sets | None = None
+    *,
+    experiment: Experiment,
+    levels: Sequence[AtLevel],
+    pairs: Sequence[Pair],
+    others: Sequence[LoadResult] = (),
+    sets: Sets | None = None,
 ) -> tuple[Work, ...]:
-    """Each pair by category. Empty if the experiment measures no categories. `sets`: sets of
-    prompts, for their texts.
+    """Each pair by category. Empty if the experiment measures no categories. `others`: results at the loads after the
+    first. `sets`: sets of prompts, for their texts.
     """
     cases = [case for case in experiment.workload.cases if case.prompts is not None]
     return tuple(
         Work(variant=pair.variant, baseline=pair.baseline, categories=found)
         for pair in pairs
-        if (found := _categories(experiment, levels, pair, cases, sets or {}))
+        if (found := _categories(experiment, levels, pair, others, cases, sets or {}))
     )
 
 
 def _categories(
-    experiment: Experiment, levels: Sequence[AtLevel], pair: Pair, cases: Sequence[TestCase], sets: Sets
+    experiment: Experiment,
+    levels: Sequence[AtLevel],
+    pair: Pair,
+    others: Sequence[LoadResult],
+    cases: Sequence[TestCase],
+    sets: Sets,
 ) -> tuple[Category, ...]:
-    base, other = experiment.variant(pair.baseline), experiment.variant(pair.variant)
-    more = [compare_pair(experiment=experiment, base=base, other=other, arms=at.arms) for at in levels[1:]]
-    compared = [{result.case: result for result in each.cases} if each else {} for each in (pair, *more)]
+    own = pair.variant, pair.baseline
+    compared = [
+        {result.case: result for each in pairs if (each.variant, each.baseline) == own for result in each.cases}
+        for pairs in ([pair], *(at.pairs for at in others))
+    ]
     found = []
     for case in cases:
         at_levels = tuple(

@@ -12,7 +12,16 @@ import typer
 
 from specdecode.cli import completion
 from specdecode.cli.options import STACK, Profile, Region, Stack
-from specdecode.cli.output import EXIT_USAGE, complain, say, say_coloured, say_document, say_json, stop_with
+from specdecode.cli.output import (
+    EXIT_IMPOSSIBLE,
+    EXIT_USAGE,
+    complain,
+    say,
+    say_coloured,
+    say_document,
+    say_json,
+    stop_with,
+)
 from specdecode.cli.report_imports import import_results
 
 if TYPE_CHECKING:
@@ -156,6 +165,8 @@ def advise(
     """Say which draft and number of speculative tokens to compile next, or to stop, and what the rest can gain.
 
     For runs at several loads: the best measured k at each load, and the compile that gains most on average over them.
+
+    Exit codes: 0 advised, 2 bad input or runs of something else, 3 AWS cannot be reached, 5 a run is not to be trusted.
     """
     from specdecode.analysis.advice.sweep import advise_sweep
     from specdecode.cli.report_sources import find, preset_of
@@ -169,7 +180,7 @@ def advise(
         comparison = find(reference, deployment=deployment)
         experiment, measured = comparison.experiment, [comparison, *measured]
     _check_advisable(experiment, measured)
-    document = advice_document(advise_sweep(experiment, measured, group=group.value), experiment)
+    document = advice_document(advise_sweep(experiment, measured, group=group.value), experiment, measured)
     if as_json:
         say_json(document)
     else:
@@ -177,8 +188,12 @@ def advise(
 
 
 def _check_advisable(experiment: Experiment, measured: list[Comparison]) -> None:
-    """End the command if there is nothing to advise on, or the runs measured something else."""
+    """End the command if there is nothing to advise on, or the runs measured something else, or are not to be
+    trusted.
+    """
+    from specdecode.analysis.results.decision import Action
     from specdecode.analysis.several_runs.alike import not_learnable
+    from specdecode.analysis.texts.decide import decided
 
     if not any(variant.speculation for variant in experiment.variants):
         raise stop_with(f"{experiment.name} has no arm with speculation: nothing to advise on", EXIT_USAGE)
@@ -187,6 +202,12 @@ def _check_advisable(experiment: Experiment, measured: list[Comparison]) -> None
         told = "\n".join(f"{run}: {'; '.join(found[:5])}" for run, found in unlike.items())
         raise stop_with(
             f"nothing can be learned for {experiment.name} from runs that measured something else:\n{told}", EXIT_USAGE
+        )
+    decisions = {item.run_id: decided(item) for item in measured}
+    wrong = [f"{run}: {own.why}" for run, own in decisions.items() if own.action is Action.DISTRUST]
+    if wrong:
+        raise stop_with(
+            "nothing is learned from runs that are not to be trusted:\n" + "\n".join(wrong), EXIT_IMPOSSIBLE
         )
 
 

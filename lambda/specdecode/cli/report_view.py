@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from specdecode.analysis.advice.sweep import k_by_load, variant_of
+from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, digits, dollars, times
 from specdecode.analysis.results.pairs import Estimate
 from specdecode.analysis.several_runs.difference import (
@@ -19,6 +20,7 @@ from specdecode.analysis.several_runs.difference import (
     TrendPoint,
 )
 from specdecode.analysis.several_runs.joint import Joint
+from specdecode.analysis.texts.decide import decided
 from specdecode.cli.output import text_table
 from specdecode.escape import line
 from specdecode.experiment import Experiment
@@ -173,10 +175,15 @@ def runs_text(runs: Sequence[dict[str, Any]]) -> str:
     return f"{text_table(rows)}\n{text_table(over)}"
 
 
-def advice_document(found: LoadsAdvice, experiment: Experiment) -> dict[str, Any]:
-    """The advice as plain data, with the experiment's own names of the arms."""
+def advice_document(found: LoadsAdvice, experiment: Experiment, runs: Sequence[Comparison] = ()) -> dict[str, Any]:
+    """The advice as plain data, with the experiment's own names of the arms, and what the runs decided."""
     advice = found.together
+    decisions = [(run.run_id, decided(run)) for run in runs]
     return {
+        "decided": [
+            {"run_id": run, "action": own.action.value, "variant": own.variant, "why": own.why}
+            for run, own in decisions
+        ],
         "reason": advice.reason,
         "compile_next": _candidate(advice.compile_next, experiment),
         "best": _candidate(advice.best, experiment),
@@ -203,6 +210,11 @@ def advice_document(found: LoadsAdvice, experiment: Experiment) -> dict[str, Any
 def advice_text(document: dict[str, Any]) -> str:
     """The reason, what is best so far, and the candidates in order."""
     parts = [document["reason"] + "\n"]
+    for run in document["decided"]:
+        parts.append(
+            f"{line(run['run_id'])} decided of {run['variant'] or 'no arm'}, by whole requests: {run['action']}"
+            f"{'; ' if run['why'] else ''}{line(run['why'])}.\n"
+        )
     parts += [f"Found elsewhere: {one['says']} ({one['source']}).\n" for one in document["found_elsewhere"]]
     if document["by_load"]:
         parts += [document["k_by_load"] + "\n", _by_load(document["by_load"])]

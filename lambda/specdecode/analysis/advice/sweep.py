@@ -111,10 +111,19 @@ def advise_sweep(
 ) -> LoadsAdvice:
     """What to compile next in `experiment`, given `comparisons` of it. `group`: structured, open-ended or all.
 
-    If there are several loads, the advice is for all of them together, with the belief at each.
+    If there are several loads, the advice is for all of them together, with the belief at each. An arm that a run's
+    decision says not to trust is no candidate.
     """
     seen = {level: found for level, found in observations(comparisons, group=group).items() if found}
-    return _advise(experiment, candidates(experiment), seen, prior=prior_of(experiment, group))
+    wrong = {name for comparison in comparisons for name in decided(comparison).distrusted}
+    known = {at: variant_of(experiment, at) for at in candidates(experiment)}
+    left = [at for at, variant in known.items() if variant is None or variant.name not in wrong]
+    found = _advise(experiment, left, seen, prior=prior_of(experiment, group))
+    used = next((own.variant for each in comparisons if (own := decided(each)).action is Action.USE), None)
+    if used is None or found.together.best or found.together.compile_next:
+        return found
+    reason = f"Stop: no other arm is expected to decode faster than {used}, which the run decided to use."
+    return found._replace(together=found.together._replace(reason=reason))
 
 
 def prior_of(experiment: Experiment, group: str = "all") -> Prior:

@@ -57,7 +57,12 @@ def _rows(comparison: Comparison) -> Iterator[Row]:
                 names = {"variant": pair.variant, "baseline": pair.baseline, "case": case.case}
                 yield {"kind": "speedup", **names, **_estimate(estimate), "verdict": verdict}
     for found in decided(comparison).findings:
-        names = {"variant": found.variant, "baseline": found.baseline, "case": found.group, "load": found.load}
+        names = {
+            "variant": found.variant,
+            "baseline": found.baseline,
+            "case": found.case or found.group or "",
+            "load": found.load,
+        }
         told: Row = _estimate(found.speedup) if found.speedup else {"metric": HEADLINE, "unit": "ratio"}
         yield {"kind": "decision", **names, **told, "verdict": found.action.value, "formula": found.why}
     yield from _curves(comparison)

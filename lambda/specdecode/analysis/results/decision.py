@@ -22,22 +22,19 @@ class Action(StrEnum):
 
 
 class ArmFinding(Frozen):
-    """What is known of one arm on a kind of prompts at one load."""
+    """What is known of one arm on a prompt type, or on a kind of them, at one load."""
 
     variant: str
     baseline: str
-    group: GroupName
+    group: GroupName | None
+    case: str | None = None
+    """A kind of prompts, or one prompt type: one of the two is None."""
     load: str
     """Name of the level."""
     action: Action
     verdict: Verdict
     speedup: Estimate | None
     """Over the kind's prompt types together, each of the same weight. None if there is no figure to trust."""
-    types: int
-    """Prompt types of the kind that were measured."""
-    pays_on: tuple[str, ...] = ()
-    unknown_on: tuple[str, ...] = ()
-    """Prompt types on which it pays, and those that the run cannot tell about. At loads after the first: empty."""
     why: str = ""
     """Why it is no surer. Empty if it is sure."""
 
@@ -53,10 +50,19 @@ class Decision(Frozen):
     """The arm to serve: to use, or to keep. None if the run does not tell, or is not to be trusted."""
     why: str
     findings: tuple[ArmFinding, ...] = ()
-    """Of each compared arm and kind of prompts, `all` among them; at loads after the first of `all` alone."""
+    """Of each compared arm on each kind of prompts (`all` among them; at loads after the first `all` alone), then on
+    each prompt type."""
     distrusted: dict[str, str] = Field(default_factory=dict)
-    """Arm -> why none of its figures is to be trusted."""
+    """Arm -> why none of its figures is to be trusted. An arm that others are compared with is there for its own
+    figures alone."""
+    late: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Load -> arms whose load generator fell behind there."""
 
-    def finding(self, variant: str, group: str = "all") -> ArmFinding | None:
-        """What is known of an arm at the first load."""
-        return next((each for each in self.findings if (each.variant, each.group) == (variant, group)), None)
+    def finding(self, variant: str, group: str = "all", load: str = "") -> ArmFinding | None:
+        """What is known of an arm on a kind of prompts. `load`: its name; else the first."""
+        found = (each for each in self.findings if (each.variant, each.group) == (variant, group))
+        return next((each for each in found if load in ("", each.load)), None)
+
+    def cases(self, variant: str, load: str) -> dict[str, ArmFinding]:
+        """What is known of an arm at a load, by prompt type."""
+        return {each.case: each for each in self.findings if each.case and (each.variant, each.load) == (variant, load)}

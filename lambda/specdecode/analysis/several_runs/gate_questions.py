@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.results.decision import Action
 from specdecode.analysis.results.pairs import HEADLINE, LoadResult
 from specdecode.analysis.statistics.groups import NODES_DIFFER
 from specdecode.analysis.statistics.verdict import log_stat, too_many_failed
+from specdecode.analysis.texts.decide import decided
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm_case import SAMPLES, ArmCase
 from specdecode.measures.distribution import mean, stddev
@@ -91,6 +93,9 @@ def _speedups(runs: Sequence[Comparison], level: Level, limits: Thresholds) -> I
             continue
         doubts: list[str] = []
         side = [speedup(run, level, name, doubts) for run in runs]
+        alone = decided(runs[0]).finding(name, load=level.name) if len(runs) == 1 else None
+        if alone and alone.action is Action.MEASURE and alone.why and limits.min_speedup >= 1.0:
+            doubts.append(f"{runs[0].run_id} itself cannot tell: {alone.why}")
         own = [arm for run in runs for arm in arms_of(run, level, name, []).values()]
         failing = [reason for arm in own if (reason := too_many_failed(arm))]
         about = _about(runs, level, name, limit, limits.min_speedup)
@@ -125,8 +130,14 @@ def _regressions(
 
 def _about(runs: Sequence[Comparison], level: Level, name: str, limit: str, least: float) -> _About:
     at = f", {level}" if len(runs[0].experiment.workload.levels) > 1 else ""
-    behind = [f"{run.run_id}: the load generator fell behind at {level}" for run in runs if late(run, level, name)]
-    wrong = [f"{run.run_id}: {why}" for run in runs if (why := distrusted(run, name))]
+    arms = {name, *(pair.baseline for run in runs for pair in run.pairs if pair.variant == name)}
+    decisions = [(run.run_id, decided(run)) for run in runs]
+    behind = [
+        f"{run}: the load generator fell behind at {level}"
+        for run, found in decisions
+        if arms & set(found.late.get(level.name, ()))
+    ]
+    wrong = [f"{run}: {found.distrusted[name]}" for run, found in decisions if name in found.distrusted]
     return _About(
         arm=name,
         limit=limit,
@@ -136,16 +147,6 @@ def _about(runs: Sequence[Comparison], level: Level, name: str, limit: str, leas
         late="; ".join(behind),
         impossible="; ".join(wrong[:3]),
     )
-
-
-def distrusted(run: Comparison, name: str) -> str:
-    """Why an arm of a run is not to be trusted; empty if nothing of it is impossible. A baseline is not to be trusted
-    for its own figures alone.
-    """
-    pairs = [why for pair in run.pairs if pair.variant == name and (why := pair.distrusted)]
-    arms = (arm for load in map(run.at, run.experiment.workload.levels) if load for arm in load.arms)
-    own = [f"{arm.case}: {arm.impossible[0]}" for arm in arms if arm.variant == name and arm.impossible]
-    return next(iter([*pairs, *own]), "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,35 +209,22 @@ ByCase = Mapping[str, LogMean]
 
 
 def speedup(run: Comparison, level: Level, name: str, doubts: list[str]) -> ByCase:
-    """Speed-up of the arm at a load, by case. A reason why there is none goes to `doubts`."""
-    if (load := _load_of(run, level, doubts)) is None:
+    """Speed-up of the arm at a load, by case, as the run's decision has it. A reason why there is none goes to
+    `doubts`.
+    """
+    if _load_of(run, level, doubts) is None:
         return {}
-    pair = next((each for each in load.pairs if each.variant == name), None)
-    if pair is None:
+    found = decided(run).cases(name, level.name)
+    if not found:
         doubts.append(f"{run.run_id} has no comparison of {name}")
-        return {}
-    found = {}
-    for case in pair.cases:
-        if case.headline is None or not case.comparable or case.impossible:
-            doubts.append(f"{case.case} of {run.run_id}: {case.reason}")
-        else:
-            found[case.case] = log_stat(case.headline)
-    return found
+    doubts += [f"{case} of {run.run_id}: {each.why}" for case, each in found.items() if each.speedup is None]
+    return {case: log_stat(each.speedup) for case, each in found.items() if each.speedup}
 
 
 def arms_of(run: Comparison, level: Level, name: str, doubts: list[str]) -> dict[str, ArmCase]:
     """Figures of the arm at a load, by case. A reason why there is none goes to `doubts`."""
     load = _load_of(run, level, doubts)
     return {arm.case: arm for arm in (load.arms if load else ()) if arm.variant == name}
-
-
-def late(run: Comparison, level: Level, name: str) -> bool:
-    """Whether the load generator fell behind at a load."""
-    load = run.at(level)
-    pairs = [pair for pair in (load.pairs if load else ()) if name in (pair.variant, pair.baseline)]
-    own = [point for curve in run.curve if name in (curve.variant, curve.baseline) for point in curve.points]
-    behind = [case.late for pair in pairs for case in pair.cases] + [at.doubtful for at in own if at.level == level]
-    return any(behind)
 
 
 def _load_of(run: Comparison, level: Level, doubts: list[str]) -> LoadResult | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.decision import Action, ArmFinding, Decision
-from specdecode.analysis.results.pairs import GroupResult, Pair, Verdict
+from specdecode.analysis.results.pairs import CaseResult, GroupResult, LoadResult, Pair, Verdict
 from specdecode.analysis.texts.by_load import side
 from specdecode.analysis.texts.wording import best_pair, trusted
 
@@ -40,17 +40,22 @@ def decide(comparison: Comparison) -> Decision:
     """What the run shows, and what to do. Arms with an impossible figure are never chosen."""
     pairs = comparison.pairs
     findings = tuple(finding for pair in pairs for finding in _findings(comparison, pair))
-    distrusted = {pair.variant: pair.distrusted for pair in pairs if pair.distrusted}
+    loads = [found for level in comparison.experiment.workload.levels if (found := comparison.at(level))]
+    arms = [(at.level.name, arm) for at in loads for arm in at.arms]
+    wrong = {arm.variant: f"{arm.case}: {arm.impossible[0]}" for _, arm in reversed(arms) if arm.impossible}
+    distrusted = wrong | {pair.variant: pair.distrusted for pair in pairs if pair.distrusted}
+    late = {load: tuple(dict.fromkeys(arm.variant for at, arm in arms if at == load and arm.late)) for load, _ in arms}
     if not pairs:
-        wrong = {arm.variant: f"{arm.case}: {arm.impossible[0]}" for arm in comparison.arms if arm.impossible}
         action = Action.DISTRUST if wrong else Action.MEASURE
         why = next(iter(wrong.values()), "no two arms completed the same prompts")
-        return Decision(action=action, variant=None, baseline=None, serve=None, why=why, distrusted=wrong)
+        return Decision(
+            action=action, variant=None, baseline=None, serve=None, why=why, distrusted=distrusted, late=late
+        )
     of_arm = {each.variant: each for each in findings if each.group == "all" and each.load == first_load(comparison)}
     using = [pair for pair in pairs if pair.variant in of_arm and of_arm[pair.variant].action is Action.USE]
     pair = best_pair(using or trusted(pairs) or pairs)
-    found = of_arm.get(pair.variant)
-    action, why = (found.action, found.why) if found else (Action.MEASURE, "no prompts could be compared")
+    known = of_arm.get(pair.variant)
+    action, why = (known.action, known.why) if known else (Action.MEASURE, "no prompts could be compared")
     serve = {Action.USE: pair.variant, Action.KEEP: pair.baseline}.get(action)
     total = total_of(comparison, pair)
     if action is Action.USE and total:
@@ -65,8 +70,9 @@ def decide(comparison: Comparison) -> Decision:
         baseline=pair.baseline,
         serve=serve,
         why=why,
-        findings=findings,
+        findings=(*findings, *(_of_case(pair, case, at) for at in loads for pair in at.pairs for case in pair.cases)),
         distrusted=distrusted,
+        late=late,
     )
 
 
@@ -79,7 +85,6 @@ def _findings(comparison: Comparison, pair: Pair) -> Iterator[ArmFinding]:
     first = first_load(comparison)
     for group in pair.groups:
         verdict, why = of_all(pair, _at_first(comparison, pair)) if group.group == "all" else _kind(pair, group)
-        own = [case for case in pair.cases if case.case in group.cases]
         yield ArmFinding(
             variant=pair.variant,
             baseline=pair.baseline,
@@ -87,10 +92,11 @@ def _findings(comparison: Comparison, pair: Pair) -> Iterator[ArmFinding]:
             load=first,
             action=OF_VERDICT.get(verdict) or _mixed(pair, group),
             verdict=verdict,
-            speedup=pair.among.speedup if group.group == "all" and pair.among else group.headline,
-            types=len(own),
-            pays_on=tuple(case.case for case in own if case.verdict is Verdict.PAYS),
-            unknown_on=tuple(case.case for case in own if case.verdict is Verdict.CANNOT_TELL),
+            speedup=None
+            if any(case.late for case in pair.cases if case.case in group.cases)
+            else pair.among.speedup
+            if group.group == "all" and pair.among
+            else group.headline,
             why=why,
         )
     for curve in comparison.curve:
@@ -105,14 +111,28 @@ def _findings(comparison: Comparison, pair: Pair) -> Iterator[ArmFinding]:
                         load=point.level.name,
                         action=OF_VERDICT[verdict],
                         verdict=verdict,
-                        speedup=point.speedup,
-                        types=len(curve.cases),
+                        speedup=None if point.doubtful else point.speedup,
                         why=""
                         if side(point)
                         else f"the load generator fell behind at {point.level}"
                         if point.doubtful
                         else "the interval reaches to both sides of 1",
                     )
+
+
+def _of_case(pair: Pair, case: CaseResult, at: LoadResult) -> ArmFinding:
+    known = case.comparable and not case.late and case.verdict is not Verdict.DISTRUST
+    return ArmFinding(
+        variant=pair.variant,
+        baseline=pair.baseline,
+        group=None,
+        case=case.case,
+        load=at.level.name,
+        action=OF_VERDICT[case.verdict],
+        verdict=case.verdict,
+        speedup=case.headline if known else None,
+        why=case.reason if case.verdict in (Verdict.CANNOT_TELL, Verdict.DISTRUST) else "",
+    )
 
 
 def of_all(pair: Pair, at_first: int | None = None) -> tuple[Verdict, str]:

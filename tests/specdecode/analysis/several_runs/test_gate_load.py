@@ -11,6 +11,7 @@ from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
 from specdecode.analysis.results.pairs import HEADLINE
 from specdecode.analysis.several_runs.gate import GateOutcome, Unfit, gate
 from specdecode.analysis.several_runs.gate_questions import Thresholds
+from specdecode.analysis.texts.decide import decided
 
 from tests.specdecode.analysis.simulate import context
 from tests.specdecode.analysis.simulate_load import Server, loads, run
@@ -111,9 +112,8 @@ def test_a_report_keeps_of_each_load_what_a_gate_needs_and_no_more() -> None:
 
 
 def test_a_load_at_which_the_load_generator_fell_behind_is_no_pass() -> None:
-    curve = loaded(1).curve[0]
-    points = tuple(point.model_copy(update={"doubtful": point.level.value == 8}) for point in curve.points)
-    run = loaded(1).model_copy(update={"curve": (curve.model_copy(update={"points": points}),)})
+    told = decided(loaded(1)).model_copy(update={"late": {"c8": ("base", "sd")}})
+    run = loaded(1).model_copy(update={"decision": told})
     found = gate([run], Thresholds(min_speedup=0.5))
     assert {check.load: check.outcome for check in found.checks} == {
         "c1": GateOutcome.PASSED,
