@@ -98,7 +98,7 @@ class Results:
     def _read(self, line: bytes, path: Path, number: int) -> RequestRecord:
         try:
             record = read_record(line)
-        except ValidationError as error:
+        except ValueError as error:
             raise BadResults(f"{path}, line {number} is no record of this version: {error}") from None
         if record.run_id != self._run_id:
             raise BadResults(f"{path} holds run {record.run_id!r}, not {self._run_id!r}: choose another folder")

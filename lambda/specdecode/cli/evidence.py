@@ -76,18 +76,16 @@ def own_rows(runs: Path) -> list[StepCost]:
 
 
 def _of_runs(runs: Path) -> list[StepCost]:
-    from pydantic import ValidationError
-
-    from specdecode.analysis import Comparison
     from specdecode.analysis.advice.evidence import rows_of
+    from specdecode.analysis.results.comparison import read_report
     from specdecode.untrusted import Unreadable, read_file
 
     found: list[StepCost] = []
     for file in sorted(runs.glob("*/report.json")):
         try:
-            found += rows_of(Comparison.model_validate_json(read_file(file)))
-        except (ValidationError, Unreadable) as error:
-            complain(f"left out {file}: {str(error).splitlines()[0]}")
+            found += rows_of(read_report(read_file(file)))
+        except Unreadable as error:
+            complain(f"left out {file}: {error}")
     return found
 
 

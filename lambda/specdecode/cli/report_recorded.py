@@ -23,7 +23,7 @@ from specdecode.experiment.model import EndpointExperiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.prompts import BadPromptSet, PromptSet, read_set
 from specdecode.records import SERVERS, RequestRecord, Servers, read_record
-from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, in_words, read_file, read_lines
+from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, in_words, parse_json, read_file, read_lines
 
 REPORT = "report.json"
 BENCHMARK = "benchmark.json"
@@ -104,12 +104,12 @@ def _context(path: Path, records: list[RequestRecord], *, price: float | None, s
 
 def _servers(path: Path) -> Servers:
     """The folder's servers.json. Empty if a benchmark stopped before it wrote the file, or if the file is damaged."""
-    file = path / SERVERS
+    file, none = path / SERVERS, Servers(run_id="")
     try:
-        return Servers.model_validate_json(read_file(file)) if file.exists() else Servers(run_id="")
+        return Servers.model_validate(parse_json(read_file(file)), extra="ignore") if file.exists() else none
     except (ValidationError, Unreadable) as error:
-        complain(f"left out {file}: {error}")
-        return Servers(run_id="")
+        complain(f"left out {file}: {str(error).splitlines()[0]}")
+        return none
 
 
 def _experiment(path: Path, servers: Servers) -> Experiment | None:
@@ -118,7 +118,8 @@ def _experiment(path: Path, servers: Servers) -> Experiment | None:
         if (path / "experiment.yaml").exists():
             return load_file(path / "experiment.yaml")
         if (path / BENCHMARK).exists():
-            return experiment_of(BenchmarkSpec.model_validate_json(read_file(path / BENCHMARK)), servers)
+            spec = parse_json(read_file(path / BENCHMARK))
+            return experiment_of(BenchmarkSpec.model_validate(spec, extra="ignore"), servers)
     except Unreadable as error:
         raise stop_with(f"{path / BENCHMARK}: {error}", EXIT_USAGE) from None
     except ExperimentError as error:

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import typer
-from pydantic import ValidationError
 
 from specdecode import s3_keys
 from specdecode.analysis import Comparison
+from specdecode.analysis.results.comparison import read_report
 from specdecode.aws import NoRegion
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, complain, stop_with
 from specdecode.cli.report_recorded import REPORT, compared_anew
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import Experiment, ExperimentError, load, preset_names
-from specdecode.untrusted import Unreadable, in_words, read_file
+from specdecode.untrusted import Unreadable, read_file
 
 
 def find(run: str | None, *, deployment: Deployment, price: float | None = None) -> Comparison:
@@ -79,20 +79,18 @@ def find_all(*, folder: Path | None, deployment: Deployment) -> list[Comparison]
     found: list[Comparison] = []
     for origin, data in _documents(folder, deployment):
         try:
-            found.append(Comparison.model_validate_json(data))
-        except ValidationError as error:
-            complain(f"left out {origin}: {in_words(error.errors()[0])}")
+            found.append(read_report(data))
+        except Unreadable as error:
+            complain(f"left out {origin}: {error}")
     return found
 
 
 def parse(data: bytes, *, origin: str) -> Comparison:
     """The comparison in a report.json. Ends the command with 2 if `data` is no report."""
     try:
-        return Comparison.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "document"
-        raise stop_with(f"{origin} is no report of this version: {place}: {in_words(first)}", EXIT_USAGE) from None
+        return read_report(data)
+    except Unreadable as error:
+        raise stop_with(f"{origin}: {error}", EXIT_USAGE) from None
 
 
 def _documents(folder: Path | None, deployment: Deployment) -> Iterator[tuple[str, bytes]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from specdecode.experiment.base import Frozen
+from specdecode.experiment.base import Frozen, Many
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.distribution import Count, Summary
 from specdecode.measures.metrics.steps import AcceptanceRate
@@ -71,13 +71,13 @@ class ArmCase(Frozen):
     """Each metric that has one value for all requests."""
     no_value: dict[str, str]
     """Metrics without a value, and why."""
-    impossible: tuple[str, ...] = ()
+    impossible: Many[str] = ()
     """Figures that no server can reach, in words; they have no value."""
     late: bool = False
     """The load generator fell behind while it loaded this arm, over all its cases at this load."""
     samples: dict[str, tuple[float, ...]] = Field(default_factory=dict)
     """Per-request values for the distribution charts: at most SAMPLES quantiles of them."""
-    steps: tuple[StepBin, ...] = ()
+    steps: Many[StepBin] = ()
     acceptance_source: str | None = None
     """Source of `acceptance_length`, the acceptance rate and `accepted_per_position`, in words."""
     acceptance_length: float | None = None
@@ -91,9 +91,9 @@ class ArmCase(Frozen):
     """Difference of these two counts, in words. Empty if they are equal or if one of them is missing."""
     verified_drafts: Count | None = None
     """Drafts that a step verifies: a step yields at most one token more. None if k is not known."""
-    accepted_per_position: tuple[float, ...] = ()
+    accepted_per_position: Many[float] = ()
     """Acceptance at each position, given that all positions before it were accepted."""
-    turns: tuple[TurnFigures, ...] = ()
+    turns: Many[TurnFigures] = ()
     """Figures of conversations by turn. Empty if there are no conversations."""
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -125,7 +125,7 @@ class RequestRecord(BaseModel):
     """When it was sent, on the same clock."""
     end_s: Seconds
     """Seconds from sent to the last byte (or to the failure)."""
-    chunks: tuple[Chunk, ...]
+    chunks: Annotated[tuple[Chunk, ...], FailFast()]
     """In order of arrival. In a record that was read back they are packed (records/packed.py)."""
     requested_input_tokens: Tokens
     requested_output_tokens: Tokens

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pydantic import ValidationError
-
 from specdecode import s3_keys
 from specdecode.analysis import Comparison
+from specdecode.analysis.results.comparison import read_report
 from specdecode.analysis.results.pairs import Verdict
 from specdecode.experiment import Experiment
 from specdecode.runs.state import RunState, StateDamaged, load_state
 from specdecode.store import Store
+from specdecode.untrusted import Unreadable
 
 LOOKED_AT = 500
 """Most states that are read. A bucket keeps its runs for ever; the report has minutes for this many
@@ -57,8 +57,8 @@ def _state(store: Store, run_id: str) -> RunState | None:
 def _report(store: Store, run_id: str) -> Comparison | None:
     data = store.read(s3_keys.run_key(run_id, "report.json"))
     try:
-        return None if data is None else Comparison.model_validate_json(data)
-    except ValidationError:
+        return None if data is None else read_report(data)
+    except Unreadable:
         return None
 
 

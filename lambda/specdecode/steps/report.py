@@ -111,8 +111,9 @@ def read_records(store: Store, run_id: str) -> Iterator[RequestRecord]:
                 continue
             try:
                 yield read_record(line)
-            except ValidationError as error:
-                raise ReportFailed(f"{store.url(key)} line {number} is no record: {error.errors()[0]['msg']}") from None
+            except ValueError as error:
+                first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+                raise ReportFailed(f"{store.url(key)} line {number} is no record: {first}") from None
 
 
 def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> RunContext:

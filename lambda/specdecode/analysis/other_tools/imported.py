@@ -52,6 +52,7 @@ MAX_TIMESTAMP = 4_102_444_800
 Moment = Annotated[float, Field(ge=0, le=MAX_TIMESTAMP)]
 """Seconds since the epoch."""
 MOST_SHOWN = 60
+MOST_LINES = 200_000
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -233,7 +234,7 @@ def read(model: type[Model], document: Any, file: Path, tool: str) -> Model:
 
 def lacks(error: ValidationError) -> str:
     """`it lacks a, b` and what is wrong with the other fields."""
-    found = [(".".join(map(str, item["loc"])), item) for item in error.errors()]
+    found = [(".".join(map(str, item["loc"])), item) for item in error.errors(include_url=False, include_input=False)]
     missing = [name for name, item in found if item["type"] == "missing"]
     wrong = [f"{name}: {in_words(item)}" for name, item in found if item["type"] != "missing"]
     return "; ".join([*([f"it lacks {', '.join(missing)}"] if missing else []), *wrong])
@@ -246,6 +247,8 @@ def lines(file: Path, model: type[Model], tool: str) -> Iterator[Model]:
     except Unreadable as error:
         raise ImportProblem(f"{file}: {error}") from None
     for number, line in enumerate(text.splitlines(), 1):
+        if number > MOST_LINES:
+            raise ImportProblem(f"{file}: more than {MOST_LINES:,} requests: give a part of them")
         if line.strip():
             try:
                 yield read(model, parse_json(line), file, tool)

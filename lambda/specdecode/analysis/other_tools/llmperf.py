@@ -33,6 +33,11 @@ CONDITIONS = (
     "stddev_output_tokens",
     "num_concurrent_requests",
 )
+KNOWN = (
+    f"give the file that {VLLM} or {GUIDELLM} wrote, {AIPERF}'s artifact folder, or the *_summary.json that LLMPerf's "
+    "token_benchmark_ray.py wrote into its --results-dir"
+)
+MOST_FIELDS = 1000
 SAMPLING = "additional_sampling_params_"
 """Fields of a summary that say how it was measured; LLMPerf writes each sampling parameter behind this prefix."""
 
@@ -60,14 +65,16 @@ def read_arm(path: Path, *, name: str) -> ImportedArm:
     """Read a `_summary.json`, or the folder that holds exactly one. Raises ImportProblem."""
     file = _summary_file(path)
     document = read_json(file)
-    document = document if isinstance(document, dict) else {}
+    if not isinstance(document, dict) or not any(str(key).startswith("results_") for key in document):
+        fields = ", ".join(str(key)[:MOST_SHOWN] for key in list(document)[:3]) if isinstance(document, dict) else ""
+        found = f"an object with {fields or 'no field'}" if isinstance(document, dict) else "no object"
+        raise ImportProblem(f"{file}: no result of a tool that is read here, but {found}; {KNOWN}")
+    if len(document) > MOST_FIELDS:
+        raise ImportProblem(f"{file}: {len(document):,} fields: no LLMPerf summary has more than {MOST_FIELDS:,}")
     try:
         summary = _Summary.model_validate(document)
     except ValidationError as error:
-        raise ImportProblem(
-            f"{file}: no LLMPerf summary, {lacks(error)}. Give the file *_summary.json that token_benchmark_ray.py "
-            "wrote into its --results-dir"
-        ) from None
+        raise ImportProblem(f"{file}: no LLMPerf summary, {lacks(error)}; {KNOWN}") from None
     individual = file.with_name(file.name.replace("_summary.json", "_individual_responses.json"))
     return ImportedArm(
         name=name,
@@ -95,8 +102,7 @@ def _summary_file(path: Path) -> Path:
     if len(found) != 1:
         listed = ", ".join(item.name for item in found) or "none"
         raise ImportProblem(
-            f"{path}: no result of a tool that is read here (it holds {len(found)} *_summary.json: {listed}); give the "
-            f"file that {VLLM} or {GUIDELLM} wrote, {AIPERF}'s artifact folder, or one *_summary.json of LLMPerf"
+            f"{path}: no result of a tool that is read here (it holds {len(found)} *_summary.json: {listed}); {KNOWN}"
         )
     return found[0]
 

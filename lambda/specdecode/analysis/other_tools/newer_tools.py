@@ -34,6 +34,7 @@ from specdecode.analysis.other_tools.imported import (
     read_json,
     tool_arm,
 )
+from specdecode.experiment.base import Many
 from specdecode.measures.distribution import Summary
 from specdecode.untrusted import Unreadable, parse_json
 
@@ -103,12 +104,12 @@ class Vllm(Lenient):
     request_rate: Text | float | None = None
     total_output_tokens: Tokens
     mean_ttft_ms: Figure
-    ttfts: tuple[Figure, ...] = ()
-    latencies: tuple[Figure, ...] = ()
-    itls: tuple[tuple[Figure, ...], ...] = ()
-    output_lens: tuple[Tokens, ...] = ()
-    input_lens: tuple[Tokens, ...] = ()
-    errors: tuple[str, ...] = ()
+    ttfts: Many[Figure] = ()
+    latencies: Many[Figure] = ()
+    itls: Many[Many[Figure]] = ()
+    output_lens: Many[Tokens] = ()
+    input_lens: Many[Tokens] = ()
+    errors: Many[str] = ()
 
 
 def vllm_arm(file: Path, documents: Sequence[Any], name: str) -> ImportedArm:
@@ -266,7 +267,7 @@ class GuidellmRequest(Lenient):
 class GuidellmRequests(Lenient):
     """Requests of one benchmark, by how they ended."""
 
-    successful: tuple[GuidellmRequest, ...]
+    successful: Many[GuidellmRequest]
     errored: tuple[Any, ...] | None = None
     incomplete: tuple[Any, ...] | None = None
 

@@ -6,20 +6,21 @@ from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from specdecode.analysis.results.decision import Decision
 from specdecode.analysis.results.over_load import Curve, Objective, Schedule
 from specdecode.analysis.results.pairs import HEADLINE, Chain, GroupName, LoadResult, MetricInfo, Pair, Verdict, Work
 from specdecode.analysis.results.run_context import RunContext
 from specdecode.escape import plain_json
-from specdecode.experiment.base import Frozen
+from specdecode.experiment.base import Frozen, Many
 from specdecode.experiment.model import MeasuredExperiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.timeline import Stretch
 from specdecode.names import RUN_ID
+from specdecode.untrusted import Unreadable, in_words, parse_json
 
 SCHEMA_VERSION: Literal[2] = 2
 
@@ -95,8 +96,8 @@ class Theory(Frozen):
     """c: cost of one draft token, in base steps."""
     overhead: float
     """v: time that verification adds to a base step, in base steps."""
-    points: tuple[Point, ...]
-    measured: tuple[MeasuredK, ...]
+    points: Many[Point]
+    measured: Many[MeasuredK]
 
 
 class RunCost(Frozen):
@@ -123,25 +124,25 @@ class Comparison(Frozen):
     experiment: MeasuredExperiment
     context: RunContext
     created_at: datetime
-    metrics: tuple[MetricInfo, ...]
-    arms: tuple[ArmCase, ...]
-    timeline: tuple[Stretch, ...] = ()
+    metrics: Many[MetricInfo]
+    arms: Many[ArmCase]
+    timeline: Many[Stretch] = ()
     """Stretches of load in the order of time."""
-    pairs: tuple[Pair, ...]
-    loads: tuple[LoadResult, ...] = ()
+    pairs: Many[Pair]
+    loads: Many[LoadResult] = ()
     """Results at the loads after the first. All other fields here are about the first load, unless they say otherwise.
     Empty for a run of one load."""
-    chains: tuple[Chain, ...]
-    drift: tuple[Drift, ...]
-    accuracy: tuple[AccuracyChange, ...] = ()
-    theory: tuple[Theory, ...]
-    curve: tuple[Curve, ...] = ()
+    chains: Many[Chain]
+    drift: Many[Drift]
+    accuracy: Many[AccuracyChange] = ()
+    theory: Many[Theory]
+    curve: Many[Curve] = ()
     """Each pair and group of cases over the load. Empty for a run of one load."""
-    objective: tuple[Objective, ...] = ()
+    objective: Many[Objective] = ()
     """Load that each arm carries within the service-level objective. Empty if the experiment has no objective."""
-    schedule: tuple[Schedule, ...] = ()
+    schedule: Many[Schedule] = ()
     """Best k for each batch size, for each draft. Empty for a run of one load."""
-    work: tuple[Work, ...] = ()
+    work: Many[Work] = ()
     """Each pair by kind of work. Empty if no set of prompts was measured."""
     decision: Decision | None = None
     """What the run shows, and what to do; all sentences say the same. None in a report of an older version."""
@@ -150,8 +151,8 @@ class Comparison(Frozen):
     advice: str | None = None
     """What to try next, in the advisor's words (`specdecode advise` says the same). None if no arm speculates."""
     cost: RunCost | None
-    notes: tuple[str, ...]
-    files: tuple[RawFile, ...] = Field(default=())
+    notes: Many[str]
+    files: Many[RawFile] = Field(default=())
     """Raw files below context.raw_prefix."""
 
     def arm(self, variant: str, case: str) -> ArmCase | None:
@@ -238,3 +239,18 @@ class Comparison(Frozen):
 def json_schema() -> dict[str, Any]:
     """JSON schema of report.json."""
     return Comparison.model_json_schema()
+
+
+def read_report(data: bytes) -> Comparison:
+    """The comparison in a report.json, without the fields that this version does not know. Raises Unreadable, with the
+    first field that is wrong.
+
+    The document is parsed first: `model_validate_json` keeps a copy of it for each field that it lacks, and 2 KiB for
+    each that is unknown (pydantic 2.13).
+    """
+    try:
+        return Comparison.model_validate(parse_json(data), extra="ignore")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"])) or "document"
+        raise Unreadable(f"no report of this version: {place}: {in_words(first)}") from None

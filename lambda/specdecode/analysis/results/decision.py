@@ -9,7 +9,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from specdecode.analysis.results.pairs import Estimate, GroupName, Verdict
-from specdecode.experiment.base import Frozen
+from specdecode.experiment.base import Frozen, Many
 
 
 class Action(StrEnum):
@@ -49,7 +49,7 @@ class Decision(Frozen):
     serve: str | None
     """The arm to serve: to use, or to keep. None if the run does not tell, or is not to be trusted."""
     why: str
-    findings: tuple[ArmFinding, ...] = ()
+    findings: Many[ArmFinding] = ()
     """Of each compared arm on each kind of prompts (`all` among them; at loads after the first `all` alone), then on
     each prompt type."""
     distrusted: dict[str, str] = Field(default_factory=dict)

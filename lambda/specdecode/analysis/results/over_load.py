@@ -9,7 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from specdecode.analysis.results.pairs import Estimate
-from specdecode.experiment.base import Frozen
+from specdecode.experiment.base import Frozen, Many
 from specdecode.experiment.workload import Level
 from specdecode.measures.distribution import Count
 
@@ -80,16 +80,16 @@ class Curve(Frozen):
     of_speculation: bool = True
     """One arm speculates and the other does not, as far as is known. If not, the words name the arms."""
     group: str
-    cases: tuple[str, ...]
+    cases: Many[str]
     """Cases that could be compared at every level of the curve. The other cases are left out, since a case that is
     missing at one level would look like an effect of the load."""
-    left_out: tuple[str, ...] = ()
+    left_out: Many[str] = ()
     """The other cases of the group."""
-    points: tuple[LoadPoint, ...]
+    points: Many[LoadPoint]
     """The smallest load first."""
-    without: tuple[Level, ...] = ()
+    without: Many[Level] = ()
     """Measured loads without a speed-up: too many requests failed, or no case was compared."""
-    crossovers: tuple[Crossover, ...] = ()
+    crossovers: Many[Crossover] = ()
     """Crossovers that are shown. Empty if there is none up to the largest load."""
     shared: float = 0.0
     """Standard deviation of the log speed-up that all requests of one load and round share. Every interval includes
@@ -110,7 +110,7 @@ class KRange(Frozen):
     """The arm that serves with this k."""
     rivals: tuple[int, ...] | None = None
     """Other k's that may be as fast at some measured load of the range. None if this is not known."""
-    failed: tuple[int, ...] = ()
+    failed: Many[int] = ()
     """Other k's whose arm failed too many requests at some measured load of the range."""
 
 
@@ -118,8 +118,8 @@ class Schedule(Frozen):
     """Best k for each batch size, among the arms of one draft."""
 
     draft: str
-    ranges: tuple[KRange, ...]
-    measured: tuple[int, ...] = ()
+    ranges: Many[KRange]
+    measured: Many[int] = ()
     """Batch sizes that were measured, the smallest first. Empty in a report of an older version."""
     measured_to: int
     """Largest load that was measured."""
@@ -165,7 +165,7 @@ class Objective(Frozen):
     """Which loads one arm carries within the objective."""
 
     variant: str
-    loads: tuple[GoodAtLoad, ...] = Field(min_length=1)
+    loads: Many[GoodAtLoad] = Field(min_length=1)
     """The smallest first."""
     keeps: Level | None
     """Largest measured load up to which every load is shown to keep the objective. None: not even the smallest is."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from specdecode.experiment.base import Frozen
+from specdecode.experiment.base import Frozen, Many
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.distribution import Count
@@ -112,7 +112,7 @@ class CaseResult(Frozen):
     late: bool = False
     """The load generator fell behind here, so that the figures are no evidence."""
     headline: Estimate | None
-    speedups: tuple[Estimate, ...]
+    speedups: Many[Estimate]
     pairs: int
     distinct_prompts: int
     equality: Equality
@@ -120,7 +120,7 @@ class CaseResult(Frozen):
     """Baseline cost per million output tokens / this arm's: above 1 is cheaper."""
     cost_saving: float | None
     """Dollars per million output tokens saved (negative: it costs more)."""
-    notes: tuple[str, ...]
+    notes: Many[str]
 
 
 class TypeRange(Frozen):
@@ -136,14 +136,14 @@ class GroupResult(Frozen):
     """A kind of prompts: geometric mean over its prompt types, each of the same weight."""
 
     group: GroupName
-    cases: tuple[str, ...]
+    cases: Many[str]
     """All cases of the kind, also those that could not be compared."""
-    judged: tuple[str, ...]
+    judged: Many[str]
     """Cases that the figures are about."""
     verdict: Verdict
     reason: str
     settle: str = ""
-    speedups: tuple[Estimate, ...]
+    speedups: Many[Estimate]
     """Speed-ups. They have an interval over prompt types if there are enough types, else they describe the measured
     types only."""
     range: TypeRange | None
@@ -174,10 +174,10 @@ class Pair(Frozen):
 
     variant: str
     baseline: str
-    changes: tuple[str, ...]
+    changes: Many[str]
     """Differences between the two arms: `speculation`, `quantization`, `draft`, `k`, `weights`, `settings`."""
-    cases: tuple[CaseResult, ...]
-    groups: tuple[GroupResult, ...]
+    cases: Many[CaseResult]
+    groups: Many[GroupResult]
     among: AmongArms | None = None
     """None if no case could be compared, and in the pairs of the loads after the first."""
 
@@ -202,7 +202,7 @@ class Chain(Frozen):
 
     variant: str
     root: str
-    links: tuple[Pair, ...]
+    links: Many[Pair]
     total: Pair
 
 
@@ -210,9 +210,9 @@ class LoadResult(Frozen):
     """All arms and pairs at one load."""
 
     level: Level
-    arms: tuple[ArmCase, ...]
+    arms: Many[ArmCase]
     """For loads after the first: counts of failures, and only the headline metric."""
-    pairs: tuple[Pair, ...]
+    pairs: Many[Pair]
     """For loads after the first: the headline of each case, without groups."""
 
 
@@ -242,7 +242,7 @@ class CategoryAtLevel(Frozen):
     speedup: Estimate | None
     """Speed-up with its interval over the category's prompts."""
     acceptance_length: float | None = None
-    accepted_per_position: tuple[float, ...] = ()
+    accepted_per_position: Many[float] = ()
     """Acceptance at each position, given that all positions before it were accepted."""
     compared: Count = 0
     identical: Count = 0
@@ -257,9 +257,9 @@ class Category(Frozen):
     """Different prompts that both arms completed."""
     levels: Annotated[tuple[CategoryAtLevel, ...], Field(min_length=1)]
     """Results by load. All verdicts are about the first."""
-    most: tuple[PromptGain, ...] = ()
+    most: Many[PromptGain] = ()
     """Prompts that gained most at the first load, the largest gain first. They were picked after the measurement."""
-    least: tuple[PromptGain, ...] = ()
+    least: Many[PromptGain] = ()
     """Prompts that gained least, the smallest gain first."""
 
 

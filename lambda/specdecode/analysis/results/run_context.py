@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
-from specdecode.experiment.base import Frozen
+from specdecode.experiment.base import Frozen, Many
 from specdecode.experiment.model import CompileOn
 from specdecode.experiment.shapes import TRN2
 from specdecode.planning import SweepStep
@@ -23,7 +23,7 @@ class DeviceGroup(Frozen):
 
     variant: str
     round: int = 0
-    devices: tuple[str, ...]
+    devices: Many[str]
     """Names of the allocated devices, as the ResourceSlice has them."""
     group: str = ""
     """Device-group id that the DRA driver gave the arm (`devicegroup8_id` …). Empty if the driver gave none."""
@@ -92,28 +92,28 @@ class RunContext(Frozen):
     node: str = ""
     """Instance type that the arms ran on. Empty for servers that already ran."""
     devices_per_node: int = Field(default=TRN2.devices, ge=0)
-    device_groups: tuple[DeviceGroup, ...] = ()
-    counters: tuple[EngineCounters, ...] = ()
-    sets: tuple[SetFacts, ...] = ()
+    device_groups: Many[DeviceGroup] = ()
+    counters: Many[EngineCounters] = ()
+    sets: Many[SetFacts] = ()
     """The sets of prompts that were measured: name, version, licence and SHA-256 of the file."""
     prefix_caching: dict[str, bool] = Field(default_factory=dict)
     """Arm -> whether its server caches prompt prefixes. An arm whose server does not say so has no entry."""
     versions: dict[str, str] = Field(default_factory=dict)
     """Name -> version or digest: `engine image`, `neuron runtime`, `driver`, `specdecode`, fingerprints …"""
-    failures: tuple[Failure, ...] = ()
-    accuracy: tuple[Accuracy, ...] = ()
-    served: tuple[Served, ...] = ()
-    compiled: tuple[Compiled, ...] = ()
+    failures: Many[Failure] = ()
+    accuracy: Many[Accuracy] = ()
+    served: Many[Served] = ()
+    compiled: Many[Compiled] = ()
     """Where each artifact was compiled. Empty without `compile.on: cpu`."""
     start_check: str = ""
     """What the start check cost. Empty if there was none."""
     prompt_lengths: str = ""
     """How the benchmark counted the lengths of the prompts. The metrics have the server's own counts."""
-    sweep: tuple[SweepStep, ...] = ()
+    sweep: Many[SweepStep] = ()
     """Decisions of an adaptive sweep, step by step."""
     raw_prefix: str = ""
     """Where the raw files lie (`s3://bucket/runs/<run id>/` or a folder), linked from the report."""
     source: str = "specdecode.benchmark"
     """Tool that measured the records."""
-    notes: tuple[str, ...] = ()
+    notes: Many[str] = ()
     """Warnings that belong on the first screen of the report (an import's caveats, for example)."""
