@@ -274,8 +274,9 @@ def test_stock_inter_token_latency_is_recognized_and_not_used(individual: Path) 
         ({}, r"holds 0 \*_summary.json: none\); give the file that vllm bench serve"),
         ({"a_summary.json": "{}", "b_summary.json": "{}"}, "2 .*: a_summary.json, b_summary.json"),
         ({"a_summary.json": "{"}, "not JSON"),
-        ({"a_summary.json": "[]"}, "no LLMPerf summary, it lacks model, mean_output_tokens"),
-        ({"a_summary.json": '{"model": "m"}'}, "it lacks mean_output_tokens, num_concurrent_requests"),
+        ({"a_summary.json": "[]"}, "tool that is read here, but no object; give the file that vllm bench serve"),
+        ({"a_summary.json": '{"model": "m", "b": 1}'}, "but an object with model, b; give the file that vllm bench"),
+        ({"a_summary.json": '{"results_x": 1}'}, "no LLMPerf summary, it lacks model, mean_output_tokens, num_con"),
     ],
 )
 def test_what_is_no_llmperf_result_is_refused_with_what_to_do(
