@@ -80,6 +80,17 @@ def test_too_many_failures_give_no_verdict_and_are_counted() -> None:
     assert case(comparison, "sonnet").verdict is not Verdict.CANNOT_TELL
 
 
+def test_without_a_completed_pair_there_is_no_figure_and_no_pair_is_counted() -> None:
+    records = [
+        request(variant="sd", case="repeat", index=r.index, rng=random.Random(1), failed=True, sent_s=r.sent_s)
+        if (r.variant, r.case) == ("sd", "repeat")
+        else r
+        for r in run(experiment())
+    ]
+    result = case(simulated(records), "repeat")
+    assert (result.headline, result.pairs, result.verdict) == (None, 0, Verdict.CANNOT_TELL)
+
+
 def test_warmup_requests_count_nowhere() -> None:
     records = list(run(experiment()))
     cold = request(variant="base", case="repeat", index=0, rng=random.Random(1), slow=50.0)

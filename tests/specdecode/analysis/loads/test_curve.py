@@ -132,6 +132,7 @@ def test_the_load_in_words_says_that_large_loads_had_more_requests(comparison: C
     few = loads((1, 8))
     shown = compare(experiment=few, records=run(few, {"base": BASE, "sd": ARM}, seed=3), context=context())
     assert "16 requests per prompt type and arm" in render_terminal(shown, width=1000)
+    assert "At the first load, 1 at a time: " in render_terminal(shown, width=1000)
 
 
 def test_a_run_of_one_load_has_no_curve() -> None:
