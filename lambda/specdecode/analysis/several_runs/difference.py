@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.pairs import CaseResult, Estimate, Verdict
+from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Estimate, Verdict
 from specdecode.analysis.several_runs.alike import incomparable, other_objective, paths
 from specdecode.analysis.statistics.verdict import estimate
 from specdecode.experiment.base import Frozen
@@ -173,7 +173,7 @@ def over_runs(comparisons: Sequence[Comparison]) -> dict[Key, OverRuns]:
     keys = set.intersection(*(set(cases) for cases in known))
     return {
         key: OverRuns(
-            speedup=_over(_metric(known[0][key]), _ratios(comparisons, key)),
+            speedup=_over(HEADLINE, _ratios(comparisons, key)),
             verdicts=tuple(cases[key].verdict for cases in known),
         )
         for key in keys
@@ -182,10 +182,6 @@ def over_runs(comparisons: Sequence[Comparison]) -> dict[Key, OverRuns]:
 
 def _over(metric: str, ratios: Sequence[float]) -> Estimate:
     return estimate(metric, log_mean([math.log(ratio) for ratio in ratios]), method=OVER_RUNS)
-
-
-def _metric(case: CaseResult) -> str:
-    return case.headline.metric if case.headline else ""
 
 
 def _ratios(comparisons: Sequence[Comparison], key: Key) -> list[float]:
