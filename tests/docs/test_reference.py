@@ -25,7 +25,6 @@ STALE = "run `.venv/bin/python -m tools.reference`, and look at the difference"
         ("causes.md", causes.render),
         ("cli.md", cli.render),
         ("costs.md", costs.render),
-        ("printed-lines.md", printed_lines.render),
         ("s3-layout.md", s3_layout.render),
         ("states.md", states.render),
         ("../settings.md", settings.render),
@@ -33,6 +32,16 @@ STALE = "run `.venv/bin/python -m tools.reference`, and look at the difference"
 )
 def test_pages_are_current(name, render):
     assert (FOLDER / name).read_text() == render(), STALE
+
+
+def test_the_page_of_printed_lines_has_their_count():
+    """Within a tenth: every message that somebody adds changes it."""
+    number = re.compile(r"\| (\d+) ")
+    page, now = (FOLDER / "printed-lines.md").read_text(), printed_lines.render()
+    assert number.sub("| n ", page) == number.sub("| n ", now), STALE
+    said, counted = (list(map(int, number.findall(text))) for text in (page, now))
+    assert len(said) == 16
+    assert all(abs(one - other) <= max(1, other // 10) for one, other in zip(said, counted, strict=True)), STALE
 
 
 @pytest.mark.synth
