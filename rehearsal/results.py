@@ -24,4 +24,4 @@ def download(run_id: str, *, s3: Any, bucket: str, to: Path) -> Path:
 def table(folder: Path, *, colour: bool, width: int) -> str:
     """The comparison in a run's folder, for the terminal."""
     comparison = Comparison.model_validate_json((folder / "report.json").read_bytes())
-    return render_terminal(comparison, colour=colour, width=width)
+    return render_terminal(comparison, colour=colour, width=width, brief=True)

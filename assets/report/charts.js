@@ -201,5 +201,13 @@
     target.addEventListener("keydown", walk);
     observer.observe(target);
   }
-  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((item) => { item.open = true; }));
+  // The contents lead into folded parts, too. (A search in the page opens them by itself.)
+  const unfold = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let at = target; at; at = at.parentElement) if (at.localName === "details") at.open = true;
+    target?.closest(".folded")?.querySelector("details").setAttribute("open", "");
+    target?.scrollIntoView();
+  };
+  addEventListener("hashchange", unfold);
+  if (location.hash) unfold();
 })();

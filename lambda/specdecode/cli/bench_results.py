@@ -6,17 +6,13 @@ from pathlib import Path
 
 from specdecode import names
 from specdecode.analysis import compare_measured, measure
-from specdecode.analysis.report import write_report
-from specdecode.analysis.report.tables import figures_table
-from specdecode.analysis.report.terminal import over_load
-from specdecode.analysis.texts.setting import objective
+from specdecode.analysis.report import render_terminal, write_report
 from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.benchmark.tokens import token_counter
 from specdecode.cli.bench_options import ResultOptions
-from specdecode.cli.output import complain, say, say_document, text_table
+from specdecode.cli.output import complain, say_coloured, say_document
 from specdecode.cli.report_recorded import recorded, sets_of
 from specdecode.cli.report_view import terminal_width
-from specdecode.escape import line
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.measures.accounting import Accounting
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
@@ -47,18 +43,7 @@ def deliver(spec: BenchmarkSpec, folder: Path, wanted: ResultOptions) -> None:
     if wanted.as_json:
         say_document(comparison.json_document())
     else:
-        figures = figures_table(comparison)
-        words = sum(column.words for column in figures.columns)
-        say(text_table([figures.headers, *([line(text) for text in row] for row in figures.texts)], left=words), end="")
-        say(f"\n{comparison.answer}")
-        if comparison.curve and comparison.recommendation:
-            say(f"{comparison.recommendation}\n")
-        for text in over_load(comparison, width=terminal_width()):
-            say(text)
-        for fact in objective(comparison):
-            say(f"{fact.name}: {line(fact.text)}")
-        for note in comparison.notes:
-            say(f"note: {note}")
+        say_coloured(render_terminal(comparison, width=terminal_width(), brief=True))
     complain(f"report: {page}")
     if wanted.publish:
         from specdecode import aws

@@ -73,6 +73,7 @@ def report(
     price: Annotated[
         float | None, typer.Option(min=0, help="$ per node-hour, for a folder without report.json.")
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print all of it, not one screen.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of report.json and stop.")] = False,
     stack: Stack = STACK,
     region: Region = None,
@@ -93,7 +94,7 @@ def report(
         say_json(json_schema())
         return
     comparison = find(run, deployment=Deployment(stack=stack, region=region, profile=profile), price=price)
-    _print(comparison, Format.JSON if as_json else form)
+    _print(comparison, Format.JSON if as_json else form, full=full)
     folder = out or (Path("results") / comparison.run_id if open_page else None)
     if folder is not None:
         page = write_report(comparison, folder)
@@ -245,14 +246,14 @@ def runs(
         say(runs_text(found), end="")
 
 
-def _print(comparison: Comparison, form: Format) -> None:
+def _print(comparison: Comparison, form: Format, *, full: bool) -> None:
     from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
     from specdecode.cli.report_view import terminal_width
 
     match form:
         case Format.TERMINAL:
             colour = sys.stdout.isatty()
-            say_coloured(render_terminal(comparison, colour=colour, width=terminal_width()))
+            say_coloured(render_terminal(comparison, colour=colour, width=terminal_width(), brief=not full))
         case Format.HTML:
             say(render_html(comparison), end="")
         case Format.MARKDOWN:

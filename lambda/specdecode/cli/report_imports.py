@@ -78,7 +78,7 @@ def import_results(
     if as_json:
         say_document(comparison.json_document())
     else:
-        say_coloured(render_terminal(comparison, width=terminal_width()))
+        say_coloured(render_terminal(comparison, width=terminal_width(), brief=True))
     if out is not None:
         complain(f"written: {write_report(comparison, out)}")
 

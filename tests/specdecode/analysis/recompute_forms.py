@@ -109,10 +109,14 @@ class Run:
         both = [(first.get(place), output) for place, output in second.items()]
         return sum(a == b for a, b in both), sum(a is not None for a, _ in both)
 
+    def comparable(self, variant: str, base: str, case: str) -> bool:
+        """Whether few enough requests failed."""
+        both = self.beside(variant, base, case)
+        return max(sum(record["error"] is not None for record in own) / len(own) for own in both) <= 0.05
+
     def verdict(self, variant: str, base: str, case: str) -> str:
         """From the interval and the failed requests."""
-        both = self.beside(variant, base, case)
-        if max(sum(record["error"] is not None for record in own) / len(own) for own in both) > 0.05:
+        if not self.comparable(variant, base, case):
             return "cannot tell"
         _, low, high, _ = self.speedup(variant, base, case, HEADLINE)
         if low > 1 / 1.05 and high < 1.05:
@@ -176,18 +180,17 @@ def check_terminal(check: raw.Check, run: Run, text: str) -> None:
     pair: tuple[str, str] | None = None
     rows = 0
     for line in text.splitlines():
-        if found := re.fullmatch(r"(\S+) against (\S+)\s*", line):
+        if found := re.fullmatch(r"(\S+) against (\S+)", line):
             pair = (found[1], found[2])
-        cells = [cell.strip() for cell in line.strip("│ ").split("│")]
-        if pair and len(cells) == 8 and cells[0] in run.cases.values():
+        cells = re.split(r" {2,}", line)
+        if pair and len(cells) == 9 and cells[0] in run.cases.values():
             rows += 1
             _check_row(check, run, pair, cells)
-        if found := re.match(r"run: \$([\d.,]+) for ([\d.]+) node-hours", line):
+        if found := re.search(r"This run held one for .*: \$([\d.,]+)\.", line):
             hours = run.report["context"]["node_seconds"] / 3600
             raw.shows(
                 check, "terminal: dollars of the run", found[1], [hours * run.report["context"]["price_per_node_hour"]]
             )
-            raw.shows(check, "terminal: node-hours", found[2], [hours])
     check.same("terminal rows", rows, sum(len(p["cases"]) for p in run.report["pairs"]))
     ratios = [
         run.speedup(name, item["compare_to"], case, HEADLINE)[0]
@@ -195,7 +198,13 @@ def check_terminal(check: raw.Check, run: Run, text: str) -> None:
         if item["compare_to"]
         for case in run.cases.values()
     ]
-    for shown in re.findall(r"([\d.,]+)×", text.splitlines()[0]):
+    if found := re.match(r"Use (\S+) .*?: ([\d.]+)×", text):
+        base = run.variants[found[1]]["compare_to"]
+        judged = [case for case in run.cases.values() if run.comparable(found[1], base, case)]
+        logs = [math.log(run.speedup(found[1], base, case, HEADLINE)[0]) for case in judged]
+        raw.shows(check, "terminal: ratio of the headline", found[2], [math.exp(statistics.fmean(logs))])
+    answer = text[text.index("For which prompts?") :].split("\n\n")[0]
+    for shown in re.findall(r"([\d.,]+)×", answer):
         raw.shows(check, "terminal: ratio of the answer", shown, ratios)
 
 

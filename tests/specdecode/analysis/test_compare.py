@@ -138,7 +138,7 @@ def test_doubtful_times_and_merged_chunks_are_said() -> None:
     records = list(run(experiment()))
     lagging = [r.model_copy(update={"time_doubt_s": 0.02}) if r.index == 0 else r for r in records]
     assert any(
-        "4 of the 32 requests at the first load, the load generator" in note for note in simulated(lagging).notes
+        "4 of the 32 requests at the first load are doubtful: the load" in note for note in simulated(lagging).notes
     )
     merged = [
         r.model_copy(update={"chunks": (r.chunks[0], *r.chunks[2::2])}) if r.variant == "base" else r for r in records

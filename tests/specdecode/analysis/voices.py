@@ -246,7 +246,11 @@ def contradictions(comparison: Comparison, truth: Truth, folder: Path) -> list[s
         hold(ratio is not None and abs(float(whole["value"]) - float(ratio.group(1))) < 0.006, "another figure in CSV")
         hold(float(whole["low"] or 0) > 1, "used, and not shown to be faster")
         hold(
-            f"all prompts: **pays**, {ratio.group(1) if ratio else ''}" in screens["markdown"],
+            len([case for v, case in verdicts if v == arm]) == 1
+            or re.search(
+                rf"all prompts \| together \| \*\*pays\*\* \| {ratio.group(1) if ratio else ''}×", screens["markdown"]
+            )
+            is not None,
             "another figure in Markdown",
         )
         hold(

@@ -194,4 +194,4 @@ def test_one_server_has_its_own_figures_in_every_form(tmp_path: Path) -> None:
             for tag, scale, digits in (("ttft", 1000, 2), ("time_per_output_token", 1000, 3)):
                 assert all(f"{arm['metrics'][tag][name] * scale:.{digits}f}" in text for name in ("p50", "p99"))
             assert f"{arm['totals']['output_throughput']:.1f}" in text
-    assert 'id="dist-h"' in page
+    assert 'id="distributions"' in page

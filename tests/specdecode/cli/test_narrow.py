@@ -31,9 +31,11 @@ def test_the_reports_table_has_every_figure_whole(width: int) -> None:
     found = compare(experiment=tested, records=run(tested), context=context())
     text = render_terminal(found, width=width)
     begins = text.index("sd against base")
-    table = text[begins : text.index("\n\n", begins)]
+    table = text[begins : text.index("The verdict follows")]
     assert "…" not in table
     assert max(map(len, table.splitlines())) <= width
+    short = render_terminal(found, width=width, brief=True)
+    assert max(map(len, short.splitlines())) <= width and len(short.splitlines()) <= 50
     for case in found.pairs[0].cases:
         assert case.headline
         for part in compact(case.headline).split():
@@ -49,10 +51,10 @@ def test_the_table_over_the_load_is_no_wider_and_has_every_cell(width: int) -> N
     )
     text = render_terminal(found, width=width)
     begins = text.index("sd over the load")
-    table = text[begins : text.index("sd against base")]
+    table = text[begins : text.index("Every interval includes")]
     assert max(map(len, table.splitlines())) <= width
     (curve,) = found.curve[:1]
-    for row in curve_table(curve).texts:
+    for row in curve_table(found, curve).texts:
         assert all(cell in table for cell in row)
         assert sum(line.startswith(row[0]) for line in table.splitlines()) == table.count("\nload ")
     assert (table.count("\nload ") > 1) == (width < 150), "no block is begun without need"

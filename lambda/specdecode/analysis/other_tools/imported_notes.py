@@ -25,7 +25,7 @@ def warnings(arms: Sequence[ImportedArm], pairs: Sequence[Pair], experiment: Exp
     tools = dict.fromkeys(arm.tool for arm in arms)
     named = " and ".join("LLMPerf" if tool == LLMPERF else tool for tool in tools)
     yield (
-        f"Imported from {named}. What was sent and answered is not read: equality, tokens per step and acceptance "
+        f"Imported from {named}, without what was sent and answered: equality, tokens per step and acceptance "
         "cannot be told, nor whether both arms got the same prompts."
     )
     yield from (f"{tool}: {MEANS[tool]}." for tool in tools if tool in MEANS)

@@ -7,7 +7,7 @@ from typing import Any
 
 from specdecode.analysis.advice.beside import Beside, beside
 from specdecode.analysis.advice.payoff import Payoff
-from specdecode.analysis.report.tables import Cell, Column, ReportTable
+from specdecode.analysis.report.blocks import Cell, Column, ReportTable
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE
 from specdecode.escape import line
@@ -20,6 +20,10 @@ SURE = 1.96
 TITLE = "Forecast: tokens per step"
 STEP = (
     "Tokens that a step yields on average with k drafted tokens: 1 without speculation. Read from the target's answers"
+)
+NOTE = (
+    "Tokens per step: what a step of the target yields on average; 1 without speculation. Speculation pays where a step "
+    "with k drafts takes less than so many plain steps."
 )
 MEASURED = "Tokens per step that this arm measured, and how far the forecast is from it"
 
@@ -45,7 +49,7 @@ def forecast_table(told: Sequence[Forecasted], measured: Sequence[Beside] = ()) 
         cells += [f"{at[k][0]:.2f}" if k in at else NONE for k in ks]
         cells += [f"{own.measured:.2f} at k={own.k} ({own.off:.1%} off)" if own else NONE for own in found]
         rows.append([Cell(text) for text in cells])
-    return ReportTable(columns, rows)
+    return ReportTable(columns, rows, note=NOTE)
 
 
 def forecast_charts(told: Sequence[Forecasted], measured: Sequence[Beside] = ()) -> list[dict[str, Any]]:

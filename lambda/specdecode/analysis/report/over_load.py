@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from specdecode.analysis.report.tables import Cell, Column, ReportTable
+from specdecode.analysis.report.blocks import Cell, Column, ReportTable
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, digits, dollars, percent, seconds
 from specdecode.analysis.results.over_load import ArmAtLoad, Curve, LoadPoint, Source
@@ -53,18 +53,18 @@ def shown_curves(comparison: Comparison) -> list[Curve]:
     return [curve for curve in curves if pair and curve.variant == pair.variant]
 
 
-def curve_sentence(comparison: Comparison, curve: Curve) -> str:
-    """The curve in words, and the noise that its intervals include."""
+def curve_table(comparison: Comparison, curve: Curve) -> ReportTable:
+    """A row for each level, with the columns that have a value; below it the curve in words, if the section's answer is
+    about another one, and the noise that its intervals include.
+    """
+    best = about(comparison)
+    said = "" if best and curve.variant == best.variant else f"{advice_by_load(curve, comparison.objective)} "
     shared = f"{100 * curve.shared:.2g}% ({SEEN[curve.shared_from]})"
-    said = advice_by_load(curve, comparison.objective)
-    return f"{said} Every interval includes noise that all requests of a load share: {shared}."
-
-
-def curve_table(curve: Curve) -> ReportTable:
-    """A row for each level, with the columns that have a value."""
+    note = f"{said}Every interval includes noise that all requests of a load share: {shared}."
     rows = [_row(point) for point in curve.points]
     filled = [number for number in range(len(COLUMNS)) if any(row[number] not in ("", NONE) for row in rows)]
-    return ReportTable([COLUMNS[n] for n in filled], [[Cell(row[n]) for n in filled] for row in rows])
+    body = [[Cell(row[n]) for n in filled] for row in rows]
+    return ReportTable([COLUMNS[n] for n in filled], body, f"{curve.variant} over the load", note)
 
 
 def _row(point: LoadPoint) -> tuple[str, ...]:

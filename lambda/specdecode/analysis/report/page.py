@@ -1,53 +1,63 @@
-"""Facts for the templates of the page, derived from a comparison."""
+"""What the forms of the report share of a comparison, and what its page shows beside the sections."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
 import yaml
 
-from specdecode.analysis.advice.sweep import speculative
 from specdecode.analysis.report.drawn import Drawn
 from specdecode.analysis.report.over_load import shown_curves
-from specdecode.analysis.report.tables import ReportTable, turn_table
-from specdecode.analysis.results.comparison import AccuracyChange, Comparison
-from specdecode.analysis.results.numbers import NONE, Number, ratio, times
+from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.results.numbers import NONE, times
 from specdecode.analysis.results.over_load import Curve
-from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Estimate, GroupResult, MetricInfo, Pair, Work
-from specdecode.analysis.results.run_context import Accuracy, Served
-from specdecode.analysis.statistics.groups import figure as group_figure
+from specdecode.analysis.results.pairs import CaseResult, Estimate, MetricInfo, Pair, Verdict, Work
+from specdecode.analysis.results.run_context import Served
 from specdecode.analysis.texts.decide import about
-from specdecode.analysis.texts.recommend import over_load
+from specdecode.analysis.texts.recommend import doubts, headline
 from specdecode.analysis.texts.setting import winner
-from specdecode.analysis.texts.wording import title
+from specdecode.analysis.texts.wording import first_sentence
 from specdecode.experiment import endpoints
 from specdecode.experiment.model import Sweep
 from specdecode.experiment.variants import Variant
-from specdecode.experiment.workload import TestCase
 
 FEW_ARMS = 4
-"""Up to this many arms are laid side by side; of more, the baseline and the best, and all of them in the matrix."""
+"""Up to this many arms are laid side by side; of more, the baseline and the best, and all of them in a table."""
+MOST_DOUBTS = 3
+"""Sentences of doubt on the first screen."""
+MOST_ROWS = 24
+"""Prompt types in the picture of the first screen."""
 TICKS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
-APART = 12.0
+APART = 17.0
 """Least distance of two labelled ticks, in per cent of the axis' width."""
 
 
 class ReportView:
-    """Facts that the templates ask for."""
+    """Facts that every form asks for."""
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
         self.info: dict[str, MetricInfo] = {metric.name: metric for metric in comparison.metrics}
-        self.cases: dict[str, TestCase] = {case.name: case for case in comparison.experiment.workload.cases}
+        self.cases: list[str] = [case.name for case in comparison.experiment.workload.cases]
         self.variants: dict[str, Variant] = {variant.name: variant for variant in comparison.experiment.variants}
         self.best: Pair | None = about(comparison)
         self.curves: list[Curve] = shown_curves(comparison)
-        self.turns: ReportTable | None = turn_table(comparison)
         self.winner: Served | None = winner(comparison)
+        self.headline: str = headline(comparison)
+
+    @property
+    def at_first_load(self) -> str:
+        """The decision at the first load, if the headline is about all loads. Else empty."""
+        said = first_sentence(self.comparison.recommendation or "")
+        return "" if said in self.headline else said
+
+    @property
+    def doubts(self) -> list[str]:
+        """What to know at once: the first sentences of the weightiest doubts."""
+        return [first_sentence(doubt) for doubt in doubts(self.comparison)][:MOST_DOUBTS]
 
     @cached_property
     def pairs(self) -> list[Pair]:
@@ -69,10 +79,6 @@ class ReportView:
         """Results by kind of work, of the pairs that are shown in full."""
         shown = {(pair.variant, pair.baseline) for pair in self.pairs}
         return [each for each in self.comparison.work if (each.variant, each.baseline) in shown]
-
-    def title(self, pair: Pair) -> str:
-        """Subject of a pair, distinct from the other pairs'."""
-        return title(pair, among=self.comparison.pairs)
 
     def label(self, variant: str) -> str:
         """Name of an arm in the tables."""
@@ -97,50 +103,6 @@ class ReportView:
         shown = list(dict.fromkeys(compared or [arm.variant for arm in self.comparison.arms][:FEW_ARMS]))
         return Drawn(self.comparison, shown)
 
-    @cached_property
-    def axis(self) -> Axis:
-        """The axis of all speed-ups."""
-        return Axis(case.headline for pair in self.comparison.pairs for case in pair.cases if case.headline)
-
-    def headline_number(self, case: CaseResult) -> Number:
-        """The speed-up of a case with its formula."""
-        found = ratio(case.headline, self.info[HEADLINE])
-        return found._replace(text=times(case.headline.ratio) if case.headline else NONE)
-
-    def speedup(self, case: CaseResult, metric: str) -> Number:
-        """A metric's speed-up in a case."""
-        found = next((estimate for estimate in case.speedups if estimate.metric == metric), None)
-        return ratio(found, self.info[metric]) if found else Number("", "")
-
-    def group_speedup(self, group: GroupResult | None) -> Number:
-        """A group's speed-up with its interval, and its formula."""
-        found = ratio(group.headline if group else None, self.info[HEADLINE])
-        return found._replace(text=group_figure(group)) if group and group.headline else found
-
-    @cached_property
-    def headline(self) -> str:
-        """The answer. If there are several loads: its part about all of them."""
-        comparison = self.comparison
-        by_load = over_load(comparison)
-        return by_load if by_load and comparison.answer.startswith(by_load) else comparison.answer
-
-    @property
-    def headline_parts(self) -> list[tuple[str, bool]]:
-        """The headline, cut so that the intervals in it can be set in a lighter type."""
-        return [(part, part.startswith("(")) for part in re.split(r"(\(95% CI [^)]*\))", self.headline) if part]
-
-    @property
-    def answer_rest(self) -> str:
-        """The answer's part about the first load. Empty for a run of one load."""
-        return self.comparison.answer.removeprefix(self.headline).strip()
-
-    def accuracy_change(self, score: Accuracy) -> AccuracyChange | None:
-        """Change of a score from the baseline's. None if there is none."""
-        for change in self.comparison.accuracy:
-            if (change.variant, change.task, change.metric) == (score.variant, score.task, score.metric):
-                return change
-        return None
-
     @property
     def experiment_text(self) -> str:
         """The experiment as YAML, defaults left out."""
@@ -148,27 +110,25 @@ class ReportView:
         return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
     @cached_property
-    def grid(self) -> Grid:
-        """Results of a sweep: arms that differ from their baseline by speculation alone, and draft one number of tokens
-        at every load.
-        """
-        of_one_k = {v.name: s for v in speculative(self.comparison.experiment) if (s := v.speculation)}
-        points = [(s.draft.id, s.num_speculative_tokens) for s in of_one_k.values()]
-        rows: dict[str, dict[int, GroupResult]] = {draft: {} for draft, _ in points}
-        for pair in self.comparison.pairs:
-            speculation, total = of_one_k.get(pair.variant), pair.group("all")
-            if speculation and total and pair.changes == ("speculation",):
-                rows[speculation.draft.id][speculation.num_speculative_tokens] = total
-        return Grid(ks=tuple(sorted({k for _, k in points})), rows=rows)
+    def rows(self) -> list[CaseResult]:
+        """Prompt types of the first screen's picture, those of one kind beside each other."""
+        cases = sorted(self.best.cases, key=lambda case: not case.structured) if self.best else []
+        return cases[:MOST_ROWS]
 
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Verdicts that the picture shows, in their order."""
+        shown = {case.verdict for case in self.rows}
+        return [each for each in Verdict if each in shown]
 
-class Grid(NamedTuple):
-    """Table of a sweep, over all cases."""
+    @cached_property
+    def axis(self) -> Axis:
+        """The axis of the picture."""
+        return Axis(case.headline for case in self.rows if case.headline)
 
-    ks: tuple[int, ...]
-    """Numbers of speculative tokens, the smallest first: the columns."""
-    rows: dict[str, dict[int, GroupResult]]
-    """Draft -> k -> result; no entry for a k that was not measured."""
+    def speedup(self, case: CaseResult) -> str:
+        """The speed-up of a prompt type."""
+        return times(case.headline.ratio) if case.headline else NONE
 
 
 class Bar(NamedTuple):
@@ -209,27 +169,3 @@ class Axis:
             if all(abs(self.position(tick) - self.position(other)) >= APART for other in shown):
                 shown.append(tick)
         return [(self.position(tick), f"{tick:g}×") for tick in sorted(shown)]
-
-
-def cases_by_kind(pair: Pair) -> list[tuple[str, GroupResult | None, list[CaseResult]]]:
-    """Structured prompts first, then open-ended ones, each with the group's result."""
-    kinds = (("structured", True), ("open-ended", False), ("all", None))
-    found = [(name, pair.group(name), [c for c in pair.cases if c.structured is kind]) for name, kind in kinds]
-    return [item for item in found if item[2]]
-
-
-def remarks(pair: Pair) -> dict[str, list[str]]:
-    """Each remark with the cases that it holds for."""
-    found: dict[str, list[str]] = {}
-    for case in pair.cases:
-        for note in case.notes:
-            found.setdefault(note, []).append(case.case)
-    return found
-
-
-def sample(case: CaseResult) -> str:
-    """How much a case's interval rests on: `8 prompts`, `12 requests of one prompt`, `50 requests`."""
-    if case.distinct_prompts == 1 and case.pairs > 1:
-        return f"{case.pairs} requests of one prompt"
-    unit = "prompt" if case.distinct_prompts else "request"
-    return f"{case.pairs} {unit}{'s' if case.pairs != 1 else ''}"

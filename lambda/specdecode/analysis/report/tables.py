@@ -1,54 +1,14 @@
-"""Tables that are the same in every form of the report; here those by kind of work and turn by turn."""
+"""Tables by kind of work and turn by turn, of arms by themselves, of devices and formulas."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
 
+from specdecode.analysis.report.blocks import Cell, Column, Listing, ReportTable
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, times
-from specdecode.analysis.results.pairs import CategoryAtLevel, PromptGain, Verdict, Work
+from specdecode.analysis.results.pairs import CategoryAtLevel, Verdict, Work
 from specdecode.measures.arm_case import ArmCase
-
-
-class Column(NamedTuple):
-    """A heading, and what its figures are."""
-
-    header: str
-    title: str = ""
-    """Unit and formula, or meaning. Empty if the heading says all."""
-    words: bool = False
-    """Its cells are words, on the left, and may have come from outside. All others are figures."""
-    speed: bool = False
-    """Its cells begin with a speed-up, which the page sets larger than the rest."""
-
-
-class Cell(NamedTuple):
-    """What a cell shows."""
-
-    text: str
-    verdict: Verdict | None = None
-    """Verdict that colours it on the page."""
-    title: str = ""
-    """What the page says of it, if not what it says of the whole column."""
-
-
-class ReportTable(NamedTuple):
-    """Columns and rows. The first column names the row."""
-
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
-
-    @property
-    def headers(self) -> list[str]:
-        """Headings of the columns."""
-        return [column.header for column in self.columns]
-
-    @property
-    def texts(self) -> list[list[str]]:
-        """Text of each row's cells."""
-        return [[cell.text for cell in row] for row in self.rows]
-
 
 BY_WORK = (
     Column("kind of work", words=True),
@@ -56,7 +16,6 @@ BY_WORK = (
         "speed-up (95% CI)",
         "Output tokens per second of whole requests, arm / baseline; geometric mean and interval over prompts, rounds "
         "averaged",
-        speed=True,
     ),
     Column("verdict", "What the interval of the speed-up says"),
     Column("acceptance length", "Tokens of a step that had drafts: 1 + accepted tokens / drafts"),
@@ -105,7 +64,7 @@ def work_table(found: Work) -> ReportTable:
             Cell(str(category.prompts)),
         )
         rows.append(row)
-    return ReportTable(BY_WORK, rows)
+    return ReportTable(BY_WORK, rows, f"{found.variant} by kind of work, at the first load")
 
 
 def work_by_load(found: Work) -> ReportTable | None:
@@ -117,7 +76,7 @@ def work_by_load(found: Work) -> ReportTable | None:
         (Cell(each.case), *(_at({str(at.level): at for at in each.levels}.get(str(at.level))) for at in levels))
         for each in found.categories
     ]
-    return ReportTable((BY_WORK[0], *(Column(str(at.level), speed=True) for at in levels)), rows)
+    return ReportTable((BY_WORK[0], *(Column(str(at.level)) for at in levels)), rows, "By load")
 
 
 def _at(at: CategoryAtLevel | None) -> Cell:
@@ -132,14 +91,29 @@ def _length(value: float | None) -> str:
     return NONE if value is None else f"{value:.2f}"
 
 
-def gain(prompt: PromptGain) -> str:
-    """`2.31×, acceptance length 4.10`."""
-    accepted = (
-        f", acceptance length {_length(prompt.acceptance_length)}" if prompt.acceptance_length is not None else ""
-    )
-    return times(prompt.speedup) + accepted
+def extremes(found: Work) -> Listing:
+    """Prompts of each category that gained most and least, each with the begin of its text. They were chosen after the
+    measurement.
+    """
+    items = []
+    for category in found.categories:
+        for which, prompts in (("most", category.most), ("least", category.least)):
+            for prompt in prompts:
+                text = f"“{prompt.text[:LONGEST_PROMPT]}”" if prompt.text else "the set of prompts was not available"
+                more = (
+                    f" … ({prompt.characters:,} characters)"
+                    if prompt.text and prompt.characters > LONGEST_PROMPT
+                    else ""
+                )
+                length = prompt.acceptance_length
+                accepted = "" if length is None else f", acceptance length {length:.2f}"
+                told = f"{prompt.id}, {times(prompt.speedup)}{accepted}: {text}{more}"
+                items.append((f"{category.case}, gained {which}", told))
+    return Listing(items, "Prompts that gained most and least: chosen after the measurement, so partly by chance")
 
 
+LONGEST_PROMPT = 160
+"""Characters of a prompt that are shown; report.json has more."""
 TURNS = (
     Column("Conversations", words=True),
     Column("Arm", words=True),
@@ -238,3 +212,14 @@ def figures_table(comparison: Comparison) -> ReportTable:
     ]
     named = [Column(name, words=True) for name in ("case", "arm", "load") if name != "load" or len(at) > 1]
     return ReportTable([*named, *(Column(name, title) for name, title, _ in FIGURES)], rows)
+
+
+def formulas(comparison: Comparison, cost: str) -> Listing:
+    """How each figure is computed; `cost`: dollars per million output tokens."""
+    known = [(f"{info.label} [{info.unit}]", info.formula) for info in comparison.metrics]
+    speedup = (
+        "exp(mean over prompts of ln(better / worse direction as stated)); rounds of one prompt averaged first; 95% "
+        "interval by Student's t at a nominal 96% on the log scale"
+    )
+    own = [("Speed-up [ratio]", speedup), ("Cost per million output tokens [$]", cost)]
+    return Listing([*known, *own], "How each figure is computed")

@@ -1,151 +1,127 @@
-"""The answer for a terminal: a table with `rich` if it is installed, else the same in plain text."""
+"""The report as text for a terminal: one screen of it, or all."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
-from textwrap import fill
+from collections.abc import Iterable, Iterator
+from textwrap import wrap
 
-from specdecode.analysis.loads.k_by_load import in_words
-from specdecode.analysis.report.forecasts import TITLE, forecast_of, forecast_table
-from specdecode.analysis.report.over_load import curve_table, shown_curves
-from specdecode.analysis.report.tables import figures_table, work_sentence, work_table
+from specdecode.analysis.report.blocks import Block, Cell, Code, Drawing, Listing, More, ReportTable, Text
+from specdecode.analysis.report.page import ReportView
+from specdecode.analysis.report.sections import sections
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.numbers import NONE, compact, dollars, times
-from specdecode.analysis.results.pairs import CaseResult, Estimate, Pair, Verdict, kind_of
-from specdecode.analysis.texts.setting import NEXT, setting, winner
+from specdecode.analysis.results.numbers import NONE
+from specdecode.analysis.results.pairs import Verdict
 from specdecode.escape import line
 
-COLOURS = {
-    Verdict.PAYS: "green",
-    Verdict.NO_DIFFERENCE: "default",
-    Verdict.COSTS: "red",
-    Verdict.CANNOT_TELL: "yellow",
-    Verdict.DISTRUST: "red",
-}
-HEADERS = ("prompts", "", "verdict", "speed-up (95% CI)", "TPOT", "tokens/step", "same output", "$/1M tokens")
+COLOURS = {Verdict.PAYS: 32, Verdict.COSTS: 31, Verdict.CANNOT_TELL: 33, Verdict.DISTRUST: 31}
+"""ANSI's number of a verdict's colour."""
 GAP = "  "
-NARROW = 100
-"""Columns below which a table has no frame, no kind of prompt, and no column without a figure."""
+SCREEN = 50
+"""Lines of one screen."""
+LONGEST, SMALLEST = 3, 8
+"""Most lines of a section's answer on one screen, and fewest that a table takes."""
+MORE = "All of it: specdecode report --full; the page: specdecode report --open"
 
 
-def render_terminal(comparison: Comparison, *, colour: bool = False, width: int = 120) -> str:
-    """The report's first screen as text; `colour` adds ANSI colours (rich only)."""
-    said = [comparison.answer, comparison.recommendation, comparison.advice and f"{NEXT}: {comparison.advice}"]
-    parts = [*(_fill(line(sentence), width) for sentence in said if sentence), ""]
-    parts += [_fill(f"{fact.name}: {line(fact.text)}", width) for fact in setting(comparison)]
-    parts.append("")
-    parts += over_load(comparison, width=width)
-    parts += by_work(comparison, width=width)
-    if not comparison.pairs:
-        table = figures_table(comparison)
-        parts.append(_plain_table("Each arm by itself", table.headers, table.texts, width=width))
-    for pair in comparison.pairs:
-        parts.append(_table(comparison, pair, colour=colour, width=width))
-    notes = [f"note: {line(note)}" for note in comparison.notes]
-    notes += [f"to settle: {line(who)} in {line(case)}: {line(what)}" for who, case, what in comparison.open_questions]
-    notes += [f"failed: {line(failure.stage)}: {line(failure.message)}" for failure in comparison.context.failures]
-    parts += [_fill(note, width) for note in notes]
-    if comparison.cost and comparison.cost.total is not None:
-        parts.append(f"run: {dollars(comparison.cost.total)} for {comparison.cost.node_hours or 0:.2f} node-hours")
-    if served := winner(comparison):
-        parts.append(f"serve {served.variant} again: the commands are in report.html and report.md")
-        parts += [f"artifact: {line(served.artifact)}"] if served.artifact else []
-    parts += forecast_lines(comparison, width=width)
-    return "\n".join(parts) + "\n"
+def render_terminal(comparison: Comparison, *, colour: bool = False, width: int = 120, brief: bool = False) -> str:
+    """Every section as text; `brief`: at most SCREEN lines. `colour` adds ANSI colours."""
+    view = ReportView(comparison)
+    head = [text for text in (view.headline, view.at_first_load) if text]
+    lines = [each for text in head for each in _wrapped(text, width)]
+    lines += [each for doubt in view.doubts for each in _wrapped(f"but: {doubt}", width, most=2)]
+    if not brief:
+        parts = ["\n".join(lines), *_parts(view, width, colour)]
+        return "\n\n".join(part for part in parts if part) + "\n"
+    asked = [section for section in sections(view) if not section.folded]
+    answers = [
+        _wrapped(f"{each.title}{'' if each.title[-1] == '?' else ':'} {each.says}", width, most=LONGEST)
+        if each.says
+        else []
+        for each in asked
+    ]
+    room = SCREEN - len(lines) - sum(map(len, answers)) - 2
+    for section, said in zip(asked, answers, strict=True):
+        lines += said
+        for table in (block for block in section.blocks if isinstance(block, ReportTable)):
+            if room > SMALLEST:
+                shown = ["", line(table.title), *_lines(table, width, colour, most=room - 3), ""]
+                lines, room = lines + shown, room - len(shown)
+    return "\n".join([*lines, "", *_wrapped(MORE, width)]) + "\n"
 
 
-def forecast_lines(comparison: Comparison, *, width: int = 120) -> list[str]:
-    """What was forecast, beside what was measured. Empty without a forecast."""
-    told, measured = forecast_of(comparison)
-    if not told:
-        return []
-    table = forecast_table(told, measured)
-    return ["", _plain_table(TITLE, table.headers, table.texts, width=width)]
+def _parts(view: ReportView, width: int, colour: bool) -> Iterator[str]:
+    for section in sections(view):
+        body = [text for text in _blocks(section.blocks, width, colour) if text]
+        if section.says or body:
+            yield "\n".join([_bold(section.title, colour), *_wrapped(section.says, width)])
+            yield from body
 
 
-def over_load(comparison: Comparison, *, width: int = 120) -> list[str]:
-    """Each curve as a table, and k by load. Empty for a run of one load."""
-    parts = []
-    for curve in shown_curves(comparison):
-        table = curve_table(curve)
-        parts.append(_plain_table(f"{curve.variant} over the load", table.headers, table.texts, width=width))
-    for found in comparison.schedule:
-        paste = f" In --speculative-config: {found.paste}" if found.paste else ""
-        parts += [_fill(f"{line(in_words(found))}{paste}", width), ""]
-    return parts
+def _blocks(found: Iterable[Block], width: int, colour: bool) -> Iterator[str]:
+    for block in found:
+        match block:
+            case Text(text):
+                yield "\n".join(_wrapped(text, width))
+            case Code(text):
+                yield "\n".join(map(line, text.splitlines()))
+            case Listing(items, title):
+                told = [title, *(f"{name}: {said}" if name else said for name, said in items)]
+                yield "\n".join(each for text in told for each in _wrapped(text, width))
+            case ReportTable():
+                yield "\n".join(
+                    [*_wrapped(block.title, width), *_lines(block, width, colour), *_wrapped(block.note, width)]
+                )
+            case More(title, blocks):
+                yield line(title)
+                yield from _blocks(blocks, width, colour)
+            case Drawing():
+                pass
 
 
-def by_work(comparison: Comparison, *, width: int = 120) -> list[str]:
-    """For which kinds of work each arm pays, and a table of them. Empty if no set of prompts was measured."""
-    parts = []
-    for found in comparison.work:
-        parts.append(_fill(line(work_sentence(found)), width))
-        table = work_table(found)
-        parts.append(_plain_table(f"{found.variant} by kind of work", table.headers, table.texts, width=width))
-    return parts
-
-
-def _fill(text: str, width: int) -> str:
-    return fill(text, width=width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-
-
-def _row(comparison: Comparison, pair: Pair, case: CaseResult) -> tuple[str, ...]:
-    by_name = {estimate.metric: estimate for estimate in case.speedups}
-    costs = [comparison.arm(name, case.case) for name in (pair.baseline, pair.variant)]
-    priced = [arm.cost_per_million for arm in costs if arm and arm.cost_per_million is not None]
-    same = case.equality
-    return (
-        line(case.case),
-        kind_of(case.structured),
-        case.verdict.value,
-        compact(case.headline) if case.headline else NONE,
-        _short(by_name.get("time_per_output_token")),
-        _short(by_name.get("tokens_per_step")),
-        f"{same.identical} of {same.compared}" if same.compared else NONE,
-        " → ".join(dollars(value) for value in priced) if len(priced) == 2 else NONE,
+def _wrapped(text: str, width: int, *, most: int | None = None) -> list[str]:
+    return wrap(
+        line(text),
+        width,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+        max_lines=most,
+        placeholder=" …",
     )
 
 
-def _short(estimate: Estimate | None) -> str:
-    return times(estimate.ratio) if estimate else NONE
+def _bold(text: str, colour: bool) -> str:
+    return f"\x1b[1m{line(text)}\x1b[0m" if colour else line(text)
 
 
-def _table(comparison: Comparison, pair: Pair, *, colour: bool, width: int) -> str:
-    title = line(f"{pair.variant} against {pair.baseline}")
-    rows = [_row(comparison, pair, case) for case in pair.cases]
-    try:
-        from rich.box import HEAVY_HEAD, SIMPLE_HEAD
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-    except ImportError:
-        return _plain_table(title, HEADERS, rows, width=width)
-    narrow = width < NARROW
-    shown = [n for n, header in enumerate(HEADERS) if not narrow or (header and any(row[n] != NONE for row in rows))]
-    table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD if narrow else HEAVY_HEAD)
-    for n in shown:
-        left = HEADERS[n] in {"prompts", "", "verdict"}
-        longest = 0 if left else max(len(word) for row in rows for word in row[n].split())
-        table.add_column(HEADERS[n], justify="left" if left else "right", overflow="fold", min_width=longest)
-    for row, case in zip(rows, pair.cases, strict=True):
-        table.add_row(*(Text(row[n], style=COLOURS[case.verdict] if n == 2 else "") for n in shown))
-    out = io.StringIO()
-    Console(file=out, width=width, force_terminal=colour, color_system="standard" if colour else None).print(table)
-    return out.getvalue()
+def _lines(table: ReportTable, width: int, colour: bool, *, most: int | None = None) -> list[str]:
+    """Columns that do not fit follow below, beside the first one again: no line is wrapped by the terminal. With `most`
+    lines they are left out where they would need more, and so are the last rows.
+    """
+    rows = [[line(text) for text in row] for row in (table.headers, *table.texts)]
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    filled = [n for n in range(1, len(sizes)) if any(row[n] not in ("", NONE) for row in rows[1:])]
+    parts = [[0]]
+    for column in filled:
+        if len(parts[-1]) > 1 and sum(sizes[n] + len(GAP) for n in parts[-1]) + sizes[column] > width:
+            parts.append([0])
+        parts[-1].append(column)
+    if most is not None and len(parts) * (len(rows) + 2) > most:
+        parts = parts[:1]
+    shown = rows if most is None else rows[: max(2, most - 2)]
+    found: list[str] = []
+    for part in parts:
+        found += [
+            "",
+            GAP.join(rows[0][n].ljust(sizes[n]) for n in part).rstrip(),
+            GAP.join("-" * sizes[n] for n in part),
+        ]
+        for row, cells in zip(shown[1:], table.rows, strict=False):
+            found.append(GAP.join(_coloured(row[n].ljust(sizes[n]), cells[n], colour) for n in part).rstrip())
+    more = len(rows) - len(shown)
+    return [*found[1:], *([f"… and {more} more rows"] if more else [])]
 
 
-def _plain_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int) -> str:
-    """Columns that do not fit follow below, beside the first one again: no line is wrapped by the terminal."""
-    cells = [[line(text) for text in row] for row in (headers, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    cells.insert(1, ["-" * size for size in widths])
-    blocks = [[0]]
-    for column in range(1, len(headers)):
-        if len(blocks[-1]) > 1 and sum(widths[n] + len(GAP) for n in blocks[-1]) + widths[column] > width:
-            blocks.append([0])
-        blocks[-1].append(column)
-    lines = (
-        "\n".join(GAP.join(row[n].ljust(widths[n]) for n in shown).rstrip() for row in cells) + "\n" for shown in blocks
-    )
-    return "\n".join([line(title), *lines])
+def _coloured(text: str, cell: Cell, colour: bool) -> str:
+    number = COLOURS.get(cell.verdict) if cell.verdict else None
+    return f"\x1b[{number}m{text}\x1b[0m" if colour and number else text

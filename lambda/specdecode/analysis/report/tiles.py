@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.decision import Action
-from specdecode.analysis.results.numbers import Number, dollars, duration, interval, percent, ratio
+from specdecode.analysis.results.numbers import Number, dollars, duration, interval, percent, ratio, signed
 from specdecode.analysis.results.pairs import HEADLINE, GroupResult, MetricInfo, Pair, Verdict
 from specdecode.analysis.statistics.groups import figure
 from specdecode.analysis.texts.decide import decided
@@ -41,13 +41,13 @@ class Tile(NamedTuple):
 
 
 def tiles(comparison: Comparison, pair: Pair) -> list[Tile]:
-    """Speed-up by kind of prompt, cost, equality and errors of the pair that the answer is about."""
+    """Speed-up by kind of prompt, cost and equality of the pair that the answer is about."""
     info = next(metric for metric in comparison.metrics if metric.name == HEADLINE)
+    trusted = decided(comparison).action is not Action.DISTRUST
     return [
         *(_group(comparison, pair, group, info) for group in pair.kinds),
-        *_cost(comparison, pair),
+        *(_cost(comparison, pair) if trusted else ()),
         *_equality(pair),
-        _errors(comparison),
     ]
 
 
@@ -56,7 +56,7 @@ def _group(comparison: Comparison, pair: Pair, group: GroupResult, info: MetricI
     types = f"{of} prompt type{'s' if of != 1 else ''}"
     said = {each: sum(case.verdict is each for case in pair.cases if case.case in group.cases) for each in Verdict}
     parts = [f"{each.value} on {count}" for each, count in said.items() if count]
-    reach = f"{', '.join(parts)} of {types} measured"
+    reach = f"{', '.join(parts)} of {types}"
     return Tile(
         f"Speed-up, {group.group} prompts",
         ratio(group.headline, info)._replace(text=figure(group).partition(" (")[0].replace("× to ", "–")),
@@ -76,7 +76,7 @@ def _cost(comparison: Comparison, pair: Pair) -> list[Tile]:
         Tile(
             "1M output tokens cost",
             Number(dollars(after), title),
-            f"{change:+.0%} against {dollars(before)}, over all requests of both arms",
+            f"{signed(change)} against {dollars(before)} of {pair.baseline}, all requests",
             tone,
         )
     ]
@@ -91,21 +91,10 @@ def _equality(pair: Pair) -> list[Tile]:
         Tile(
             "Outputs identical",
             Number(f"{same} / {compared}", "Pairs of answers to the same prompt, equal character for character"),
-            f"pairs of answers to one prompt: {'all of them' if same == compared else 'see where they part'}",
+            "pairs of answers to one prompt",
             "pays" if same == compared else "unknown",
         )
     ]
-
-
-def _errors(comparison: Comparison) -> Tile:
-    arms = [*comparison.arms, *(arm for load in comparison.loads for arm in load.arms)]
-    requests, failed = sum(arm.requests for arm in arms), sum(arm.failed for arm in arms)
-    return Tile(
-        "Requests completed",
-        Number(f"{requests - failed} / {requests}", "All arms, cases and loads, without warm-up"),
-        f"all arms, prompts, loads: {f'{failed} failed ({percent(failed / requests)})' if failed else 'none failed'}",
-        "same" if not failed else "costs",
-    )
 
 
 def cost_formula(comparison: Comparison) -> str:

@@ -45,6 +45,11 @@ def percent(value: float) -> str:
     return f"{value:.1%}" if 0 < abs(value) < 0.1 else f"{value:.0%}"
 
 
+def signed(value: float) -> str:
+    """A change as a percentage: `+4%`, `−45%`."""
+    return f"{value:+.0%}".replace("-", "−")
+
+
 def duration(value: float) -> str:
     """`1 h 02 min`, `2 min 05 s`, `12.3 s`."""
     if value >= 3600:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from specdecode.analysis.results.comparison import Drift
+from specdecode.analysis.results.comparison import Comparison, Drift
 from specdecode.analysis.results.run_context import Failure, RunContext
-from specdecode.analysis.statistics.measured import Arms, AtLevel
+from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.analysis.statistics.verdict import MAX_FAILED
 from specdecode.experiment import ExperimentError, load_engine
 from specdecode.experiment.effective import differences
@@ -32,7 +32,6 @@ def notes(
     arms = first.arms
     records = [record for each in arms.values() for record in each.block.records]
     return (
-        *published_notes(experiment, first),
         *which_comparison(experiment),
         *context.notes,
         *_about_endpoints(experiment),
@@ -113,8 +112,8 @@ def _late(records: Sequence[RequestRecord]) -> Iterator[str]:
     lagging = sum(record.time_doubt_s > DOUBTFUL_S for record in records)
     if lagging:
         yield (
-            f"In {lagging} of the {len(records)} requests at the first load, the load generator fell behind more than "
-            f"{DOUBTFUL_S * 1000:.0f} ms and read several chunks at once: their times are doubtful."
+            f"The times of {lagging} of the {len(records)} requests at the first load are doubtful: the load generator "
+            f"fell behind by more than {DOUBTFUL_S * 1000:.0f} ms."
         )
     if (delay_s := held_back(records)) > HELD_BACK_S:
         yield (
@@ -169,22 +168,22 @@ def _impossible(arms: Mapping[Key, Measured]) -> list[str]:
     ]
 
 
-def published_notes(experiment: Experiment, at: AtLevel) -> list[str]:
-    """`AWS published 184.4 -> 288.6 tok/s (1.56×; TP 8, …); you measured … Your run has TP 4`: one note for each
+def published_notes(comparison: Comparison) -> list[str]:
+    """`AWS published 184.4 -> 288.6 tok/s (1.56×; TP 8, …); you measured … Your run has TP 4`: a sentence for each
     published pair.
     """
-    return [_beside(experiment, item, at.arms) for item in experiment.published]
+    return [_beside(comparison, item) for item in comparison.experiment.published]
 
 
-def _beside(experiment: Experiment, item: Published, arms: Arms) -> str:
+def _beside(comparison: Comparison, item: Published) -> str:
     theirs = _pair(item.base_tokens_per_second, item.tokens_per_second)
-    shape = [text for text, _ in _shape(experiment, item)]
-    other = [own for _, own in _shape(experiment, item) if own]
+    known = _shape(comparison.experiment, item)
+    shape = [text for text, _ in known]
+    other = [own for _, own in known if own]
     conditions = "".join(f", {each}" for each in (*shape, item.conditions) if each)
     yours = f" Your shape is another one: {', '.join(other)}." if other else ""
-    found = [
-        arms[name, item.case].arm.output_throughput for name in (item.base, item.variant) if (name, item.case) in arms
-    ]
+    arms = [comparison.arm(name, item.case) for name in (item.base, item.variant)]
+    found = [arm.output_throughput for arm in arms if arm]
     ours = "not measured here"
     if len(found) == 2 and found[0] and found[1]:
         ours = f"you measured {_pair(found[0], found[1])} on {item.case}"

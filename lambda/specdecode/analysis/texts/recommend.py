@@ -1,4 +1,4 @@
-"""One recommendation a report: which arm to use, why, and at which cost."""
+"""One recommendation a report: which arm to use, why, and at which cost; its headline, and what to doubt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specdecode.analysis.results.over_load import Curve
 from specdecode.analysis.results.pairs import CaseResult, Pair, Verdict
 from specdecode.analysis.texts.by_load import advice_by_load, listed, side
 from specdecode.analysis.texts.decide import about, decide, decided, first_load, total_of
-from specdecode.analysis.texts.wording import SHOWN, alone, answer, differs
+from specdecode.analysis.texts.wording import SHOWN, alone, answer, differs, distrusts, first_sentence
 from specdecode.experiment.workload import Workload
 
 KNOWN = {
@@ -19,6 +19,8 @@ KNOWN = {
     Verdict.COSTS: "costs on",
     Verdict.NO_DIFFERENCE: "makes no relevant difference on",
 }
+OVER = {Verdict.COSTS: "is slower", Verdict.NO_DIFFERENCE: "makes no relevant difference"}
+"""What is said of an arm that is not used, over all prompts together."""
 
 
 def voiced(comparison: Comparison, *, missing: Sequence[str] = (), before: str = "") -> Comparison:
@@ -79,6 +81,30 @@ def _where_it_stops(curve: Curve, among: Sequence[Curve]) -> str:
     return f" Above, {', '.join(parts)}." if parts else ""
 
 
+def headline(comparison: Comparison) -> str:
+    """The run's answer in one sentence, which stands first in every form: the decision; of several loads up to which
+    load to speculate.
+    """
+    pair, said = about(comparison), comparison.recommendation
+    if pair is None or said is None:
+        return comparison.answer
+    if decided(comparison).action is Action.DISTRUST:
+        return f"{distrusts(pair)} {first_sentence(said)}"
+    return first_sentence(over_load(comparison) or said)
+
+
+def doubts(comparison: Comparison) -> list[str]:
+    """What a reader must know at once, the weightiest first: each a sentence that the report explains further down."""
+    pair, failures = about(comparison), comparison.context.failures
+    using = decided(comparison).action is Action.USE
+    return [
+        *(f"Failed: {each.stage}: {each.message}" for each in failures[:1]),
+        *([f"{found[0].upper()}{found[1:]}."] if pair and using and (found := differs(pair)) else []),
+        *([elsewhere] if pair and using and (elsewhere := _elsewhere(comparison, pair).strip()) else []),
+        *comparison.notes,
+    ]
+
+
 def at_first_load(text: str, workload: Workload) -> str:
     """`text`, with a note that it is about the first load if there are several."""
     return text if len(workload.levels) == 1 else f"At the first load, {workload.levels[0]}: {text}"
@@ -116,24 +142,25 @@ def _undone(comparison: Comparison, pair: Pair, total: Pair) -> str:
 
 def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
     gain = pair.group("all")
-    found = f"Use {_named(comparison, pair.variant)}: {times(gain.headline.ratio if gain and gain.headline else 1.0)}"
-    found += f"{_between(pair)} over {_types(pair)} together"
+    ratio = times(gain.headline.ratio if gain and gain.headline else 1.0)
+    found = f"Use {_named(comparison, pair.variant)}: {ratio} as fast{_between(pair)} over {_types(pair)}"
+    cost = ""
     before, after = (comparison.cost_over(name, pair) for name in (pair.baseline, pair.variant))
     if before is not None and after is not None:
-        found += f", at ${after:,.2f} per million output tokens of all their requests against ${before:,.2f}"
+        cost = f" It takes ${after:,.2f} per million output tokens of all their requests against ${before:,.2f}."
     whole = total.group("all") if total else None
     if total and whole and whole.headline:
         found += f"; against {total.baseline} {times(whole.headline.ratio)}"
     worse = _listed(pair, Verdict.COSTS)
     pays = [case for case in pair.cases if case.verdict is Verdict.PAYS]
     on = f" It pays on {_listed(pair, Verdict.PAYS)}." if len(pays) < len(pair.cases) else ""
-    return f"{found}.{on}{f' It costs on {worse}.' if worse else ''}{_elsewhere(comparison, pair)}"
+    return f"{found}.{cost}{on}{f' It costs on {worse}.' if worse else ''}{_elsewhere(comparison, pair)}"
 
 
 def _types(pair: Pair) -> str:
-    """`the 9 prompt types measured`: what a figure of all prompts is over."""
+    """`the 9 prompt types measured together`: what a figure of all prompts is over."""
     count = sum(case.comparable for case in pair.cases)
-    return f"the {count} prompt types measured" if count > 1 else "the one prompt type measured"
+    return f"the {count} prompt types measured together" if count > 1 else "the one prompt type measured"
 
 
 def _elsewhere(comparison: Comparison, pair: Pair) -> str:
@@ -151,13 +178,14 @@ def _elsewhere(comparison: Comparison, pair: Pair) -> str:
 def _keep(comparison: Comparison, pair: Pair, decision: Decision) -> str:
     """Verdicts on the best arm, each with its cases."""
     known = [f"{said} {on}" for verdict, said in KNOWN.items() if (on := _listed(pair, verdict))]
-    more = decision.action is Action.MEASURE
-    named = _named(comparison, pair.variant)
+    more, named = decision.action is Action.MEASURE, _named(comparison, pair.variant)
+    found = decision.finding(pair.variant)
+    over = OVER.get(found.verdict, "is not faster on all prompts") if found else "is not faster"
+    ratio = f" ({times(found.speedup.ratio)} over {_types(pair)})" if found and found.speedup else ""
+    why = decision.why or f"this run cannot tell whether {named} is faster or slower"
+    kept = f"Keep {pair.baseline} for now, and measure more: {why}." if more else ""
     about = f" Known of {named}: it {'; it '.join(known)}." if known else ""
-    nothing = f" This run cannot tell whether {named} is faster or slower." if more else f" {named} is not faster."
-    why = f": {decision.why}" if decision.why else ""
-    until = f" for now, and measure more{why}" if more else ""
-    return f"Keep {pair.baseline}{until}.{about or nothing}{_not_among_all(pair, decision)}"
+    return f"{kept or f'Keep {pair.baseline}: {named} {over}{ratio}.'}{about}{_not_among_all(pair, decision)}"
 
 
 def _between(pair: Pair) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from specdecode.analysis.results.numbers import digits, spread, times
@@ -27,6 +28,11 @@ MAX_DIFFERENT = 0.5
 """Share of greedy answers that differ above which the headline says so. Rounding makes some answers differ late."""
 SHOWN = 5
 """Most arms or cases that the sentence about missing ones lists."""
+
+
+def first_sentence(text: str) -> str:
+    """Up to the first full stop that ends a sentence; a point within a name or a figure ends none."""
+    return re.split(r"(?<=\.) (?=[A-Z])", text, maxsplit=1)[0]
 
 
 def subject(pair: Pair) -> str:

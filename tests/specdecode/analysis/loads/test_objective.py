@@ -126,7 +126,7 @@ def test_a_point_of_the_curve_has_the_share_of_good_requests_of_its_load(compari
 
 def test_without_an_objective_nothing_is_said_of_one() -> None:
     found = compared(slo=Slo())
-    assert found.objective == () and "SLO" not in render_terminal(found) + found.answer
+    assert found.objective == () and "SLO:" not in render_terminal(found) + found.answer
     assert {datum["MetricName"] for datum in metric_data(found)}.isdisjoint({"LargestLoadKept"})
 
 

@@ -44,7 +44,7 @@ def page(comparison: Comparison) -> str:
 
 def figures(page: str) -> dict[tuple[str, str], str]:
     """Text of each chart of the section, by kind and metric."""
-    section = page[page.index('aria-labelledby="curve-1"') :].split("</section>")[0]
+    section = page[page.index('aria-labelledby="load"') :].split("</section>")[0]
     return {
         (kind, metric): html.unescape(words)
         for kind, metric, words in re.findall(
@@ -109,7 +109,7 @@ def test_without_an_objective_there_is_no_chart_of_it(comparison: Comparison) ->
     assert [kind for kind, _ in figures(render_html(found))] == ["pareto", "gain", "latency", "latency", "lengths"]
 
 
-SECTION = "document.querySelector('#curve-1').closest('section')"
+SECTION = "document.querySelector('#load').closest('section')"
 MARKS = f"""
 Object.fromEntries([...{SECTION}.querySelectorAll('figure.chart')].map(figure => [
   figure.dataset.chart + figure.dataset.metric,

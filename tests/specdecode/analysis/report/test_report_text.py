@@ -5,17 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from specdecode.analysis import Comparison, compare, json_schema
-from specdecode.analysis.report import markdown as markdown_form
-from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
-from specdecode.analysis.report import terminal as terminal_form
-from specdecode.analysis.report.tables import Cell, Column, ReportTable
+from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal, tables
+from specdecode.analysis.report.blocks import Cell, Column, ReportTable
 from specdecode.analysis.results.run_context import Compiled, Failure
 from specdecode.analysis.texts.setting import setting
 from specdecode.escape import csv_cell, line, markdown, script_json
@@ -68,7 +65,7 @@ def test_markdown_shows_text_as_text(hostile: Comparison) -> None:
     assert "](javascript" not in text
     rows = [row for row in text.splitlines() if row.startswith("| repeat")]
     assert rows
-    assert all(row.replace("\\|", "").count("|") == 7 for row in rows)
+    assert all(row.replace("\\|", "").count("|") == 10 for row in rows)
 
 
 def test_markdown_shows_what_is_known_of_all_requests_together(comparison: Comparison) -> None:
@@ -96,12 +93,10 @@ def test_words_of_a_table_are_shown_as_text_and_figures_as_they_are(
     """A table that all forms share, whatever made it."""
     columns = (Column("*who*", words=True), Column("$/1M"))
     shared = ReportTable(columns, [(Cell("a|b \x1b[1m"), Cell("$0.50"))])
-    monkeypatch.setattr(markdown_form, "turn_table", lambda _: shared)
-    text = markdown_form.render_markdown(comparison)
+    monkeypatch.setattr(tables, "turn_table", lambda _: shared)
+    text = render_markdown(comparison)
     assert "| \\*who\\* | \\$/1M |\n|---|--:|\n| a\\|b \\\\x1b\\[1m | \\$0.50 |" in text
-    monkeypatch.setattr(terminal_form, "shown_curves", lambda _: comparison.pairs[:1])
-    monkeypatch.setattr(terminal_form, "curve_table", lambda _: shared)
-    plain = "\n".join(terminal_form.over_load(comparison))
+    plain = render_terminal(comparison)
     assert "a|b \\x1b[1m  $0.50" in plain
     assert "\x1b" not in plain
 
@@ -115,15 +110,6 @@ def test_terminal_lets_no_escape_through(hostile: Comparison) -> None:
 def test_colours_come_only_when_asked_for(comparison: Comparison) -> None:
     assert "\x1b[" in render_terminal(comparison, colour=True)
     assert "\x1b[" not in render_terminal(comparison)
-
-
-def test_the_terminal_table_works_without_rich(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("rich", "rich.console", "rich.table", "rich.text"):
-        monkeypatch.setitem(sys.modules, name, None)
-    text = render_terminal(comparison)
-    assert "repeat" in text
-    assert "pays" in text
-    assert "┃" not in text
 
 
 def test_every_form_states_verdict_speedup_and_interval(comparison: Comparison) -> None:

@@ -192,7 +192,9 @@ def test_one_recommendation_names_arm_gain_and_cost_and_a_cheaper_arm_where_it_i
     assert "per million output tokens of all their requests against $" in found and "The cheapest is sd-k3 (" in found
     same = measured([1.0]).recommendation
     assert same is not None
-    assert same.startswith("Keep base. Known of sd (draft Qwen/Qwen3-1.7B, k=7): it makes no relevant difference on t0")
+    assert same.startswith(
+        "Keep base: sd (draft Qwen/Qwen3-1.7B, k=7) makes no relevant difference (1.00× over the one prompt type"
+    )
 
 
 def test_what_is_kept_says_what_is_known_and_what_would_settle_the_rest() -> None:
@@ -202,7 +204,7 @@ def test_what_is_kept_says_what_is_known_and_what_would_settle_the_rest() -> Non
     found = compare(experiment=tested, records=noisy, context=context()).recommendation
     assert found is not None
     assert found.startswith(
-        "Keep base for now, and measure more. This run cannot tell whether sd (draft Qwen/Qwen3-1.7B, k=7) is faster"
+        "Keep base for now, and measure more: this run cannot tell whether sd (draft Qwen/Qwen3-1.7B, k=7) is faster"
     )
     assert re.search(r"Not known on: repeat \(0\.\d+×, 0\.\d+–1\.\d+\), settled by about \d+ requests", found)
     mixed = run(tested, acceptance={"repeat": 0.9, "sonnet": 0.45})

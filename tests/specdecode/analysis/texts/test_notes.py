@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from specdecode.analysis import AtLevel, compare
+from specdecode.analysis import compare
 from specdecode.analysis.texts.decide import decided
 from specdecode.analysis.texts.notes import published_notes, which_comparison
 from specdecode.analysis.texts.recommend import recommendation
@@ -15,13 +15,13 @@ from tests.specdecode.analysis.simulate import context, experiment, run
 THEIRS = {"by": "AWS", "base": "base", "variant": "sd", "base_tokens_per_second": 184.44, "tokens_per_second": 288.63}
 
 
-def notes(**figures: str) -> tuple[str, ...]:
+def notes(**figures: str) -> list[str]:
     tested = experiment()
     item = Published.model_validate(
         {**THEIRS, "case": tested.workload.cases[0].name, "source": "a tutorial", **figures}
     )
     tested = tested.model_copy(update={"published": (item,)})
-    return compare(experiment=tested, records=run(tested), context=context()).notes
+    return published_notes(compare(experiment=tested, records=run(tested), context=context()))
 
 
 def test_a_published_figure_is_laid_beside_the_measured_one() -> None:
@@ -37,7 +37,7 @@ def test_a_published_figure_is_laid_beside_the_measured_one() -> None:
     )
     assert said.endswith(f"on {case} (a tutorial).")
     assert "Your shape" not in said
-    assert "AWS published" not in "".join(comparison.notes), "nothing is laid beside a run of which nobody published"
+    assert published_notes(comparison) == [], "nothing is laid beside a run of which nobody published"
 
 
 def test_a_published_run_s_shape_is_said_and_where_this_one_is_another() -> None:
@@ -54,7 +54,7 @@ def test_a_published_run_s_shape_is_said_and_where_this_one_is_another() -> None
 def test_the_shipped_figures_are_of_their_presets_shape() -> None:
     for name in preset_names():
         tested = load_preset(name)
-        for note in published_notes(tested, AtLevel(level=tested.workload.levels[0], arms={})):
+        for note in published_notes(compare(experiment=tested, records=[], context=context())):
             assert "TP " in note and "concurrency" in note and "Your shape" not in note, note
 
 
