@@ -22,8 +22,8 @@ STEP = (
     "Tokens that a step yields on average with k drafted tokens: 1 without speculation. Read from the target's answers"
 )
 NOTE = (
-    "Tokens per step: what a step of the target yields on average; 1 without speculation. Speculation pays where a step "
-    "with k drafts takes less than so many plain steps."
+    "Tokens per step: what a step of the target yields on average; 1 without speculation. Speculation pays where a "
+    "step with k drafts takes less than so many plain steps."
 )
 MEASURED = "Tokens per step that this arm measured, and how far the forecast is from it"
 
