@@ -56,8 +56,11 @@ def is_dry_run(query: Mapping[str, str]) -> bool:
     return asked == "All"
 
 
-def located(target: Target, body: Any) -> Json:
-    """`body` with the namespace and name of the path. Raises 400 if they differ, or if the kind is another."""
+def located(target: Target, body: Any, *, replaces: bool = False) -> Json:
+    """`body` with the namespace and name of the path. Raises 400 if they differ, or if the kind is another.
+
+    A body that `replaces` an object says its name (`checkName` in apiserver/pkg/endpoints/handlers/rest.go).
+    """
     if not isinstance(body, dict):
         raise errors.bad_request("the object provided is unrecognized: a map is expected")
     resource = target.resource
@@ -67,9 +70,12 @@ def located(target: Target, body: Any) -> Json:
             f'{kind} in version "{version}" does not match the expected {resource.kind} in "{resource.api_version}"'
         )
         raise errors.bad_request(message)
-    metadata = body.get("metadata") or {}
+    metadata = {} if body.get("metadata") is None else body["metadata"]
     if not isinstance(metadata, dict):
         raise errors.bad_request("json: cannot unmarshal metadata into Go struct field of type v1.ObjectMeta")
+    if replaces and not metadata.get("name"):
+        why = "was undeterminable: name must be provided"
+        raise errors.bad_request(f"the name of the object ({target.name} based on URL) {why}")
     metadata = dict(metadata)
     for field in ("name", "generateName", "namespace", "resourceVersion", "uid"):
         if not isinstance(metadata.get(field, ""), str | None):

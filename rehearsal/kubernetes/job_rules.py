@@ -8,6 +8,20 @@ from rehearsal.kubernetes.objects import Json, dig, name_of
 MOST_INDEXED_AT_ONCE = 100_000
 """`maxParallelismForIndexedJob`."""
 
+IMMUTABLE = (
+    "template",
+    "selector",
+    "completions",
+    "completionMode",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy",
+)
+"""Fields of the spec that no update changes: `ValidateJobSpecUpdate`. (An indexed Job's completions and a suspended
+Job's template may change there. The pipeline never does that.)
+"""
+
 
 def job(obj: Json, old: Json | None) -> Iterator[Json]:
     spec = obj["spec"]

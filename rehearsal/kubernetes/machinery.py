@@ -112,7 +112,10 @@ class Cluster:
 
         `as_subresource` is the subresource in managedFields if the main object is written through one (scale).
         """
-        obj = schema_values.without_nulls(schema.schema_of(resource), copy.deepcopy(obj))
+        node = schema.schema_of(resource)
+        obj = schema_values.without_nulls(node, copy.deepcopy(obj))
+        if "spec" in node["properties"] and not resource.is_custom:
+            obj.setdefault("spec", {})
         old = self.store.require(resource, namespace_of(obj), name_of(obj))
         metadata = obj["metadata"]
         if metadata.get("resourceVersion", old["metadata"]["resourceVersion"]) != old["metadata"]["resourceVersion"]:
@@ -121,6 +124,9 @@ class Cluster:
             why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {uid_of(old)}"
             raise errors.conflict(resource, name_of(obj), why)
         metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
+        if metadata.get("deletionTimestamp") and not terminating(old):
+            cause = errors.invalid_value("metadata.deletionTimestamp", "…", "field is immutable")
+            raise errors.invalid(resource, name_of(obj), [cause])
         for field in _SERVER_SET:
             metadata.pop(field, None)
             if field in old["metadata"]:

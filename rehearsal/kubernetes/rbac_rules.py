@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from rehearsal.kubernetes import errors, value_formats
 from rehearsal.kubernetes.objects import Json
 
+_SUBJECTS = ("ServiceAccount", "User", "Group")
+"""In the order in which `ValidateRoleBindingSubject` names them."""
 _GROUP = "rbac.authorization.k8s.io"
 
 
@@ -44,16 +46,21 @@ def _rules(obj: Json, *, namespaced: bool) -> Iterator[Json]:
 def _binding(obj: Json, old: Json | None, kinds: tuple[str, ...], *, namespaced: bool) -> Iterator[Json]:
     if old is not None and obj["roleRef"] != old["roleRef"]:
         yield errors.invalid_value("roleRef", obj["roleRef"], "cannot change roleRef")
-    if obj["roleRef"]["kind"] not in kinds:
-        yield _not_supported("roleRef.kind", obj["roleRef"]["kind"], kinds)
+    if (kind := obj["roleRef"].get("kind", "")) not in kinds:
+        yield _not_supported("roleRef.kind", kind, kinds)
     for index, subject in enumerate(obj.get("subjects") or ()):
         here, group = f"subjects[{index}]", subject.get("apiGroup", "")
-        if subject["kind"] != "ServiceAccount":
+        if not subject.get("name"):
+            yield errors.required(f"{here}.name")
+        if (kind := subject.get("kind", "")) not in _SUBJECTS:
+            yield _not_supported(f"{here}.kind", kind, _SUBJECTS)
+            continue
+        if kind != "ServiceAccount":
             if group != _GROUP:
                 yield _not_supported(f"{here}.apiGroup", group, (_GROUP,))
             continue
-        if said := value_formats.dns_subdomain(subject["name"]):
-            yield errors.invalid_value(f"{here}.name", subject["name"], said)
+        if (name := subject.get("name")) and (said := value_formats.dns_subdomain(name)):
+            yield errors.invalid_value(f"{here}.name", name, said)
         if group:
             yield _not_supported(f"{here}.apiGroup", group, ("",))
         if not namespaced and not subject.get("namespace"):

@@ -58,6 +58,9 @@ def _metadata(resource: Resource, obj: Json) -> Iterator[Json]:
         if said := value_formats.qualified_name(key.lower()):
             yield errors.invalid_value("metadata.annotations", key, said)
     for index, reference in enumerate(metadata.get("ownerReferences") or ()):
+        if (reference.get("apiVersion"), reference.get("kind")) == ("v1", "Event"):  # BannedOwners of objectmeta.go
+            message = "/v1, Kind=Event is disallowed from being an owner"
+            yield errors.invalid_value("metadata.ownerReferences", reference, message)
         for field in ("apiVersion", "kind", "name", "uid"):
             if not reference.get(field):
                 yield errors.required(f"metadata.ownerReferences[{index}].{field}")
@@ -170,11 +173,11 @@ _RULES: dict[Resource, tuple[Rule, ...]] = {
     r.REPLICA_SETS: (_immutable(("spec", "selector")), _template, _selects_its_template, _restart_always),
     r.DAEMON_SETS: (_immutable(("spec", "selector")), _template, _selects_its_template, _restart_always),
     r.JOBS: (
-        _immutable(("spec", "template"), ("spec", "selector"), ("spec", "completions"), ("spec", "completionMode")),
+        _immutable(*(("spec", field) for field in job_rules.IMMUTABLE)),
         _template,
         job_rules.job,
     ),
-    r.SERVICES: (_immutable(("spec", "clusterIP")), service_rules.service),
+    r.SERVICES: (_immutable(("spec", "clusterIP"), ("spec", "ipFamilies")), service_rules.service),
     r.CONFIG_MAPS: (_data_size,),
     r.QUOTAS: (quotas.check_quota,),
     r.LIMIT_RANGES: (quotas.check_limits,),

@@ -75,7 +75,7 @@ class Verbs:
         dry_run = is_dry_run(query)
         if target.subresource == "scale":
             return self._scale(target, body, manager, dry_run=dry_run)
-        obj = as_asked(target, located(target, body), query, warnings)
+        obj = as_asked(target, located(target, body, replaces=True), query, warnings)
         return self._cluster.update(
             target.resource, obj, subresource=target.subresource, manager=manager, dry_run=dry_run
         )

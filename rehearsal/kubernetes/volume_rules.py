@@ -5,7 +5,8 @@
 from collections.abc import Iterator
 
 from rehearsal.kubernetes import errors, quantity
-from rehearsal.kubernetes.objects import Json, dig
+from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.objects import Json, dig, name_of
 
 _CSI_SECRETS = (
     "controllerExpandSecretRef", "controllerPublishSecretRef", "nodeExpandSecretRef", "nodePublishSecretRef",
@@ -50,6 +51,7 @@ def claim(obj: Json, old: Json | None) -> Iterator[Json]:
         yield errors.required("spec.resources[storage]")
     yield from _positive_storage(dig(obj, "spec", "resources", "requests", default={}), "spec.resources")
     if old is not None:
+        _grows(obj, old)
         mutable = ("volumeName", "resources")
         before, after = ({k: v for k, v in o["spec"].items() if k not in mutable} for o in (old, obj))
         bound = dig(old, "spec", "volumeName")
@@ -57,6 +59,19 @@ def claim(obj: Json, old: Json | None) -> Iterator[Json]:
             yield errors.field_forbidden(
                 "spec", "spec is immutable after creation except resources.requests for bound claims"
             )
+
+
+def _grows(obj: Json, old: Json) -> None:
+    """Raise 403 for a claim that grows. No class of ours lets it: kubernetes/kubernetes v1.35,
+    plugin/pkg/admission/storage/persistentvolume/resize/admission.go.
+    """
+    before, after = (dig(each, "spec", "resources", "requests", "storage", default="0") for each in (old, obj))
+    if quantity.parse(after) <= quantity.parse(before):
+        return
+    why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support "
+    if dig(old, "status", "phase") != "Bound":
+        raise errors.forbidden(r.VOLUME_CLAIMS, name_of(obj), "Only bound persistent volume claims can be expanded")
+    raise errors.forbidden(r.VOLUME_CLAIMS, name_of(obj), f"{why}resize")
 
 
 def _positive_storage(amounts: Json, path: str) -> Iterator[Json]:
