@@ -224,7 +224,9 @@ class Model:
         if way.runs == "hang":
             return True
         if any(run.status == "RUNNING" for run in state.runs):
-            return False
+            # Who waits behind a run that has ended, for a node that Karpenter may not launch, costs nothing until
+            # QUEUE_LIMIT ends it.
+            return way.backstop and not way.watchdog and bool(state.closed)
         lease = dict(state.stored).get(s3_keys.CAPACITY_KEY)
         empty = lease is None or (b"run-" not in lease and lease != BROKEN)
         return not way.watchdog or (empty and not any(state.replicas))
