@@ -34,6 +34,7 @@ LAYER = {
     "pod": 6,
     "analysis": 6,
     "forecast": 7,
+    "instance": 7,
     "runs": 7,
     "custom_resources": 8,
     "steps": 8,

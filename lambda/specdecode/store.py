@@ -134,4 +134,4 @@ class Store:
             yield from (item for item in page.get("Contents", ()) if item["Key"] != prefix)
 
     def url(self, key: str) -> str:
-        return f"s3://{self.bucket}/{key}"
+        return f"{'' if '/' in self.bucket else 's3://'}{self.bucket}/{key}"

@@ -74,6 +74,7 @@ for _part in (
     "preflight",
     "runs",
     "logs",
+    "instance",
     "report",
     "gate",
     "winner",
@@ -84,7 +85,7 @@ for _part in (
 
 GROUPS = {
     "Before a run": "presets validate plan forecast preflight engines schema prompts evidence",
-    "Run": "run status logs stop diagnose manifests",
+    "Run": "run status logs stop diagnose instance manifests",
     "The answer": "report compare advise runs gate winner",
     "Servers that already run": "bench import",
     "Operate the deployment": "configure subscribe capacity destroy",

@@ -11,7 +11,7 @@ from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.benchmark.tokens import token_counter
 from specdecode.cli.bench_options import ResultOptions
 from specdecode.cli.output import complain, say_coloured, say_document
-from specdecode.cli.report_recorded import recorded, sets_of
+from specdecode.cli.report_recorded import Recorded, recorded, sets_of
 from specdecode.cli.report_view import terminal_width
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.measures.accounting import Accounting
@@ -20,9 +20,11 @@ from specdecode.measures.publish import metric_data, places
 from specdecode.measures.publish import publish as publish_data
 
 
-def deliver(spec: BenchmarkSpec, folder: Path, wanted: ResultOptions) -> None:
-    """Write all figures into the folder, print them, and upload or publish them as `wanted` says."""
-    run = recorded(folder)
+def deliver(spec: BenchmarkSpec, folder: Path, wanted: ResultOptions, run: Recorded | None = None) -> None:
+    """Write all figures into the folder, print them, and upload or publish them as `wanted` says. `run`: what is known
+    of the records beyond the folder's own files.
+    """
+    run = run or recorded(folder)
     experiment, context = run.experiment, run.context
     levels = measure(experiment=experiment, records=run.records, context=context)
     comparison = compare_measured(

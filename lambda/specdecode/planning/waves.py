@@ -185,6 +185,15 @@ def _waves(
     )
 
 
+def one_by_one(waves: Iterable[Wave]) -> tuple[Wave, ...]:
+    """The same arms in the same order, each in a wave of its own."""
+    arms = [arm for wave in waves for arm in wave.arms]
+    return tuple(
+        Wave(index=index, round=arm.round, arms=(arm.model_copy(update={"wave": index}),))
+        for index, arm in enumerate(arms)
+    )
+
+
 def pack(names: Sequence[str], pairs: Iterable[Pair], *, size: int, rounds: int) -> list[list[list[str]]]:
     """For each round its waves, each of at most `size` of `names`, in the order in which they are started.
 

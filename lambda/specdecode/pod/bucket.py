@@ -15,6 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from specdecode import aws, finished, s3_keys
 from specdecode.exit_codes import Exit
 from specdecode.finished import FileEntry
+from specdecode.pod.folder import FolderClient
 from specdecode.pod.program import PodError
 from specdecode.store import ABSENT, NotDeleted, Store, error_code
 
@@ -24,12 +25,18 @@ _DENIED = ("403", "AccessDenied", "Forbidden", "InvalidAccessKeyId")
 
 
 class Bucket:
-    """One S3 bucket. Raises PodError for every error of S3."""
+    """One S3 bucket, or a folder of this machine. Raises PodError for every error of S3."""
 
     def __init__(self, name: str, client: Any = None) -> None:
+        """`name`: of a bucket; with a slash in it, a folder's path."""
         self.name = name
+        if client is None and "/" in name:
+            client = FolderClient(Path(name))
         config = Config(retries={"mode": "standard", "max_attempts": 10}, max_pool_connections=4 * WORKERS)
         self._store = Store(s3=client or aws.client("s3", config=config), bucket=name)
+
+    def url(self, key: str) -> str:
+        return self._store.url(key)
 
     def listing(self, prefix: str) -> dict[str, tuple[int, str]]:
         """Path below `prefix` -> size and ETag."""
@@ -94,9 +101,7 @@ class Bucket:
         """
         entries = self.complete(prefix)
         if entries is None:
-            raise PodError(
-                Exit.INCOMPLETE, f"s3://{self.name}/{prefix} has no {s3_keys.COMPLETE}: it was never finished"
-            )
+            raise PodError(Exit.INCOMPLETE, f"{self.url(prefix)} has no {s3_keys.COMPLETE}: it was never finished")
         entries = [entry for entry in entries if only is None or entry.path in only]
 
         def fetch(entry: FileEntry) -> None:

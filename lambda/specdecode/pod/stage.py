@@ -57,7 +57,7 @@ def stage(bucket: Bucket, prefix: str, source: Source, *, rescale: bool, safeten
     files = [file for file in source.files() if file.path != s3_keys.COMPLETE]
     if safetensors:
         demand_safetensors(prefix, (file.path for file in files))
-    say(f"{len(files)} files, {sum(file.size for file in files) / 2**30:.2f} GiB -> s3://{bucket.name}/{prefix}")
+    say(f"{len(files)} files, {sum(file.size for file in files) / 2**30:.2f} GiB -> {bucket.url(prefix)}")
     tensors = _tensors(source, files) if rescale else set()
 
     def one(file: SourceFile) -> FileEntry:

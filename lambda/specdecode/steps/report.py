@@ -8,14 +8,14 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel, ValidationError
 
-from specdecode import __version__, s3_keys
+from specdecode import s3_keys
 from specdecode.analysis import RunContext, compare_measured, lm_eval_scores, measure
+from specdecode.analysis.known import known_of
 from specdecode.analysis.loads.objective import carried
 from specdecode.analysis.report import documents
 from specdecode.analysis.results.run_context import Accuracy, Failure
 from specdecode.analysis.statistics.accuracy import NoScores
-from specdecode.experiment import Capacity, Engine
-from specdecode.experiment.effective import pinned
+from specdecode.experiment import Capacity
 from specdecode.manifests.serve_command import served_model
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
 from specdecode.planning import Plan
@@ -130,43 +130,16 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
         price_per_node_hour=capacity.price_per_node_hour if holds_node else None,
         node_seconds=held,
         capacity_type=capacity.type if holds_node else "none",
-        devices_per_node=plan.experiment.shape.devices,
         device_groups=state.device_groups,
-        counters=servers.counters,
-        sets=servers.sets,
-        prefix_caching=servers.prefix_caching,
-        node=plan.experiment.node if _is_real(plan) else "",
-        versions={"specdecode": __version__} | (_engine(plan) if holds_node else {}),
         failures=(*state.failures, *unread),
         accuracy=tuple(scores),
         served=served(run, bucket=rt.store.url("")) if holds_node else (),
         compiled=compiled(run),
         start_check=what_it_cost(run),
-        prompt_lengths=servers.prompt_tokens,
         sweep=plan.sweep.steps if plan.sweep else (),
         raw_prefix=rt.store.url(s3_keys.run_prefix(state.run_id)),
-        notes=(*(_of_the_engine(plan.engine) if holds_node else ()), *servers.notes),
+        **known_of(plan, servers),
     )
-
-
-def _of_the_engine(engine: Engine) -> Iterator[str]:
-    """What a reader must know of the engine: its caveat, and what of its file is inferred."""
-    if engine.caveat:
-        yield engine.caveat
-    if engine.inferred:
-        told = "; ".join(engine.inferred)
-        yield f"Inferred of {engine.name}, not read in its source: {told} (`specdecode engines {engine.name}`)."
-
-
-def _engine(plan: Plan) -> dict[str, str]:
-    how = pinned(plan.served, plan.engine)
-    about = {"engine": plan.engine.title, "engine image": plan.engine.reference}
-    return about | ({"CPUs of the workers": how} if how else {})
-
-
-def _is_real(plan: Plan) -> bool:
-    """Whether the arms ran on the node's accelerator. An engine for CPUs may claim devices only to be placed."""
-    return plan.experiment.holds_node and plan.engine.on_neuron == plan.experiment.shape.has_devices
 
 
 def read_scores(store: Store, run_id: str) -> tuple[list[Accuracy], list[Failure]]:

@@ -20,8 +20,9 @@ LOCAL = {
     "engines",
     "schema",
     "import",
+    "instance",
 }
-"""Commands that never ask AWS, and `configure`, whose region is a setting."""
+"""Commands that never ask AWS; `configure`, whose region is a setting; `instance`, which asks S3 if it is told to."""
 TALKING = [
     *(
         ["status"],

@@ -1,0 +1,256 @@
+"""`specdecode instance`: a whole run on the machine that it is typed on, without Kubernetes."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+
+from specdecode.cli.experiments import Overrides, Reference, refusing
+from specdecode.cli.options import flat
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, complain, say, stop_with
+
+if TYPE_CHECKING:
+    from specdecode.experiment.benchmark_spec import BenchmarkSpec
+    from specdecode.instance.engines import Folders
+    from specdecode.instance.run import InstanceRun
+    from specdecode.planning import Arm, Plan
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(flat(instance))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhereOptions:
+    """What the run uses of the machine."""
+
+    PANEL: ClassVar = "Where it runs"
+
+    store: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Models and compiled artifacts, kept for later runs.")
+    ] = Path("store")
+    artifacts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="S3_URI", help="Take compiled artifacts from here if they are there, and put new ones here."
+        ),
+    ] = None
+    tool: Annotated[
+        str | None, typer.Option(metavar="PROGRAM", help="docker, podman, or a path. Default: the first on the PATH.")
+    ] = None
+    venv: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Environment with the engine in it, in place of containers.")
+    ] = None
+    in_turn: Annotated[
+        bool, typer.Option("--in-turn", help="Serve one arm after the other, also where several fit side by side.")
+    ] = False
+    skip_compile: Annotated[bool, typer.Option("--skip-compile", help="Fail rather than compile anything.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatOptions:
+    """Whether it measures, asks or prints."""
+
+    PANEL: ClassVar = "What it does"
+
+    show: Annotated[bool, typer.Option("--print", help="Print the run as a shell script, and start nothing.")] = False
+    ask: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Serve each arm in turn and show its answer; measure nothing. Repeatable."),
+    ] = None
+    arm: Annotated[list[str] | None, typer.Option(metavar="NAME", help="With --ask: this arm only. Repeatable.")] = None
+    max_tokens: Annotated[int, typer.Option(min=1, help="With --ask: longest answer, in tokens.")] = 100
+    temperature: Annotated[float, typer.Option(min=0, max=2, help="With --ask: sampling temperature.")] = 0.0
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; default: results/<run id>.")] = None
+    resume: Annotated[bool, typer.Option(help="Go on with the run in --out. Give the same command again.")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print report.json.")] = False
+
+
+def instance(
+    reference: Reference,
+    where: WhereOptions,
+    what: WhatOptions,
+    overrides: Overrides = None,
+    price: Annotated[
+        float | None, typer.Option(min=0, help="US dollars for an hour of the node. Default: AWS's published price.")
+    ] = None,
+) -> None:
+    """Do a whole run on this machine: a trn2 instance, or any machine with the engine. No Kubernetes, no AWS account.
+
+    It checks what must be here, fetches models, compiles what has no artifact, serves the arms, asks and loads them,
+    stops them, and writes the report. Command lines, settings, artifacts and records are those of the cluster.
+    Ctrl-C ends all that it started, and so does its watchdog if it is killed. What is done is kept.
+
+        specdecode instance qwen3-32b-latency
+        specdecode instance qwen3-32b-latency --ask "What is machine learning?" --arm sd
+        specdecode instance qwen3-32b-latency --print > run.sh
+
+    Exit codes: 0 done, 1 a step failed or you stopped it, 2 bad input, 3 something is missing on this machine.
+    """
+    from specdecode.benchmark.place import S3Folder
+    from specdecode.benchmark.results import BadResults
+    from specdecode.cli.runs_view import new_run_id
+    from specdecode.instance.checks import problems, room_kept
+    from specdecode.instance.engines import Folders, render_context, server
+    from specdecode.instance.run import InstanceRun, InUse, RunFailed
+    from specdecode.instance.tools import ToolFailed, found_tool
+
+    store = where.store.resolve()
+    mark = sha256(str(store).encode()).hexdigest()[:12]
+    tool = found_tool(mark=mark, venv=where.venv, program=where.tool)
+    with refusing(as_json=what.as_json):
+        plan = _plan(reference, overrides or [], price=price, store=store, in_turn=where.in_turn, shows=what.show)
+    arms = _asked_arms(plan, what)
+    run_id = new_run_id(f"instance-{plan.experiment.name}", now=datetime.now(UTC), token=secrets.token_hex(2))
+    if what.show:
+        from specdecode.instance.script import script
+
+        shown = tool or found_tool(mark=mark, venv=None, program="docker")
+        assert shown  # noqa: S101 (a program was named)
+        say(script(plan, shown, render_context(run_id)), end="")
+        return
+    try:
+        at = Folders(store=store, results=(what.out or Path("results") / run_id).resolve())
+        most = max((wave.arms for wave in plan.waves), key=len) if not what.ask else arms[:1]
+        servers = [server(plan, arm, render_context(run_id), at, place=n) for n, arm in enumerate(most)]
+        if found := problems(plan, tool, servers, at):
+            raise stop_with("\n".join([f"{len(found)} problems:", *found] if found[1:] else found), EXIT_ENVIRONMENT)
+        assert tool  # noqa: S101 (or there was a problem)
+        artifacts = S3Folder(where.artifacts) if where.artifacts else None
+        spec = None if what.ask else _claim(plan, at, run_id, resume=what.resume)
+    except (BadResults, ValueError) as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
+    ctx = render_context(spec.run_id if spec else run_id)
+    run = InstanceRun(plan=plan, tool=tool, at=at, ctx=ctx, say=_progress, artifacts=artifacts)
+    try:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.default_int_handler)
+        with run.alone():
+            run.prepare(compiles=not where.skip_compile, arms=[arm.variant for arm in arms] if what.ask else None)
+            if spec is None:
+                _answers(run, arms, what)
+            else:
+                run.measure()
+    except InUse as error:
+        raise stop_with(str(error), EXIT_ENVIRONMENT) from None
+    except (RunFailed, ToolFailed, KeyboardInterrupt) as error:
+        told = str(error) or "stopped"
+        again = f"; the same command with --resume --out {quote(str(at.results))} goes on" if spec else ""
+        raise stop_with(f"{told}{again}", EXIT_FAILED) from None
+    if spec is not None:
+        _report(plan, spec, at, what)
+        complain(f"results: {at.results}")
+    complain(room_kept(store))
+
+
+def _plan(
+    reference: str, overrides: Sequence[str], *, price: float | None, store: Path, in_turn: bool, shows: bool
+) -> Plan:
+    """The plan with what the store has; `shows`: as if it had nothing. Raises ExperimentError."""
+    from specdecode.experiment import Capacity, engine_of, load, parse_overrides
+    from specdecode.experiment.model import CompileOn, ServedExperiment, Sweep
+    from specdecode.experiment.problems import ExperimentError, Problem
+    from specdecode.planning import Inventory, make_plan, needed_prefixes, read_inventory
+    from specdecode.planning.waves import one_by_one
+    from specdecode.pod.folder import FolderClient
+
+    capacity = Capacity(price_per_node_hour=price) if price is not None else Capacity()
+    experiment = load(reference, overrides=parse_overrides(list(overrides)), capacity=capacity)
+    wrong = {
+        "variants": ("its arms are servers that already run", "`specdecode bench` measures such servers from here")
+    }
+    if isinstance(experiment, ServedExperiment):
+        wrong = {"compile.on": ("one machine has no other node to compile on", "--set compile.on=accelerator")}
+    if not isinstance(experiment, ServedExperiment) or experiment.compile.on is CompileOn.CPU:
+        told = [Problem(field=at, rule="one-machine", message=why, fix=fix) for at, (why, fix) in wrong.items()]
+        raise ExperimentError(told)
+    if experiment.sweep is Sweep.ADAPTIVE:
+        experiment = experiment.model_copy(update={"sweep": Sweep.GRID})  # nobody is there to ask the advisor
+    engine = engine_of(experiment)
+    inventory = Inventory()
+    if not shows:
+        inventory = read_inventory(FolderClient(store), bucket=str(store), prefixes=needed_prefixes(experiment, engine))
+    plan = make_plan(experiment, engine, inventory=inventory, capacity=capacity)
+    return plan.model_copy(update={"waves": one_by_one(plan.waves)}) if in_turn else plan
+
+
+def _asked_arms(plan: Plan, what: WhatOptions) -> list[Arm]:
+    """The first serving of each arm that is asked. Ends the command for an arm that is not there."""
+    arms = {arm.variant: arm for wave in reversed(plan.waves) for arm in wave.arms}
+    if wrong := [name for name in what.arm or [] if name not in arms]:
+        raise stop_with(f"no arm is called {', '.join(wrong)}; there are {', '.join(sorted(arms))}", EXIT_USAGE)
+    if what.arm and not what.ask:
+        raise stop_with("--arm says who answers --ask; a measurement takes all arms", EXIT_USAGE)
+    return [arms[variant.name] for variant in plan.experiment.variants if variant.name in (what.arm or arms)]
+
+
+def _claim(plan: Plan, at: Folders, run_id: str, *, resume: bool) -> BenchmarkSpec:
+    """The results folder, taken as `specdecode bench` takes its own. Raises BadResults."""
+    from specdecode.benchmark.results import BadResults, claim_folder, replace_file
+    from specdecode.experiment import to_yaml
+    from specdecode.instance.engines import render_context
+    from specdecode.manifests import benchmark_spec
+    from specdecode.runs import PLAN
+
+    if resume and not at.results.is_dir():
+        raise BadResults("--resume goes on with the run in --out: give that folder, results/instance-…")
+    spec = claim_folder(at.results, benchmark_spec(plan, plan.waves[0], render_context(run_id)), resume=resume)
+    replace_file(at.results / "experiment.yaml", to_yaml(plan.experiment).encode())
+    replace_file(at.results / PLAN, plan.model_dump_json(indent=1).encode())
+    return spec
+
+
+def _answers(run: InstanceRun, arms: Sequence[Arm], what: WhatOptions) -> None:
+    """Each arm's answer to each question, as it comes. Raises RunFailed."""
+    from specdecode import names
+    from specdecode.instance.asking import PromptToAsk, ask
+    from specdecode.instance.run import RunFailed
+    from specdecode.manifests.serve_command import served_model
+
+    plan = run.plan
+    temperature = 0.0 if plan.engine.greedy_only else what.temperature
+    if temperature != what.temperature:
+        complain(f"{plan.engine.name} always takes the likeliest token: --temperature {what.temperature:g} is ignored")
+    for arm in arms:
+        with run.serving([arm]) as ((server,), keys):
+            for prompt in what.ask or []:
+                say(f"{arm.variant}: {prompt}")
+                question = PromptToAsk(
+                    prompt=prompt,
+                    endpoint=plan.experiment.workload.endpoint,
+                    model=served_model(plan.experiment),
+                    max_tokens=what.max_tokens,
+                    temperature=temperature,
+                )
+                key = keys[names.api_key_variable(arm.variant)]
+                try:
+                    how = ask(server.url, question, api_key=key, show=lambda text: say(text, end=""))
+                except ValueError as error:
+                    raise RunFailed(f"{arm.variant}: {error}") from None
+                say(f"\n({how.words})\n")
+
+
+def _report(plan: Plan, spec: BenchmarkSpec, at: Folders, what: WhatOptions) -> None:
+    from specdecode.analysis.known import known_of
+    from specdecode.cli.bench_options import ResultOptions
+    from specdecode.cli.bench_results import deliver
+    from specdecode.cli.report_recorded import recorded
+
+    found = recorded(at.results, plan.price_per_node_hour)
+    context = found.context.model_copy(update=known_of(plan, found.servers))
+    here = spec.model_copy(update={"tokenizer": str(at.store / spec.tokenizer) if spec.tokenizer else None})
+    deliver(here, at.results, ResultOptions(as_json=what.as_json), replace(found, context=context))
+
+
+def _progress(text: str) -> None:
+    complain(f"{datetime.now(UTC):%H:%M:%S} {text}")

@@ -1,0 +1,255 @@
+"""A run on this machine, from its first model to its last server. What was done before is not done again.
+
+Whatever ends it, nothing goes on: it ends in order what it started; if it is killed, its watchdog does that at once,
+and the next start looks again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from specdecode import manifests, names
+from specdecode.benchmark.place import S3Folder
+from specdecode.benchmark.results import replace_file
+from specdecode.experiment.prompt_lengths import longest_prompt
+from specdecode.instance import engines, kept
+from specdecode.instance.engines import EngineRun, Folders, Program
+from specdecode.instance.tools import MARK, Containers, Environment, Tool, end, sweep
+from specdecode.manifests.naming import RenderContext
+from specdecode.planning import Arm, Plan, Wave
+from specdecode.pod import smoke
+from specdecode.pod.bucket import Bucket
+
+MEASURED = "measured.json"
+"""Waves that are measured whole, in the results folder."""
+TAIL = 15
+"""Lines of a log that a message shows."""
+LOOK_EVERY_S = 0.5
+
+
+class RunFailed(Exception):
+    """The run cannot go on. The message says what failed, and where its log is."""
+
+
+class InUse(Exception):
+    """Another run uses the store."""
+
+
+@dataclass(kw_only=True)
+class InstanceRun:
+    """One run. `say` gets lines of progress."""
+
+    plan: Plan
+    tool: Tool
+    at: Folders
+    ctx: RenderContext
+    say: Callable[[str], None]
+    artifacts: S3Folder | None = None
+    """Where artifacts are kept beside the store."""
+    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the store, with a watchdog; end everything afterwards. Raises InUse."""
+        self.at.store.mkdir(parents=True, exist_ok=True)
+        with (self.at.store / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InUse(f"another run uses {self.at.store}: wait for it, or choose another --store") from None
+            self._end_leftovers("an earlier run left")
+            watchdog = subprocess.Popen(
+                [sys.executable, "-P", "-m", "specdecode.instance.watchdog", self.tool.mark, *_named(self.tool)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            try:
+                yield
+            finally:
+                self._stop_all()
+                self._end_leftovers("this run left")
+                shutil.rmtree(self.at.work, ignore_errors=True)
+                watchdog.communicate(b".")
+                self.say("nothing of this run is running any more")
+
+    def prepare(self, *, compiles: bool = True, arms: Sequence[str] | None = None) -> None:
+        """Image, models, prompts and artifacts, of all arms or of some. Raises RunFailed."""
+        if isinstance(self.tool, Containers) and not self.tool.has_image(self.plan.engine.reference):
+            self.say(f"pull {self.plan.engine.reference}")
+            if subprocess.run(
+                [self.tool.program, "pull", self.plan.engine.reference], stdout=2, check=False
+            ).returncode:
+                raise RunFailed(f"{self.tool.program} cannot pull {self.plan.engine.reference}: its answer is above")
+        for program in engines.programs_before(self.plan, self.ctx):
+            self.run(program, self.at.of("fetch"))
+        for prefix, arm in engines.artifacts(self.plan):
+            if arms is None or any(self._arm(name).fingerprint == arm.fingerprint for name in arms):
+                self._artifact(prefix, arm, compiles=compiles)
+
+    def _arm(self, variant: str) -> Arm:
+        return next(arm for wave in self.plan.waves for arm in wave.arms if arm.variant == variant)
+
+    def _artifact(self, prefix: str, arm: Arm, *, compiles: bool) -> None:
+        if Bucket(str(self.at.store)).complete(prefix) is not None:
+            self.say(f"the artifact of {arm.variant} is here: nothing to compile")
+            return
+        if self.artifacts and kept.bring(prefix, self.at.store, self.artifacts):
+            self.say(f"brought the artifact of {arm.variant} from S3: nothing to compile")
+            return
+        if not compiles:
+            raise RunFailed(f"{self.at.store / prefix} is no finished artifact: leave out --skip-compile to make it")
+        run = engines.compiler(self.plan, arm, self.ctx, self.at)
+        self.say(f"compile {arm.variant} ({self.plan.experiment.deadlines.compile} minutes at most)")
+        process = self._start(run)
+        while process.poll() is None:
+            time.sleep(LOOK_EVERY_S)
+        del self._running[run.name]
+        if process.returncode:
+            raise RunFailed(f"compiling {arm.variant} ended with {process.returncode}:\n{self._tail(run.name)}")
+        self.run(engines.keeping(arm, self.plan, self.ctx), self.at.of(run.name))
+        if self.artifacts:
+            kept.send(prefix, self.at.store, self.artifacts)
+            self.say(f"copied the artifact of {arm.variant} to S3")
+
+    def measure(self) -> None:
+        """Serve and load the arms, wave by wave. Raises RunFailed."""
+        for wave in self.plan.waves:
+            if wave.index in self._measured():
+                self.say(f"wave {wave.index + 1} of {len(self.plan.waves)} is measured")
+                continue
+            with self.serving(wave.arms) as (runs, keys):
+                self._ask(wave, runs, keys)
+            done = sorted({*self._measured(), wave.index})
+            replace_file(self.at.results / MEASURED, json.dumps(done).encode())
+
+    def _measured(self) -> set[int]:
+        path = self.at.results / MEASURED
+        return set(json.loads(path.read_bytes())) if path.exists() else set()
+
+    @contextmanager
+    def serving(self, arms: Sequence[Arm]) -> Iterator[tuple[list[EngineRun], dict[str, str]]]:
+        """The servers of `arms`, side by side, once all are healthy; their keys by variable. Raises RunFailed."""
+        runs = [engines.server(self.plan, arm, self.ctx, self.at, place=n) for n, arm in enumerate(arms)]
+        keys = {}
+        for arm, run in zip(arms, runs, strict=True):
+            key = manifests.new_api_key()
+            keys[names.api_key_variable(arm.variant)] = key
+            on = f" on Neuron devices {run.devices[0]}-{run.devices[-1]}" if run.devices else ""
+            self.say(f"serve {arm.variant}{on} at {run.url}")
+            self._start(run, dict.fromkeys(run.secrets, key))
+        until = time.monotonic() + 60 * self.plan.experiment.deadlines.serve
+        for run in runs:
+            while not _healthy(run.url):
+                self._check_alive(runs)
+                if time.monotonic() > until:
+                    limit = f"deadlines.serve is {self.plan.experiment.deadlines.serve} minutes"
+                    raise RunFailed(f"{run.name} is not healthy in time ({limit}):\n{self._tail(run.name)}")
+                time.sleep(LOOK_EVERY_S)
+            self.say(f"{run.name} is healthy")
+        yield runs, keys
+        self._stop_all()
+
+    def _ask(self, wave: Wave, runs: Sequence[EngineRun], keys: Mapping[str, str]) -> None:
+        for program in asked(self.plan, wave, self.ctx, runs):
+            self.run(program, self.client_folder(), keys)
+            self._check_alive(runs)
+
+    def client_folder(self) -> Path:
+        """Working directory of the programs that ask: models for the tokenizer, sets of prompts that do not ship."""
+        folder, prompts = self.at.of("client"), self.at.results / "prompts"
+        if (self.at.store / "prompts").is_dir() and not prompts.exists():
+            shutil.copytree(self.at.store / "prompts", prompts)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, target in (("models", self.at.store / "models"), ("prompts", prompts)):
+            if not (folder / name).is_symlink():
+                (folder / name).symlink_to(target)
+        return folder
+
+    def run(self, program: Program, folder: Path, secrets: Mapping[str, str] | None = None) -> None:
+        """Run a program of ours. Raises RunFailed if it fails; it has said why."""
+        self.say(program.title)
+        for path, text in program.files:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+        folder.mkdir(parents=True, exist_ok=True)
+        own = {"PYTHON": sys.executable, "BUCKET": str(self.at.store), MARK: self.tool.mark}
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", f'exec "$PYTHON" -P -m {program.words}'],
+            cwd=folder,
+            env=os.environ | own | dict(secrets or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=2,
+            start_new_session=True,
+        )
+        self._running[program.title] = process
+        code = process.wait()
+        del self._running[program.title]
+        if code:
+            raise RunFailed(f"{program.title}: ended with {code}; what it said is above")
+
+    def _start(self, run: EngineRun, secrets: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        shutil.rmtree(self.at.of(run.name), ignore_errors=True)
+        for mount in run.mounts:
+            mount.source.mkdir(parents=True, exist_ok=True)
+        self._log(run.name).parent.mkdir(parents=True, exist_ok=True)
+        with self._log(run.name).open("ab") as log:
+            self._running[run.name] = self.tool.start(run, secrets or {}, log)
+        return self._running[run.name]
+
+    def _stop_all(self) -> None:
+        while self._running:
+            name, process = self._running.popitem()
+            if process.poll() is None and name.startswith(("serve-", "compile-")):
+                self.tool.stop(name, process)
+            end(process)
+
+    def _end_leftovers(self, who: str) -> None:
+        if found := sweep(self.tool):
+            self.say(f"{who} {', '.join(found)} running: ended")
+
+    def _check_alive(self, runs: Sequence[EngineRun]) -> None:
+        for run in runs:
+            if (code := self._running[run.name].poll()) is not None:
+                raise RunFailed(f"{run.name} ended with {code}:\n{self._tail(run.name)}")
+
+    def _log(self, name: str) -> Path:
+        return self.at.results / "logs" / f"{name}.log"
+
+    def _tail(self, name: str) -> str:
+        lines = self._log(name).read_text("utf-8", "replace").splitlines()[-TAIL:]
+        return "\n".join([*lines, f"All of it: {self._log(name)}"])
+
+
+def asked(plan: Plan, wave: Wave, ctx: RenderContext, runs: Sequence[EngineRun]) -> list[Program]:
+    """The programs that ask the servers of a wave: the smoke test, the benchmark."""
+    urls = [f"{arm.variant}={run.url}" for arm, run in zip(wave.arms, runs, strict=True)]
+    of_smoke = manifests.smoke(plan, wave, ctx, longest_prompt(plan.experiment, {}))
+    shown = f"wave {wave.index + 1} of {len(plan.waves)}"
+    return [
+        engines.asking(of_smoke, f"smoke test of {shown}", urls),
+        engines.asking(manifests.benchmark(plan, wave, ctx), f"benchmark of {shown}", urls, ["--out", "../.."]),
+    ]
+
+
+def _named(tool: Tool) -> list[str]:
+    """The tool as the watchdog takes it."""
+    return ["--venv", str(tool.folder)] if isinstance(tool, Environment) else [tool.program]
+
+
+def _healthy(url: str) -> bool:
+    with suppress(urllib.error.URLError, OSError), smoke.OPENER.open(f"{url}/health", timeout=5) as answer:
+        return bool(answer.status == 200)
+    return False

@@ -1,0 +1,128 @@
+"""A run as a shell script: each container and each program that `specdecode instance` would start, with comments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import specdecode
+from specdecode.escape import line
+from specdecode.instance import engines
+from specdecode.instance.engines import EngineRun, Folders, Program
+from specdecode.instance.run import asked
+from specdecode.instance.tools import LABEL, Containers, Environment, Tool
+from specdecode.manifests.naming import RenderContext
+from specdecode.manifests.pods import word
+from specdecode.planning import Plan, Wave
+
+SHELL = Folders(store=Path("/@STORE@"), results=Path("/@RESULTS@"))
+"""Folders of a script: variables stand in their place."""
+_PATHS = {"/@STORE@": '"$STORE"', "/@RESULTS@": '"$RESULTS"', str(Path(specdecode.__file__).parent): '"$PACKAGE"'}
+
+
+def script(plan: Plan, tool: Tool, ctx: RenderContext) -> str:
+    """Shell source that does the whole run. It is to be read too: what it does stands before each step."""
+    told = [
+        "#!/bin/sh",
+        f"# {line(plan.experiment.name)} on this machine, without Kubernetes: {line(plan.experiment.title)}",
+        "# `specdecode instance` does the same, with checks, resume, and an end to everything if it is interrupted.",
+        f"# Engine: {plan.engine.reference}",
+        "set -eu",
+        'STORE="$PWD/store"                      # models and compiled artifacts: kept for the next run',
+        f'RESULTS="$PWD/results/{ctx.run_id}"',
+        """PACKAGE=$(python3 -c 'import os, specdecode; print(os.path.dirname(specdecode.__file__))')""",
+        f"POD_IP={engines.address(SHELL, 0)}  # of the first server: it listens on this machine alone",
+        "export BUCKET=\"$STORE\" VLLM_API_KEY=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')",
+        'export OPENAI_API_KEY="$VLLM_API_KEY"    # the servers demand it, and the clients send it',
+        f"trap '{_end(tool)}' EXIT              # nothing runs on, whatever fails",
+        'mkdir -p "$STORE/models" "$STORE/compiled" "$STORE/prompts" "$RESULTS/work/client" "$RESULTS/logs"',
+        'ln -sfn "$STORE/models" "$RESULTS/work/client/models"',
+        'ln -sfn "$STORE/prompts" "$RESULTS/work/client/prompts"',
+    ]
+    for program in engines.programs_before(plan, ctx):
+        told += ["", *_program(program, '"$RESULTS/work"')]
+    for prefix, arm in engines.artifacts(plan):
+        run = engines.compiler(plan, arm, ctx, SHELL)
+        told += ["", f'if [ ! -f "$STORE/{prefix}COMPLETE.json" ]; then', f"# compile for {arm.variant}, once"]
+        told += [*_start(run, tool), *_program(engines.keeping(arm, plan, ctx), _shell(str(SHELL.of(run.name)))), "fi"]
+    for wave in plan.waves:
+        told += ["", *_of_wave(plan, wave, tool, ctx)]
+    told += ["", "# the figures, beside the records", "cat > \"$RESULTS/experiment.yaml\" <<'EXPERIMENT'"]
+    told += [*engines.experiment_text(plan).splitlines(), "EXPERIMENT", 'specdecode report "$RESULTS"']
+    return "\n".join(told) + "\n"
+
+
+def _of_wave(plan: Plan, wave: Wave, tool: Tool, ctx: RenderContext) -> Iterator[str]:
+    runs = [engines.server(plan, arm, ctx, SHELL, place=place) for place, arm in enumerate(wave.arms)]
+    arms = ", ".join(arm.variant for arm in wave.arms)
+    yield f"# wave {wave.index + 1} of {len(plan.waves)}: {arms}"
+    for run in runs:
+        yield from _start(run, tool, " &")
+        yield f"{_variable(run)}=$!"
+    for run in runs:
+        yield f"until curl -fsS -o /dev/null {run.url}/health; do kill -0 ${_variable(run)}; sleep 5; done"
+    for program in asked(plan, wave, ctx, runs):
+        yield from _program(program, '"$RESULTS/work/client"')
+    for run in runs:
+        stop = f"{tool.program} stop -t 60 {tool.named(run.name)}" if isinstance(tool, Containers) else ""
+        yield stop or f"kill ${_variable(run)}"
+    yield "wait || true"
+
+
+def _start(run: EngineRun, tool: Tool, end: str = "") -> Iterator[str]:
+    """Lines that start a container of the engine, its output in a log."""
+    work, file = _shell(str(run.mounts[0].source)), _shell(str(run.mounts[0].source.parent / "run.sh"))
+    own = [_shell(str(mount.source)) for mount in run.mounts if not _is_package(mount.source)]
+    own += [f"{work}/{path}" for path in run.inner.values()] if isinstance(tool, Containers) else []
+    yield f"rm -rf {_shell(str(run.mounts[0].source.parent))}"
+    yield f"mkdir -p {' '.join(own)}"
+    yield f"cat > {file} <<'SCRIPT'"
+    yield from run.script.splitlines()
+    yield "SCRIPT"
+    log = f'> "$RESULTS/logs/{run.name}.log" 2>&1{end}'
+    if isinstance(tool, Environment):
+        for source, below in run.inner.items():
+            yield f"mkdir -p {work}/$(dirname {below}); ln -sfn {_shell(str(source))} {work}/{below}"
+        cores = {"NEURON_RT_VISIBLE_CORES": run.cores} if run.cores else {}
+        given = " ".join(f"{name}={word(value)}" for name, value in {**cores, **run.env}.items())
+        path = f"PATH={word(str(tool.folder / 'bin'))}:$PATH"
+        yield f"(cd {work}; exec env {path} \\\n  {given} \\\n  /bin/sh {file}) {log}"
+        return
+    words = tool.command(run)
+    told = [_shell(part) if "/@" in part or _is_package(Path(part.partition(":")[0])) else word(part) for part in words]
+    told = [re.sub(r"^'?[0-9]+:[0-9]+'?$", '"$(id -u):$(id -g)"', part) for part in told]
+    text = " ".join(told[:-1])
+    text = re.sub(r" (--(?:volume|env|entrypoint|network|cap-drop|workdir|userns) )", r" \\\n  \1", text)
+    yield f'{text} "$(cat {file})" {log}'
+
+
+def _program(program: Program, folder: str) -> Iterator[str]:
+    yield f"# {program.title}"
+    for path, text in program.files:
+        yield f"mkdir -p {folder}/{Path(path).parent}"
+        yield from (f"cat > {folder}/{path} <<'FILE'", *text.splitlines(), "FILE")
+    yield f"(cd {folder}; python3 -P -m {program.words})"
+
+
+def _end(tool: Tool) -> str:
+    """Shell source that ends what the script left."""
+    if isinstance(tool, Environment):
+        return "kill $(jobs -p) 2> /dev/null || true"
+    return f"{tool.program} ps --all --quiet --filter label={LABEL}={tool.mark} | xargs -r {tool.program} rm --force"
+
+
+def _variable(run: EngineRun) -> str:
+    return re.sub(r"[^a-z0-9]", "_", run.name)
+
+
+def _is_package(path: Path) -> bool:
+    return str(path) in _PATHS
+
+
+def _shell(text: str) -> str:
+    """A path, or a mount of one, as a word of shell source."""
+    for path, variable in _PATHS.items():
+        if text.startswith(path):
+            return variable[:-1] + text.removeprefix(path) + '"'
+    return word(text)

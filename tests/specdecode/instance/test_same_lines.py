@@ -1,0 +1,83 @@
+"""One machine runs what the cluster's pods run: image, script, variables, devices, for every preset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from specdecode import manifests
+from specdecode.experiment import Capacity, load_preset, preset_names
+from specdecode.experiment.model import CompileOn, ServedExperiment, Sweep
+from specdecode.instance import engines
+from specdecode.instance.engines import Folders, render_context
+from specdecode.instance.script import script
+from specdecode.instance.tools import Containers, Environment
+
+from tests.plans import plan_for
+
+AT = Folders(store=Path("/store"), results=Path("/results"))
+CTX = render_context("r")
+FITTING = [
+    name
+    for name in preset_names()
+    if isinstance(given := load_preset(name), ServedExperiment) and given.compile.on is CompileOn.ACCELERATOR
+]
+
+
+def plan_of(name: str):
+    experiment = load_preset(name).model_copy(update={"sweep": Sweep.GRID})
+    return plan_for(experiment, capacity=Capacity(price_per_node_hour=1.0))
+
+
+def engine_containers(plan, wave):
+    """The engine's containers that the cluster's pods have, each beside ours."""
+    for place, arm in enumerate(wave.arms):
+        (pod,) = manifests.serving(plan, arm, CTX)[0]["spec"]["template"]["spec"]["containers"][:1]
+        yield pod, engines.server(plan, arm, CTX, AT, place=place)
+    for _, arm in engines.artifacts(plan):
+        _, pod = manifests.compile_job(plan, arm, CTX)["spec"]["template"]["spec"]["initContainers"]
+        yield pod, engines.compiler(plan, arm, CTX, AT)
+
+
+@pytest.mark.parametrize("name", FITTING)
+def test_one_machine_and_the_cluster_run_the_same_lines(name: str) -> None:
+    plan = plan_of(name)
+    printed = script(plan, Containers(program="docker", mark="m"), CTX)
+    seen: dict[str, list[int]] = {}
+    for wave in plan.waves:
+        for pod, ours in engine_containers(plan, wave):
+            assert ours.image == pod["image"]
+            assert ours.script == pod["command"][2].replace("$$", "$")
+            given = {each["name"]: each["value"].replace("$$", "$") for each in pod["env"] if "value" in each}
+            assert {key: value for key, value in ours.env.items() if key != "POD_IP"} == given
+            assert [each.target for each in ours.mounts if "bundle" not in each.target] == [
+                each["mountPath"] for each in pod["volumeMounts"] if each["name"] not in ("shm", "bundle")
+            ]
+            assert ours.script.splitlines()[-1] in printed.splitlines()
+            claimed = plan.served.serving.devices if plan.engine.on_neuron else 0
+            assert len(ours.devices) == claimed
+            seen.setdefault(f"{wave.index} {ours.name}", []).extend(ours.devices)
+        together = [number for arm in wave.arms for number in seen[f"{wave.index} serve-{arm.variant}"]]
+        assert len(set(together)) == len(together) <= plan.experiment.shape.devices
+    assert len(FITTING) > 10
+
+
+def test_programs_have_the_words_of_the_pods() -> None:
+    plan = plan_of("qwen3-32b-latency")
+    (first, *_) = engines.programs_before(plan, CTX)
+    job = manifests.staging_job(plan, plan.models_to_stage[0], CTX)
+    assert job["spec"]["template"]["spec"]["containers"][0]["command"][2].endswith(f"exec python3 -m {first.words}")
+    assert "--model Qwen/Qwen3-32B" in first.words
+
+
+def test_an_environment_keeps_arms_apart_by_cores_and_holds_credentials_back(monkeypatch) -> None:
+    plan = plan_of("qwen3-32b")
+    (wave, *_) = plan.waves
+    runs = [engines.server(plan, arm, CTX, AT, place=place) for place, arm in enumerate(wave.arms)]
+    assert [run.cores for run in runs] == ["0-31", "32-63"]
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "mine")
+    monkeypatch.setenv("HF_TOKEN", "mine")
+    given = Environment(folder=Path("/venv"), mark="m").environment(runs[1])
+    assert given["NEURON_RT_VISIBLE_CORES"] == "32-63"
+    assert given["PATH"].startswith("/venv/bin:")
+    assert "mine" not in given.values()
