@@ -132,7 +132,7 @@ def test_ctrl_c_ends_in_order_and_says_how_to_go_on(machine) -> None:
 
 def test_the_next_start_ends_what_a_dead_watchdog_left(machine) -> None:
     process = machine.start("--out", "results/mine")
-    until(lambda: machine.runs("compile-base"))
+    until(lambda: machine.runs("serve-base"))
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             words = (entry / "cmdline").read_text()
