@@ -119,28 +119,30 @@ def instance(
         assert shown  # noqa: S101 (a program was named)
         say(script(plan, shown, render_context(run_id)), end="")
         return
+    at = Folders(store=store, results=(what.out or Path("results") / run_id).resolve())
+    most = max((wave.arms for wave in plan.waves), key=len) if not what.ask else arms[:1]
+    servers = [server(plan, arm, render_context(run_id), at, place=n) for n, arm in enumerate(most)]
+    if tool is None or tool.answers():
+        raise _missing(problems(plan, tool, servers, at))
+    spec = None
     try:
-        at = Folders(store=store, results=(what.out or Path("results") / run_id).resolve())
-        most = max((wave.arms for wave in plan.waves), key=len) if not what.ask else arms[:1]
-        servers = [server(plan, arm, render_context(run_id), at, place=n) for n, arm in enumerate(most)]
-        if found := problems(plan, tool, servers, at):
-            raise stop_with("\n".join([f"{len(found)} problems:", *found] if found[1:] else found), EXIT_ENVIRONMENT)
-        assert tool  # noqa: S101 (or there was a problem)
         artifacts = S3Folder(where.artifacts) if where.artifacts else None
-        spec = None if what.ask else _claim(plan, at, run_id, resume=what.resume)
-    except (BadResults, ValueError) as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
-    ctx = render_context(spec.run_id if spec else run_id)
-    run = InstanceRun(plan=plan, tool=tool, at=at, ctx=ctx, say=_progress, artifacts=artifacts)
-    try:
+        run = InstanceRun(plan=plan, tool=tool, at=at, ctx=render_context(run_id), say=_progress, artifacts=artifacts)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.default_int_handler)
         with run.alone():
-            run.prepare(compiles=not where.skip_compile, arms=[arm.variant for arm in arms] if what.ask else None)
-            if spec is None:
+            if found := problems(plan, tool, servers, at):  # once what an earlier run left is ended
+                raise _missing(found)
+            if what.ask:
+                run.prepare(compiles=not where.skip_compile, arms=[arm.variant for arm in arms])
                 _answers(run, arms, what)
             else:
+                spec = _claim(plan, at, run_id, resume=what.resume)
+                run.ctx = render_context(spec.run_id)
+                run.prepare(compiles=not where.skip_compile)
                 run.measure()
+    except (BadResults, ValueError) as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
     except InUse as error:
         raise stop_with(str(error), EXIT_ENVIRONMENT) from None
     except (RunFailed, ToolFailed, KeyboardInterrupt) as error:
@@ -182,6 +184,11 @@ def _plan(
         inventory = read_inventory(FolderClient(store), bucket=str(store), prefixes=needed_prefixes(experiment, engine))
     plan = make_plan(experiment, engine, inventory=inventory, capacity=capacity)
     return plan.model_copy(update={"waves": one_by_one(plan.waves)}) if in_turn else plan
+
+
+def _missing(found: Sequence[str]) -> typer.Exit:
+    """What must be mended on this machine, all of it."""
+    return stop_with("\n".join([f"{len(found)} problems:", *found] if found[1:] else found), EXIT_ENVIRONMENT)
 
 
 def _asked_arms(plan: Plan, what: WhatOptions) -> list[Arm]:
