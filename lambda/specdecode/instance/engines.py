@@ -6,7 +6,7 @@ A folder (`store`) stands for the bucket. Programs of ours run on the machine it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -174,6 +174,7 @@ class Program:
     words: str
     files: tuple[tuple[str, str], ...] = ()
     """What it reads below its working directory: path and content."""
+    env: dict[str, str] = field(default_factory=dict)
 
 
 def programs_before(plan: Plan, ctx: RenderContext) -> list[Program]:
@@ -191,12 +192,12 @@ def keeping(arm: Arm, plan: Plan, ctx: RenderContext) -> Program:
     return Program(title=f"keep the artifact of {arm.variant}", words=_words(manifests.compile_job(plan, arm, ctx)))
 
 
-def asking(objects: Sequence[KubeObject], title: str, urls: Sequence[str], more: Sequence[str] = ()) -> Program:
-    """A program that asks the servers at `urls` (`NAME=URL`), with the files of its ConfigMap.
+def asking(objects: Sequence[KubeObject], title: str, hosts: dict[str, str], more: Sequence[str] = ()) -> Program:
+    """A program that asks servers, with the files of its ConfigMap. `hosts`: what Kubernetes would say of the Services.
 
-    The pods' words about servers and the bucket are those of Kubernetes' Services: in their place stand `urls`, `more`.
+    Its words about the bucket and about other clients are the last ones: in their place stand those of `more`.
     """
-    kept = _words(objects[-1]).split(" --arm ")[0]
+    kept = _words(objects[-1]).split(" --upload ")[0]
     files = tuple(
         (f"{volume['name']}/{path}", text)
         for each in objects[:-1]
@@ -204,8 +205,7 @@ def asking(objects: Sequence[KubeObject], title: str, urls: Sequence[str], more:
         if volume.get("configMap", {}).get("name") == each["metadata"]["name"]
         for path, text in each["data"].items()
     )
-    arms = [part for url in urls for part in ("--arm", url)]
-    return Program(title=title, words=" ".join([kept, *arms, *more]), files=files)
+    return Program(title=title, words=" ".join([kept, *more]), files=files, env=hosts)
 
 
 def _words(job: KubeObject) -> str:

@@ -26,7 +26,7 @@ from specdecode.experiment.prompt_lengths import longest_prompt
 from specdecode.instance import engines, kept
 from specdecode.instance.engines import EngineRun, Folders, Program
 from specdecode.instance.tools import MARK, Containers, Environment, Tool, end, sweep
-from specdecode.manifests.naming import RenderContext
+from specdecode.manifests.naming import RenderContext, service_host_variable
 from specdecode.planning import Arm, Plan, Wave
 from specdecode.pod import smoke
 from specdecode.pod.bucket import Bucket
@@ -189,7 +189,7 @@ class InstanceRun:
         process = subprocess.Popen(
             ["/bin/sh", "-c", f'exec "$PYTHON" -P -m {program.words}'],
             cwd=folder,
-            env=os.environ | own | dict(secrets or {}),
+            env=os.environ | program.env | own | dict(secrets or {}),
             stdin=subprocess.DEVNULL,
             stdout=2,
             start_new_session=True,
@@ -235,12 +235,15 @@ class InstanceRun:
 
 def asked(plan: Plan, wave: Wave, ctx: RenderContext, runs: Sequence[EngineRun]) -> list[Program]:
     """The programs that ask the servers of a wave: the smoke test, the benchmark."""
-    urls = [f"{arm.variant}={run.url}" for arm, run in zip(wave.arms, runs, strict=True)]
+    hosts = {
+        service_host_variable(manifests.serving_name(arm, ctx)): run.address
+        for arm, run in zip(wave.arms, runs, strict=True)
+    }
     of_smoke = manifests.smoke(plan, wave, ctx, longest_prompt(plan.experiment, {}))
     shown = f"wave {wave.index + 1} of {len(plan.waves)}"
     return [
-        engines.asking(of_smoke, f"smoke test of {shown}", urls),
-        engines.asking(manifests.benchmark(plan, wave, ctx), f"benchmark of {shown}", urls, ["--out", "../.."]),
+        engines.asking(of_smoke, f"smoke test of {shown}", hosts),
+        engines.asking(manifests.benchmark(plan, wave, ctx), f"benchmark of {shown}", hosts, ["--out", "../.."]),
     ]
 
 

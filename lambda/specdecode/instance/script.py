@@ -102,7 +102,8 @@ def _program(program: Program, folder: str) -> Iterator[str]:
     for path, text in program.files:
         yield f"mkdir -p {folder}/{Path(path).parent}"
         yield from (f"cat > {folder}/{path} <<'FILE'", *text.splitlines(), "FILE")
-    yield f"(cd {folder}; python3 -P -m {program.words})"
+    given = "".join(f"{name}={value} " for name, value in program.env.items())
+    yield f"(cd {folder}; export BUCKET {given}; exec python3 -P -m {program.words})"
 
 
 def _end(tool: Tool) -> str:
