@@ -6,7 +6,6 @@ and the next start looks again.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -15,7 +14,7 @@ import sys
 import time
 import urllib.error
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from specdecode.benchmark.results import replace_file
 from specdecode.experiment.prompt_lengths import longest_prompt
 from specdecode.instance import engines, kept
 from specdecode.instance.engines import EngineRun, Folders, Program
-from specdecode.instance.tools import MARK, Containers, Environment, Tool, end, sweep
+from specdecode.instance.tools import MARK, Containers, Environment, Tool, end, held, sweep
 from specdecode.manifests.naming import RenderContext, service_host_variable
 from specdecode.planning import Arm, Plan, Wave
 from specdecode.pod import smoke
@@ -36,6 +35,9 @@ MEASURED = "measured.json"
 TAIL = 15
 """Lines of a log that a message shows."""
 LOOK_EVERY_S = 0.5
+WATCHDOG = (sys.executable, "-P", "-m", "specdecode.instance.watchdog")
+WATCHDOG_S = 30.0
+"""Seconds for which a start waits for the watchdog of a run that was killed: it holds the store meanwhile."""
 
 
 class RunFailed(Exception):
@@ -63,14 +65,15 @@ class InstanceRun:
     def alone(self) -> Iterator[None]:
         """Hold the store, with a watchdog; end everything afterwards. Raises InUse."""
         self.at.store.mkdir(parents=True, exist_ok=True)
-        with (self.at.store / ".lock").open("w") as lock:
+        lock = self.at.store / ".lock"
+        with ExitStack() as stack:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                stack.enter_context(held(lock, patience_s=WATCHDOG_S))
             except BlockingIOError:
                 raise InUse(f"another run uses {self.at.store}: wait for it, or choose another --store") from None
             self._end_leftovers("an earlier run left")
             watchdog = subprocess.Popen(
-                [sys.executable, "-P", "-m", "specdecode.instance.watchdog", self.tool.mark, *_named(self.tool)],
+                [*WATCHDOG, str(lock), self.tool.mark, *_named(self.tool)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -7,12 +7,14 @@ whatever has died before.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -210,6 +212,22 @@ def _marked(mark: str) -> Iterator[int]:
 
 def _is_dead(entry: Path) -> bool:
     return (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] == "Z"
+
+
+@contextmanager
+def held(lock: Path, *, patience_s: float) -> Iterator[None]:
+    """Hold a store: one process at a time can. Raises BlockingIOError if another one has it for so long."""
+    until = time.monotonic() + patience_s
+    with lock.open("w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.2)
+        yield
 
 
 def found_tool(*, mark: str, venv: Path | None, program: str | None) -> Tool | None:

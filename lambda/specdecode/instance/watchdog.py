@@ -1,6 +1,7 @@
-"""Ends what a run left when its command died: `python3 -m specdecode.instance.watchdog MARK [docker | --venv FOLDER]`.
+"""Ends what a run left when its command died: `python3 -m specdecode.instance.watchdog LOCK MARK [docker | --venv F]`.
 
-Its standard input is a pipe whose other end the command alone holds: it closes when the command ends, by whatever.
+Its standard input is a pipe whose other end the command alone holds: it closes when the command ends, by whatever. It
+holds the store then, so that it ends nothing of a next run; if a next run has it already, that one looks itself.
 """
 
 from __future__ import annotations
@@ -8,26 +9,30 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from specdecode.instance.tools import found_tool, sweep
+from specdecode.instance.tools import found_tool, held, sweep
 
 SETTLE_S = 5.0
-"""Seconds for which it looks again: a container that was being started appears a moment later."""
+"""Seconds for which it looks again: a container that was being started appears a moment later. A next run waits so
+long for the store.
+"""
 
 
 def main() -> None:
-    mark, *rest = sys.argv[1:]
+    lock, mark, *rest = sys.argv[1:]
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     tool = found_tool(mark=mark, venv=Path(rest[1]), program=None) if rest[0] == "--venv" else None
     tool = tool or found_tool(mark=mark, venv=None, program=rest[0])
     if sys.stdin.buffer.read() or tool is None:  # a byte: the command has ended all in order
         return
-    until = time.monotonic() + SETTLE_S
-    while time.monotonic() < until:
-        sweep(tool)
-        time.sleep(0.5)
+    with suppress(BlockingIOError), held(Path(lock), patience_s=0):
+        until = time.monotonic() + SETTLE_S
+        while time.monotonic() < until:
+            sweep(tool)
+            time.sleep(0.5)
 
 
 if __name__ == "__main__":
