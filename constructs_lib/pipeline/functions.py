@@ -68,7 +68,9 @@ FUNCTIONS: dict[str, FunctionSpec] = {
         writes=(RUNS, f"{s3_keys.ENGINES}*"),
     ),
     "Benchmark": FunctionSpec("benchmark", "loads the arms of a wave", reads=(RUNS, CAPACITY, ENDPOINTS)),
-    "Accuracy": FunctionSpec("accuracy", "has lm-eval question the arms", reads=(RUNS, CAPACITY, ENDPOINTS)),
+    "Accuracy": FunctionSpec(
+        "accuracy", "has lm-eval question the arms, and keeps them for questions", reads=(RUNS, CAPACITY, ENDPOINTS)
+    ),
     "StopArms": FunctionSpec("stop_arms", "deletes a run's workloads"),
     "Advise": FunctionSpec(
         "advise",

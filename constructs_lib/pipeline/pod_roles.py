@@ -16,18 +16,18 @@ from constructs_lib.storage.bundle_asset import BundleAsset
 READS: dict[str, tuple[str, ...]] = {
     "staging": ("imports/", "models/", "prompts/"),
     "compile": ("models/", "compiled/"),
-    "results": ("runs/",),
+    "results": ("runs/", "asks/"),
 }
 """Role -> prefixes that it reads. A writer reads its own prefix, to see what is there already."""
 
 WRITES: dict[str, tuple[str, ...]] = {
     "staging": ("models/", "prompts/"),
     "compile": ("compiled/",),
-    "results": ("runs/",),
+    "results": ("runs/", "asks/"),
 }
 """Role -> prefixes that it writes."""
 
-CLEARS = ("models/", "compiled/")
+CLEARS = ("models/", "compiled/", "asks/")
 """Prefixes where a writer also deletes: what an upload that ended early has left in the folder that it finishes. The
 bucket keeps deleted files as old versions for a while, as it keeps those that are written over.
 """

@@ -23,6 +23,7 @@ NEVER_AGAIN = (
     "StartCheckFailed",
     "BenchmarkFailed",
     "AccuracyFailed",
+    "HoldFailed",
     "TeardownStuck",
     "ReportFailed",
     "InvalidManifest",

@@ -49,8 +49,9 @@ STEPS = {
     "Serve": "Start the wave's arms from their compiled artifacts and wait until all are ready.",
     "Smoke": "Send every arm one real request, before any is measured.",
     "Benchmark": "Load all arms of the wave alike and store every request.",
-    "Accuracy": "If the experiment asks for it, let lm-eval question the arms while they serve. If it fails, the run "
-    "goes on and the report says so.",
+    "Accuracy": "If the experiment asks for it, let lm-eval question the arms while they serve. Then keep them for "
+    "`hold` minutes, in which `specdecode ask` questions them. If either fails, the run goes on and the report says "
+    "so.",
     "StopArms": "Delete the wave's workloads and wait until no pod and no device claim is left.",
 }
 """The steps in the order in which they run. All but Plan are called again until they are done."""
@@ -106,7 +107,7 @@ def _before_the_waves(functions: Mapping[str, str]) -> dict[str, State]:
 def _of_a_wave(functions: Mapping[str, str]) -> dict[str, State]:
     """The steps that run once for each wave, on the node."""
     same_wave_again = {"ErrorEquals": ["ArtifactRefused"], "Assign": {"again": True}, "Next": "StopArms"}
-    accuracy_is_optional = {"ErrorEquals": ["AccuracyFailed"], "Next": "StopArms"}
+    accuracy_is_optional = {"ErrorEquals": ["AccuracyFailed", "HoldFailed"], "Next": "StopArms"}
     return {
         name: waiting(
             name,

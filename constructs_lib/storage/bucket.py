@@ -4,6 +4,7 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
+from specdecode import s3_keys
 
 from constructs_lib.settings.fields import Settings
 
@@ -52,6 +53,12 @@ class ArtifactBucket(Construct):
                 expired_object_delete_marker=True,
             ),
         ]
+        forgotten = Duration.days(1)
+        rules.append(
+            s3.LifecycleRule(
+                id="asks", prefix=s3_keys.ASKS, expiration=forgotten, noncurrent_version_expiration=forgotten
+            )
+        )
         if settings.run_retention_days:
             rules.append(
                 s3.LifecycleRule(id="old-runs", prefix="runs/", expiration=Duration.days(settings.run_retention_days))

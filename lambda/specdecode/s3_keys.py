@@ -5,6 +5,7 @@
     runs/<run id>/{experiment.yaml, plan.json, state.json, prompts/…,
                    raw/<variant>/<case>.jsonl, raw/@clients/…, servers.json, conversations/<case>.json, llmperf/…,
                    accuracy/<variant>.json, report.html, report.md, report.json, diagnostics/…}
+    asks/<run id>/<question>/{question.json, 0000.json, …}     to a held arm, and its answer in parts
     state/capacity.json         who holds the node, who waits
     state/endpoints.json        who loads servers that already run, who waits
     state/damaged/…             a queue's document that could not be read, as it was
@@ -60,6 +61,20 @@ def prompts_key(name: str, sha256: str) -> str:
 def counted_key(digest: str) -> str:
     """Key of the lengths of prompts in tokens, under the hash of all that they depend on. They are counted once."""
     return f"{PROMPTS}counted/{digest}.json"
+
+
+ASKS = "asks/"
+"""Questions and answers. The bucket forgets what is here after a day."""
+QUESTION, END = "question.json", "end.json"
+
+
+def asks_prefix(run_id: str) -> str:
+    return f"{ASKS}{run_id}/"
+
+
+def part_key(prefix: str, number: int) -> str:
+    """Key of a part of an answer, below the folder of its question."""
+    return f"{prefix}{number:04}.json"
 
 
 def run_prefix(run_id: str) -> str:

@@ -102,6 +102,7 @@ OBJECTS = (
     _object("read `compiled/`", "get", "compiled/trial/model.pt", ENGINES),
     _object("read a mark in `compiled/`", "get", "compiled/trial/COMPLETE.json", ENGINES | MARK_READERS),
     _object("read `runs/`", "get", "runs/trial/plan.json", RUN_STEPS | {"results"}),
+    _object("read `asks/`", "get", "asks/trial/0/question.json", frozenset({"results"})),
     _object("read `prompts/`", "get", "prompts/trial@0.jsonl", frozenset({"Plan", "StageModels", "staging"})),
     _object("read the lease", "get", "state/capacity.json", LEASE_READERS),
     _object("read whose turn it is at servers that already run", "get", "state/endpoints.json", TURN_READERS),
@@ -112,6 +113,7 @@ OBJECTS = (
     _object("write `models/`", "put", "models/trial@main/trial", frozenset({"staging"})),
     _object("write `compiled/`", "put", "compiled/trial/trial", frozenset({"compile"})),
     _object("write `runs/`", "put", "runs/trial/trial", RUN_STEPS | {"results"}),
+    _object("write `asks/`", "put", "asks/trial/trial", frozenset({"results"})),
     _object("write `prompts/`", "put", "prompts/trial@0.jsonl", frozenset({"staging"})),
     _object("write beside the lease", "put", "state/trial", NOBODY),
     _object("note a kind of arm that has answered", "put", "state/engines/trial.json", frozenset({"Smoke"})),
@@ -129,6 +131,7 @@ OBJECTS = (
         _object(f"delete in `{prefix}/`", "delete", f"{prefix}/trial/trial", NOBODY)
         for prefix in ("imports", "prompts", "runs", "state")
     ),
+    _object("delete a question or an answer", "delete", "asks/trial/trial", frozenset({"results"})),
     _object("delete a leftover in `models/`", "delete", "models/trial/trial", frozenset({"staging"})),
     _object("delete a leftover in `compiled/`", "delete", "compiled/trial/trial", frozenset({"compile"})),
     _object("set a model aside", "delete", "models/trial/COMPLETE.json", SETS_ASIDE | {"StageModels", "staging"}),

@@ -121,7 +121,7 @@ def test_any_error_of_a_step_leads_through_the_whole_clean_up(name):
 def test_only_a_failed_accuracy_test_and_a_refused_artifact_let_the_run_go_on():
     more = {name: [rule for rule in state["Catch"][:-1] if rule["Next"] != name] for name, state in TASKS.items()}
     assert {name: rules for name, rules in more.items() if rules} == {
-        "Accuracy": [{"ErrorEquals": ["AccuracyFailed"], "Next": "StopArms"}],
+        "Accuracy": [{"ErrorEquals": ["AccuracyFailed", "HoldFailed"], "Next": "StopArms"}],
         "Serve": [{"ErrorEquals": ["ArtifactRefused"], "Assign": {"again": True}, "Next": "StopArms"}],
     }
 

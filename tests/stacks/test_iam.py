@@ -113,7 +113,7 @@ def test_network_interfaces_are_for_lambda_itself_and_not_for_code(templates: Te
 PREFIXES = {
     "PodRolesStaging": ({"imports/*", "models/*", "prompts/*"}, {"models/*", "prompts/*"}),
     "PodRolesCompile": ({"models/*", "compiled/*"}, {"compiled/*"}),
-    "PodRolesResults": ({"runs/*"}, {"runs/*"}),
+    "PodRolesResults": ({"runs/*", "asks/*"}, {"runs/*", "asks/*"}),
     "ServiceAccountsServing": ({"models/*", "compiled/*"}, set()),
     "ServiceAccountsMonitored": ({"models/*", "compiled/*"}, set()),
     "ServiceAccountsBenchmark": ({"models/*"}, set()),
@@ -143,7 +143,7 @@ def test_a_role_for_pods_reads_and_writes_its_own_prefixes(templates: Templates,
     assert len(bundle) == (component not in ("ServiceAccountsServing", "ServiceAccountsBenchmark"))
     assert (reads - bundle, writes) == PREFIXES[component]
     assert len(lists) == 1
-    assert deletes == {key for key in writes if key in ("models/*", "compiled/*")}, "leftovers of what it finishes"
+    assert deletes == {key for key in writes if key in ("models/*", "compiled/*", "asks/*")}
 
 
 def test_who_publishes_metrics_of_the_experiment(templates: Templates) -> None:

@@ -17,6 +17,7 @@ RUN = "RUN"
 
 FOLDERS = (
     ("imports/", "your own weights, which a model's `import_prefix` names"),
+    ("asks/", "questions to held arms and their answers, for a day at most (`specdecode ask`)"),
     ("prompts/", "sets of prompts as `specdecode prompts add` stores them: `<set>@<SHA-256>.jsonl`"),
     ("models/", "staged weights: `<id with / as -->@<revision>/`"),
     ("compiled/", "compiled artifacts, by the hash of all that decides them"),
@@ -77,6 +78,7 @@ def render() -> str:
     arm = preset.variant("sd")
     examples = {
         "imports/": "imports/my-model/",
+        "asks/": s3_keys.part_key(s3_keys.asks_prefix("<run id>") + "<question>/", 0),
         "prompts/": s3_keys.prompts_key("tickets", "<SHA-256>"),
         "models/": s3_keys.model_prefix(preset.target.id, preset.target.revision),
         "compiled/": s3_keys.compiled_prefix(fingerprint(preset, arm, load_engine(preset.engine))),

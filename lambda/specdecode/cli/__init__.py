@@ -74,6 +74,7 @@ for _part in (
     "preflight",
     "runs",
     "logs",
+    "ask",
     "instance",
     "report",
     "gate",
@@ -85,7 +86,7 @@ for _part in (
 
 GROUPS = {
     "Before a run": "presets validate plan forecast preflight engines schema prompts evidence",
-    "Run": "run status logs stop diagnose instance manifests",
+    "Run": "run status logs ask stop diagnose instance manifests",
     "The answer": "report compare advise runs gate winner",
     "Servers that already run": "bench import",
     "Operate the deployment": "configure subscribe capacity destroy",

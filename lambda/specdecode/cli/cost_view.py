@@ -33,6 +33,9 @@ def cost_lines(bill: Bill) -> list[str]:
             most = f"at most ${bill.checking_at_most:,.0f}"
             lines.append(f"check     {money(bill.checking)} of it, {most}: engines start with tiny models")
             lines.append("          before the compile (--set start_check=false does without)")
+        if bill.hold_minutes:
+            costs = bill.hold_minutes / 60 * bill.price_per_node_hour
+            lines.append(f"hold      {bill.hold_minutes:.0f} min, ${costs:,.2f} of it: arms stay for `specdecode ask`")
         lines += _compile_lines(bill)
         longest = f"{bill.longest_node_hours:.1f} h of the node"
         lines.append(f"at most   ${bill.most:,.0f}, if every step lasts until its deadline ({longest})")

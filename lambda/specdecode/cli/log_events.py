@@ -85,10 +85,12 @@ class RunLogs:
     end: float | None
     sleep: Callable[[float], None] = time.sleep
     _seen: dict[str, int] = field(default_factory=dict)
+    _read: bool = False
+    """Whether the plan was read again since the last look."""
 
     def entries(self) -> Iterator[LogLine]:
         """What is there now, oldest first, and was not given before. Raises NoGroup."""
-        begin = int(self.begin * 1000)
+        begin, self._read = int(self.begin * 1000), False
         if self._seen:
             begin = max(begin, max(self._seen.values()) - int(LATE_S * 1000))
         self._seen = {key: at for key, at in self._seen.items() if at >= begin}
@@ -149,6 +151,10 @@ class RunLogs:
 
     def _made(self, pod: str, container: str, text: str, at: datetime | None) -> LogLine:
         found = [begin for begin in self.writers if pod.startswith(begin)]
+        if not found and not self._read:  # a followed run is planned later, and a sweep gets more waves
+            self._read, plan = True, self.deployment.plan(self.run_id)
+            self.writers = writers(plan, self.run_id) if plan else {}
+            found = [begin for begin in self.writers if pod.startswith(begin)]
         step, arm = self.writers[max(found, key=len)] if found else NOT_PLANNED
         return LogLine(pod, container, redacted(clip(text.rstrip("\n"), LONGEST)), step, arm, at)
 

@@ -22,6 +22,7 @@ class Writers(StrEnum):
     SMOKE = "smoke"
     BENCHMARK = "benchmark"
     ACCURACY = "accuracy"
+    HOLD = "hold"
 
 
 def register(app: typer.Typer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ import typer
 
 from specdecode import names, s3_keys
 from specdecode.cli import completion
-from specdecode.cli.options import STACK, Profile, Region, Stack
+from specdecode.cli.options import STACK, Profile, Region, Stack, duration
 from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, agree, complain, say, say_json, stop_with
 
 if TYPE_CHECKING:
@@ -52,6 +53,12 @@ def run(
             min=1, max=names.MOST_NODES, help="Share the arms among this many nodes: an ordinary run for each."
         ),
     ] = 1,
+    hold: Annotated[
+        int | None,
+        typer.Option(
+            metavar="TIME", parser=duration, help="Keep the arms so long after they are measured, for `specdecode ask`."
+        ),
+    ] = None,
     watch: Watch = False,
     interval: Interval = 5.0,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking, for scripts.")] = False,
@@ -73,6 +80,9 @@ def run(
     --json, it needs --yes. A run that could cost more than the deployment's accept_cost_above_usd needs --accept-cost.
     With --watch the exit code is the run's: 0 if it succeeded, 1 if not.
 
+    With --hold 30m the arms stay for 30 minutes after their last benchmark, and `specdecode ask` asks them. The node is
+    billed for that time, which is in the cost that is shown. The state machine ends it, also if this machine is off.
+
     First it checks, in a second or two, what would make the run fail: whether somebody gets the alerts, the reservation
     and its window, models that must be uploaded and the token of gated ones. `specdecode preflight` checks the rest.
     """
@@ -85,7 +95,10 @@ def run(
     if nodes > 1 and (resume or watch):
         why = "a part is resumed as any run: --resume RUN alone" if resume else "--watch follows one run"
         raise stop_with(f"--nodes starts {nodes} runs; {why}", EXIT_USAGE)
-    asked = None if resume else starting.wanted_run(experiment, overrides or [])
+    if resume and hold:
+        raise stop_with("--resume repeats a run with its own hold: start a new one with --hold", EXIT_USAGE)
+    overrides = [*(overrides or []), *([f"hold={math.ceil(hold / 60)}"] if hold else [])]
+    asked = None if resume else starting.wanted_run(experiment, overrides)
     deployment = Deployment(stack=stack, region=region, profile=profile)
     wanted = asked or starting.resumed_run(deployment, str(resume))
     refuse_a_run_that_would_fail(deployment, wanted.experiment)

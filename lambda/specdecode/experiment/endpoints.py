@@ -32,7 +32,7 @@ def of_one_kind(document: Document) -> Document:
         return _each_model(document, _weighed)
     if not has_endpoints(document):
         return {**document, "variants": [_without(one, ("endpoint", *OF_AN_ENDPOINT)) for one in variants]}
-    plain = _without(_each_model(document, _weighed), ("engine", "serving", "start_check"))
+    plain = _without(_each_model(document, _weighed), ("engine", "serving", "start_check", "hold"))
     return {**plain, "variants": [_without(one, OF_A_SERVED_ARM) for one in plain["variants"]]}
 
 

@@ -105,6 +105,11 @@ class Experiment(Frozen):
         return False
 
     @property
+    def holds_arms(self) -> int:
+        """Minutes for which arms stay after they are measured."""
+        return 0
+
+    @property
     def served_by(self) -> str | None:
         """Name of the engine that serves the arms."""
         return None
@@ -197,11 +202,17 @@ class ServedExperiment(Experiment):
     start_check: bool = True
     """Before anything is compiled, start each kind of arm that no run of this bucket has served yet once with a tiny
     model. `false` begins with the compile."""
+    hold: int = Field(default=0, ge=0, le=480)
+    """Minutes for which an arm stays on the node after its last benchmark, and answers `specdecode ask`. They cost."""
     variants: tuple[ServedVariant, ...] = Field(min_length=1)
 
     @property
     def holds_node(self) -> bool:
         return True
+
+    @property
+    def holds_arms(self) -> int:
+        return self.hold
 
     @property
     def served_by(self) -> str:

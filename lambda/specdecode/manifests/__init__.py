@@ -9,6 +9,8 @@ from specdecode.manifests.benchmarking import (
     benchmark,
     benchmark_rights,
     benchmark_spec,
+    hold_job,
+    hold_rights,
     smoke,
 )
 from specdecode.manifests.bundle import Rights, session_policy, session_secret
@@ -26,7 +28,7 @@ from specdecode.manifests.staging import (
     staging_rights,
 )
 from specdecode.manifests.start_check import start_check_job, start_check_rights
-from specdecode.planning import Plan, first_served
+from specdecode.planning import Plan, first_served, last_served
 
 __all__ = [
     "KubeObject",
@@ -46,6 +48,8 @@ __all__ = [
     "count_prompts_rights",
     "fetch_prompts_job",
     "fetch_prompts_rights",
+    "hold_job",
+    "hold_rights",
     "labels",
     "network_policies",
     "new_api_key",
@@ -84,6 +88,8 @@ def all_objects(plan: Plan, ctx: RenderContext) -> list[KubeObject]:
         objects += [*smoke(plan, wave, ctx, longest), *benchmark(plan, wave, ctx)]
         if plan.experiment.accuracy and first_served(plan.waves, wave):
             objects.append(accuracy_job(plan, wave, ctx))
+        if plan.experiment.holds_arms and last_served(plan.waves, wave):
+            objects.append(hold_job(plan, wave, ctx))
     jobs = [obj for obj in objects if obj["kind"] == "Job"]
     return [
         *(session_secret(job, key_id="YOURS", secret_key="YOURS", token=None, until=None) for job in jobs),  # noqa: S106

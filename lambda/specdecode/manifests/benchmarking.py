@@ -15,7 +15,7 @@ from specdecode.manifests.bundle import Rights, program_job
 from specdecode.manifests.naming import RenderContext, labels, wave_name
 from specdecode.manifests.pods import KubeObject, config_map, on_held_node, word
 from specdecode.manifests.serve_command import served_model
-from specdecode.planning import Arm, Plan, Wave, first_served
+from specdecode.planning import Arm, Plan, Wave, first_served, last_served
 from specdecode.planning.timeline import ACCURACY_MINUTES
 from specdecode.planning.timeline import SMOKE_MINUTES as SMOKE_MINUTES
 from specdecode.records import CONVERSATIONS, SERVERS
@@ -143,6 +143,20 @@ def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
 def accuracy_rights(ctx: RenderContext) -> Rights:
     """The results of this run's accuracy test and nothing else: lm-eval, which is foreign code, runs in the pod."""
     return Rights(writes=(s3_keys.run_key(ctx.run_id, "accuracy", "*"),))
+
+
+def hold_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
+    """Job that asks the arms that `wave` is the last to serve what people put into asks/<run id>/."""
+    arguments = ["--endpoint", plan.experiment.workload.endpoint, "--bucket", '"$BUCKET"']
+    arguments += ["--prefix", word(s3_keys.asks_prefix(ctx.run_id))]
+    arms, minutes = last_served(plan.waves, wave), plan.experiment.holds_arms
+    return _asking(plan, wave, ctx, "hold", arguments, arms, minutes=minutes)
+
+
+def hold_rights(ctx: RenderContext) -> Rights:
+    """The questions to this run, and their answers."""
+    asks = s3_keys.asks_prefix(ctx.run_id) + "*"
+    return Rights(reads=(asks,), writes=(asks,), clears=True)
 
 
 def _asking(

@@ -71,7 +71,7 @@ def serving_name(arm: Arm, ctx: RenderContext) -> str:
 
 
 def wave_name(wave: Wave, component: str, ctx: RenderContext) -> str:
-    """Name of a wave's Job (`benchmark`, `smoke`, `accuracy`)."""
+    """Name of a wave's Job (`benchmark`, `smoke`, `accuracy`, `hold`)."""
     return object_name(ctx.run_id, f"w{wave.index}", component)
 
 

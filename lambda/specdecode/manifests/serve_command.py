@@ -14,6 +14,8 @@ from specdecode.manifests.pods import word
 
 LOCAL = "local"
 """Folder below the working directory with the copies that a server loads."""
+QUIET = "--disable-log-requests"
+"""For a server that people ask, so that no prompt is in its log. Newer servers log none (vllm-project/vllm#21739)."""
 _HERE = "@PWD@"
 """Mark in JSON for the folder with the weights, until the JSON becomes shell source."""
 
@@ -58,7 +60,10 @@ def serve_words(
         words += [word(part) for part in (engine.metrics.per_request or "").split()]
     if overrides := family(experiment, variant, engine).hf_overrides:
         words.append(f"--hf-overrides {_json_word(overrides)}")
-    return words + [word(argument) for argument in arguments(experiment, variant, engine)]
+    own = arguments(experiment, variant, engine)
+    if experiment.hold and QUIET in engine.settable_args and QUIET not in own:
+        words.append(QUIET)
+    return words + [word(argument) for argument in own]
 
 
 def served_model(experiment: Experiment) -> str:

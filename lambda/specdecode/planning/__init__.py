@@ -4,7 +4,7 @@ from specdecode.planning.artifacts import Inventory, fingerprint, needed_prefixe
 from specdecode.planning.bill import Bill, make_bill
 from specdecode.planning.plan import Plan, PlannedArtifact, PlannedModel, SweepPlan, make_plan
 from specdecode.planning.ranges import Range
-from specdecode.planning.waves import Arm, SweepStep, Wave, first_served
+from specdecode.planning.waves import Arm, SweepStep, Wave, first_served, last_served
 
 __all__ = [
     "Arm",
@@ -19,6 +19,7 @@ __all__ = [
     "Wave",
     "fingerprint",
     "first_served",
+    "last_served",
     "make_bill",
     "make_plan",
     "needed_prefixes",

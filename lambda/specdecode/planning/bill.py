@@ -74,6 +74,8 @@ class Bill(Frozen):
     """Dollars, of `node`, for the start check."""
     checking_at_most: float
     """Dollars, of `most`, if it lasts until its deadlines; 0 if nothing is checked."""
+    hold_minutes: float = 0
+    """Minutes, of `node_hours`, for which arms stay for questions."""
     most: float
     """Dollars for `longest_node_hours` of the node, and for what CPU nodes stage and compile until its deadlines."""
     storage_gb: float
@@ -146,6 +148,7 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
         compiling=compiling,
         checking=(check.takes if check else Range()).scaled(plan.price_per_node_hour / 60),
         checking_at_most=late / 60 * plan.price_per_node_hour,
+        hold_minutes=sum(step.takes.high for step in plan.steps if step.name == "Hold"),
         most=most,
         storage_gb=stored * prices.GB_PER_GIB,
         storage_per_month=stored * prices.GB_PER_GIB * prices.STORAGE.usd,

@@ -19,7 +19,7 @@ from specdecode.experiment.prompt_sets import mean_input_tokens
 from specdecode.experiment.shapes import COMPILERS
 from specdecode.experiment.workload import Level, Load, PromptKind, TestCase
 from specdecode.planning.ranges import Range
-from specdecode.planning.waves import Arm, Wave
+from specdecode.planning.waves import Arm, Wave, last_served
 
 COUNT_MINUTES = 15
 """Longest time until prompts are counted with the staged tokenizer. It includes the start of a CPU node."""
@@ -45,7 +45,7 @@ ACCURACY_TOKENS = Range(low=50 * 100, high=50 * 256)
 
 
 class Step(Frozen):
-    """One state of the run. All times are in minutes."""
+    """One state of the run. All times are in minutes. `Hold` is the end of the state Accuracy, of no round."""
 
     name: str
     wave: int | None = None
@@ -306,6 +306,8 @@ def _steps(
         tested |= new
         if experiment.accuracy and new:
             yield step(name="Accuracy", deadline_minutes=ACCURACY_MINUTES * len(new), takes=test.scaled(len(new)))
+        if (held := experiment.holds_arms) and last_served(tuple(waves), wave):
+            yield Step(name="Hold", wave=wave.index, deadline_minutes=held, takes=Range(low=held, high=held))
         yield step(name="StopArms", deadline_minutes=STOP_MINUTES)
         if experiment.sweep is Sweep.ADAPTIVE:
             yield step(name="Advise")

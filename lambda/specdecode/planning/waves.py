@@ -115,6 +115,12 @@ def first_served(waves: tuple[Wave, ...], wave: Wave) -> tuple[Arm, ...]:
     return tuple(arm for arm in wave.arms if arm.variant not in before)
 
 
+def last_served(waves: tuple[Wave, ...], wave: Wave) -> tuple[Arm, ...]:
+    """The arms of `wave` whose variants no later wave serves."""
+    after = {arm.variant for later in waves[wave.index + 1 :] for arm in later.arms}
+    return tuple(arm for arm in wave.arms if arm.variant not in after)
+
+
 def _groups(experiment: Experiment, *, size: int) -> list[tuple[int, list[str]]]:
     """Round and arms of each wave, at most `size` arms together, each with those that it is compared with if possible.
 

@@ -68,6 +68,14 @@ class Bucket:
         with self._errors(f"upload {key}"):
             self._store.upload(path, key, tags=tags or {})
 
+    def write(self, key: str, text: str) -> None:
+        with self._errors(f"write {key}"):
+            self._store.write(key, text)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        with self._errors("delete"):
+            self._store.delete(keys)
+
     def complete(self, prefix: str) -> list[FileEntry] | None:
         """The files of the finished folder at `prefix`. None if it has no COMPLETE.json."""
         key = prefix + s3_keys.COMPLETE

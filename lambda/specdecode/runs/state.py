@@ -64,6 +64,10 @@ class RunState(BaseModel):
     """Folder of the bucket (`models/…/`, `compiled/…/`) -> its hash (specdecode.finished) when its step was done."""
     sent_back: tuple[int, ...] = ()
     """Waves that wait for the node to compile."""
+    answering: tuple[str, ...] = ()
+    """Arms that stay for questions now."""
+    answers_until: AwareDatetime | None = None
+    """When they are stopped."""
     device_groups: tuple[DeviceGroup, ...] = ()
     failures: tuple[Failure, ...] = ()
 

@@ -1,5 +1,5 @@
-"""Accuracy: lm-eval questions the arms while they still serve. It is optional, and a failure costs no measured
-benchmark.
+"""Accuracy: lm-eval questions the arms while they still serve, and then people do (`hold`). Both are optional, and a
+failure costs no measured benchmark.
 """
 
 from __future__ import annotations
@@ -15,15 +15,22 @@ from specdecode.runs.state import change_state
 from specdecode.steps.acquire import require_node
 from specdecode.steps.arms import check_alive
 from specdecode.steps.errors import AccuracyFailed
+from specdecode.steps.hold import hold
 from specdecode.steps.jobs import advance_job, keep_failed_logs
 from specdecode.steps.pace import attentive
-from specdecode.steps.run import load_run, render_context
+from specdecode.steps.run import Run, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 
 
 def accuracy(given: StepInput, rt: Runtime) -> Progress:
-    """Done when the wave's new arms are measured. If AccuracyFailed is raised, it is first noted for the report."""
+    """Done when the wave's new arms are tested, and those that are served for the last time were held."""
     run = load_run(rt.store, given.run_id)
+    tested = _test(given, rt, run)
+    return hold(given, rt, run) or tested if tested.done else tested
+
+
+def _test(given: StepInput, rt: Runtime, run: Run) -> Progress:
+    """If AccuracyFailed is raised, it is first noted for the report."""
     if not run.plan.experiment.accuracy:
         return Progress(done=True, message="the experiment asks for no accuracy test")
     ctx = render_context(run, rt)

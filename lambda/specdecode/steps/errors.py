@@ -118,6 +118,10 @@ class AccuracyFailed(StepFailed):
     """The accuracy test failed: the run goes on without it."""
 
 
+class HoldFailed(StepFailed):
+    """The arms could not be kept for questions: the run goes on without it."""
+
+
 class TeardownStuck(StepFailed):
     """Workloads were deleted and are still there."""
 

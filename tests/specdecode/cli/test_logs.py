@@ -58,6 +58,12 @@ class Deployment(FakeDeployment):
         ended = {"status": "SUCCEEDED", "stopped": NOW.isoformat()} if len(self.looks_at) == 1 else {}
         return Execution(**{**vars(RUNNING), **ended})
 
+    planned_at = 0
+
+    def plan(self, run_id: str) -> Any:
+        Deployment.planned_at -= 1
+        return PLAN if Deployment.planned_at < 0 else None
+
     def client(self, service: str) -> Any:
         assert service == "logs"
         return SimpleNamespace(get_paginator=lambda name: self)
@@ -76,9 +82,10 @@ def show(monkeypatch: pytest.MonkeyPatch) -> Any:
     facts = SimpleNamespace(model_validate_json=lambda text: SimpleNamespace(**json.loads(text)))
     monkeypatch.setattr(log_events, "DeploymentFacts", facts)
     monkeypatch.setattr(runs_deployment, "Deployment", Deployment)
-    monkeypatch.setattr(log_events.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(log_events, "LOOK_S", 0)
+    monkeypatch.setattr(log_events, "SETTLED_S", 0)
     FakeDeployment.s3 = FakeS3()
-    Deployment.looks_at, Deployment.asked = [EVENTS], []
+    Deployment.looks_at, Deployment.asked, Deployment.planned_at = [EVENTS], [], 0
     app = typer.Typer()
     logs.register(app)
     return lambda *arguments: CliRunner().invoke(app, ["r", *arguments])
@@ -111,6 +118,7 @@ def test_lines_of_this_run_have_their_step_and_arm_hide_credentials_and_steer_no
 
 
 def test_a_followed_run_s_lines_come_once_late_ones_too_and_it_ends_with_the_run(show: Any) -> None:
+    Deployment.planned_at = 1
     late = event(3.5, "w0-sd-6d5f", "late")
     Deployment.looks_at = [None, EVENTS[:4], [*EVENTS[:3], late, EVENTS[3]], [late, event(9, "w0-benchmark", "last")]]
     result = show("--follow")
@@ -123,6 +131,7 @@ def test_a_followed_run_s_lines_come_once_late_ones_too_and_it_ends_with_the_run
         "late",
         "last",
     ]
+    assert result.stdout.count(" serve ") == 3, "it was planned after it began to follow"
     assert result.stderr.count("there is no log group") == 1 and "r has ended: SUCCEEDED" in result.stderr
     assert Deployment.asked[-1]["startTime"] >= BEGAN
 
@@ -147,5 +156,5 @@ def test_words_that_mean_nothing_are_refused(show: Any, word: tuple[str, str], t
 
 
 def test_the_steps_are_those_whose_pods_write() -> None:
-    plan = plan_for(load_preset("rehearsal", overrides={"accuracy": True}))
+    plan = plan_for(load_preset("rehearsal", overrides={"accuracy": True, "hold": 1}))
     assert {step for step, _ in log_events.writers(plan, "r").values()} == {step.value for step in logs.Writers}

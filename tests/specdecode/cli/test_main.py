@@ -29,6 +29,7 @@ TALKING = [
         ["capacity"],
         ["diagnose"],
         ["logs"],
+        ["ask", "r1"],
         ["stop"],
         ["report"],
         ["runs"],

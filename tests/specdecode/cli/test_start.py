@@ -25,7 +25,7 @@ LIGHT = {
         f"specdecode.cli.{name}"
         for name in ("bench", "bench_options", "experiments", "forecast", "forecast_sources", "gate", "manifests")
     ),
-    *(f"specdecode.cli.{name}" for name in ("configure", "destroy", "evidence", "subscribe")),
+    *(f"specdecode.cli.{name}" for name in ("ask", "configure", "destroy", "evidence", "subscribe")),
     *(
         f"specdecode.cli.{name}"
         for name in ("logs", "preflight", "prompts", "report", "report_imports", "runs", "winner")

@@ -113,7 +113,7 @@ def test_nothing_else_of_the_experiment_decides():
     other = other.model_copy(update={"node": "trn2.3xlarge", "forecast": "another"})
     assert fingerprint(other, SD, ENGINE) == fingerprint(PRESET, SD, ENGINE)
     used = set(ServedExperiment.model_fields) - ELSEWHERE[ServedExperiment] - {"schema_version", "engine"}
-    rest = "name title description accuracy compile deadlines forecast node published start_check sweep workload"
+    rest = "name title description accuracy compile deadlines forecast hold node published start_check sweep workload"
     assert used == set(rest.split())
 
 

@@ -35,6 +35,7 @@ OF_BOTH: Rules[Case] = {
 OF_SERVED: Rules[ServedCase] = {
     "sweep-adaptive": (arms.adaptive, "the advisor compares draft and k of arms that differ in nothing else"),
     "reading": (arms.reading, "vLLM: prompt_logprobs of /v1/completions; specdecode.forecast"),
+    "hold": (arms.hold, "the advisor may serve an arm again as long as the sweep goes on"),
     "model-family": (engine.model_family, "assets/engines: what the image's model library has"),
     "method-supported": (speculation.method, "assets/engines: Neuron's vLLM user guide, known issue 5"),
     "method-family": (

@@ -62,6 +62,12 @@ def reading(case: ServedCase) -> Iterator[Finding]:
         yield "workload.concurrency", "one client reads, and this load takes several", "measure a smaller load"
 
 
+def hold(case: ServedCase) -> Iterator[Finding]:
+    """Arms stay after their last wave, which an adaptive sweep does not know."""
+    if case.experiment.hold and case.experiment.sweep is Sweep.ADAPTIVE:
+        yield "hold", "an adaptive sweep does not know when an arm is served for the last time", f"hold 0, or {GRID}"
+
+
 GRID = "write sweep: grid, which measures any set of arms"
 
 

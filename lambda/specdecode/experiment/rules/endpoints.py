@@ -44,6 +44,12 @@ def settings(document: Document) -> Iterator[Finding]:
     if has_endpoints(document) and document.get("sweep") == Sweep.ADAPTIVE:
         message = "all arms run already, so there is none to choose"
         yield "sweep", message, "write sweep: grid, which measures every arm"
+    if has_endpoints(document) and document.get("hold"):
+        yield (
+            "hold",
+            "servers that already run are not stopped, so there is nothing to hold",
+            "leave it out, and ask them",
+        )
 
 
 def hub_sets(case: EndpointCase) -> Iterator[Finding]:

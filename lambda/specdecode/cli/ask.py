@@ -1,0 +1,113 @@
+"""`specdecode ask`: a question to an arm that a run holds, through the bucket."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from specdecode import s3_keys
+from specdecode.cli.options import STACK, Profile, Region, Stack
+from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, complain, say, say_json, stop_with
+
+LOOK_S = 0.3
+"""Seconds between two looks for the next part of an answer."""
+HELD_S = 10.0
+"""Seconds without a part after which it looks whether the run still holds the arm."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(ask)
+
+
+def ask(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="A run that holds its arms (`run --hold 30m`).")],
+    arm: Annotated[str | None, typer.Argument(metavar="ARM", help="Name of the arm.")] = None,
+    prompt: Annotated[str | None, typer.Argument(metavar="PROMPT", help="What to ask; 64 KiB at most.")] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, max=4096, help="Most tokens of the answer.")] = 100,
+    temperature: Annotated[
+        float,
+        typer.Option(
+            min=0, max=2, help="0 is greedy, as it is measured. An arm that is greedy at any temperature says so."
+        ),
+    ] = 0.0,
+    end: Annotated[bool, typer.Option("--end", help="Ask nothing: end the hold now, and save the rest of it.")] = False,
+    stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+) -> None:
+    """Ask an arm of a run that holds its arms, and show the answer while it comes.
+
+    The question goes through the bucket to a pod beside the servers, and the answer comes back in parts, one each half
+    second at most: it is a stream to read, and its times measure nothing. The pod deletes the question when it takes
+    it, and this command deletes the answer when it has shown it. Old versions, and what is left, the bucket forgets
+    after a day.
+    Whoever may write and read asks/RUN/ in the bucket may ask: your AWS identity needs s3:PutObject, s3:GetObject and
+    s3:DeleteObject there.
+    """
+    import secrets
+    import time
+
+    from specdecode.cli.runs_deployment import Deployment
+    from specdecode.records.asks import MOST_BYTES, AskPart, AskQuestion
+    from specdecode.store import NotDeleted
+
+    deployment = Deployment(stack=stack, region=region, profile=profile)
+
+    def held() -> tuple[str, ...]:
+        state = deployment.state(run_id)
+        return state.answering if state and deployment.execution(run_id).status == "RUNNING" else ()
+
+    if not (arms := held()):
+        how = "`specdecode run PRESET --hold 30m` keeps arms after their last benchmark"
+        raise stop_with(f"{run_id} holds no arms now (`specdecode status {run_id}`): {how}", EXIT_USAGE)
+    store, prefix = deployment.store, s3_keys.asks_prefix(run_id)
+    if end:
+        store.write(prefix + s3_keys.END, "{}")
+        say(f"{run_id} stops its arms soon, and goes on")
+        return
+    if arm not in arms or not prompt:
+        raise stop_with(f'say which arm, and what: specdecode ask {run_id} {arms[0]} "What is machine learning?" '
+                        f"(held now: {', '.join(arms)})", EXIT_USAGE)  # fmt: skip
+    plan = deployment.plan(run_id)
+    if temperature and plan and plan.engine.greedy_only and plan.experiment.variant(arm).speculation:
+        complain(f"{arm} ignores the temperature: {plan.engine.greedy_because}")
+        temperature = 0.0
+    document = AskQuestion(arm=arm, prompt=prompt, max_tokens=max_tokens, temperature=temperature).model_dump_json()
+    if len(document.encode()) > MOST_BYTES:
+        raise stop_with(f"a question has at most {MOST_BYTES // 1024} KiB", EXIT_USAGE)
+    folder = f"{prefix}{secrets.token_hex(8)}/"
+    keys = [folder + s3_keys.QUESTION]
+    store.write(keys[0], document)
+    texts, waited, part = list[str](), 0.0, AskPart()
+    try:
+        while not part.done:
+            following = s3_keys.part_key(folder, len(texts))
+            if (data := store.read(following)) is None:
+                waited += LOOK_S
+                if waited >= HELD_S and arm not in held():
+                    part = AskPart(done=True, error=f"{run_id} holds its arms no longer")
+                waited %= HELD_S
+                time.sleep(LOOK_S)
+                continue
+            part = AskPart.model_validate_json(data)
+            keys.append(following)
+            texts.append(part.text)
+            if not as_json:
+                say(part.text, end="")
+    except KeyboardInterrupt:
+        raise stop_with("", 130) from None
+    finally:
+        try:
+            store.delete(keys)
+        except NotDeleted as error:
+            complain(f"the bucket forgets it after a day: {error}")
+    if as_json:
+        say_json({"run_id": run_id, "arm": arm, "text": "".join(texts), **part.model_dump(exclude={"text", "done"})})
+    elif not part.error:
+        say("")
+        complain(f"{arm}: {part.tokens or 'uncounted'} tokens, ended by {part.finish_reason}")
+    if part.error:
+        raise stop_with(f"\nthe answer broke off: {part.error}", EXIT_FAILED)

@@ -1,0 +1,155 @@
+"""Answer questions to the arms that a run holds: `python3 -m specdecode.pod.hold --prefix asks/<run id>/ --arm
+base=http://… …`.
+
+Questions and answers are objects of the bucket, the way that the command line has anyway. A question is deleted when it
+is taken. Neither it nor its answer is in the log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pydantic import ValidationError
+
+from specdecode import names, s3_keys
+from specdecode.benchmark.answer import Answer, AnswerError, error_in_body
+from specdecode.escape import clip, line
+from specdecode.pod.bucket import Bucket
+from specdecode.pod.program import Parser, PodError, add_arms, run, say
+from specdecode.pod.smoke import MAX_ANSWER_BYTES, OPENER, TIMEOUT_S
+from specdecode.records.asks import MOST_BYTES, AskPart, AskQuestion
+
+POLL_S = 1.0
+"""Seconds between two looks for questions: half an hour of them costs a cent (S3, LIST requests)."""
+EVERY_S = 0.5
+"""Least seconds between two parts of an answer."""
+AT_ONCE = 4
+"""Questions that are asked at a time."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Answer until somebody ends it, or the pod is stopped."""
+    parser = Parser(description=__doc__)
+    parser.add_argument("--bucket", required=True)
+    parser.add_argument("--prefix", required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--endpoint", choices=("completions", "chat"), required=True)
+    add_arms(parser)
+    options = parser.parse_args(arguments)
+    arms = dict(arm.split("=", 1) for arm in options.arm)
+    bucket, stopped = Bucket(options.bucket), threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    say(f"{', '.join(arms)} can be asked")
+    serve(bucket, options.prefix, arms, model=options.model, endpoint=options.endpoint, stopped=stopped)
+
+
+def serve(
+    bucket: Bucket, prefix: str, arms: dict[str, str], *, model: str, endpoint: str, stopped: threading.Event
+) -> None:
+    """Take questions below `prefix` until there is the key `end`, or `stopped` is set. Then forget the others."""
+    taken = set[str]()
+
+    def answer(key: str) -> None:
+        try:
+            _answer(bucket, key, arms, model=model, endpoint=endpoint, stopped=stopped)
+        except PodError as error:
+            say(f"a question has no answer: {error}")
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        while not stopped.wait(POLL_S):
+            there = bucket.listing(prefix)
+            if s3_keys.END in there:
+                say("somebody has ended it")
+                break
+            for name in there:
+                if name.endswith(f"/{s3_keys.QUESTION}") and name not in taken:
+                    taken.add(name)
+                    pool.submit(answer, prefix + name)
+        stopped.set()
+    left = [prefix + name for name in bucket.listing(prefix) if name.endswith((s3_keys.QUESTION, s3_keys.END))]
+    bucket.delete(left)
+
+
+def _answer(
+    bucket: Bucket, key: str, arms: dict[str, str], *, model: str, endpoint: str, stopped: threading.Event
+) -> None:
+    """Ask the arm, and store what it says in parts."""
+    document = bucket.start_of(key, MOST_BYTES + 1)
+    bucket.delete([key])
+    began, parts = time.monotonic(), 0
+    for part in _parts(document, arms, model=model, endpoint=endpoint, stopped=stopped):
+        bucket.write(s3_keys.part_key(key.removesuffix(s3_keys.QUESTION), parts), part.model_dump_json())
+        parts += 1
+    say(f"answered in {parts} parts and {time.monotonic() - began:.1f} s")
+
+
+def _parts(
+    document: bytes, arms: dict[str, str], *, model: str, endpoint: str, stopped: threading.Event
+) -> Iterator[AskPart]:
+    """The answer as it comes; the last part is done."""
+    try:
+        question = AskQuestion.model_validate_json(document[:MOST_BYTES])
+    except ValidationError:
+        yield AskPart(done=True, error=f"no question: it must be one of at most {MOST_BYTES // 1024} KiB")
+        return
+    if question.arm not in arms:
+        yield AskPart(done=True, error=f"no arm {question.arm} is held, but {', '.join(arms)}")
+        return
+    key, answer, given, last = names.api_key(question.arm, os.environ), Answer(), 0, float("-inf")
+    try:
+        for event in _events(arms[question.arm], _body(question, model, endpoint), endpoint, key):
+            answer.take(event, 0.0)
+            if answer.finished or stopped.is_set():
+                break
+            if len(answer.parts) > given and time.monotonic() - last >= EVERY_S:
+                yield AskPart(text="".join(answer.parts[given:]))
+                given, last = len(answer.parts), time.monotonic()
+        why = "" if answer.whole else "the arms were stopped" if stopped.is_set() else "the server broke off"
+    except urllib.error.HTTPError as error:
+        why = f"HTTP {error.code}: {error_in_body(error.read(2000))}"
+    except (AnswerError, OSError) as error:
+        why = f"{type(error).__name__}: {error}"
+    yield AskPart(
+        text="".join(answer.parts[given:]),
+        done=True,
+        tokens=answer.completion_tokens,
+        finish_reason=answer.finish_reason,
+        error=clip(line(why.replace(key, "…") if key else why), 500),
+    )
+
+
+def _body(question: AskQuestion, model: str, endpoint: str) -> dict[str, Any]:
+    asked = {"messages": [{"role": "user", "content": question.prompt}]} if endpoint == "chat" else {}
+    return {
+        "model": model,
+        "max_tokens": question.max_tokens,
+        "temperature": question.temperature,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **(asked or {"prompt": question.prompt}),
+    }
+
+
+def _events(url: str, body: dict[str, Any], endpoint: str, key: str | None) -> Iterator[bytes]:
+    """The events of a streamed answer. Raises OSError, of which an HTTPError is one."""
+    path = "/v1/chat/completions" if endpoint == "chat" else "/v1/completions"
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    at = url.rstrip("/").removesuffix("/v1") + path
+    request = urllib.request.Request(at, data=json.dumps(body).encode(), headers=headers)  # noqa: S310 (an arm's)
+    with OPENER.open(request, timeout=TIMEOUT_S) as response:
+        while text := response.readline(MAX_ANSWER_BYTES):
+            if text.startswith(b"data:"):
+                yield text[len(b"data:") :].strip()
+
+
+if __name__ == "__main__":
+    run(main)
