@@ -60,7 +60,7 @@ SUITES = {
     "double": Suite(f"-m= {DOUBLE}", ("rehearsal", *DOUBLE.split()), 20, (("CONFORMANCE_KUBECONFIG", ""),)),
     "rehearsal": Suite("-m slow tests/rehearsal", (*RUN, "tests/rehearsal"), 20),
     "attack": _cloud(20, "attack", "trust"),
-    "runs": _cloud(30, "clients", "compile", "kinds", "waves"),
+    "runs": _cloud(35, "clients", "compile", "kinds", "waves", "live"),
     "nodes": _cloud(40, "two_nodes", "several_nodes"),
     "own": _cloud(30, "own_cluster", "own_karpenter", "own_node_group", "namespace"),
     "redeploy": _cloud(30, "redeploy", "settings"),

@@ -15,13 +15,11 @@ import specdecode
 from specdecode import manifests, names, s3_keys
 from specdecode.experiment import to_yaml
 from specdecode.experiment.prompt_sets import hub_sets
+from specdecode.experiment.shapes import CORES_PER_DEVICE
 from specdecode.manifests.compiling import COMPILE
 from specdecode.manifests.naming import RenderContext
 from specdecode.manifests.pods import CONTAINER, KubeObject
 from specdecode.planning import Arm, Plan
-
-CORES_PER_DEVICE = 8
-"""Physical NeuronCores of a Trainium2 device (AWS Neuron documentation, Trainium2 architecture)."""
 
 
 @dataclass(frozen=True, kw_only=True)

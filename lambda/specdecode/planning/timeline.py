@@ -45,7 +45,7 @@ ACCURACY_TOKENS = Range(low=50 * 100, high=50 * 256)
 
 
 class Step(Frozen):
-    """One state of the run. All times are in minutes. `Hold` is the end of the state Accuracy, of no round."""
+    """One state of the run, in minutes. `Hold` is the end of the state Accuracy, of no round."""
 
     name: str
     wave: int | None = None
@@ -295,7 +295,6 @@ def _steps(
         )
         for size in {len(wave.arms) for wave in waves}
     }
-    test = _accuracy_minutes(experiment, engine)
     for wave in waves:
         step = partial(Step, wave=wave.index, round=wave.round)
         if times:
@@ -305,14 +304,14 @@ def _steps(
         new = {arm.variant for arm in wave.arms} - tested
         tested |= new
         if experiment.accuracy and new:
-            yield step(name="Accuracy", deadline_minutes=ACCURACY_MINUTES * len(new), takes=test.scaled(len(new)))
+            one = _accuracy_minutes(experiment, engine)
+            yield step(name="Accuracy", deadline_minutes=ACCURACY_MINUTES * len(new), takes=one.scaled(len(new)))
         if (held := experiment.holds_arms) and last_served(tuple(waves), wave):
             yield Step(name="Hold", wave=wave.index, deadline_minutes=held, takes=Range(low=held, high=held))
         yield step(name="StopArms", deadline_minutes=STOP_MINUTES)
         if experiment.sweep is Sweep.ADAPTIVE:
             yield step(name="Advise")
-    ending = NODE_STOP_MINUTES if times else Range()
-    yield Step(name="ReleaseCapacity", deadline_minutes=RELEASE_MINUTES, takes=ending)
+    yield Step(name="ReleaseCapacity", deadline_minutes=RELEASE_MINUTES, takes=NODE_STOP_MINUTES if times else Range())
     yield Step(name="Report")
 
 
@@ -321,8 +320,7 @@ def _before_the_node(experiment: Experiment, engine: Engine, times: Mapping[str,
     own = any(case.kind in (PromptKind.TEXT, PromptKind.SET) for case in experiment.workload.cases)
     yield Step(name="StageModels", deadline_minutes=experiment.deadlines.staging + (COUNT_MINUTES if own else 0))
     if count := len({arm.missing for arm in times.values() if arm.ahead and arm.missing}):
-        limit = cpu_deadline(experiment, engine) * turns(count)
-        yield Step(name=ON_CPU, deadline_minutes=limit, works=count)
+        yield Step(name=ON_CPU, deadline_minutes=cpu_deadline(experiment, engine) * turns(count), works=count)
 
 
 def _until_served(

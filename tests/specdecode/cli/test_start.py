@@ -28,7 +28,7 @@ LIGHT = {
     *(f"specdecode.cli.{name}" for name in ("ask", "configure", "destroy", "evidence", "subscribe")),
     *(
         f"specdecode.cli.{name}"
-        for name in ("logs", "preflight", "prompts", "report", "report_imports", "runs", "winner")
+        for name in ("instance", "logs", "preflight", "prompts", "report", "report_imports", "runs", "winner")
     ),
     "specdecode",
 }

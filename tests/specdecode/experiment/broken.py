@@ -40,6 +40,7 @@ BROKEN = {
         preset="rehearsal-sweep",
         field="variants.sd-k4",
     ),
+    "hold": broken("served for the last time", {"hold": 30}, preset="rehearsal-sweep"),
     "compile-on-cpu": broken(
         "0.29.0-sdk2.33.0 is not known to compile", {"compile.on": "cpu"}, preset="qwen3-32b-native"
     ),

@@ -330,6 +330,6 @@ def test_what_cloudwatch_did_not_take_a_resumed_run_sends():
 def test_what_a_reader_must_know_of_the_engine_stands_above_its_figures():
     world = measured()
     caveat = run.load_run(world.rt.store, "run-1").plan.engine.caveat
-    assert "say anything about Trainium" in caveat
+    assert "says anything about Trainium" in caveat
     report.report(world.given("run-1"), world.rt)
     assert caveat in json.loads(world.s3.objects["runs/run-1/report.json"])["notes"]
