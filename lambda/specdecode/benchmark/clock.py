@@ -6,7 +6,8 @@ import asyncio
 import time
 from collections import deque
 
-TICK_S = 0.05
+from specdecode.measures.plausibility import WATCH_S
+
 _NOTABLE_LAG_S = 0.001
 _KEPT = 4096
 
@@ -34,8 +35,8 @@ class LoopLag:
     async def watch(self) -> None:
         """Run beside the load until cancelled."""
         while True:
-            expected = time.monotonic() + TICK_S
-            await asyncio.sleep(TICK_S)
+            expected = time.monotonic() + WATCH_S
+            await asyncio.sleep(WATCH_S)
             now = time.monotonic()
             if now - expected > _NOTABLE_LAG_S:
                 self._late.append((now, now - expected))

@@ -22,7 +22,7 @@ from specdecode.measures.metrics.steps import (
     mean_tokens_per_step,
 )
 from specdecode.measures.metrics.throughput import ErrorRate
-from specdecode.measures.plausibility import SOME, impossible_counts
+from specdecode.measures.plausibility import SOME, impossible_counts, unstreamed
 from specdecode.records import Drafted, EngineCounters, RequestRecord
 from specdecode.speculation import acceptance_from_positions
 
@@ -101,6 +101,7 @@ def measure_arm(
             *of_requests.impossible,
             *drafts.doubts,
             *impossible_counts(block.completed),
+            *unstreamed(block.completed),
         ),
         samples={tag: _sample([value for _, value in values[tag]]) for tag in SAMPLED if tag in values},
         steps=steps,

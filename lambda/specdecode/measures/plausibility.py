@@ -42,6 +42,13 @@ it 99% of the chunks are not wrong by more than DOUBTFUL_S, which is the tightes
 docs/benchmarks.md gives; and so is the time to the first token of 99% of the requests."""
 HELD_BACK_S = 0.1
 """A request of an open loop that is sent this many seconds after it was due has waited for other requests to end."""
+WATCH_S = 0.05
+"""Seconds between two looks of the client at its own delays (benchmark/clock.py). It may not see a shorter delay."""
+SHORTEST_GAP_S = 2e-4
+"""Least mean time between two chunks, in seconds. Below it the chunks are no steps of an engine: the text was complete
+before and came in one go. The fastest service that is independently measured gives 2,522 tokens/s to one user, 0.4 ms a
+token (Artificial Analysis, May 2025: Llama 4 Maverick on Cerebras); a step of a tiny model on a CPU takes 2 ms
+(benchmarks/results)."""
 APART_SHARE = 0.05
 """Share of a level's time in which not all clients had requests under way, above which the level is doubtful. Its
 throughput is divided by the whole time, so it may be too small by that share. With one client the last requests run
@@ -61,12 +68,34 @@ def doubtful(records: Sequence[RequestRecord]) -> bool:
 
 def late(records: Sequence[RequestRecord]) -> bool:
     """Whether the speed of an arm at a load says nothing for sure: the load generator was late in most of its requests,
-    or by more than AGREE of their time. A busy machine delays many requests a little, which is no reason.
+    or by more than AGREE of their time, or it read more than SOME of the answers at once. A busy machine delays many
+    requests a little, which is no reason.
     """
     wrong_s = [min(record.time_doubt_s, record.end_s) for record in records]
     behind = math.fsum(wrong_s) > AGREE * math.fsum(record.end_s for record in records)
     mostly = sum(each > DOUBTFUL_S for each in wrong_s) > len(records) / 2
-    return bool(apart(records)) or held_back(records) > HELD_BACK_S or behind or (mostly and doubtful(records))
+    at_once = sum(map(read_late, records)) > SOME * len(records)
+    held = held_back(records) > HELD_BACK_S
+    return bool(apart(records)) or held or behind or at_once or (mostly and doubtful(records))
+
+
+def too_near(record: RequestRecord) -> bool:
+    """Whether the chunks came nearer to each other than steps of an engine."""
+    return _written_s(record) < SHORTEST_GAP_S * (len(record.chunks) - 1)
+
+
+def read_late(record: RequestRecord) -> bool:
+    """Whether the chunks may be too near only since this client read several at once: its delay was as long as the
+    steps of an engine, or the whole answer so short that a delay was not seen. Earlier versions did not record it.
+    """
+    if not record.doubtful_chunks or not too_near(record):
+        return False
+    steps_s = SHORTEST_GAP_S * (len(record.chunks) - 1)
+    return record.end_s <= WATCH_S or _written_s(record) + record.time_doubt_s >= steps_s
+
+
+def _written_s(record: RequestRecord) -> float:
+    return record.chunks[-1].at_s - record.chunks[0].at_s if record.chunks else 0.0
 
 
 def _fell_behind(records: Sequence[RequestRecord]) -> bool:
@@ -162,6 +191,19 @@ def impossible_counts(records: Sequence[RequestRecord]) -> Iterator[str]:
         yield (
             f"the server counts {tokens - unseen:,} tokens{but} for {size:,} bytes of text: a token has at least one "
             "byte, so it counts what it does not write, or goes on after the end of its answers (ignore_eos)"
+        )
+
+
+def unstreamed(records: Sequence[RequestRecord]) -> Iterator[str]:
+    """Why an arm's completed answers are no streams: most of them came in one chunk. The first step of an engine
+    writes one token, so an answer of several has two chunks or more.
+    """
+    long = [each for each in records if (each.completion_tokens or 0) - hidden([each]) > 1 + TOKENS_BESIDE_TEXT]
+    whole = sum(len(each.chunks) == 1 for each in long)
+    if whole > len(long) / 2:
+        yield (
+            f"{whole} of {len(long)} answers came whole, in one chunk: something between server and client buffers the "
+            "stream (a proxy?), or the server does not stream, so that nothing tells how it wrote them"
         )
 
 

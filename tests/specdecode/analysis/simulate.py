@@ -178,3 +178,14 @@ def case(comparison: Comparison, name: str, variant: str = "sd") -> CaseResult:
 def simulated(records: Iterable[RequestRecord] | None = None, **arguments: object) -> Comparison:
     tested = experiment()
     return compare(experiment=tested, records=list(records or run(tested, **arguments)), context=context())
+
+
+def of_types(count: int) -> Comparison:
+    """A comparison over so many prompt types, half of them structured."""
+    cases = tuple(
+        TestCase(name=f"type-{n}", label=f"type {n}", kind=PromptKind.LINE, text=f"{n}", structured=n % 2 == 0)
+        for n in range(count)
+    )
+    tested = experiment(requests=6, cases=cases)
+    gained = {each.name: 0.3 + 0.6 * n / count for n, each in enumerate(cases)}
+    return compare(experiment=tested, records=run(tested, acceptance=gained), context=context())

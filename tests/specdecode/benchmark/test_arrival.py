@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import pytest
 from specdecode.benchmark import client as of_client
-from specdecode.benchmark.clock import TICK_S
 from specdecode.benchmark.exchange import Exchange
+from specdecode.measures.plausibility import WATCH_S
 from specdecode.records import RequestRecord
 
 from benchmarks.reference.connection import SO_TIMESTAMPNS
@@ -169,4 +169,4 @@ def test_a_chunk_read_soon_after_another_was_missed_is_doubtful_too(monkeypatch:
     server, record = found.server, found.record
     wrong_by = found.at[1] - server.there[1]
     assert wrong_by >= BUSY_S - CLOCKS_S
-    assert record.time_doubt_s >= wrong_by - TICK_S and record.doubtful_chunks == 1
+    assert record.time_doubt_s >= wrong_by - WATCH_S and record.doubtful_chunks == 1

@@ -11,7 +11,7 @@ from specdecode.cli import app
 from specdecode.experiment.workload import Slo
 from typer.testing import CliRunner
 
-from tests.specdecode.analysis.simulate import context, experiment, run
+from tests.specdecode.analysis.simulate import context, of_types
 from tests.specdecode.analysis.simulate_load import Server, loads
 from tests.specdecode.analysis.simulate_load import run as run_loads
 
@@ -25,10 +25,9 @@ def test_no_cell_ends_in_dots(words: list[str]) -> None:
     assert [line for line in result.stdout.splitlines() if "…" in line and line.startswith(("│", "┃", "|"))] == []
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 140])
-def test_the_reports_table_has_every_figure_whole(width: int) -> None:
-    tested = experiment(requests=6)
-    found = compare(experiment=tested, records=run(tested), context=context())
+@pytest.mark.parametrize(("types", "width"), [(2, 60), (2, 80), (2, 140), (9, 80), (24, 60), (24, 100)])
+def test_the_reports_table_has_every_figure_whole(types: int, width: int) -> None:
+    found = of_types(types)
     text = render_terminal(found, width=width)
     begins = text.index("sd against base")
     table = text[begins : text.index("The verdict follows")]

@@ -65,7 +65,7 @@ def _result_file(path: Path) -> Path | None:
     """The file to read: itself, AIPerf's, a sweep's summary.json, or the only JSON file of the folder."""
     if not path.exists():
         raise ImportProblem(f"{path}: no such file or folder")
-    if path.is_file():
+    if not path.is_dir():  # what reads it refuses a pipe or a device
         return path.with_name(AIPERF_SUMMARY) if path.name == AIPERF_RECORDS else path
     for known in (AIPERF_SUMMARY, "summary.json"):
         if (path / known).is_file():

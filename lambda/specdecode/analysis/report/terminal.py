@@ -39,14 +39,15 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
         else []
         for each in asked
     ]
-    room = SCREEN - len(lines) - sum(map(len, answers)) - 2
+    end = ["", *_wrapped(MORE, width)]
+    room = SCREEN - len(lines) - sum(map(len, answers)) - len(end)
     for section, said in zip(asked, answers, strict=True):
         lines += said
         for table in (block for block in section.blocks if isinstance(block, ReportTable)):
             if room > SMALLEST:
                 shown = ["", line(table.title), *_lines(table, width, colour, most=room - 3), ""]
                 lines, room = lines + shown, room - len(shown)
-    return "\n".join([*lines, "", *_wrapped(MORE, width)]) + "\n"
+    return "\n".join([*lines, *end]) + "\n"
 
 
 def _parts(view: ReportView, width: int, colour: bool) -> Iterator[str]:

@@ -25,7 +25,8 @@ def impossible_figures(
         k = (other if other.speculation else base).k
         most = MOST_BY_SPECULATION if k is None else most_tokens_per_step(k, most_tokens(experiment, other))
     for result in results:
-        if result.headline and (why := impossible_speedup(result.headline.ratio, result.headline.low, most=most)):
+        bound = None if result.late else most  # a late client makes an arm look slower, by no one knows how much
+        if result.headline and (why := impossible_speedup(result.headline.ratio, result.headline.low, most=bound)):
             found.setdefault(result.case, why)
     same = [result for result in results if result.equality.expected]
     compared, parted = (sum(getattr(each.equality, name) for each in same) for name in ("compared", "from_start"))

@@ -16,7 +16,7 @@ from specdecode.analysis.several_runs.difference import trend
 from specdecode.experiment.model import Sweep
 
 from tests.specdecode.analysis.browser import Page, chromium, visit
-from tests.specdecode.analysis.simulate import context, experiment, run
+from tests.specdecode.analysis.simulate import context, experiment, of_types, run
 from tests.specdecode.analysis.simulate_load import at_loads
 from tests.specdecode.analysis.simulate_work import by_work
 
@@ -51,9 +51,14 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("report"), Sweep.GRID)
 
 
-def written(folder: Path, sweep: Sweep | str | None) -> Path:
-    """A report of three arms at one load, without `sweep` of two at six loads; `work`: by kind of work, with turns."""
+def written(folder: Path, sweep: Sweep | str | int | None) -> Path:
+    """A report of three arms at one load, without `sweep` of two at six loads; `work`: by kind of work, with turns; a
+    number: of two over so many prompt types.
+    """
     path = folder / "report.html"
+    if isinstance(sweep, int):
+        path.write_text(render_html(of_types(sweep)))
+        return path
     if sweep == "work":
         path.write_text(render_html(by_work(concurrency=(1, 8), talks=True)))
         return path
@@ -179,6 +184,7 @@ LINES = """[...document.querySelectorAll('.but li')].map(
 WORDS = "document.body.innerText.split(/\\s+/).filter(word => /[A-Za-z0-9]/.test(word)).length"
 
 
+@pytest.mark.parametrize("any_page", [Sweep.GRID, Sweep.ADAPTIVE, None, "work", 9, 24], indirect=True)
 def test_the_first_screen_answers_and_the_page_is_short(any_page: Path, tmp_path: Path) -> None:
     """At both sizes: sentence, picture, tiles and doubts without scrolling; then 2,500 words, 6 screens, 8 pages."""
 
