@@ -107,5 +107,5 @@ def _run(running: Rehearsal, experiment: Experiment, progress: Progress) -> bool
     width = progress.console.width if sys.stdout.isatty() else 120
     print(f"\n{results.table(tools.ROOT / folder, colour=sys.stdout.isatty(), width=width)}", flush=True)
     print(f"Report: {folder}/report.html\nRaw records: {folder}/raw", flush=True)
-    print("Nothing was billed. The dollars above are what a trn2 node would cost.\n", flush=True)
+    print(f"Nothing was billed. The dollars above are what a {experiment.node} would cost.\n", flush=True)
     return True

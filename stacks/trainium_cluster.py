@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from constructs import Construct
 from specdecode import names
-from specdecode.experiment.shapes import CPU
+from specdecode.experiment.shapes import CPU, LARGE
 
 from constructs_lib.capacity.guard_access import GROUP, GuardAccess
 from constructs_lib.capacity.guards import GuardFunction
@@ -81,28 +81,33 @@ class TrainiumClusterStack(ProjectStack):
         shared = {"cluster": cluster, "vpc": self.vpc, "node_role": role, "settings": settings}
         trainium = NodeCapacity(self, "Trainium", shape=settings.shape, needs=(karpenter, driver), **shared)
         ordinary = NodeCapacity(self, "Cpu", shape=CPU, needs=(karpenter,), **shared)
+        large = NodeCapacity(self, "LargeCpu", shape=LARGE, needs=(karpenter,), **shared)
         staging = StagingCapacity(self, "Staging", needs=(karpenter,), **shared)
         drain = guards.resource("DrainGuard", guard="drain")
         # On deletion: the pools, their instances (waited for), the classes (which want no instance left), Karpenter.
-        drain.node.add_dependency(access, karpenter, *(each.node_class for each in (trainium, ordinary, staging)))
-        pools = [*trainium.pools, *ordinary.pools, *staging.pools]
+        drain.node.add_dependency(
+            access, karpenter, *(each.node_class for each in (trainium, ordinary, large, staging))
+        )
+        pools = [*trainium.pools, *ordinary.pools, *large.pools, *staging.pools]
         for pool in pools:
             pool.node.add_dependency(drain)
 
         update = guards.resource(
             "UpdateGuard",
             guard="update",
-            properties={"Watched": [*trainium.watched, *ordinary.watched, karpenter.watched, driver.watched]},
+            properties={
+                "Watched": [*trainium.watched, *ordinary.watched, *large.watched, karpenter.watched, driver.watched]
+            },
         )
         update.node.add_dependency(access)
-        for guarded in (karpenter.crds, karpenter.chart, driver.chart, trainium, ordinary):
+        for guarded in (karpenter.crds, karpenter.chart, driver.chart, trainium, ordinary, large):
             guarded.node.add_dependency(update)
         conditions = guards.resource(
             "ReadyGuard",
             guard="ready",
             properties={
                 "Pools": [*names.held_pools(settings.nodes), names.STAGING_NODEPOOL, names.COMPILE_NODEPOOL],
-                "Watched": [*trainium.watched, *ordinary.watched, *staging.watched],
+                "Watched": [*trainium.watched, *ordinary.watched, *large.watched, *staging.watched],
             },
         )
         conditions.node.add_dependency(access, *pools)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from specdecode import names
-from specdecode.experiment.shapes import CPU
+from specdecode.experiment.shapes import ORDINARY
 
 from constructs_lib.capacity.node_objects import Ground, class_name, node_class, node_pools, price
 from constructs_lib.cluster import access
@@ -30,7 +30,7 @@ def nodes(settings: Settings) -> Iterator[Manifest]:
     if settings.karpenter_node_role is None:
         return
     ground = _ground(settings)
-    for shape in (settings.shape, CPU):
+    for shape in (settings.shape, *ORDINARY):
         found = [node_class(shape, ground, settings), price(shape, ground, settings)]
         for manifest in (*found, *node_pools(shape, ground, settings)):
             if manifest is not None:
@@ -43,7 +43,7 @@ def rights(settings: Settings) -> Iterator[Manifest]:
         return
     ground = _ground(settings)
     ours = [ground.name(slot) for slot in names.held_pools(names.MOST_NODES)]
-    classes = [ground.name(class_name(shape, settings)) for shape in (settings.shape, CPU)]
+    classes = [ground.name(class_name(shape, settings)) for shape in (settings.shape, *ORDINARY)]
     see = [
         *OF_CLUSTER,
         {"apiGroups": ["karpenter.sh"], "resources": ["nodepools"], "resourceNames": ours, "verbs": ["get"]},

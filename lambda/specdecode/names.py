@@ -27,19 +27,25 @@ NODEPOOL = "trn2"
 
 CPU_NODEPOOL = "cpu"
 """Kind of the node without devices, for checks of the account. Also the name of its only NodePool."""
+LARGE_NODEPOOL = "cpu-large"
+"""The same of the large node without devices, for forecasts."""
+ORDINARY_NODEPOOLS = (CPU_NODEPOOL, LARGE_NODEPOOL)
+"""Kinds of nodes without devices that runs hold. A deployment has one node of each."""
 
 MOST_NODES = 16
 """Most nodes with devices that a deployment can have."""
 
 
 def held_pools(nodes: int) -> tuple[str, ...]:
-    """NodePools whose replicas follow the lease. Each has one node: `trn2`, `trn2-2` to `trn2-<nodes>`, and `cpu`."""
-    return (NODEPOOL, *(f"{NODEPOOL}-{number}" for number in range(2, nodes + 1)), CPU_NODEPOOL)
+    """NodePools whose replicas follow the lease. Each has one node: `trn2`, `trn2-2` to `trn2-<nodes>`, `cpu` and
+    `cpu-large`.
+    """
+    return (NODEPOOL, *(f"{NODEPOOL}-{number}" for number in range(2, nodes + 1)), *ORDINARY_NODEPOOLS)
 
 
 def kind_of(pool: str) -> str:
     """Kind of the node of a held NodePool: `trn2` for `trn2-3`."""
-    return NODEPOOL if pool in held_pools(MOST_NODES)[:-1] else pool
+    return NODEPOOL if is_held(pool) and pool not in ORDINARY_NODEPOOLS else pool
 
 
 def is_held(pool: str) -> bool:
@@ -150,7 +156,7 @@ DYNAMIC_TAINT = "specdecode/dynamic"
 """Key of the taint of nodes that Karpenter launches for a pod. So no other pending pod brings up such a node, or keeps
 it.
 """
-TAINTS = {NODEPOOL: NEURON_TAINT, CPU_NODEPOOL: CPU_TAINT}
+TAINTS = {NODEPOOL: NEURON_TAINT, CPU_NODEPOOL: CPU_TAINT, LARGE_NODEPOOL: CPU_TAINT}
 """Kind of node -> key of its taint."""
 ACCELERATOR_LABEL = "specdecode/accelerator"
 """Node label that the NodePools of runs set (value: the pool's name). A run's pods select its own node by it."""

@@ -53,6 +53,13 @@ INSTANCE_TYPES: dict[str, dict[str, str]] = {
         "capacity_memory": "786432Mi",
         "nvme": "5700",
     },
+    "m7i.24xlarge": {
+        "cpu": "95690m",
+        "memory": "355262Mi",
+        "pods": "737",
+        "vcpu": "96",
+        "capacity_memory": "393216Mi",
+    },
     "m7i.4xlarge": {"cpu": "15890m", "memory": "57691Mi", "pods": "234", "vcpu": "16", "capacity_memory": "65536Mi"},
 }
 """Allocatable and capacity by instance type, as Karpenter's instance type reference gives them (its formula for

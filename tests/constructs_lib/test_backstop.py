@@ -67,7 +67,7 @@ def test_it_may_end_instances_of_this_pool_of_this_cluster_only(resources):
     assert statement["Condition"] == {
         "StringEquals": {
             "aws:ResourceTag/kubernetes.io/cluster/specdecode": "owned",
-            "aws:ResourceTag/karpenter.sh/nodepool": ["trn2", "cpu", "compile"],
+            "aws:ResourceTag/karpenter.sh/nodepool": ["trn2", "cpu", "cpu-large", "compile"],
         }
     }
     assert json.dumps(statement["Resource"]).endswith(':instance/*"]]}')
@@ -100,7 +100,7 @@ def attachable(resources: dict[str, Any], action: str) -> list[list[str]]:
 
 def test_each_pool_can_be_closed_by_itself_and_no_other_policy_can_be_attached(resources):
     policies = no_launch(resources)
-    assert sorted(policies.values()) == [["cpu"], ["trn2"]]
+    assert sorted(policies.values()) == [["cpu"], ["cpu-large"], ["trn2"]]
     assert attachable(resources, "iam:AttachRolePolicy") == [sorted(policies)]
     assert attachable(resources, "iam:DetachRolePolicy") == [sorted(policies)] * 2, "the guard's too"
 

@@ -194,8 +194,8 @@ def granted():
 
 def test_rbac_grants_no_wildcard_and_scales_the_pools_of_runs_only():
     assert not [pair for pair in granted() if "*" in pair[0] or "*" in pair[1]]
-    assert scale_pools(1)[0]["resourceNames"] == ["trn2", "cpu"]
-    assert scale_pools(3)[0]["resourceNames"] == ["trn2", "trn2-2", "trn2-3", "cpu"]
+    assert scale_pools(1)[0]["resourceNames"] == ["trn2", "cpu", "cpu-large"]
+    assert scale_pools(3)[0]["resourceNames"] == ["trn2", "trn2-2", "trn2-3", "cpu", "cpu-large"]
     for rule in (*READ_CLUSTER, *READ_NAMESPACE, *scale_pools(1), *WRITE_NAMESPACE, *RENEW_SESSIONS, *END_NODES):
         groups = {resource.api_version.rpartition("/")[0].split("/")[0] for resource in RESOURCES.values()}
         assert set(rule["apiGroups"]) <= groups | {""}
@@ -265,10 +265,10 @@ def test_alarms_and_dashboard_watch_exactly_what_the_watchdog_publishes(resource
     assert {(alarm["Namespace"], alarm["MetricName"]) for alarm in plain} < sent
     of_pool = [alarm for alarm in alarms if alarm.get("Dimensions")]
     assert [(alarm["MetricName"], alarm["Dimensions"]) for alarm in of_pool] == [
-        ("NodesWithoutLease", [{"Name": POOL, "Value": pool}]) for pool in ("trn2", "cpu")
+        ("NodesWithoutLease", [{"Name": POOL, "Value": pool}]) for pool in names.held_pools(1)
     ]
     of_one = [alarm["AlarmDescription"] for alarm in of_pool]
-    assert ["The pool trn2 has" in text for text in of_one] == [True, False], "it says which"
+    assert ["The pool trn2 has" in text for text in of_one] == [True, False, False], "it says which"
     shown = {
         (metric[0], metric[1])
         for widget in body(

@@ -78,7 +78,7 @@ def test_the_pipeline_may_scale_our_pools_and_change_nothing_else_outside_its_na
     for name in POOLS:
         assert may(watchdog, "patch", "karpenter.sh", "nodepools/scale", name=name)
         assert may(watchdog, "get", "karpenter.sh", "nodepools", name=name)
-    for name in ("trn2", "cpu", "staging", "general"):
+    for name in ("trn2", "cpu", "cpu-large", "staging", "general"):
         assert not may(watchdog, "patch", "karpenter.sh", "nodepools/scale", name=name)
         assert not may(watchdog, "get", "karpenter.sh", "nodepools", name=name)
     changing = ("create", "update", "patch", "delete", "deletecollection")

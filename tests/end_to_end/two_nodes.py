@@ -16,7 +16,7 @@ from rehearsal.execution import Run
 from tests.end_to_end.cloud import LONG, SMALL, Cloud, deployed
 
 pytestmark = pytest.mark.timeout(900)
-FIRST, SECOND, _ = names.held_pools(2)
+FIRST, SECOND = names.held_pools(2)[:2]
 WAITS = "compiles the same artifact; this run waits for it"
 POOL = "karpenter.sh/nodepool"
 

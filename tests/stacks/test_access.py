@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from specdecode import names
 
 from tests.access.calls import Call
 from tests.access.calls_control import CALLS
@@ -65,7 +66,7 @@ def test_no_statement_is_missed(templates: Templates, policies: dict[str, list[S
     assert seen == all_of_them
 
 
-@pytest.mark.parametrize(("pool", "allowed"), [("trn2", False), ("cpu", False), ("staging", True)])
+@pytest.mark.parametrize(("pool", "allowed"), [*((pool, False) for pool in names.held_pools(1)), ("staging", True)])
 def test_with_the_backstop_s_policy_karpenter_launches_no_instance_of_the_pool(
     templates: Templates, policies: dict[str, list[Statement]], there: Deployed, pool: str, allowed: bool
 ) -> None:

@@ -124,7 +124,7 @@ def test_in_their_karpenter_the_stack_makes_a_backstop_and_nothing_of_a_cluster(
     before = Counter(resource["Type"] for _, _, resource in alone.resources())
     assert not before - made
     assert dict(made - before) == {
-        "AWS::CloudWatch::Alarm": 4,  # the backstop's, and for each of three pools that of a node without a lease
+        "AWS::CloudWatch::Alarm": 5,  # the backstop's, and for each of four pools that of a node without a lease
         "AWS::Events::Rule": 1,
         "AWS::IAM::Policy": 1,
         "AWS::IAM::Role": 1,
@@ -156,7 +156,7 @@ def test_rights_there_to_change_anything_are_for_the_replicas_of_our_pools_alone
     assert set(wide) == {"specdecode-reader", "specdecode-pipeline", "specdecode-deployer"}
     assert {verb for rule in wide["specdecode-reader"] for verb in rule["verbs"]} == {"get", "list"}
     (scale,) = wide["specdecode-pipeline"]
-    pools = ["specdecode-trn2", "specdecode-trn2-2", "specdecode-cpu"]
+    pools = ["specdecode-trn2", "specdecode-trn2-2", "specdecode-cpu", "specdecode-cpu-large"]
     assert (scale["resources"], scale["resourceNames"]) == (["nodepools/scale"], pools)
     limits = {obj["metadata"]["name"]: obj["spec"]["limits"] for obj in given if obj["kind"] == "NodePool"}
     assert limits == {name: {"nodes": "1"} for name in pools}, "whatever replicas the pipeline asks for"
@@ -169,7 +169,7 @@ def test_the_backstop_there_ends_instances_of_our_pools_and_touches_no_role(host
         if "HOLDING_HOURS" in function.get("Environment", {}).get("Variables", {})
     ]
     assert variables["CLUSTER_NAME"] == "Their_cluster"
-    assert variables["NODEPOOLS"] == "specdecode-trn2,specdecode-trn2-2,specdecode-cpu"
+    assert variables["NODEPOOLS"] == "specdecode-trn2,specdecode-trn2-2,specdecode-cpu,specdecode-cpu-large"
     assert not variables.keys() & {"KARPENTER_ROLE", "NO_LAUNCH_POLICY", "COMPILE_NODEPOOL"}
     ends = [statement for _, statement in hosted.statements() if statement["Action"] == "ec2:TerminateInstances"]
     assert [statement["Condition"]["StringEquals"] for statement in ends] == [

@@ -68,7 +68,7 @@ def test_everything_stands_in_it(stands: Templates) -> None:
 
 def test_nodes_start_in_its_subnets_which_karpenter_finds_by_id(stands: Templates) -> None:
     classes = [obj["spec"] for obj in stands.manifests().values() if obj["kind"] == "EC2NodeClass"]
-    assert len(classes) == 3
+    assert len(classes) == 4
     assert all(spec["subnetSelectorTerms"] == [{"id": subnet} for subnet in SUBNETS] for spec in classes)
     for name, zones in (("trn2", ["use2-az3"]), ("cpu", ["use2-az1", "use2-az3"])):
         requirements = stands.manifest("NodePool", name)["spec"]["template"]["spec"]["requirements"]

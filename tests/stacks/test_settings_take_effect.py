@@ -103,7 +103,7 @@ def test_each_pool_can_be_closed_to_karpenter_by_itself_and_many_at_once(choices
         for name, each in resources.items()
         if each["Type"] == "AWS::Lambda::Function" and name.startswith("Backstop")
     ]
-    pools = ["trn2", "trn2-2", "trn2-3", "cpu"]
+    pools = ["trn2", "trn2-2", "trn2-3", "cpu", "cpu-large"]
     assert [part.strip("=,") for part in parts if isinstance(part, str)] == [*pools, "all"]
     closed = [
         statement["Condition"]["StringEquals"]["aws:RequestTag/karpenter.sh/nodepool"]
@@ -123,7 +123,7 @@ def test_each_node_has_a_pool_of_its_own_and_all_have_one_class(choices: Templat
     same = {**pools[0]["spec"]["template"], "metadata": None}
     assert all({**pool["spec"]["template"], "metadata": None} == same for pool in pools)
     assert choices.manifest("EC2NodeClass", same["spec"]["nodeClassRef"]["name"])
-    held = ["trn2", "trn2-2", "trn2-3", "cpu"]
+    held = ["trn2", "trn2-2", "trn2-3", "cpu", "cpu-large"]
     (scaling,) = [
         rule
         for rule in choices.manifest("ClusterRole", "specdecode-pipeline")["rules"]

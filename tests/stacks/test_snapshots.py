@@ -21,6 +21,7 @@ CONSTRUCTS = {
         "Guards",
         "Interruption",
         "Karpenter",
+        "LargeCpu",
         "Network",
         "NeuronDra",
         "NodeAccess",

@@ -35,9 +35,10 @@ because of it, with default settings. A time counts from the moment of the cause
 `specdecode plan` and `specdecode run` show the bound of your own experiment.
 
 Each bound is of one node, and each node is held by one run. With the setting `nodes`, so many runs go on side by side:
-the most that can be billed at once is that number of nodes, and one {cpu} for checks of the account (${cpu_price:.2f}
-an hour), which has a queue of its own. CPU nodes come beside them: those that stage models, and with `compile.on: cpu`
-up to {compilers} {compiler} for all runs together (${compilers_price:.2f} an hour).
+the most that can be billed at once is that number of nodes, one {cpu} for checks of the account (${cpu_price:.2f} an
+hour) and one {large} for forecasts (${large_price:.2f}), each with a queue of its own. CPU nodes come beside them:
+those that stage models, and with `compile.on: cpu` up to {compilers} {compiler} for all runs together
+(${compilers_price:.2f} an hour).
 
 A sweep on several nodes (`run --nodes`) is a run for each: the bounds below hold for every one."""
 
@@ -238,6 +239,8 @@ def render() -> str:
             price=prices.TRN2_48XLARGE.usd,
             cpu=shapes.CPU.name,
             cpu_price=prices.M7I_4XLARGE.usd,
+            large=shapes.LARGE.name,
+            large_price=prices.M7I_24XLARGE.usd,
             compilers=shapes.COMPILERS,
             compiler=shapes.COMPILER.name,
             compilers_price=shapes.COMPILERS * prices.R6ID_24XLARGE.usd,

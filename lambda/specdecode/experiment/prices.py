@@ -52,6 +52,13 @@ M7I_4XLARGE = Price(
     source="aws.amazon.com/ec2/pricing/on-demand; Karpenter 1.14.1's copy of it has the same",
     seen=date(2026, 8, 21),
 )
+M7I_24XLARGE = Price(
+    what="m7i.24xlarge, the large CPU node that a forecast holds",
+    usd=4.8384,
+    unit="hour",
+    source="aws.amazon.com/ec2/pricing/on-demand; Karpenter 1.14.1's copy of it has the same",
+    seen=date(2026, 8, 21),
+)
 R6ID_24XLARGE = Price(
     what="r6id.24xlarge, a CPU node on which artifacts are compiled",
     usd=7.2576,
@@ -198,6 +205,7 @@ PRICES = (
     TRN2_48XLARGE,
     TRN2_48XLARGE_HYDERABAD,
     M7I_4XLARGE,
+    M7I_24XLARGE,
     R6ID_24XLARGE,
     EKS_CONTROL_PLANE,
     EKS_EXTENDED_SUPPORT,

@@ -119,6 +119,21 @@ CPU = NodeShape(
     source="Karpenter 1.14.1, instance types. Sapphire Rapids: AVX-512, BF16 and AMX "
     "(aws.amazon.com/ec2/instance-types/m7i)",
 )
+LARGE = NodeShape(
+    name="m7i.24xlarge",
+    pool=names.LARGE_NODEPOOL,
+    vcpus=96,
+    cpu=95.69,
+    memory_gib=355262 / 1024,
+    disk_gib=160,
+    root_gib=200,
+    link_gbps=18,  # 37.5 Gbit/s
+    zones=None,
+    prices={HOME: prices.M7I_24XLARGE},
+    source="Karpenter 1.14.1, instance types; 48 physical cores of Sapphire Rapids, as the smaller one",
+)
+ORDINARY = (CPU, LARGE)
+"""Shapes without devices that a run can hold. Every deployment has them."""
 COMPILER = NodeShape(
     name="r6id.24xlarge",
     pool=names.COMPILE_NODEPOOL,
@@ -136,7 +151,7 @@ COMPILER = NodeShape(
 """Shape of the nodes that compile without Neuron devices. No arm is measured there."""
 COMPILERS = 4
 """Most nodes that compile at a time, for all runs together."""
-SHAPES = {shape.name: shape for shape in (TRN2, TRN2_SMALL, CPU)}
+SHAPES = {shape.name: shape for shape in (TRN2, TRN2_SMALL, *ORDINARY)}
 ACCELERATED = tuple(shape.name for shape in SHAPES.values() if shape.has_devices)
 """Shapes that a deployment can choose as its node with Neuron devices."""
 DEFAULT = TRN2.name

@@ -17,7 +17,7 @@ from tests.specdecode.steps.aws_fake import client_error
 from tests.specdecode.steps.cluster_fake import FakeCluster
 
 MACHINE = "arn:aws:states:us-east-2:111122223333:stateMachine:pipeline"
-NO_LAUNCH = [f"arn:aws:iam::1:policy/no-launch-{pool}" for pool in ("trn2", "cpu")]
+NO_LAUNCH = [f"arn:aws:iam::1:policy/no-launch-{pool}" for pool in ("trn2", "cpu", "cpu-large")]
 GIVEN = {"StateMachineArn": MACHINE, "KarpenterRole": "karpenter", "NoLaunchPolicies": NO_LAUNCH}
 
 

@@ -11,7 +11,7 @@ from specdecode.experiment import Engine, ExperimentError, assets_dir, engine_na
 from specdecode.experiment.capacity import RESERVED_CPU
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.experiment.shapes import CPU
+from specdecode.experiment.shapes import CPU, LARGE
 from specdecode.experiment.variants import Method
 from specdecode.manifests import RenderContext, all_objects
 
@@ -23,7 +23,7 @@ from tests.pods import containers
 def test_the_generations_that_matter_are_there():
     natives = {"0.21.0-sdk2.31.1", "0.24.0-sdk2.32.0", "0.29.0-sdk2.33.0"}
     shipped = {name for name in engine_names() if not name.startswith("rehearsal-")}
-    assert shipped == {"0.9.1-sdk2.26.1", "0.16.0-sdk2.31.1", "0.32.0-cpu"} | natives
+    assert shipped == {"0.9.1-sdk2.26.1", "0.16.0-sdk2.31.1", "0.32.0-cpu", "0.32.0-cpu-large"} | natives
     for engine in map(load_engine, natives):
         assert engine.dialect is Dialect.NATIVE_PLUGIN and engine.metrics.trusted and engine.support is None
 
@@ -92,11 +92,10 @@ def test_counters_of_an_engine_that_verifies_one_draft_less_cannot_be_trusted():
 def test_pod_requests_keep_within_what_the_node_can_give(name):
     engine = load_engine(name)
     resources = engine.resources
-    if name == "0.32.0-cpu":
-        assert 2 * resources.serving.cpu + resources.benchmark.cpu + RESERVED_CPU <= CPU.cpu
-        return
-    if name == "rehearsal-forecast":
-        assert 3 * resources.serving.cpu + resources.benchmark.cpu + RESERVED_CPU <= CPU.cpu
+    on_cpus = {"0.32.0-cpu": (2, CPU), "rehearsal-forecast": (3, CPU), "0.32.0-cpu-large": (3, LARGE)}
+    if name in on_cpus:
+        arms, shape = on_cpus[name]
+        assert arms * resources.serving.cpu + resources.benchmark.cpu + RESERVED_CPU <= shape.cpu
         return
     assert resources.serving.cpu == 80 and resources.serving.cpu_limit is None
     assert resources.benchmark.cpu == 8

@@ -15,6 +15,7 @@ from specdecode.experiment.workload import PromptKind
 SHAPES = {
     # name: variants, devices, TP, seqs, len, in, out, requests, concurrency, cases
     "account-check": (2, 0, 1, 2, 1024, 64, 64, 4, 1, 2),
+    "qwen3-32b-forecast": (3, 0, 1, 32, 1024, 64, 200, 8, 32, 11),
     "rehearsal-account-check": (2, 0, 1, 2, 1024, 64, 64, 4, 1, 2),
     "qwen3-32b": (2, 8, 32, 4, 1024, 64, 600, 8, 4, 23),
     "qwen3-32b-tuning": (23, 8, 32, 4, 1024, 64, 600, 8, 4, 4),

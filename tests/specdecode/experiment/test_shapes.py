@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from specdecode import names
 from specdecode.experiment import Capacity, ExperimentError, load_preset, preset_names
-from specdecode.experiment.shapes import CPU, SHAPES, TRN2, TRN2_SMALL
+from specdecode.experiment.shapes import ORDINARY, SHAPES, TRN2, TRN2_SMALL
 from specdecode.planning import make_bill
 
 from tests.plans import plan_for
@@ -60,6 +60,7 @@ def test_presets_are_on_their_own_shapes():
     others = {name: node for name, node in found.items() if node != TRN2.name}
     assert others == {
         "account-check": "m7i.4xlarge",
+        "qwen3-32b-forecast": "m7i.24xlarge",
         "rehearsal-account-check": "m7i.4xlarge",
         "rehearsal-forecast": "m7i.4xlarge",
         "llama-3.1-8b-eagle3-small": "trn2.3xlarge",
@@ -179,4 +180,5 @@ def test_pools_taints_and_claims_of_the_shapes_agree():
     for shape in (TRN2, TRN2_SMALL):
         assert shape.pool == names.NODEPOOL and max(shape.claims) == shape.devices
         assert all(shape.devices % claim == 0 for claim in shape.claims)
-    assert CPU.pool == names.CPU_NODEPOOL and not CPU.claims
+    assert tuple(shape.pool for shape in ORDINARY) == names.ORDINARY_NODEPOOLS
+    assert not any(shape.claims for shape in ORDINARY)

@@ -159,7 +159,7 @@ def test_pods_claim_their_devices_and_land_on_the_node_of_their_pool(rendered):
             assert [each["key"] for each in spec["tolerations"]] == [names.DYNAMIC_TAINT]
         else:
             assert spec["nodeSelector"] == {names.ACCELERATOR_LABEL: shape.pool}
-            assert shape.pool == ("trn2" if shape.has_devices else "cpu")
+            assert shape.pool == {"m7i.4xlarge": "cpu", "m7i.24xlarge": "cpu-large"}.get(shape.name, "trn2")
         assert template["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
 
 

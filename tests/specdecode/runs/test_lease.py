@@ -20,7 +20,7 @@ from specdecode.steps.watchdog import _without
 from tests.specdecode.steps.aws_fake import FakeS3, client_error
 
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
-KIND_OF = {"a": "trn2", "b": "trn2", "c": "trn2", "d": "trn2", "e": "cpu", "f": "cpu"}
+KIND_OF = dict.fromkeys("abcd", "trn2") | dict.fromkeys("ef", "cpu") | dict.fromkeys("hi", "cpu-large")
 UNITS = {f"g-n{number}": "trn2" for number in range(1, 19)}
 """Claims of one run on more nodes than there are."""
 """Run -> kind of the node that it needs."""
@@ -46,8 +46,8 @@ def apply(lease: Lease, action: Action, step: int = 0, slots: Sequence[str] = TW
 
 @given(many, sizes)
 def test_one_holder_a_slot_in_order_and_never_idle_while_somebody_waits(history, nodes):
-    slots, lease, waiting = names.held_pools(nodes), Lease(), {"trn2": [], "cpu": []}
-    capacity = {"trn2": nodes, "cpu": 1}
+    slots, lease, waiting = names.held_pools(nodes), Lease(), {"trn2": [], "cpu": [], "cpu-large": []}
+    capacity = {"trn2": nodes, "cpu": 1, "cpu-large": 1}
     held: dict[str, str] = {}
     for step, (what, run) in enumerate(history):
         lease = apply(lease, (what, run), step, slots)
@@ -146,7 +146,7 @@ def test_the_watchdog_takes_a_whole_run_out_at_once_and_moves_nobody(history, go
         before = apply(before, action, slots=slots)
     ended = [claim for claim in before.claims if claim.run_id in gone]
     after = _without(before, ended=ended, now=NOW, slots=slots)
-    for kind, capacity in (("trn2", nodes), ("cpu", 1)):
+    for kind, capacity in (("trn2", nodes), ("cpu", 1), ("cpu-large", 1)):
         left = [claim.run_id for claim in before.claims if claim.kind == kind and claim.run_id not in gone]
         assert [claim.run_id for claim in after.holders_of(kind)] == left[:capacity]
         assert [claim.run_id for claim in after.queue if claim.kind == kind] == left[capacity:]

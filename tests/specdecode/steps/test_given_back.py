@@ -134,7 +134,7 @@ def test_what_cannot_be_true_never_blinds_the_watchdog(data):
     world = held()
     world.s3.objects[s3_keys.CAPACITY_KEY] = data
     found = watch(world)
-    assert (world.replicas, found.replicas, found.ages_s) == (0, 0, {names.NODEPOOL: 0, names.CPU_NODEPOOL: 0})
+    assert (world.replicas, found.replicas, found.ages_s) == (0, 0, dict.fromkeys(names.held_pools(1), 0))
     assert "cannot be true" in str(found.problems)
     assert (kept_aside(world), metrics(world)["WatchdogProblems"]) == ([data], 1)
 

@@ -47,7 +47,7 @@ def test_every_object_of_every_preset_is_owned_by_the_run_s_root(preset, monkeyp
     """Each on a node of its own shape, with its devices and no more."""
     monkeypatch.setattr(cluster_fake, "_validate", lambda document: None)  # tests/specdecode/manifests does it
     shape = load_preset(preset).shape
-    world = TwoPools(devices=shape.devices)
+    world = TwoPools(devices=shape.devices, ordinary=names.CPU_NODEPOOL if shape.has_devices else shape.pool)
     deployed = Capacity(node=shape.name if shape.has_devices else None, price_per_node_hour=3)
     world.rt.environ = {**world.rt.environ, "CAPACITY": deployed.model_dump_json()}
     staging(world, lengths=of(100))

@@ -94,14 +94,14 @@ def two_at_work() -> SideBySide:
 
 def test_two_runs_get_a_node_each_and_their_pods_stay_on_it():
     world = two_at_work()
-    assert world.held == {FIRST: 1, SECOND: 1, "cpu": 0}
+    assert world.held == {FIRST: 1, SECOND: 1, "cpu": 0, "cpu-large": 0}
     for step in ("Compile", "Serve", "Smoke", "Benchmark"):
         for run_id in ("run-1", "run-2"):
             world.finish(step, run_id)
     assert world.nodes_of("run-1") == {f"{FIRST}-node"}
     assert world.nodes_of("run-2") == {f"{SECOND}-node"}
     seen = look(world.given("inspect"), world.rt)
-    assert seen.replicas == 2 and len(seen.nodes) == 2 and seen.slots == (FIRST, SECOND, "cpu")
+    assert seen.replicas == 2 and len(seen.nodes) == 2 and seen.slots == names.held_pools(2)
 
 
 def test_the_third_waits_and_gets_the_node_that_is_free_first_while_the_other_run_goes_on():
@@ -109,16 +109,18 @@ def test_the_third_waits_and_gets_the_node_that_is_free_first_while_the_other_ru
     waiting = world.begin("run-3")
     assert not waiting.done and "number 1 in the queue; held by run-1, run-2" in waiting.message
     release.release(world.given("run-2"), world.rt)
-    assert world.held == {FIRST: 1, SECOND: 1, "cpu": 0}, "handed over, not bought anew"
+    assert world.held == {FIRST: 1, SECOND: 1, "cpu": 0, "cpu-large": 0}, "handed over, not bought anew"
     world.finish("AcquireCapacity", "run-3")
     lease = world.rt.lease.read()
     assert {claim.run_id: claim.pool for claim in lease.holders} == {"run-1": FIRST, "run-3": SECOND}
 
 
-def test_a_check_of_the_account_does_not_wait_for_the_nodes_with_devices():
+def test_a_run_without_devices_does_not_wait_for_the_nodes_with_devices():
     world = two_at_work()
     world.begin("check", {"experiment": "account-check"})
-    assert world.held == {FIRST: 1, SECOND: 1, "cpu": 1}
+    assert world.held == {FIRST: 1, SECOND: 1, "cpu": 1, "cpu-large": 0}
+    world.begin("forecast", {"experiment": "qwen3-32b-forecast", "set": {"workload.prompts": []}})
+    assert world.held == {FIRST: 1, SECOND: 1, "cpu": 1, "cpu-large": 1}
 
 
 @pytest.mark.parametrize("by", ["release", "watchdog"])
@@ -129,7 +131,7 @@ def test_only_the_node_of_the_run_that_ends_is_given_back(by):
     else:
         world.states.executions[arn("run-1")] = "ABORTED"
         watchdog.watch(world.given("watchdog"), world.rt)
-    assert world.held == {FIRST: 0, SECOND: 1, "cpu": 0}
+    assert world.held == {FIRST: 0, SECOND: 1, "cpu": 0, "cpu-large": 0}
     world.finish("Compile", "run-2")
     with pytest.raises(LeaseLost, match="run-1 no longer holds its node; held now by run-2"):
         compiling.compile_arms(world.given("run-1"), world.rt)
@@ -144,7 +146,7 @@ def test_a_node_that_is_lost_ends_its_own_run_and_no_other():
     world.clean_up(NodeLost("gone"), "run-1")
     for step in ("Compile", "Serve", "Smoke", "Benchmark"):
         world.finish(step, "run-2")
-    assert world.held == {FIRST: 0, SECOND: 1, "cpu": 0}
+    assert world.held == {FIRST: 0, SECOND: 1, "cpu": 0, "cpu-large": 0}
 
 
 def test_a_node_of_another_pool_is_not_taken_for_ones_own():

@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 import pytest
+from specdecode import names
 from specdecode.cli.preflight import cluster, cluster_nodes
 from specdecode.cli.preflight.check import Check
 from specdecode.experiment.shapes import CPU
@@ -20,7 +21,7 @@ ROLE = "TheirNodes"
 HOST = GIVEN.model_copy(update={"node_role": ROLE})
 FACTS_THERE = FACTS.model_copy(update={"existing": HOST, "nodes": 2})
 GATES = "ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=true,StaticCapacity=true"
-POOLS = ("specdecode-trn2", "specdecode-trn2-2", "specdecode-cpu")
+POOLS = tuple(names.node_pool(slot, foreign=True) for slot in names.held_pools(2))
 
 
 def deployment(image: str = "public.ecr.aws/karpenter/controller:1.14.1@sha256:0", gates: str = GATES) -> dict:
