@@ -97,8 +97,8 @@ def test_its_crds_stay_behind_when_the_chart_alone_is_upgraded(text):
 @pytest.mark.parametrize(
     ("items", "words", "fix"),
     [
-        ([pool(POOLS[0]), pool(POOLS[2])], "no specdecode-trn2-2", "administrator_objects"),
-        ([pool(POOLS[0]), pool(POOLS[1], label="x"), pool(POOLS[2])], "specdecode-trn2-2 is not of", "rename"),
+        ([pool(POOLS[0]), *map(pool, POOLS[2:])], "no specdecode-trn2-2", "administrator_objects"),
+        ([pool(POOLS[0]), pool(POOLS[1], label="x"), *map(pool, POOLS[2:])], "specdecode-trn2-2 is not of", "rename"),
         ([pool(name, ready="False") for name in POOLS], "NodeClassReady=False", "ec2nodeclasses"),
     ],
 )
