@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from botocore.exceptions import ClientError
+from specdecode import names
 from specdecode.cli.runs_deployment import Execution
 from specdecode.runs.cluster_view import ClusterView
 from specdecode.runs.lease import Claim, Lease
@@ -109,7 +110,7 @@ def two_hold(monkeypatch):
     second = first.model_copy(update={"run_id": "s", "pool": "trn2-2"})
     waits = first.model_copy(update={"run_id": "t", "held_since": None})
     lease = Lease(holders=(first, second), queue=(waits,))
-    view = ClusterView(lease=lease, slots=("trn2", "trn2-2", "cpu"), replicas=2, nodes=(), pods=())
+    view = ClusterView(lease=lease, slots=names.held_pools(2), replicas=2, nodes=(), pods=())
     # As it comes from the function, which answers JSON.
     view = ClusterView.model_validate_json(view.model_dump_json())
     monkeypatch.setattr(FakeDeployment, "cluster", lambda self: view)
