@@ -123,7 +123,11 @@ def test_an_engine_with_a_fixed_k_gets_the_arm_for_each_load() -> None:
 
 
 def test_only_engines_that_can_change_k_are_given_a_table() -> None:
-    assert [name for name in engine_names() if load_engine(name).k_by_batch_size] == ["0.32.0-cpu", "rehearsal-vllm"]
+    assert [name for name in engine_names() if load_engine(name).k_by_batch_size] == [
+        "0.32.0-cpu",
+        "0.32.0-cpu-large",
+        "rehearsal-vllm",
+    ]
 
 
 def choice(load: int, **gains: float) -> Choice:
