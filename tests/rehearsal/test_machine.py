@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from specdecode.instance.run import WATCHDOG
+from specdecode.instance.tools import MARK
 
 from tests.patience import PATIENCE_S, until
 
@@ -109,7 +111,9 @@ def test_from_nothing_to_a_report_and_again_without_compiling(machine) -> None:
     assert machine.processes() == []
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    "moment", [pytest.param(each, marks=[pytest.mark.slow] if each != "serving" else []) for each in MOMENTS]
+)
 def test_a_killed_run_leaves_nothing_and_a_resumed_one_finishes(machine, moment: str) -> None:
     process = machine.start("--out", "results/mine")
     until(lambda: MOMENTS[moment](machine) or process.poll() is not None)
@@ -120,6 +124,17 @@ def test_a_killed_run_leaves_nothing_and_a_resumed_one_finishes(machine, moment:
     assert machine.run("--out", "results/mine", "--resume") == 0, machine.text()
     assert machine.has("results/mine/report.html")
     assert machine.processes() == []
+
+
+def test_a_watchdog_waits_until_the_dead_command_has_let_go_of_the_store(tmp_path) -> None:
+    lock, mark = tmp_path / "lock", "a-dead-run"
+    holder = f"import fcntl, time; f = open({str(lock)!r}, 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True)"
+    with subprocess.Popen([sys.executable, "-c", f"{holder}; time.sleep(0.7)"], stdout=subprocess.PIPE) as dying:
+        assert dying.stdout is not None and dying.stdout.readline()
+        left = subprocess.Popen(["/bin/sleep", "300"], env={**os.environ, MARK: mark})
+        watchdog = [*WATCHDOG, str(lock), mark, "--venv", str(tmp_path)]
+        subprocess.run(watchdog, stdin=subprocess.DEVNULL, check=True, timeout=PATIENCE_S)
+    assert left.wait(timeout=PATIENCE_S) == -signal.SIGKILL
 
 
 def test_ctrl_c_ends_in_order_and_says_how_to_go_on(machine) -> None:
@@ -150,6 +165,7 @@ def test_the_next_start_ends_what_a_dead_watchdog_left(machine) -> None:
     assert machine.processes() == []
 
 
+@pytest.mark.slow
 def test_an_environment_serves_the_same_without_containers(machine) -> None:
     shutil.rmtree(machine.folder / "bin")
     assert machine.run("--venv", str(machine.image), "--in-turn", "--out", "results/mine") == 0, machine.text()
@@ -158,6 +174,7 @@ def test_an_environment_serves_the_same_without_containers(machine) -> None:
     assert machine.processes() == []
 
 
+@pytest.mark.slow
 def test_the_printed_script_does_the_run_too(machine) -> None:
     assert machine.run("--print") == 0
     script = machine.folder / "run.sh"

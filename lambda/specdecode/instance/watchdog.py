@@ -7,6 +7,7 @@ holds the store then, so that it ends nothing of a next run; if a next run has i
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -18,6 +19,10 @@ SETTLE_S = 5.0
 """Seconds for which it looks again: a container that was being started appears a moment later. A next run waits so
 long for the store.
 """
+CLOSING_S = 2.0
+"""Seconds for which the dead command may still hold the store: its files are closed one after the other, and the pipe
+may be before the lock.
+"""
 
 
 def main() -> None:
@@ -28,10 +33,11 @@ def main() -> None:
     tool = tool or found_tool(mark=mark, venv=None, program=rest[0])
     if sys.stdin.buffer.read() or tool is None:  # a byte: the command has ended all in order
         return
-    with suppress(BlockingIOError), held(Path(lock), patience_s=0):
+    with suppress(BlockingIOError), held(Path(lock), patience_s=CLOSING_S):
         until = time.monotonic() + SETTLE_S
         while time.monotonic() < until:
-            sweep(tool)
+            with suppress(OSError, subprocess.SubprocessError):  # a look that fails is not the last
+                sweep(tool)
             time.sleep(0.5)
 
 
