@@ -100,7 +100,7 @@ def test_from_nothing_to_a_report_and_again_without_compiling(machine) -> None:
     assert {row["variant"] for row in report["figures"]} >= {"base", "sd"} if "figures" in report else report
     assert machine.said("nothing of this run is running any more")
     assert machine.processes() == []
-    assert not machine.has("results/mine/work")
+    assert not machine.has("results/mine/scratch")
     stored = (machine.folder / "results" / "mine" / "logs" / "serve-base.log").read_text()
     assert "every byte is as stored" in stored
     asked = ["--skip-compile", "--ask", "1, 2, 3,", "--arm", "sd", "--max-tokens", "8", "--temperature", "0.5"]

@@ -34,7 +34,7 @@ class Folders:
     @property
     def work(self) -> Path:
         """What is gone with the run."""
-        return self.results / "work"
+        return self.results / "scratch"
 
     def of(self, name: str) -> Path:
         """The working directory of a container, with its /tmp beside it."""

@@ -36,12 +36,12 @@ def script(plan: Plan, tool: Tool, ctx: RenderContext) -> str:
         "export BUCKET=\"$STORE\" VLLM_API_KEY=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')",
         'export OPENAI_API_KEY="$VLLM_API_KEY"    # the servers demand it, and the clients send it',
         f"trap '{_end(tool)}' EXIT              # nothing runs on, whatever fails",
-        'mkdir -p "$STORE/models" "$STORE/compiled" "$STORE/prompts" "$RESULTS/work/client" "$RESULTS/logs"',
-        'ln -sfn "$STORE/models" "$RESULTS/work/client/models"',
-        'ln -sfn "$STORE/prompts" "$RESULTS/work/client/prompts"',
+        'mkdir -p "$STORE/models" "$STORE/compiled" "$STORE/prompts" "$RESULTS/scratch/client" "$RESULTS/logs"',
+        'ln -sfn "$STORE/models" "$RESULTS/scratch/client/models"',
+        'ln -sfn "$STORE/prompts" "$RESULTS/scratch/client/prompts"',
     ]
     for program in engines.programs_before(plan, ctx):
-        told += ["", *_program(program, '"$RESULTS/work"')]
+        told += ["", *_program(program, '"$RESULTS/scratch"')]
     for prefix, arm in engines.artifacts(plan):
         run = engines.compiler(plan, arm, ctx, SHELL)
         told += ["", f'if [ ! -f "$STORE/{prefix}COMPLETE.json" ]; then', f"# compile for {arm.variant}, once"]
@@ -63,7 +63,7 @@ def _of_wave(plan: Plan, wave: Wave, tool: Tool, ctx: RenderContext) -> Iterator
     for run in runs:
         yield f"until curl -fsS -o /dev/null {run.url}/health; do kill -0 ${_variable(run)}; sleep 5; done"
     for program in asked(plan, wave, ctx, runs):
-        yield from _program(program, '"$RESULTS/work/client"')
+        yield from _program(program, '"$RESULTS/scratch/client"')
     for run in runs:
         stop = f"{tool.program} stop -t 60 {tool.named(run.name)}" if isinstance(tool, Containers) else ""
         yield stop or f"kill ${_variable(run)}"
