@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.fetch import fetch
+from specdecode.records import BlockKey, EngineCounters
 
 _SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{([^}]*)\})?\s+(\S+)")
 _CACHING = re.compile(r'^vllm:cache_config_info\{[^}\n]{0,4000}?enable_prefix_caching="(True|False)"', re.MULTILINE)
@@ -111,3 +112,41 @@ def _counters(totals: Mapping[str, float], positions: Mapping[int, float]) -> Sp
         accepted_tokens=int(totals["num_accepted_tokens"]),
         accepted_per_position=tuple(int(positions[key]) for key in sorted(positions)),
     )
+
+
+class BlockCounters:
+    """Adds up the counters of the parts of each block. Counters of a part alone would mislead."""
+
+    def __init__(self) -> None:
+        self._counted: dict[BlockKey, tuple[SpeculationCounters | None, int]] = {}
+
+    def add(self, block: BlockKey, counters: SpeculationCounters | None, *, already: int, now: int) -> None:
+        """Add the counters of the requests that the block has `now` and did not have `already`."""
+        before, counted = self._counted.get(block, (None, 0))
+        if counters is None or counted != already:
+            self._counted[block] = None, -1
+        else:
+            self._counted[block] = counters if before is None else before.plus(counters), now
+
+    @property
+    def blocks(self) -> Collection[BlockKey]:
+        """Blocks in which requests were sent."""
+        return self._counted.keys()
+
+    def whole(self, *, trusted: bool) -> tuple[EngineCounters, ...]:
+        """Counters of the complete blocks. `trusted`: whether the engine counts correctly."""
+        return tuple(
+            EngineCounters(
+                variant=variant,
+                case=case,
+                round=round_,
+                level=level,
+                drafts=counters.drafts,
+                draft_tokens=counters.draft_tokens,
+                accepted_tokens=counters.accepted_tokens,
+                accepted_per_position=counters.accepted_per_position,
+                trusted=trusted,
+            )
+            for (variant, case, round_, level), (counters, _) in self._counted.items()
+            if counters is not None
+        )

@@ -3,24 +3,71 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from specdecode.benchmark.arm import ArmLoad, LoadedArm
-from specdecode.benchmark.block_counters import BlockCounters
+from specdecode.benchmark.client import MakeRecord
 from specdecode.benchmark.clients import ALL, Clients
 from specdecode.benchmark.conversations import Conversations
+from specdecode.benchmark.counters import BlockCounters
 from specdecode.benchmark.earlier import Measured
 from specdecode.benchmark.enough import Enough
 from specdecode.benchmark.load import LoadPlan, most_open
 from specdecode.benchmark.outcome import Options
 from specdecode.benchmark.progress import LoadProgress
 from specdecode.benchmark.prompts import Prompt
-from specdecode.benchmark.recorder import Recorder
 from specdecode.benchmark.results import Results
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.workload import Level, TestCase
 from specdecode.records import RequestRecord
+
+BACKLOG = 1024
+"""Most records that wait before the recorder stops yielding to the streams. If more streams than this end together, the
+client is too slow, and the waiting records would fill its memory."""
+
+
+class Recorder:
+    """Makes and stores records during the load, one at a time, so that open streams are read in between.
+
+    Call `add` from anywhere in the loop. `keep` gets each record in order, at the latest when `running` ends.
+    """
+
+    def __init__(self, keep: Callable[[RequestRecord], None]) -> None:
+        self._keep = keep
+        self._waiting: deque[MakeRecord] = deque()
+        self._added = asyncio.Event()
+
+    def add(self, make: MakeRecord) -> None:
+        self._waiting.append(make)
+        self._added.set()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Recorder]:
+        """Store records while the context is open. Records that wait at its end, or when it is cancelled, are stored
+        then.
+        """
+        task = asyncio.create_task(self._work())
+        try:
+            yield self
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            while self._waiting:
+                self._keep(self._waiting.popleft()())
+
+    async def _work(self) -> None:
+        while True:
+            await self._added.wait()
+            self._added.clear()
+            while self._waiting:
+                self._keep(self._waiting.popleft()())
+                if len(self._waiting) <= BACKLOG:
+                    await asyncio.sleep(0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,16 +13,16 @@ from specdecode.analysis import RunContext, compare_measured, lm_eval_scores, me
 from specdecode.analysis.known import known_of
 from specdecode.analysis.loads.objective import carried
 from specdecode.analysis.report import documents
-from specdecode.analysis.results.run_context import Accuracy, Failure
+from specdecode.analysis.results.run_context import Accuracy, Compiled, Failure, Served
 from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.experiment import Capacity
-from specdecode.manifests.serve_command import served_model
+from specdecode.experiment.model import CompileOn
+from specdecode.manifests.serve_command import recipe, served_model
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
-from specdecode.planning import Plan
+from specdecode.planning import Plan, fingerprint
 from specdecode.records import RequestRecord, Servers, read_record
 from specdecode.runs.state import RunState
 from specdecode.steps import used
-from specdecode.steps.artifacts import compiled, served
 from specdecode.steps.errors import ReportFailed
 from specdecode.steps.prompts import kept_sets
 from specdecode.steps.publishing import ACCOUNTING, publish
@@ -155,6 +155,38 @@ def read_scores(store: Store, run_id: str) -> tuple[list[Accuracy], list[Failure
             text = f"{store.url(key)} is no result of lm-eval: {error}"
             failures.append(Failure(stage="Accuracy", variant=variant, message=text))
     return scores, failures
+
+
+def served(run: Run, *, bucket: str) -> tuple[Served, ...]:
+    """How to serve each arm again. `bucket`: `s3://name/`."""
+    experiment, engine = run.plan.served, run.plan.engine
+    arms = {arm.variant: arm for wave in run.plan.waves for arm in run.wave(wave.index).arms}
+    found = []
+    for variant in experiment.variants:
+        arm = arms.get(variant.name)
+        made = arm.fingerprint if arm else fingerprint(experiment, variant, engine)
+        key = s3_keys.compiled_prefix(made) if engine.artifact else None
+        text = recipe(experiment, variant, engine, bucket=bucket, artifact=key)
+        content = run.state.contents.get(key or "", "")
+        where = f"{bucket}{key}" if key else ""
+        found.append(Served(variant=variant.name, recipe=text, artifact=where, artifact_sha256=content))
+    return tuple(found)
+
+
+def compiled(run: Run) -> tuple[Compiled, ...]:
+    """Where each arm's artifact was compiled. Only for a run that compiles without the accelerator."""
+    if run.plan.experiment.compile.on is not CompileOn.CPU:
+        return ()
+    first = {arm.variant: arm for wave in reversed(run.plan.waves) for arm in wave.arms}
+    refused = run.state.refused_artifacts
+    return tuple(
+        Compiled(
+            variant=name,
+            on=CompileOn.CPU if arm.fallback and arm.fingerprint not in refused else CompileOn.ACCELERATOR,
+            refused=arm.fingerprint in refused,
+        )
+        for name, arm in sorted(first.items())
+    )
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

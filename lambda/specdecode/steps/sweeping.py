@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 
 from specdecode import s3_keys
+from specdecode.analysis import Comparison, compare
 from specdecode.analysis.advice.sweep import next_step
 from specdecode.experiment import Capacity
 from specdecode.planning import Plan, SweepPlan, SweepStep, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.waves import FEW_STEPS
 from specdecode.runs import PLAN
-from specdecode.steps.measured_steps import comparisons
 from specdecode.steps.node_pools import outside_window
-from specdecode.steps.run import Run, load_run
+from specdecode.steps.report import read_records, run_context
+from specdecode.steps.run import Run, load_run, read_servers
 from specdecode.steps.runtime import Runtime
 
 
@@ -58,3 +60,20 @@ def _bounded(step: SweepStep, sweep: SweepPlan, run: Run, capacity: Capacity, rt
     if closed:
         return SweepStep(arm=None, reason=f"Stop: another step would not fit, since {closed}.")
     return step
+
+
+def comparisons(run: Run, steps: Collection[int], rt: Runtime) -> dict[int, Comparison]:
+    """Of each of `steps`, of its own rounds: its arm against the baseline that served beside it."""
+    if not steps:
+        return {}
+    records = list(read_records(rt.store, run.state.run_id))
+    context = run_context(run.plan, run.state, rt, read_servers(rt.store, run.state.run_id))
+    rounds = run.plan.experiment.rounds
+    return {
+        step: compare(
+            experiment=run.plan.experiment,
+            records=[record for record in records if record.round // rounds == step],
+            context=context,
+        )
+        for step in steps
+    }

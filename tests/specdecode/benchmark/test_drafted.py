@@ -7,8 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from specdecode.benchmark.answer import Answer
-from specdecode.benchmark.drafted import drafted_of
+from specdecode.benchmark.answer import Answer, drafted_of
 from specdecode.records import Drafted
 
 VLLM = {

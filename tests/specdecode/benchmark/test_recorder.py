@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from specdecode.benchmark.recorder import BACKLOG, Recorder
+from specdecode.benchmark.loading import BACKLOG, Recorder
 
 from tests.specdecode.benchmark.making import record
 

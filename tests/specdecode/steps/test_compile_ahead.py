@@ -15,8 +15,8 @@ from specdecode.experiment.shapes import COMPILERS
 from specdecode.runs.state import load_state
 from specdecode.steps import compile as compiling
 from specdecode.steps import release, serve
-from specdecode.steps.artifacts import compiled, served
 from specdecode.steps.errors import ArtifactRefused, CompileFailed, ServeNotReady
+from specdecode.steps.report import compiled, served
 from specdecode.steps.run import load_run
 
 from tests.specdecode.steps.world import World

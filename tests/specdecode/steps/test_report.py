@@ -13,7 +13,7 @@ from specdecode.records import Chunk, RequestRecord, Servers
 from specdecode.runs.state import change_state, load_state
 from specdecode.steps import release, report, run
 from specdecode.steps.errors import InvalidExperiment, ReportFailed
-from specdecode.steps.previous import LOOKED_AT
+from specdecode.steps.publishing import LOOKED_AT
 from specdecode.steps.request import parse_request
 
 from tests.specdecode.steps.aws_fake import client_error
