@@ -106,7 +106,7 @@ def _texts(path: Path) -> Iterator[str]:
 
 def of_pages() -> Iterator[tuple[str, str]]:
     """Where, and a command line, of every block of code."""
-    for page in (page for page in PAGES if page.name != "cli.md"):  # its usage lines are the parser's own
+    for page in PAGES:
         for block in blocks(page):
             for line in block.text.replace("\\\n", " ").splitlines():
                 given = re.sub(r"<\w+>", HOLE, line.strip().removeprefix("$ ").removeprefix("- run: "))

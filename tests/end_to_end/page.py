@@ -1,23 +1,22 @@
-"""The parts of docs/reference/faults.md that end-to-end cases write; what people wrote around them stays."""
+"""docs/reference/faults.csv, and the parts of faults.md that end-to-end cases write; what people wrote stays."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "faults.md"
+CASES = PAGE.with_suffix(".csv")
+"""A line for each fault of a run."""
 WRITERS = {
-    "faults": "tests/end_to_end/faults",
     "overhead": "tests/end_to_end/faults",
     "endurance": "tests/end_to_end/endurance",
     "hardships": "tests/end_to_end/hardship.py",
 }
 """Part -> the file whose run writes it."""
-HEAD = [
-    "| fault | where | execution | cause, as the user reads it | took | a run on the other node |",
-    "|---|---|---|---|---|---|",
-]
 ENDURANCE = ["| thrown at it | measured | held |", "|---|---|---|"]
 HARDSHIPS = ["| what was done | when | exit | what it said | until its end |", "|---|---|---|---|---|"]
 LONGEST_CAUSE = 120
@@ -26,15 +25,28 @@ Row = tuple[str, ...]
 
 def write_faults(rows: Sequence[Row]) -> None:
     """Put the rows of faults of a run on the only node into their table; what became of a run beside stays."""
-    known = {row[0]: row[-1] for row in _rows("faults")}
-    cut = [(*row[:3], _first_sentence(row[3]), *row[4:], known.get(_cell(row[0]), "-")) for row in rows]
-    _write_rows("faults", HEAD, cut, key=1)
+    known = {row[0]: row for row in cases()}
+    for row in rows:
+        beside = known[row[0]][-1] if row[0] in known else "-"
+        known[row[0]] = (*row[:3], _first_sentence(row[3]), *row[4:], beside)
+    _write_cases(known.values())
 
 
 def write_beside(became: Mapping[str, str]) -> None:
     """Put what became of a run on the other node into the rows of `became`'s faults."""
-    rows = [(*row[:-1], became.get(row[0], row[-1])) for row in _rows("faults")]
-    _write_rows("faults", HEAD, rows, key=1)
+    _write_cases((*row[:-1], became.get(row[0], row[-1])) for row in cases())
+
+
+def cases() -> list[Row]:
+    """The lines of the table of faults, its head apart."""
+    return [tuple(row) for row in csv.reader(CASES.read_text("utf-8").splitlines())][1:]
+
+
+def _write_cases(rows: Iterable[Row]) -> None:
+    text = io.StringIO()
+    head = CASES.read_text("utf-8").splitlines()[0]
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    CASES.write_text(f"{head}\n{text.getvalue()}", "utf-8")
 
 
 def write_endurance(rows: Sequence[Row]) -> None:
@@ -61,7 +73,7 @@ def _rows(name: str) -> list[Row]:
 
 
 def _first_sentence(cause: str) -> str:
-    """The page of causes has them whole."""
+    """assets/diagnosis.yaml has them whole."""
     first = re.split(r"(?<=[a-z0-9)])\. ", cause)[0].rstrip(".")
     return first if len(first) <= LONGEST_CAUSE else first[: LONGEST_CAUSE - 1].rstrip() + "…"
 

@@ -115,7 +115,7 @@ DATES = {f"2026-12-0{day}T11:30:00+00:00": FIRST[key] for day, key in ((1, "capa
 def later() -> list[str]:
     """The lines with settings of every page, each once."""
     found: list[str] = []
-    for page in (page for page in PAGES if page.name != "cli.md"):
+    for page in PAGES:
         for block in blocks(page):
             for line in map(str.strip, block.text.splitlines()):
                 is_one = re.match(r"(\.venv/bin/)?specdecode configure ", line) and not any(
@@ -131,7 +131,7 @@ def later() -> list[str]:
 
 def test_the_pages_have_later_deployments_and_none_with_c() -> None:
     assert len(later()) >= 5
-    for page in (page for page in PAGES if page.name != "cli.md"):
+    for page in PAGES:
         for block in blocks(page):
             assert not re.search(r"cdk deploy.* -c ", block.text), f"{block.id}: it would be forgotten"
 

@@ -1,6 +1,6 @@
 """Trust, end to end on the embedded cloud: every call by every role, and no secret in anything that comes out.
 
-Not part of `make test` (it takes two to five minutes). It writes docs/security-access.md:
+Not part of `make test` (it takes two to five minutes). It writes docs/security-access.csv:
 
     .venv/bin/pytest tests/end_to_end/trust.py
 """
@@ -27,7 +27,7 @@ from tests.rehearsal.came_out import INTERNAL, came_out
 from tests.templates import Templates
 
 pytestmark = pytest.mark.timeout(600)
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "security-access.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "security-access.csv"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,5 +74,5 @@ def test_exactly_these_roles_may(found: trial.Found, call: Call) -> None:
 
 
 def test_the_page_says_what_was_found(found: trial.Found) -> None:
-    PAGE.write_text(table.page(PAGE.read_text("utf-8"), found), "utf-8")
+    PAGE.write_text(table.page(found), "utf-8")
     assert len(found.enforced) >= 60, "the emulator enforces less than it did"

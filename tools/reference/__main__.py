@@ -15,7 +15,6 @@ from specdecode.escape import json_text
 from tools.reference import (
     alarms,
     bounds,
-    causes,
     cli,
     costs,
     decisions,
@@ -44,7 +43,6 @@ def pages(templates: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """File name -> text, given the templates by stack."""
     return {
         "bounds.md": bounds.render(),
-        "causes.md": causes.render(),
         "cli.md": cli.render(),
         "costs.md": costs.render(),
         "engines.md": engines.render(),

@@ -1,10 +1,9 @@
-"""docs/reference/cli.md: every command, argument, option and exit code, from the Typer app."""
+"""docs/reference/cli.md: the commands in groups, the names of their options, and exit codes, from the Typer app."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-from enum import Enum
 from typing import Any
 
 import typer
@@ -13,12 +12,12 @@ from specdecode.cli import GROUPS, app
 
 from tools.reference import page, table
 
-INTRODUCTION = """Installed as `.venv/bin/specdecode`. `specdecode COMMAND --help` says the same as this page. Said
-once, and left out below: every command that talks to AWS takes `--profile`, `--region` and, if it looks for the
-deployment, `--stack` (`SpecDecodeStack`); most commands print JSON for scripts with `--json`. Without `--profile`
-credentials are those of the AWS CLI; the region is `AWS_REGION`, else `AWS_DEFAULT_REGION`, else the profile's. A
-laptop needs no way to the Kubernetes API. A repeatable option is given once for each item. `specdecode --version`
-prints the version."""
+INTRODUCTION = """Installed as `.venv/bin/specdecode`. `specdecode COMMAND --help` says what each option means, its
+default, and the exit codes of that command. Left out below: every command that talks to AWS takes `--profile`,
+`--region` and, if it looks for the deployment, `--stack` (`SpecDecodeStack`); most print JSON for scripts with
+`--json`. Without `--profile` credentials are those of the AWS CLI; the region is `AWS_REGION`, else
+`AWS_DEFAULT_REGION`, else the profile's. A laptop needs no way to the Kubernetes API. `specdecode --version` prints
+the version."""
 
 SAID_ONCE = {"--profile", "--region", "--stack", "--json"}
 EXIT_CODES = (
@@ -43,19 +42,15 @@ def render() -> str:
         heading: [name for part in names.split() for name in commands if name.split()[0] == part]
         for heading, names in GROUPS.items()
     }
-    overview = [
-        f"**{heading}**\n\n"
-        + table(
-            ("command", "what it does"),
-            [(f"[`{name}`](#specdecode-{name.replace(' ', '-')})", _help(commands[name])[0]) for name in names],
-        )
+    groups = [
+        f"## {heading}\n\n"
+        + table(("command", "what it does", "options"), [_row(name, commands[name]) for name in names])
         for heading, names in shown.items()
     ]
     return page(
         "Command line",
         INTRODUCTION,
-        *overview,
-        *(_command(name, commands[name]) for names in shown.values() for name in names),
+        *groups,
         "## Exit codes",
         table(("code", "meaning"), EXIT_CODES),
         "## Exit codes of pods",
@@ -64,57 +59,12 @@ def render() -> str:
     )
 
 
-def _command(name: str, command: Any) -> str:
-    usage = command.get_usage(typer.Context(command, info_name=f"specdecode {name}"))
-    parts = [f"## specdecode {name}", *_help(command), f"    {usage.removeprefix('Usage: ')}"]
-    arguments = [p for p in command.params if p.param_type_name == "argument"]
+def _row(name: str, command: Any) -> tuple[str, str, str]:
+    """The command with its arguments, the first paragraph of its help, and its options."""
+    arguments = [p.metavar or p.name.upper() for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option" and not SAID_ONCE & {*p.opts}]
-    if arguments:
-        rows = [(f"`{p.metavar or p.name}`", _default(p), p.help or "") for p in arguments]
-        parts.append(table(("argument", "default", "meaning"), rows))
-    if options:
-        rows = [(_names(p), _type(p), _default(p), p.help or "") for p in options]
-        parts.append(table(("option", "value", "default", "meaning"), rows))
-    return "\n\n".join(parts)
-
-
-def _help(command: Any) -> list[str]:
-    """The paragraphs of a docstring. An indented one stays code."""
-    return [
-        block if block.startswith("    ") else " ".join(block.split())
-        for block in inspect.cleandoc(command.help).split("\n\n")
-    ]
-
-
-def _names(option: Any) -> str:
-    return ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
-
-
-def _type(option: Any) -> str:
-    """The value of an option: `number`, `PATH=VALUE`, `usage or neuron or stock`. Empty for a switch."""
-    if getattr(option, "is_bool_flag", False):
-        return ""
-    if option.metavar:
-        return f"`{option.metavar}`"
-    kind = option.type_descriptor.display_name if hasattr(option.type_descriptor, "display_name") else None
-    kind = kind or option.display_type(ctx=None).strip("<>")
-    if kind.startswith("list["):
-        kind = f"{kind[5:-1]}, repeatable"
-    words = {"str": "text", "int": "integer", "float": "number", "Path": "path", "int range": "integer"}
-    words["float range"] = "number"
-    for known, word in words.items():
-        kind = word + kind[len(known) :] if kind in (known, f"{known}, repeatable") else kind
-    limits = [f"{sign} {value:g}" for sign, value in (("≥", option.min), ("≤", option.max)) if value is not None]
-    return " ".join([kind.replace("|", " or "), *limits])
-
-
-def _default(parameter: Any) -> str:
-    value = parameter.default
-    if parameter.required:
-        return "required"
-    if value is None or value is False or value == []:
-        return ""
-    return f"`{value.value if isinstance(value, Enum) else value}`"
+    said = " ".join(inspect.cleandoc(command.help).split("\n\n")[0].split())
+    return f"`{' '.join([name, *arguments])}`", said, " ".join(f"`{p.opts[0]}`" for p in options)
 
 
 def _pod_exits() -> list[tuple[str, str, str]]:

@@ -10,7 +10,8 @@ MARK = "<!-- Written by `make lock`; edit tools/supply/policy.yaml instead. -->"
 
 TEXT = """
 specdecode is licensed under [Apache-2.0](../LICENSE); [NOTICE](../NOTICE) names what it contains of others.
-The same list for machines is a CycloneDX bill of materials: [sbom.cdx.json](sbom.cdx.json).
+Every package that is installed, with its version, its licence and what it is used for, is in the
+bill of materials (CycloneDX): [sbom.cdx.json](sbom.cdx.json).
 
 Allowed without a word: {allowed}. Others need a reason:
 
@@ -22,10 +23,6 @@ packages. The container images and charts that a deployment draws are not here: 
 ## What lies in this repository
 
 {lying}
-
-## What is installed
-
-{installed}
 """
 
 
@@ -33,11 +30,9 @@ def render(parts: Sequence[Part]) -> str:
     """The page of `parts`."""
     text = {entry["purl"]: f"[text](../{entry['notice']})" for entry in POLICY["vendored"]}
     lying = [(part.name, part.version, part.licence, part.used[0], text[part.purl]) for part in parts if part.files]
-    rows = [(part.name, part.version, part.licence, "; ".join(part.used)) for part in parts if not part.files]
     body = TEXT.format(
         allowed=", ".join(POLICY["allowed"]),
         exceptions="\n".join(f"- **{name}**: {reason}." for name, reason in POLICY["exceptions"].items()),
         lying=table(("part", "version", "licence", "used", "licence text"), lying),
-        installed=table(("part", "version", "licence", "used for"), rows),
     )
     return f"# Licences\n\n{MARK}\n{body}"
