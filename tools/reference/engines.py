@@ -9,14 +9,15 @@ from specdecode.experiment.variants import Method
 from tools.reference import page, table
 
 INTRODUCTION = """\
-From the files in `assets/engines`; `specdecode engines NAME` says the same of one, with all that an experiment may set.
-What a cell does not list is refused before anything is created. `yes`: model code and image have the method; nothing
-here was run by us on Trainium."""
+From the files in `assets/engines`; `specdecode engines NAME` says the same of one, with all that an experiment may set,
+and why it lacks a method. What a cell does not list is refused before anything is created. `yes`: model code and image
+have the method; nothing here was run by us on Trainium."""
 
 COMPILING = """\
 ## Compiling without the accelerator
 
-What `compile.on: cpu` takes ([how](../how-to/compile-on-cpu-nodes.md)). Read in these sources, not seen by us."""
+What `compile.on: cpu` takes, of engines that compile ([how](../how-to/compile-on-cpu-nodes.md)). Read in these
+sources, not seen by us."""
 
 INFERRED = """\
 ## Inferred
@@ -24,8 +25,6 @@ INFERRED = """\
 What of an engine's file nobody has read in the image's own source. A run keeps what was really used (`used/` in its
 folder): the settings with which NxD Inference compiled an arm, and the configuration that vLLM says when it starts. Its
 report names each setting that is not the assumed one."""
-
-REASONS = "## Why not"
 
 
 def render() -> str:
@@ -39,11 +38,15 @@ def render() -> str:
         for family in families
         if family in engine.model_families
     ]
-    refused = [(f"`{engine.name}`", str(method), why) for engine in engines for method, why in engine.refused.items()]
     support = [
         (f"`{e.name}`", e.title, _ami(e), s.ends if (s := e.support) else "-", f"`{s.successor}`" if s else "-")
         for e in engines
     ]
+    sources: dict[tuple[str, str], list[str]] = {}
+    for e in engines:
+        if e.artifact is not None:
+            can = e.artifact.on_cpu
+            sources.setdefault((_without_devices(can), can.source if can else "-"), []).append(f"`{e.name}`")
     return page(
         "Engines",
         INTRODUCTION,
@@ -53,26 +56,17 @@ def render() -> str:
         COMPILING,
         table(
             ("engine", "without devices", "source"),
-            [(f"`{e.name}`", _without_devices(e), c.source if (c := _on_cpu(e)) else "-") for e in engines],
+            [(", ".join(named), *told) for told, named in sources.items()],
         ),
         INFERRED,
         table(
             ("engine", "what", "where it comes from"),
             [(f"`{e.name}`", what, where) for e in engines for what, where in e.inferred.items()],
         ),
-        REASONS,
-        table(("engine", "method", "reason"), refused),
     )
 
 
-def _on_cpu(engine: Engine) -> CpuCompile | None:
-    return engine.artifact.on_cpu if engine.artifact else None
-
-
-def _without_devices(engine: Engine) -> str:
-    if engine.artifact is None:
-        return "it compiles nothing"
-    can = _on_cpu(engine)
+def _without_devices(can: CpuCompile | None) -> str:
     return "no source" if can is None else "all arms" if can.speculation else "arms without speculation"
 
 

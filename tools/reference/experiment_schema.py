@@ -1,4 +1,4 @@
-"""The fields and the rules of an experiment, in docs/reference/fields.md."""
+"""The fields of an experiment, in docs/reference/fields.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from pydantic import BaseModel
-from specdecode.experiment import model, rules, variants, workload
+from specdecode.experiment import model, variants, workload
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.schema import experiment_schema
 from specdecode.experiment.told import Forecasted, Published
@@ -50,11 +50,6 @@ LINKS = {
 NOT_WRITTEN = ("sweep", "extends")
 """Shorthands of the written document. The model of a run does not have them."""
 
-RULES = """## Rules
-
-What the fields must satisfy together. All violations are reported at once, before anything is created. `specdecode
-validate` applies the same rules as the pipeline."""
-
 
 def render() -> str:
     """The tables."""
@@ -64,8 +59,6 @@ def render() -> str:
             *(part for title, described in PARTS for part in _part(title, described, schema)),
             "## Words",
             *(f"**{enum.__name__}**: {_doc(enum)} One of {_words(enum)}." for enum in ENUMS),
-            RULES,
-            table(("rule", "rests on"), [(f"`{name}`", source) for name, (_, source) in rules.RULES.items()]),
         )
     )
 

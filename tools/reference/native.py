@@ -26,7 +26,8 @@ from tools.reference import page, table
 
 INTRODUCTION = """For users of the native plugin: what it needs on trn2, from its source (vllm-project/vllm-neuron), its
 documentation, and people who ran it there. Each line is held against the pods that are rendered for each preset: a cell
-says how they meet it, or why it does not apply. None of it was run by us."""
+says how they meet it, or why it does not apply; what differs between presets has a letter, and stands in the second
+table. None of it was run by us."""
 SINGLE_SHOT = 16 * 1024
 """Longest max_model_len without segments (vllm_neuron/utils/bucket_utils.py, MAX_MODEL_LEN_SINGLE_SHOT)."""
 DEFAULT_BATCHED = 2048
@@ -139,14 +140,14 @@ def _prefix_caching(arm: Arm) -> str | None:
 def _last_token_bucket(arm: Arm) -> str | None:
     buckets = arm.config("num_batched_tokens_buckets")
     if not buckets:
-        return "none given: the plugin makes them end there"
+        return "the plugin's own"
     return f"both {buckets[-1]}" if buckets[-1] == arm.number("--max-num-batched-tokens", 0) else None
 
 
 def _last_sequence_bucket(arm: Arm) -> str | None:
     buckets = arm.config("num_seqs_buckets")
     if not buckets:
-        return "none given: the plugin makes them end there"
+        return "the plugin's own"
     return f"both {buckets[-1]}" if buckets[-1] == arm.number("--max-num-seqs", 0) else None
 
 
@@ -167,7 +168,7 @@ def _blocks(arm: Arm) -> str | None:
     if flag in arm.serve:
         return f"{arm.serve[flag]} in both pods"
     drafted = arm.serve.get("--speculative-config", {}).get("method")
-    return None if drafted == "dflash" else "not fixed: both pods compute it from the weights' size and the same flags"
+    return None if drafted == "dflash" else "computed by both pods from the same flags"
 
 
 def _compilers(arm: Arm) -> str | None:
@@ -323,12 +324,17 @@ def render() -> str:
         by_preset.setdefault(arm.preset, []).append(arm)
     cells = {each.what: {preset: _cell(each, own) for preset, own in by_preset.items()} for each in CONDITIONS}
     alike = {what: next(iter(found.values())) for what, found in cells.items() if len(set(found.values())) == 1}
-    rows = [(each.what, each.source, alike.get(each.what, "by preset, below")) for each in CONDITIONS]
-    parts = [INTRODUCTION, table(("condition", "source", "our pods"), rows)]
-    for preset, own in by_preset.items():
-        differ = [(what, found[preset]) for what, found in cells.items() if what not in alike]
-        parts += [f"## `{preset}`", f"Engine {own[0].experiment.engine}.", table(("condition", "our pods"), differ)]
-    return page("What the native plugin needs on trn2", *parts)
+    differ = [what for what in cells if what not in alike]
+    numbered = {what: f"by preset: {chr(ord('A') + at)}" for at, what in enumerate(differ)}
+    rows = [(each.what, each.source, alike.get(each.what) or numbered[each.what]) for each in CONDITIONS]
+    told = [(numbered[what][-1], *(cells[what][preset] for preset in by_preset)) for what in differ]
+    return page(
+        "What the native plugin needs on trn2",
+        INTRODUCTION,
+        table(("condition", "source", "our pods"), rows),
+        "## By preset",
+        table(("condition", *(f"`{preset}`" for preset in by_preset)), told),
+    )
 
 
 def _cell(condition: Condition, own: list[Arm]) -> str:
