@@ -7,9 +7,6 @@ import re
 from typing import Any
 
 import pytest
-from specdecode.giving_back import BACKSTOP_PERIOD_MINUTES, BEFORE_NODE_HOURS, STUCK_GRACE_HOURS
-
-from constructs_lib.settings.fields import Settings
 
 pytestmark = pytest.mark.synth
 
@@ -43,22 +40,6 @@ def test_it_shares_neither_code_nor_network_nor_role_nor_log(resources):
         for entry in resources.values()
         if entry["Type"] == "AWS::EKS::AccessEntry" and "Backstop" in json.dumps(entry["Properties"]["PrincipalArn"])
     ]
-
-
-def test_it_looks_on_a_schedule_of_its_own_and_its_failure_is_an_alarm(resources):
-    (rule,) = ours(resources, "AWS::Events::Rule")
-    assert rule["ScheduleExpression"] == f"rate({BACKSTOP_PERIOD_MINUTES} minutes)"
-    (alarm,) = ours(resources, "AWS::CloudWatch::Alarm")
-    assert (alarm["MetricName"], alarm["Namespace"], alarm["Threshold"]) == ("Errors", "AWS/Lambda", 0)
-    assert alarm["AlarmActions"] and alarm["TreatMissingData"] == "notBreaching"
-    assert "Runbook: `specdecode" in alarm["AlarmDescription"]
-
-
-def test_its_patience_follows_the_settings(resources):
-    (function,) = ours(resources, "AWS::Lambda::Function")
-    given = function["Environment"]["Variables"]
-    longest = Settings().longest_run_hours + STUCK_GRACE_HOURS
-    assert (given["HOLDING_HOURS"], given["EXECUTION_HOURS"]) == (str(longest), str(longest + BEFORE_NODE_HOURS))
 
 
 def test_it_may_end_instances_of_this_pool_of_this_cluster_only(resources):

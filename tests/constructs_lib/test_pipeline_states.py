@@ -154,29 +154,11 @@ def test_the_command_line_reads_enough_of_a_history_to_find_the_state():
         assert counted.EVENTS_PER_LOOK * tries + counted.EVENTS_PER_VISIT <= newest
 
 
-def test_cpu_nodes_compile_before_the_node_is_taken():
-    assert STATES["CompileOnCpu"]["Next"] == "AcquireCapacity"
-    assert STATES["CompileOnCpu"]["Arguments"]["FunctionName"] == STATES["Compile"]["Arguments"]["FunctionName"]
-    assert STATES["CompileOnCpu"]["Arguments"]["Payload"]["ahead"] is True
-    assert {"ahead", "start_check"}.isdisjoint(STATES["Compile"]["Arguments"]["Payload"])
-
-
 def test_engines_are_checked_on_the_node_before_the_first_compile_and_only_then():
     assert STATES["AcquireCapacity"]["Next"] == "StartCheck" and STATES["StartCheck"]["Next"] == "Compile"
     assert STATES["StartCheck"]["Arguments"]["FunctionName"] == STATES["Compile"]["Arguments"]["FunctionName"]
     assert STATES["StartCheck"]["Arguments"]["Payload"]["start_check"] is True
     assert "StartCheck" not in reachable("Compile", skip=[])
-
-
-def test_after_a_wave_it_is_served_again_or_the_next_one_is_or_the_sweep_is_asked_or_the_node_goes_back():
-    asked = STATES["More waves?"]
-    assert asked["Choices"] == [
-        {"Condition": "{% $again %}", "Assign": {"again": False}, "Next": "Compile"},
-        {"Condition": "{% $wave + 1 < $waves %}", "Assign": {"wave": "{% $wave + 1 %}"}, "Next": "Compile"},
-        {"Condition": "{% $adaptive %}", "Next": "Advise"},
-    ]
-    assert asked["Default"] == "ReleaseCapacity"
-    assert STATES["StopArms"]["Next"] == STATES["Advise"]["Next"] == "More waves?"
 
 
 @pytest.mark.parametrize(("name", "answer"), [("Plan", Planned), ("Advise", Advised)])

@@ -21,33 +21,6 @@ def test_charts_are_pinned_and_come_from_public_ecr(templates: Templates) -> Non
     }
 
 
-def test_neuron_chart_runs_the_dra_driver_and_nothing_beside_it(templates: Templates) -> None:
-    values = templates.charts()["neuron"]["Values"]
-    assert values == {
-        "draDriver": {"enabled": True},
-        "devicePlugin": {"enabled": False},
-        "npd": {"enabled": False},
-    }
-
-
-def test_karpenter_values(templates: Templates) -> None:
-    """All of them: Helm takes a key that the chart does not know, and does nothing."""
-    values = templates.charts()["karpenter"]["Values"]
-    assert values["serviceAccount"]["annotations"].pop("eks.amazonaws.com/role-arn").startswith("arn:")
-    size = {"cpu": "1", "memory": "1Gi"}
-    assert values == {
-        "replicas": 2,
-        "serviceAccount": {"name": "karpenter", "annotations": {}},
-        "controller": {"resources": {"requests": size, "limits": size}},
-        # No ignoreDRARequests: the chart's `{{- with }}` would drop a boolean false, and true is the default.
-        "settings": {
-            "clusterName": "specdecode",
-            "interruptionQueue": "specdecode",
-            "featureGates": {"staticCapacity": True, "reservedCapacity": True, "nodeOverlay": True},
-        },
-    }
-
-
 def test_add_ons_are_pinned(templates: Templates) -> None:
     add_ons = {item["AddonName"]: item for item in templates.properties("AWS::EKS::Addon").values()}
     assert set(add_ons) == {

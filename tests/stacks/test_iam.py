@@ -146,19 +146,6 @@ def test_a_role_for_pods_reads_and_writes_its_own_prefixes(templates: Templates,
     assert deletes == {key for key in writes if key in ("models/*", "compiled/*", "asks/*")}
 
 
-def test_who_publishes_metrics_of_the_experiment(templates: Templates) -> None:
-    publishers = {
-        name.partition("Role")[0]
-        for name, statement in templates.statements()
-        if "cloudwatch:PutMetricData" in as_list(statement["Action"])
-        and statement["Condition"]["StringEquals"]["cloudwatch:namespace"] == names.METRIC_NAMESPACE
-    }
-    assert publishers == {
-        "SpecDecodeStack/PipelineReport",
-        "SpecDecodeStack/ServiceAccountsMonitored",
-    }
-
-
 def test_what_pods_get_a_part_of_is_taken_by_its_steps_alone(templates: Templates) -> None:
     for name, takers in names.POD_ROLES.items():
         (role,) = [
@@ -187,58 +174,6 @@ def test_a_role_of_a_service_account_is_for_that_account_alone(templates: Templa
         "amazon-cloudwatch:cloudwatch-agent",
         *(f"{names.NAMESPACE}:{account}" for account in names.SERVICE_ACCOUNTS.values()),
     }
-
-
-SIDS = {
-    "NodeLifecycle": {
-        "AllowScopedEC2InstanceAccessActions",
-        "AllowScopedEC2LaunchTemplateAccessActions",
-        "AllowScopedEC2InstanceActionsWithTags",
-        "AllowScopedResourceCreationTagging",
-        "AllowScopedResourceTagging",
-        "AllowScopedDeletion",
-    },
-    "IamIntegration": {
-        "AllowPassingInstanceRole",
-        "AllowScopedInstanceProfileCreationActions",
-        "AllowScopedInstanceProfileTagActions",
-        "AllowScopedInstanceProfileActions",
-    },
-    "EksIntegration": {"AllowAPIServerEndpointDiscovery"},
-    "Interruption": {"AllowInterruptionQueueActions"},
-    "ResourceDiscovery": {
-        "AllowRegionalReadActions",
-        "AllowSSMReadActions",
-        "AllowPricingReadActions",
-        "AllowUnscopedInstanceProfileListAction",
-        "AllowInstanceProfileReadActions",
-    },
-}
-
-
-def test_karpenters_policies_are_complete_and_split_as_upstream(templates: Templates) -> None:
-    found = {
-        name.partition("/Karpenter")[2].partition("Policy")[0]: {
-            statement["Sid"] for statement in properties["PolicyDocument"]["Statement"]
-        }
-        for name, properties in templates.properties("AWS::IAM::ManagedPolicy").items()
-        if "/Karpenter" in name
-    }
-    assert found == SIDS
-
-
-def test_what_karpenter_creates_or_ends_carries_the_clusters_tag(templates: Templates) -> None:
-    owned = "kubernetes.io/cluster/specdecode"
-    for name, statement in templates.statements():
-        sid = statement.get("Sid", "")
-        if sid in SIDS["NodeLifecycle"] | SIDS["IamIntegration"] - {"AllowPassingInstanceRole"}:
-            if sid == "AllowScopedEC2InstanceAccessActions":
-                assert "Condition" not in statement
-                continue
-            keys = set(statement["Condition"]["StringEquals"])
-            assert {f"aws:RequestTag/{owned}", f"aws:ResourceTag/{owned}"} & keys, (name, sid)
-    (passing,) = [s for _, s in templates.statements() if s.get("Sid") == "AllowPassingInstanceRole"]
-    assert as_list(passing["Resource"])[0].startswith("arn:aws:iam::111122223333:role/NodeRole")
 
 
 def test_lambda_functions_reach_the_api_server_through_their_own_security_groups(templates: Templates) -> None:

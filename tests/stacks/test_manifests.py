@@ -3,13 +3,10 @@
 import pytest
 from kubernetes_validate import SchemaNotFoundError, validate
 from specdecode import names
-from specdecode.experiment.shapes import CPU
 from specdecode.manifests import network_policies
 from specdecode.manifests.pods import on_cpu_nodes
 from specdecode.planning.timeline import NODE_STOP_MINUTES
 
-from constructs_lib.settings.fields import Settings
-from constructs_lib.settings.neuron_amis import STAGING_AMI
 from rehearsal.kubernetes import resources, schema, schema_check, schema_values, validation
 from tests.templates import Templates
 
@@ -61,25 +58,6 @@ def test_only_the_pipeline_can_end_the_trn2_node(templates: Templates) -> None:
     assert requirements["karpenter.sh/capacity-type"] == ["on-demand"]
 
 
-def test_the_node_of_a_check_is_held_like_the_other_and_has_no_devices(templates: Templates) -> None:
-    """The two pools differ in their type, taint, label and class, and in where the node may start."""
-    cpu, trn2 = (dict(templates.manifest("NodePool", name)["spec"]) for name in (names.CPU_NODEPOOL, names.NODEPOOL))
-    template, _ = cpu.pop("template"), trn2.pop("template")
-    assert cpu == trn2
-    assert template["metadata"]["labels"] == {names.ACCELERATOR_LABEL: "cpu"}
-    assert template["spec"]["taints"] == [{"key": names.CPU_TAINT, "value": "true", "effect": "NoSchedule"}]
-    assert template["spec"]["expireAfter"] == "Never"
-    requirements = {item["key"]: item["values"] for item in template["spec"]["requirements"]}
-    assert requirements["node.kubernetes.io/instance-type"] == ["m7i.4xlarge"]
-    assert requirements["topology.k8s.aws/zone-id"] == list(Settings().zones)
-    assert requirements["karpenter.sh/capacity-type"] == ["on-demand"]
-    node_class = templates.manifest("EC2NodeClass", "cpu")["spec"]
-    assert node_class["amiSelectorTerms"] == [{"alias": f"al2023@{STAGING_AMI}"}]
-    assert "instanceStorePolicy" not in node_class and "capacityReservationSelectorTerms" not in node_class
-    (disk,) = node_class["blockDeviceMappings"]
-    assert disk["ebs"]["volumeSize"] == f"{CPU.root_gib}Gi" and disk["ebs"]["encrypted"]
-
-
 @pytest.mark.parametrize("pool", [names.STAGING_NODEPOOL, names.COMPILE_NODEPOOL])
 def test_no_other_pending_pod_brings_up_a_node_that_costs(templates: Templates, pool: str) -> None:
     spec = templates.manifest("NodePool", pool)["spec"]["template"]["spec"]
@@ -106,24 +84,6 @@ def test_the_node_class_pins_what_may_change_under_a_run(templates: Templates) -
     assert spec["metadataOptions"]["httpPutResponseHopLimit"] == 1
     assert spec["instanceStorePolicy"] == "RAID0"
     assert all(volume["ebs"]["encrypted"] for volume in spec["blockDeviceMappings"])
-
-
-@pytest.mark.parametrize("devices", [8, 16])
-def test_claim_templates_take_one_device_group_at_lnc_2(templates: Templates, devices: int) -> None:
-    claim = templates.manifest("ResourceClaimTemplate", names.claim_template(devices, 2))
-    assert claim["apiVersion"] == "resource.k8s.io/v1"
-    assert claim["metadata"]["namespace"] == names.NAMESPACE
-    spec = claim["spec"]["spec"]["devices"]
-    (request,) = spec["requests"]
-    how_many = {key: request["exactly"].get(key) for key in ("allocationMode", "count")}
-    whole = devices == 16  # a count of them would keep the scheduler busy for 10 s while one is held
-    assert how_many == {"allocationMode": "All" if whole else "ExactCount", "count": None if whole else devices}
-    assert request["exactly"]["deviceClassName"] == "neuron.aws.com"
-    assert spec["constraints"] == [
-        {"requests": ["neurons"], "matchAttribute": f"resource.aws.com/devicegroup{devices}_id"}
-    ]
-    parameters = spec["config"][0]["opaque"]["parameters"]
-    assert parameters == {"apiVersion": "neuron.aws.com/v1", "kind": "NeuronConfig", "logicalNeuronCore": 2}
 
 
 def test_volumes_are_read_only_views_with_the_pods_own_rights(templates: Templates) -> None:

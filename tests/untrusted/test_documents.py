@@ -22,7 +22,6 @@ from specdecode.kubernetes.diagnosis import explain, load_table
 from specdecode.kubernetes.evidence import collect_logs, collect_status
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.pod.program import PodError, say
-from specdecode.steps.errors import LONGEST, InvalidExperiment
 from specdecode.steps.logs import JsonFormatter
 from specdecode.untrusted import Unreadable, read_file
 
@@ -112,15 +111,6 @@ def test_a_log_of_one_endless_line_is_searched_in_time() -> None:
     name, text = explain(table, {"logs": "s3 403 PutObject " * 200_000, "status": "", "error": "x" * 100_000})
     assert len(text) < 1000
     assert name
-
-
-def test_messages_have_an_end() -> None:
-    document: dict[str, Any] = {f"{'key' * 30}-{number}": "x" * 100 for number in range(300)}
-    with pytest.raises(ExperimentError) as found:
-        from_document({"extends": "rehearsal", **document})
-    assert len(str(found.value)) < LONGEST
-    assert "more" in str(found.value)
-    assert len(str(InvalidExperiment("x" * 10**6))) == LONGEST
 
 
 @pytest.mark.parametrize(

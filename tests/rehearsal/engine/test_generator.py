@@ -89,30 +89,6 @@ def test_an_engine_that_verifies_one_draft_less_gives_the_same_tokens_k_at_most_
     assert {value for name, value in counted.items() if "spec_decode" in name and "created" not in name} == {0.0}
 
 
-@pytest.mark.parametrize("k", [0, 5])
-def test_a_batch_gives_the_same_tokens_as_one_by_one(plain: list[Output], k: int) -> None:
-    engine = load_engine(speculating(k) if k else SETTINGS)
-    outputs = generate(engine, PROMPTS, together=True)
-    assert [output.tokens for output in outputs] == [output.tokens for output in plain]
-
-
-def test_counters_equal_a_recount_of_the_steps() -> None:
-    engine = load_engine(speculating(4))
-    outputs = generate(engine, PROMPTS)
-    verified = [step for output in outputs for step in output.steps[1:]]
-    accepted = [len(step.tokens) - 1 for step in verified]
-    counted = counters(engine)
-    assert counted["generation_tokens_total"] == sum(len(output.tokens) for output in outputs) == 48 * len(PROMPTS)
-    assert counted["spec_decode_num_accepted_tokens_total"] == sum(accepted)
-    undrafted = sum(1 for output in outputs if sum(len(step.tokens) for step in output.steps[:-1]) == 47)
-    assert counted["spec_decode_num_drafts_total"] == len(verified) - undrafted
-    per_position = [counted[f"spec_decode_num_accepted_tokens_per_pos_total[{i}]"] for i in range(4)]
-    assert per_position == [sum(count > i for count in accepted) for i in range(4)]
-    drafted = counted["spec_decode_num_draft_tokens_total"]
-    assert sum(accepted) < drafted <= 4 * len(verified)
-    assert counted["request_success_total[length]"] == len(PROMPTS)
-
-
 def test_a_draft_that_learnt_nothing_is_refused_and_costs_time(plain: list[Output], random_draft: Path) -> None:
     def steps(outputs: list[Output]) -> int:
         return sum(len(output.steps) for output in outputs)

@@ -3,13 +3,12 @@
 import json
 import time
 import urllib.error
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.rehearsal.kubernetes.conftest import Double
-from tests.rehearsal.kubernetes.manifests import deployment, job, neuron_pod, pod, wait_for
+from tests.rehearsal.kubernetes.manifests import deployment, pod
 
 APPLY = "application/apply-patch+yaml"
 
@@ -78,21 +77,6 @@ def test_the_log_of_an_evicted_pod_is_a_bad_request(double: Double, namespace: s
     double.wait(path, lambda p: p is None)
 
 
-def test_a_job_makes_another_pod_for_one_that_was_evicted(double: Double, namespace: str, tmp_path: Path) -> None:
-    flag = tmp_path / "flag"
-    double.ok("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", job("j", wait_for(flag), backoff_limit=1))
-    pods = f"/api/v1/namespaces/{namespace}/pods"
-
-    def running(found: Any) -> list[str]:
-        return [pod["metadata"]["name"] for pod in found["items"] if pod["status"].get("phase") == "Running"]
-
-    (first,) = running(double.wait(pods, running))
-    double.control("evict", namespace=namespace, pod=first)
-    flag.touch()
-    done = double.wait(f"/apis/batch/v1/namespaces/{namespace}/jobs/j", lambda j: j["status"].get("succeeded") == 1)
-    assert done["status"]["failed"] == 1
-
-
 def test_a_node_that_nothing_reaches(fresh: Double) -> None:
     fresh.namespace("apps")
     path = "/api/v1/namespaces/apps/pods/p"
@@ -111,27 +95,3 @@ def test_a_node_that_nothing_reaches(fresh: Double) -> None:
     assert "deletionTimestamp" in fresh.get(path)["metadata"], "nobody says that it has ended"
     fresh.control("vanish", node=found["spec"]["nodeName"])
     fresh.wait(path, lambda p: p is None)
-
-
-def test_a_pod_without_its_claim_template_has_an_event_and_no_condition(fresh: Double) -> None:
-    fresh.namespace("apps")
-    fresh.ok("POST", "/api/v1/namespaces/apps/pods", neuron_pod("p"))
-    fresh.wait("/api/v1/namespaces/apps/events", lambda found: found["items"])
-    (said,) = set(fresh.events("apps", "FailedResourceClaimCreation"))
-    assert said == (
-        'PodResourceClaim neuron: resource claim template "trn2-8dev": '
-        'resourceclaimtemplate.resource.k8s.io "trn2-8dev" not found'
-    )
-    assert not fresh.get("/api/v1/namespaces/apps/pods/p").get("status", {}).get("conditions")
-
-
-def test_a_limit_that_is_set_below_a_request_makes_the_pod_invalid(double: Double, namespace: str) -> None:
-    limits = {"limits": [{"type": "Container", "default": {"cpu": "500m"}}]}
-    body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": limits}
-    double.ok("POST", f"/api/v1/namespaces/{namespace}/limitranges", body)
-    asks = job("j", "true", container={"resources": {"requests": {"cpu": "2"}}})
-    double.ok("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", asks)
-    double.wait(f"/api/v1/namespaces/{namespace}/events", lambda _: double.events(namespace, "FailedCreate"))
-    said = double.events(namespace, "FailedCreate")[0]
-    assert said.startswith('Error creating: Pod "j-')
-    assert said.endswith('requests: Invalid value: "2": must be less than or equal to cpu limit of 500m')

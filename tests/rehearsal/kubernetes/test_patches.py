@@ -23,11 +23,6 @@ def containers(obj: Any) -> Any:
 A, B = {"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}
 
 
-def test_strategic_merge_goes_by_merge_key() -> None:
-    merged = merge_patches.strategic_merge(NODE, deployment(A, B), deployment({"name": "b", "image": "b:2"}))
-    assert containers(merged) == [A, {"name": "b", "image": "b:2"}]
-
-
 def test_strategic_merge_deletes_replaces_and_orders() -> None:
     assert containers(
         merge_patches.strategic_merge(NODE, deployment(A, B), deployment({"name": "a", "$patch": "delete"}))
@@ -66,16 +61,6 @@ def test_what_an_apply_leaves_out_goes_unless_another_has_it() -> None:
     assert sorted(c["name"] for c in containers(live)) == ["a", "b"], "`two` owns b as well"
     live, _ = apply(live, deployment(A), "two")
     assert [c["name"] for c in containers(live)] == ["a"]
-
-
-def test_conflicts_name_the_manager_and_the_field() -> None:
-    live, _ = apply({"metadata": {}}, deployment(A, replicas=1), "one")
-    _, conflicts = apply(live, deployment({"name": "a", "image": "a:2"}, replicas=1), "two")
-    assert conflicts == ['one.spec.template.spec.containers[name="a"].image']
-    forced, conflicts = apply(live, deployment({"name": "a", "image": "a:2"}), "two", force=True)
-    assert not conflicts and containers(forced)[0]["image"] == "a:2"
-    _, conflicts = apply(forced, deployment(A), "one")
-    assert conflicts == ['two.spec.template.spec.containers[name="a"].image']
 
 
 def test_an_update_takes_what_it_changes() -> None:

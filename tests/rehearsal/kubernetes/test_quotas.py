@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from specdecode import names
 from specdecode.assets import kubernetes_objects
 
 from rehearsal.kubernetes import quotas
@@ -103,20 +102,3 @@ def test_a_quota_that_would_be_ignored_is_refused(double: Double, namespace: str
     body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": spec}
     code, answer = double.request("POST", f"/api/v1/namespaces/{namespace}/resourcequotas", body)
     assert code == 422 and "the rehearsal cannot run this" in answer["message"]
-
-
-def test_the_projects_quota_refuses_a_runaway_in_its_own_words(fresh: Double) -> None:
-    fresh.namespace(names.NAMESPACE)
-    root = f"/api/v1/namespaces/{names.NAMESPACE}"
-    for bound in kubernetes_objects("bounds.yaml"):
-        fresh.ok("POST", f"{root}/{bound['kind'].lower()}s", bound)
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {},
-        "spec": {"selector": {"a": "b"}, "ports": [{"port": 80}]},
-    }
-    codes = [
-        fresh.request("POST", f"{root}/services", {**service, "metadata": {"name": f"s{n}"}})[0] for n in range(51)
-    ]
-    assert codes == [201] * 50 + [403]

@@ -168,12 +168,6 @@ def test_report_and_status_say_where_each_artifact_was_compiled_and_the_report_w
     assert "  compiled    sd on the node: what a CPU node had compiled did not load" in shown
 
 
-def test_a_run_on_the_accelerator_says_nothing_of_it():
-    world = World()
-    world.run_through(until="Serve", request={"experiment": "rehearsal", "set": {"workload.rounds": 1}})
-    assert compiled(load_run(world.rt.store, "run-1")) == ()
-
-
 def test_serve_that_was_cut_off_after_it_noted_the_refusal_says_it_again():
     world = World()
     before_serve(world)
@@ -204,14 +198,6 @@ def test_an_artifact_that_has_been_served_and_measured_is_not_refused_in_a_later
         world.finish("Serve", wave=1)
     state = load_state(world.rt.store, "run-1")
     assert state is not None and (state.measured, state.refused_artifacts) == ((0,), ())
-
-
-def test_an_artifact_of_the_node_that_does_not_load_fails_the_run_as_ever():
-    world = World()
-    world.run_through(until="Compile", request={"experiment": "rehearsal", "set": {"workload.rounds": 1}})
-    world.trouble["serving"] = crashing(1, of="base")
-    with pytest.raises(ServeNotReady):
-        world.finish("Serve")
 
 
 def test_a_compile_that_fails_on_a_cpu_node_fails_the_run_before_the_node_is_taken():

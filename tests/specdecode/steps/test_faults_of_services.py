@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 from specdecode import names
 from specdecode.kubernetes.errors import ClusterUnavailable, Conflict
@@ -114,16 +112,6 @@ def test_the_watchdog_gives_the_node_up_though_an_object_cannot_be_deleted():
     assert_nothing_left(world)
 
 
-def test_the_watchdog_leaves_running_and_waiting_runs_alone():
-    world = World()
-    up_to(world, "Benchmark")
-    world.plan("run-2")
-    before = world.workloads()
-    found = watchdog.watch(world.given("watchdog"), world.rt)
-    assert (found.ended, found.cleaned, found.replicas) == ((), (), 1)
-    assert world.workloads() == before
-
-
 def test_the_watchdog_reports_a_node_that_nobody_holds():
     world = World()
     world.cluster.put(
@@ -141,18 +129,6 @@ def test_the_watchdog_reports_a_node_that_nobody_holds():
         "RunsReleasedByWatchdog": 0,
         "WatchdogProblems": 0,
     }
-
-
-def test_the_age_of_the_lease_and_the_nodes_are_published():
-    world = World()
-    world.run_through(until="AcquireCapacity")
-    world.cluster.put({"kind": "NodeClaim", "metadata": {"name": "c", "labels": {"karpenter.sh/nodepool": "trn2"}}})
-    held = world.rt.lease.read().holders[0].held_since
-    world.time = held + timedelta(hours=3)
-    watchdog.watch(world.given("watchdog"), world.rt)
-    found = metrics(world)
-    assert found["LeaseAge"] == 3 * 3600
-    assert (found["Nodes"], found["NodesWithoutLease"]) == (1, 0)
 
 
 def test_workloads_that_never_leave_do_not_keep_the_node():

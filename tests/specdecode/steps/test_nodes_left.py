@@ -83,14 +83,6 @@ def test_a_run_that_becomes_the_holder_meanwhile_keeps_its_node():
     assert claims(world) == ["kept"]
 
 
-def test_a_second_node_is_seen_while_a_run_holds_the_first():
-    world = held()
-    claim(world, "first")
-    claim(world, "second")
-    assert sum(watch(world).too_many.values()) == 1
-    assert metrics(world)["NodesWithoutLease"] == 1
-
-
 def test_a_node_that_may_not_be_deleted_is_a_problem_and_no_heartbeat():
     world = World()
     claim(world, "stays")

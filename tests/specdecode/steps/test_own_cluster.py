@@ -11,10 +11,10 @@ from specdecode.kubernetes.client import Kubernetes, Response, Transport
 from specdecode.kubernetes.connect import connect
 from specdecode.runs.state import load_state
 from specdecode.steps import inspect, release, watchdog
-from specdecode.steps.errors import BenchmarkFailed, LeaseLost
+from specdecode.steps.errors import BenchmarkFailed
 
 from tests.specdecode.steps.cluster_fake import status
-from tests.specdecode.steps.world import WAITING, World
+from tests.specdecode.steps.world import World
 
 INSIDE = f"/namespaces/{names.NAMESPACE}/"
 
@@ -48,20 +48,6 @@ def test_a_run_from_plan_to_release(theirs: World) -> None:
     state = load_state(theirs.rt.store, "run-1")
     assert state is not None and state.held_since is not None and state.released_at is not None and state.node is None
     assert {group.group for group in state.device_groups} == {""} and all(g.devices for g in state.device_groups)
-
-
-def test_one_run_at_a_time_there_too(theirs: World) -> None:
-    theirs.run_through(until="AcquireCapacity")
-    theirs.plan("run-2")
-    answer = WAITING["AcquireCapacity"](theirs.given("run-2"), theirs.rt)
-    assert not answer.done and "number 1 in the queue; held by run-1" in answer.message
-
-
-def test_a_run_that_lost_its_turn_does_not_go_on(theirs: World) -> None:
-    theirs.run_through(until="AcquireCapacity")
-    release.release(theirs.given("run-1"), theirs.rt)
-    with pytest.raises(LeaseLost):
-        WAITING["Compile"](theirs.given("run-1"), theirs.rt)
 
 
 def test_pods_that_need_no_held_node_stand_anywhere_and_the_others_by_their_label(theirs: World) -> None:

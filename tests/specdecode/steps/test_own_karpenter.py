@@ -12,10 +12,9 @@ from specdecode.custom_resources import in_use as guards
 from specdecode.giving_back import CLAIM_GRACE_MINUTES
 from specdecode.kubernetes.pools import NodePools
 from specdecode.steps import inspect, release, watchdog
-from specdecode.steps.errors import NodeLost
 
 from tests.specdecode.steps.cluster_fake import status
-from tests.specdecode.steps.world import NODE, WAITING, World, made_ready
+from tests.specdecode.steps.world import NODE, World, made_ready
 
 POOL = "specdecode-trn2"
 THEIRS = {"kind": "NodePool", "metadata": {"name": "trn2"}, "spec": {"replicas": 3, "template": {"spec": {}}}}
@@ -82,14 +81,6 @@ def test_a_run_from_plan_to_release(world: Guest) -> None:
     release.release(world.given("run-1"), world.rt)
     assert world.replicas == 0
     assert world.cluster.objects["NodePool", "", "trn2"]["spec"]["replicas"] == 3
-
-
-def test_a_node_that_goes_away_is_seen(world: Guest) -> None:
-    world.run_through(until="Serve")
-    world.node_comes = False
-    world.cluster.remove("Node", NODE)
-    with pytest.raises(NodeLost):
-        WAITING["Smoke"](world.given("run-1"), world.rt)
 
 
 def test_the_watchdog_gives_up_our_node_counts_none_of_theirs_and_deletes_none(world: Guest) -> None:

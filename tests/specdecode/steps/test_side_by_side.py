@@ -10,7 +10,7 @@ from specdecode import names
 from specdecode.experiment import Capacity
 from specdecode.kubernetes.resources import KubeObject
 from specdecode.runs.lease_store import LeaseDamaged
-from specdecode.steps import acquire, nodes, release, watchdog
+from specdecode.steps import acquire, release, watchdog
 from specdecode.steps import compile as compiling
 from specdecode.steps.errors import CompileFailed, LeaseLost, NodeLost
 from specdecode.steps.inspect import look
@@ -171,15 +171,6 @@ def test_the_watchdog_tells_of_each_pool_and_of_all():
     assert [told["NodesWithoutLease", pool] for pool in (FIRST, SECOND, "cpu")] == [0, 1, 1]
     assert told["LeaseAge", ""] == told["LeaseAge", FIRST] >= told["LeaseAge", SECOND] >= 3600 > told["LeaseAge", "cpu"]
     assert (told["RunsHolding", ""], told["RunsWaiting", ""]) == (2, 1)
-
-
-def test_a_node_that_stays_is_deleted_in_the_pool_that_nobody_holds_and_not_in_another():
-    world = two_at_work()
-    for pool in (FIRST, SECOND):
-        world.cluster.put({"kind": "NodeClaim", "metadata": {"name": f"of-{pool}", "labels": {POOL: pool}}})
-    release.release(world.given("run-1"), world.rt)
-    world.time += nodes.GRACE + timedelta(minutes=1)
-    assert watchdog.watch(world.given("watchdog"), world.rt).deleted == (f"of-{FIRST}",)
 
 
 def test_a_holder_of_a_node_that_the_deployment_does_not_have_is_damage_and_no_free_node():

@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 from specdecode import s3_keys
 from specdecode.experiment import Capacity
-from specdecode.planning.offers import offers
 from specdecode.runs.state import load_state
 from specdecode.steps import diagnose, plan
 from specdecode.steps.errors import InvalidExperiment, NobodyTold
@@ -185,12 +184,6 @@ def test_an_input_that_names_nothing_starts_nothing_and_gets_the_presets_with_th
     assert lines[0].split()[:3] == ["account-check", "supported", "m7i.4xlarge"]
     ended = ["ended" in line for line in lines]
     assert ended == sorted(ended) and any(ended) and all("$" in line or "at your price" in line for line in lines)
-
-
-def test_a_deployment_offers_what_it_takes():
-    """The AMI of the old engine has a driver that the native ones refuse."""
-    names = {offer.name for offer in offers(Capacity(node="trn2.48xlarge", ami="v20260224"))}
-    assert "qwen3-32b" in names and "qwen3-32b-native" not in names and "llama-3.1-8b-eagle3-small" not in names
 
 
 def test_one_confirmed_subscription_is_enough_wherever_it_stands():

@@ -17,8 +17,6 @@ from specdecode.steps.errors import LeaseLost
 from tests.specdecode.benchmark.making import record
 from tests.specdecode.steps.world import WAITING, World
 
-JOBS = ("Job", "Deployment")
-
 
 def written(world: World, kind: str) -> list[str]:
     plural = {"Job": "/jobs/", "Deployment": "/deployments/"}[kind]
@@ -81,13 +79,6 @@ def test_a_retried_step_finds_what_the_last_try_made(step):
     before = written(world, "Job") + written(world, "Deployment")
     world.finish(step)
     assert written(world, "Job") + written(world, "Deployment") == before
-
-
-def test_models_are_staged_before_capacity_is_taken():
-    world = World()
-    world.run_through(until="StageModels")
-    assert world.replicas == 0
-    assert world.rt.lease.read().claims == ()
 
 
 def test_compiles_run_one_at_a_time():

@@ -100,13 +100,6 @@ def test_it_measures_each_arm_beside_the_base_until_the_advisor_says_stop(swept)
     assert f"sd-k{best}" in plan.sweep.arms
 
 
-def test_asking_again_after_the_end_changes_nothing(swept):
-    before = swept.s3.objects["runs/run-1/plan.json"]
-    answers = [advise.advise(swept.given("run-1", wave=0), swept.rt) for _ in range(2)]
-    assert swept.s3.objects["runs/run-1/plan.json"] == before
-    assert {answer.waves for answer in answers} == {len(swept.stored().waves)}
-
-
 def test_the_report_says_why_and_compares_each_arm_with_the_base_of_its_round(swept):
     report.report(swept.given("run-1"), swept.rt)
     document = json.loads(swept.s3.objects["runs/run-1/report.json"])
@@ -290,12 +283,6 @@ def test_without_a_baseline_or_any_arm_it_fails(hopeless):
         world.sweep()
     world.clean_up(caught.value)
     assert world.replicas == 0
-
-
-def test_a_grid_fails_with_the_arm_that_cannot_be_compiled():
-    world = Failing(compiles={"sd"})
-    with pytest.raises(CompileFailed):
-        world.sweep(request={"experiment": "rehearsal"})
 
 
 def test_a_node_that_slows_down_during_the_sweep_changes_no_verdict():

@@ -11,7 +11,6 @@ from specdecode.runs import lease as leases
 from specdecode.runs.lease import Lease
 from specdecode.runs.lease_store import LeaseDamaged
 from specdecode.steps import acquire, nodes, release, watchdog
-from specdecode.steps.inspect import look
 from specdecode.steps.replicas import set_replicas
 
 from tests.specdecode.steps.two_pools import TwoPools
@@ -32,13 +31,6 @@ def test_a_check_of_the_account_holds_the_node_without_devices_and_gives_it_back
     assert not world.cluster.all("ResourceClaim")
     release.release(world.given("run-1"), world.rt)
     assert world.held == {TRN2: 0, CPU: 0}
-
-
-def test_a_node_without_devices_is_not_taken_for_one_with_and_the_other_way_round() -> None:
-    world = TwoPools()
-    world.run_through(until="AcquireCapacity")
-    assert world.held == {TRN2: 1, CPU: 0}
-    assert look(world.given("inspect"), world.rt).replicas == 1
 
 
 @pytest.mark.parametrize("by", ["release", "watchdog"])
