@@ -12,7 +12,6 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from specdecode.experiment import (
@@ -21,7 +20,6 @@ from specdecode.experiment import (
     load_file,
     load_preset,
     parse_overrides,
-    preset_names,
     to_yaml,
 )
 from specdecode.experiment.documents import parse_yaml
@@ -178,8 +176,3 @@ def test_presets_as_text_with_one_piece_replaced(seed):
         piece = "".join(rng.choices([*SIGNS, *PIECES], k=rng.randrange(6)))
         changed = text[:at] + piece + text[at + length :]
         attempt(lambda changed=changed: from_document(parse_yaml(changed, origin="test")))
-
-
-@pytest.mark.parametrize("name", preset_names())
-def test_the_presets_themselves_pass(name):
-    from_document(copy.deepcopy(written(name)))

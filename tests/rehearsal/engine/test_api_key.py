@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import http.client
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from specdecode import names
-from specdecode.cli import app
 from specdecode.exit_codes import Exit
 from specdecode.pod import smoke
 from specdecode.pod.program import PodError
-from typer.testing import CliRunner
 
 from tests.patience import PATIENCE_S
 
@@ -48,30 +44,6 @@ def asked(served: Served, authorization: str) -> int:
     status = connection.getresponse().status
     connection.close()
     return status
-
-
-@pytest.mark.parametrize(
-    ("environ", "code", "says"),
-    [
-        ({}, 1, f"demands an API key, and none is set (status 401): set {OWN} or OPENAI_API_KEY"),
-        ({OWN: "wrong"}, 1, "refused the API key that it was given (status 401)"),
-        ({OWN: KEY, "OPENAI_API_KEY": "of the others"}, 0, ""),
-        ({"OPENAI_API_KEY": KEY}, 0, ""),
-    ],
-    ids=["none", "wrong", "its own", "that of all"],
-)
-def test_the_benchmark_sends_the_arm_s_key_and_says_what_is_wrong_with_it(
-    guarded: Served, tmp_path: Path, environ: dict[str, str], code: int, says: str
-) -> None:
-    command = ["bench", f"base=http://127.0.0.1:{guarded.port}", "--requests", "1", "--warmup", "0"]
-    command += ["--output-tokens", "4", "--prompt", "x", "--endpoint", "completions", "--out", str(tmp_path / "out")]
-    clean = {name: None for name in os.environ if "API_KEY" in name}
-    result = CliRunner().invoke(app, command, env={**clean, **environ})
-    assert result.exit_code == code, result.output
-    assert says in " ".join(result.output.split())
-    written = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(written) > 2 if code == 0 else True
-    assert KEY not in "".join([result.output, *written])
 
 
 def test_the_smoke_test_sends_the_arm_s_key(guarded: Served, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

@@ -33,32 +33,12 @@ def test_the_speedup_is_the_one_that_was_put_in() -> None:
     assert slow.ratio == pytest.approx(1 / 1.94, rel=0.02)
 
 
-def test_verdicts_follow_from_the_interval() -> None:
-    comparison = simulated(acceptance={"repeat": 0.95, "sonnet": 0.2})
-    assert case(comparison, "repeat").verdict is Verdict.PAYS
-    assert case(comparison, "sonnet").verdict is Verdict.COSTS
-    assert "pays on the structured prompts measured (repeat)" in comparison.answer
-    assert "costs on the open-ended prompts measured (sonnet)" in comparison.answer
-
-
-def test_no_difference_is_shown_where_there_is_none() -> None:
-    comparison = simulated(acceptance={"repeat": 0.0, "sonnet": 0.0}, draft_cost=0.0, overhead=0.0)
-    assert {result.verdict for result in comparison.pairs[0].cases} == {Verdict.NO_DIFFERENCE}
-
-
 def test_a_group_whose_cases_disagree_is_called_mixed() -> None:
     tested = experiment(cases=(*CASES, CASES[1].model_copy(update={"name": "meaning"})))
     records = run(tested, acceptance={"repeat": 0.9, "sonnet": 0.1, "meaning": 0.95})
     answer = compare(experiment=tested, records=records, context=context()).answer
     assert "differs between the 2 open-ended prompt types measured: costs on sonnet (" in answer
     assert "pays on meaning (" in answer
-
-
-def test_one_request_gives_no_verdict() -> None:
-    tested = experiment(requests=1)
-    comparison = compare(experiment=tested, records=run(tested), context=context())
-    assert case(comparison, "repeat").verdict is Verdict.CANNOT_TELL
-    assert "no interval" in case(comparison, "repeat").reason
 
 
 def test_too_many_failures_give_no_verdict_and_are_counted() -> None:
@@ -78,17 +58,6 @@ def test_too_many_failures_give_no_verdict_and_are_counted() -> None:
     assert arm is not None
     assert (arm.requests, arm.completed, arm.failed, arm.errors) == (8, 7, 1, {"reset": 1})
     assert case(comparison, "sonnet").verdict is not Verdict.CANNOT_TELL
-
-
-def test_without_a_completed_pair_there_is_no_figure_and_no_pair_is_counted() -> None:
-    records = [
-        request(variant="sd", case="repeat", index=r.index, rng=random.Random(1), failed=True, sent_s=r.sent_s)
-        if (r.variant, r.case) == ("sd", "repeat")
-        else r
-        for r in run(experiment())
-    ]
-    result = case(simulated(records), "repeat")
-    assert (result.headline, result.pairs, result.verdict) == (None, 0, Verdict.CANNOT_TELL)
 
 
 def test_warmup_requests_count_nowhere() -> None:

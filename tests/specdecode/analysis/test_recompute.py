@@ -87,6 +87,8 @@ def test_the_script_stands_alone(folder: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all equal" in done.stdout
+    for script in Path(recompute.__file__).parent.glob("recompute*.py"):
+        assert not re.search(r"^\s*(from|import) (specdecode|tests)\b", script.read_text(), re.M), script.name
 
 
 def test_every_number_of_the_table_of_cloudwatch_and_of_the_terminal_is_recomputed(folder: Path) -> None:
@@ -118,11 +120,3 @@ def test_one_wrong_number_in_any_of_them_is_noticed(folder: Path, name: str, old
     assert found, text[:2000]
     (folder / name).write_text(text[: found.start(1)] + new + text[found.end(1) :])
     assert recompute_forms.recompute(folder).wrong
-
-
-@ONE
-def test_the_second_script_stands_alone_too(folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-I", recompute_forms.__file__, folder], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -132,12 +130,3 @@ def test_a_crossover_elsewhere_and_a_wrong_file_of_llmperf_are_noticed(folder: P
     one.write_text(re.sub(r'("results_ttft_s_mean": )[\d.]+', r"\g<1>9.9", one.read_text()))
     wrong = recompute_load.recompute(folder).wrong
     assert any("crossover low" in text for text in wrong) and any("ttft_s mean" in text for text in wrong)
-
-
-@ONE
-def test_the_script_stands_alone(folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-I", recompute_load.__file__, folder], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "all equal" in done.stdout

@@ -112,13 +112,6 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in said
 
 
-def test_bad_input_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["bench", "ftp://x", "--prompt", "hi", "--requests", "0", "--out", str(tmp_path)])
-    assert result.exit_code == 2
-    assert "ftp://x" in result.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(("option", "given"), [("--concurrency", "0"), ("--concurrency", "0,4"), ("--rate", "0")])
 def test_a_load_of_nothing_is_one_problem(option: str, given: str) -> None:
     result = CliRunner().invoke(app, ["bench", "http://127.0.0.1:1", option, given])

@@ -92,16 +92,6 @@ def test_several_loads_and_an_objective_are_answered_in_the_terminal(known: tupl
     assert "SLO: TTFT at most 20 s, end-to-end latency at most 30 s, for 95% of the requests: base carries 3" in said
 
 
-def test_an_objective_at_one_load_is_answered_in_the_terminal(known: tuple[str, str], tmp_path: Path) -> None:
-    command = ["bench", *known, *LOAD, "--requests", "4", "--slo-e2e-s", "0.000001", "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 0, result.output
-    assert "over the load" not in result.stdout
-    assert ("base does not keep it at 1 at a time (0% good); sd does not keep it at 1 at a time (0% good)") in " ".join(
-        result.stdout.split()
-    )
-
-
 @pytest.mark.parametrize(
     ("most", "tokens", "source"),
     [("k", 7, "estimated from tokens per streamed chunk"), ("k+1", 8, "engine counters")],

@@ -109,14 +109,6 @@ def test_an_unknown_arm_is_refused(folder: Path) -> None:
     assert "has no arm other: base, sd" in call(folder, "--arm", "other", code=2)
 
 
-def test_kubectl_accepts_it(folder: Path, double, kubectl) -> None:  # noqa: F811
-    if double.request("GET", f"/api/v1/namespaces/{names.NAMESPACE}")[0] == 404:
-        double.namespace(names.NAMESPACE)
-    said = kubectl("apply", "--dry-run=server", "-f", "-", stdin=call(folder)).stdout.splitlines()
-    assert [line.split()[0] for line in said] == ["deployment.apps/qwen3-32b-sd", "service/qwen3-32b-sd"]
-    assert all(line.endswith("created (server dry run)") for line in said)
-
-
 @pytest.mark.parametrize("preset", preset_names())
 def test_kubectl_accepts_every_arm_of_every_preset(preset: str, double, kubectl) -> None:  # noqa: F811
     if double.request("GET", f"/api/v1/namespaces/{names.NAMESPACE}")[0] == 404:

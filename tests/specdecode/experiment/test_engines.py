@@ -102,21 +102,6 @@ def test_pod_requests_keep_within_what_the_node_can_give(name):
     assert resources.compile is None or resources.compile.cpu <= 180
 
 
-def test_the_engine_of_draft_models_is_the_published_image_with_patience_and_room():
-    engine = load_engine("0.9.1-sdk2.26.1")
-    registry = "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx"
-    assert engine.image == f"{registry}:0.9.1-neuronx-py311-sdk2.26.1-ubuntu22.04"
-    assert engine.metrics.trusted is False, "it never fills its counters of speculation"
-    compiling = engine.resources.compile
-    assert compiling.memory_gib >= 400 and compiling.ephemeral_gib >= 500
-    weights = 756  # GiB, of Llama-3.1-405B in bf16: on disk as downloaded and as shards, in memory as both
-    assert compiling.ephemeral_request_gib(weights) >= 2 * weights + 400
-    assert compiling.memory_request_gib(weights) >= 2 * weights
-    for probe in (engine.probes.startup, engine.probes.liveness):
-        assert probe.timeout_s >= 30, "a server that compiles or prefills answers late"
-    assert engine.probes.liveness.period_s * engine.probes.liveness.failures >= 180
-
-
 def test_the_bundle_runs_in_a_small_image_with_python_311():
     for engine in map(load_engine, engine_names()):
         image = engine.tools_image or engine.image

@@ -9,7 +9,6 @@ import yaml
 from specdecode.experiment import assets_dir, load_engine, load_preset, preset_names
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.prompt_sets import shipped
-from specdecode.experiment.variants import Method
 from specdecode.experiment.workload import PromptKind
 
 SHAPES = {
@@ -68,17 +67,6 @@ def test_file_is_a_screen_and_explains_itself(name):
     assert max(map(len, text.splitlines())) <= 160
 
 
-def test_the_speculation_of_each():
-    def of(name, variant):
-        s = load_preset(name).variant(variant).speculation
-        return s.draft.id, s.num_speculative_tokens, s.method
-
-    assert of("qwen3-32b", "sd") == ("Qwen/Qwen3-1.7B", 7, Method.FUSED_DRAFT)
-    assert of("qwen3-32b-latency", "sd") == ("Qwen/Qwen3-0.6B", 7, Method.FUSED_DRAFT)
-    assert of("llama-3.1-405b", "sd-fp8") == ("meta-llama/Llama-3.2-1B-Instruct", 7, Method.FUSED_DRAFT)
-    assert of("rehearsal", "sd") == ("specdecode/pair-draft", 5, Method.FUSED_DRAFT)
-
-
 def test_tuning_sweeps_two_drafts_and_eleven_k_against_one_base():
     e = load_preset("qwen3-32b-tuning")
     swept = {(v.speculation.draft.id, v.speculation.num_speculative_tokens) for v in e.variants if v.speculation}
@@ -100,46 +88,6 @@ def test_405b_separates_quantization_from_speculation():
     added = {k: v for k, v in sd.neuron_config.items() if fp8.neuron_config.get(k) != v}
     assert set(added) == {"draft_model_modules_to_not_convert"}
     assert not any("-" in key for key in [*sd.neuron_config, *e.serving.neuron_config])
-
-
-def test_405b_has_every_flag_of_its_tutorial():
-    e = load_preset("llama-3.1-405b")
-    kernels = (
-        "fused_qkv",
-        "sequence_parallel_enabled",
-        "qkv_kernel_enabled",
-        "attn_kernel_enabled",
-        "mlp_kernel_enabled",
-    )
-    shared = dict(e.serving.neuron_config)
-    assert [shared.pop(flag) for flag in kernels] == [True] * 5
-    assert shared == {
-        "save_sharded_checkpoint": True,
-        "max_context_length": 12288,
-        "cc_pipeline_tiling_factor": 1,
-        "logical_nc_config": 2,
-        "enable_bucketing": True,
-        "context_encoding_buckets": [2048, 4096, 10240, 12288],
-        "token_generation_buckets": [12800],
-        "on_device_sampling_config": {"top_k": 1, "do_sample": False},
-    }
-    fp8 = {k: v for k, v in e.variant("base-fp8").neuron_config.items() if k != "modules_to_not_convert"}
-    assert fp8 == {
-        "quantized_mlp_kernel_enabled": True,
-        "quantization_type": "per_channel_symmetric",
-        "rmsnorm_quantize_kernel_enabled": True,
-    }
-    assert len(e.variant("sd-fp8").neuron_config["draft_model_modules_to_not_convert"]) == 2 + 2 * 16
-
-
-def test_requests_may_take_as_long_as_llmperfs():
-    for name, seconds in {"qwen3-32b": 1200, "qwen3-32b-latency": 1200, "llama-3.1-405b": 3600}.items():
-        assert load_preset(name).workload.timeout_s == seconds
-
-
-def test_qwen3_says_whether_it_thinks_equally_in_both_arms():
-    for name in ("qwen3-32b", "qwen3-32b-latency", "qwen3-32b-load", "qwen3-32b-tuning"):
-        assert load_preset(name).workload.thinking is False
 
 
 def test_models_are_pinned_where_a_commit_is_known():

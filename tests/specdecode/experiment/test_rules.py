@@ -120,56 +120,6 @@ def test_further_ways_to_break_a_rule(overrides, rule):
     assert rule in {p.rule for p in problems("qwen3-32b", overrides)}
 
 
-GPT_OSS = ["--dtype", "bfloat16", "--max-num-batched-tokens", "512"]
-
-
-@pytest.mark.parametrize(
-    ("overrides", "rule", "says"),
-    [
-        ({"serving.extra_args": [*GPT_OSS, "--block-size", "96"]}, "native-segments", "multiple of the block size 96"),
-        ({"serving.neuron_config.num_batched_tokens_buckets": [256, 512]}, "native-segments", "segments [512] differ"),
-        ({"serving.neuron_config.num_batched_tokens_buckets": [512, 256]}, "native-buckets", "must rise and end with"),
-        ({"serving.neuron_config.num_batched_tokens_buckets": [512, 1024]}, "native-buckets", "which is 512"),
-        ({"serving.neuron_config.num_seqs_buckets": [2]}, "native-buckets", "max_num_seqs, which is 1"),
-        ({"serving.tensor_parallel_size": 24}, "tensor-parallel", "a power of two, up to the 16"),
-        ({"serving.tensor_parallel_size": 64}, "tensor-parallel", "a power of two, up to the 16"),
-        ({"serving.tensor_parallel_size": 8}, "device-memory", "do not fit into 192 GiB"),
-        ({"variants.sd.env": {"VLLM_NEURON_CPU_COMPILE": "1"}}, "native-cpu-compile", "without devices"),
-        (
-            {"serving.neuron_config.sequence_parallel_enabled": True},
-            "neuron-config-dialect",
-            "belongs to NxD Inference",
-        ),
-    ],
-)
-def test_each_limit_of_the_native_plugin(overrides, rule, says):
-    found = [problem.message for problem in problems("gpt-oss-120b-eagle3", overrides) if problem.rule == rule]
-    assert found and all(says in message for message in found), found
-
-
-def test_prefix_caching_without_segments_does_not_start():
-    (problem,) = problems("llama-3.1-8b-eagle3", {"serving.extra_args": ["--enable-prefix-caching"]})
-    assert problem.rule == "native-segments" and "needs segmented prefill" in problem.message
-
-
-@pytest.mark.parametrize(
-    ("engine", "good", "bad"),
-    [
-        ("0.9.1-sdk2.26.1", ["v20260114", "v20260625"], ["v20251103", "v20260714"]),
-        ("0.16.0-sdk2.31.1", ["v20260409", "v20260714"], ["v20260224", "v20261003"]),
-        ("0.29.0-sdk2.33.0", ["v20260714", "v20261015"], ["v20260625", "v20261003"]),
-    ],
-)
-def test_each_engine_and_the_amis_whose_driver_it_accepts(engine, good, bad):
-    served_by, experiment = load_engine(engine), load_preset("qwen3-32b")
-
-    def refused(ami):
-        return "ami-driver" in {p.rule for p in check(experiment, served_by, Capacity(ami=ami))}
-
-    assert not any(map(refused, good))
-    assert all(map(refused, bad))
-
-
 def test_an_arm_that_asks_for_more_cpus_than_the_node_has_is_refused():
     engine = load_engine("0.9.1-sdk2.26.1")
     greedy = engine.model_copy(

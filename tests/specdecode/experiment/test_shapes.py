@@ -55,20 +55,6 @@ def test_every_preset_is_planned_on_every_shape_that_it_fits_and_refused_by_the_
         assert len(wave.arms) * experiment.serving.devices <= shape.devices
 
 
-def test_presets_are_on_their_own_shapes():
-    found = {name: load_preset(name).node for name in preset_names()}
-    others = {name: node for name, node in found.items() if node != TRN2.name}
-    assert others == {
-        "account-check": "m7i.4xlarge",
-        "qwen3-32b-forecast": "m7i.24xlarge",
-        "rehearsal-account-check": "m7i.4xlarge",
-        "rehearsal-forecast": "m7i.4xlarge",
-        "llama-3.1-8b-eagle3-small": "trn2.3xlarge",
-        "gpt-oss-20b-eagle3-small": "trn2.3xlarge",
-        "rehearsal-small": "trn2.3xlarge",
-    }
-
-
 @pytest.mark.parametrize(
     ("preset", "overrides", "rule", "words"),
     [

@@ -13,17 +13,13 @@ import pytest
 from specdecode.analysis import Comparison, compare, json_schema
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal, tables
 from specdecode.analysis.report.blocks import Cell, Column, ReportTable
-from specdecode.analysis.results.run_context import Compiled, Failure
+from specdecode.analysis.results.run_context import Compiled
 from specdecode.analysis.texts.setting import setting
-from specdecode.escape import csv_cell, line, markdown, script_json
+from specdecode.escape import line, markdown, script_json
 
 from tests.specdecode.analysis.simulate import context, experiment, run
 
 ROOT = Path(__file__).resolve().parents[4]
-EVIL = (
-    "</script><script>alert(1)</script> <img src=x onerror=alert(2)> \x1b[31mred\x1b[0m \u202ereversed "
-    "=cmd|'/c calc'!A0 `x` [a](javascript:b) | c"
-)
 
 
 @pytest.fixture(scope="module")
@@ -32,54 +28,11 @@ def comparison() -> Comparison:
     return compare(experiment=tested, records=run(tested), context=context())
 
 
-@pytest.fixture(scope="module")
-def hostile() -> Comparison:
-    """Untrusted text in every place that takes text: outputs, title, notes, failures, versions."""
-    tested = experiment().model_copy(update={"title": EVIL})
-    records = [r.model_copy(update={"output": EVIL}) if r.variant == "sd" else r for r in run(tested)]
-    around = context(
-        versions={"engine image": EVIL},
-        failures=(Failure(stage="Serve", message=EVIL, diagnostics=EVIL),),
-        notes=(EVIL,),
-        source=EVIL,
-        raw_prefix=EVIL,
-    )
-    return compare(experiment=tested, records=records, context=around)
-
-
-def test_html_lets_no_markup_or_control_character_through(hostile: Comparison) -> None:
-    page = render_html(hostile)
-    assert "<script>alert" not in page
-    assert "<img" not in page
-    assert "&lt;script&gt;alert(1)" in page, "it is shown, though"
-    assert "\x1b" not in page
-    assert "\u202e" not in page
-    assert page.count("<script") == page.count("</script>") == 5
-
-
-def test_markdown_shows_text_as_text(hostile: Comparison) -> None:
-    text = render_markdown(hostile)
-    assert "<script" not in text.replace("\\<", "")
-    assert "\\<script\\>" in text
-    assert "\x1b" not in text
-    assert "](javascript" not in text
-    rows = [row for row in text.splitlines() if row.startswith("| repeat")]
-    assert rows
-    assert all(row.replace("\\|", "").count("|") == 10 for row in rows)
-
-
 def test_markdown_shows_what_is_known_of_all_requests_together(comparison: Comparison) -> None:
     (label,) = (info.label for info in comparison.metrics if info.name == "acceptance_rate")
     rows = [row for row in render_markdown(comparison).splitlines() if row.startswith(f"| {label} |")]
     assert rows
     assert all(row.split("|")[2].strip() == "–" and row.split("|")[3].strip().endswith("%") for row in rows), rows
-
-
-def test_csv_has_no_formula_and_the_right_columns(hostile: Comparison) -> None:
-    rows = list(csv.DictReader(io.StringIO(render_csv(hostile))))
-    assert len(rows) > 50
-    assert not any(value.startswith(("=", "@", "+")) for row in rows for value in row.values())
-    assert all(None not in row for row in rows)
 
 
 @pytest.mark.parametrize("render", [render_csv, render_html, render_markdown, render_terminal])
@@ -99,12 +52,6 @@ def test_words_of_a_table_are_shown_as_text_and_figures_as_they_are(
     plain = render_terminal(comparison)
     assert "a|b \\x1b[1m  $0.50" in plain
     assert "\x1b" not in plain
-
-
-def test_terminal_lets_no_escape_through(hostile: Comparison) -> None:
-    text = render_terminal(hostile)
-    assert "\x1b" not in text
-    assert "\\x1b[31m" in text
 
 
 def test_colours_come_only_when_asked_for(comparison: Comparison) -> None:
@@ -153,11 +100,6 @@ def test_json_round_trips_and_its_schema_is_the_committed_one(comparison: Compar
 def test_rendering_is_deterministic(comparison: Comparison) -> None:
     assert render_html(comparison) == render_html(comparison.model_copy())
     assert comparison.created_at == datetime(2026, 11, 21, 13, 0, tzinfo=UTC), "the run's time, not the clock's"
-
-
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1"])
-def test_spreadsheet_formulas_are_defused(text: str) -> None:
-    assert csv_cell(text)[0] not in "=+-@\t\r"
 
 
 def test_escapes() -> None:
