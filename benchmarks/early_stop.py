@@ -19,8 +19,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.analysis import Verdict
-from specdecode.analysis.statistics.verdict import estimate, judge
-from specdecode.measures.observations import RELEVANT, Asked, difference, looks, settled, turned_by_few
+from specdecode.analysis.results.pairs import Estimate
+from specdecode.analysis.statistics.verdict import estimate, judge, judge_loss
+from specdecode.measures.observations import RELEVANT, Asked, difference, looks, settled
 from specdecode.measures.student import LogMean
 
 from benchmarks.publishing import measure_and_publish
@@ -55,11 +56,13 @@ def prompts(logs: Sequence[float]) -> dict[Asked, float]:
     return {Asked(index, 0): value for index, value in enumerate(logs)}
 
 
-def verdict(stat: LogMean, *, ends_early: bool) -> str:
-    """As a comparison says it; `ends_early`: of a measurement that could have ended early."""
-    said = judge(estimate("", stat, method="")).verdict
-    lost = ends_early and said is Verdict.COSTS and turned_by_few(stat, -stat.mean)
-    return (Verdict.CANNOT_TELL if lost else said).value
+def judged(stat: LogMean, *, ends_early: bool) -> tuple[Estimate, str]:
+    """Interval and verdict as a comparison has them; `ends_early`: of a measurement that could have ended early."""
+    found = estimate("", stat, method="")
+    said = judge(found)
+    if ends_early and said.verdict is Verdict.COSTS:
+        found, said = judge_loss(found)
+    return found, said.verdict.value
 
 
 def wrong(said: str, true: float) -> bool:
@@ -97,10 +100,11 @@ def row(noise: str, true: float | str, runs: int) -> dict[str, Any]:
         stat = ended(base, other)
         whole = difference(prompts(base), prompts(other))
         assert whole is not None
-        said, at_the_end = verdict(stat, ends_early=True), verdict(whole._replace(early=False), ends_early=False)
-        low, high = stat.interval() or (0.0, math.inf)
+        found, said = judged(stat, ends_early=True)
+        _, at_the_end = judged(whole._replace(early=False), ends_early=False)
+        assert found.low is not None and found.high is not None
         errors += wrong(said, truth)
-        covered += low <= truth <= high
+        covered += found.low <= truth <= found.high
         same += said == at_the_end
         lost += said == "cannot tell" != at_the_end and not wrong(at_the_end, truth)
         counts.append(stat.n)

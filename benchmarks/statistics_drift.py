@@ -48,7 +48,12 @@ NOISE, SPREAD, STALL = 0.03, 0.07, math.log(4.0)
 GAINS = (1.1, 1.2)
 DEFAULT = (9, 8, 2)
 """Prompt types, prompts and rounds of a rehearsal. Gains are looked for at this size."""
-
+SHAPES = (
+    *((9, 8, rounds) for rounds in (1, 2, 3)),
+    *((3, 8, 2), (13, 8, 2), (9, 4, 2), (9, 20, 2)),
+    *((3, 4, 1), (13, 20, 1)),
+)
+"""Sizes at which every machine is tried."""
 
 CHECKED = (
     ("independent noise", DEFAULT),
@@ -212,7 +217,6 @@ def row(machine: Machine, *, types: int, prompts: int, rounds: int, runs: int) -
 
 def measure(runs: int) -> dict[str, Any]:
     """All figures."""
-    shapes = [(9, 8, rounds) for rounds in (1, 2, 3)] + [(3, 8, 2), (13, 8, 2), (9, 4, 2), (9, 20, 2)]
     checked = {}
     for name, at in CHECKED:
         machine = next(each for each in MACHINES if each.name == name)
@@ -222,15 +226,14 @@ def measure(runs: int) -> dict[str, Any]:
         checked[f"{name}, {types} types, {prompts} prompts, {rounds} rounds"] = sum(
             differs(run, rounds) for run in drawn
         )
-    chosen = {"independent noise", "drift 10%, 10 s", "drift 10%, 60 s", "a line, 20%"}
     return {
         "runs": runs,
         "differs_from_compare_in_200": checked,
         "rows": [
             row(machine, types=types, prompts=prompts, rounds=rounds, runs=runs)
-            for types, prompts, rounds in shapes
+            for types, prompts, rounds in SHAPES
             for machine in MACHINES
-            if ((types, prompts) == (9, 8) or machine.name in chosen) and (rounds > 1 or not machine.group)
+            if rounds > 1 or not machine.group
         ],
     }
 

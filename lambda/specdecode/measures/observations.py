@@ -96,11 +96,21 @@ def settled(found: LogMean | None, precision: float) -> str | None:
     return f"its interval reaches no further than {precision:.1%} to either side" if narrow else None
 
 
-def turned_by_few(found: LogMean, distance: float, *, wrong: float = 1.0 - CONFIDENCE) -> bool:
+def turned_by_few(found: LogMean, distance: float, *, wrong: float) -> bool:
     """Whether prompts that the sample lacks with a probability above `wrong` could move the mean by `distance`: from a
     loss up, each by ln MOST_GAIN, or from a gain down, each by ln MOST_LOSS.
 
-    The least share of such prompts is p = distance / (distance + ln most); none is among n with probability (1 - p)^n.
+    The least share of such prompts is distance / (distance + ln most).
     """
     share = distance / (distance + math.log(MOST_LOSS if found.mean > 0.0 else MOST_GAIN))
-    return (1.0 - share) ** found.n > wrong
+    return share < _unseen(found.n, wrong)
+
+
+def raised_by_few(mean: float, n: int, *, wrong: float = 1.0 - CONFIDENCE) -> float:
+    """Largest mean of the prompts of which n lack those that gain MOST_GAIN with a probability of `wrong`."""
+    return mean + _unseen(n, wrong) * (math.log(MOST_GAIN) - mean)
+
+
+def _unseen(n: int, wrong: float) -> float:
+    """Largest share of the prompts of which n have none with a probability of `wrong`: (1 - p)^n."""
+    return 1.0 - wrong ** (1.0 / n)

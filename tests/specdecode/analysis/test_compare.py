@@ -172,6 +172,8 @@ def test_each_way_of_holding_devices_counts_the_same_though_three_rounds_have_on
     )
     assert even.headline is not None and slow.headline is not None
     assert slow.headline.ratio / even.headline.ratio == pytest.approx(2**-0.5, rel=1e-6)
+    drift = compare(experiment=tested, records=run(tested, slow=both[1]), context=context(device_groups=held)).drift
+    assert drift[1].ratio == pytest.approx(1.0, abs=0.03), "the last round against the first"
 
 
 def test_a_ratio_that_moves_between_rounds_on_the_same_devices_cannot_be_judged() -> None:
@@ -337,5 +339,14 @@ def test_a_case_that_ended_early_has_the_wider_interval_and_says_so() -> None:
     assert note.endswith("was settled, by its first round, and no longer by all of them.")
     assert "All 30 requests were sent: the speed-up was not settled before." in case(found, "sonnet").notes
     assert not [note for note in case(fixed, "repeat").notes if "requests were sent" in note or "ended after" in note]
-    assert case(found, "sonnet").headline == case(fixed, "sonnet").headline, "what went to the end lost nothing"
+    assert case(found, "sonnet").speedups[1:] == case(fixed, "sonnet").speedups[1:], "what went to the end lost nothing"
+    alike = {"acceptance": {"repeat": 0.0, "sonnet": 0.0}, "draft_cost": 0.0, "overhead": 0.0}
+    slightly = list(run(tested, slow={("sd", 0): 1.08}, noise=0.005, **alike))
+    lost, whole_lost = (
+        case(compare(experiment=each, records=slightly, context=context()), "repeat")
+        for each in (tested, experiment(requests=30))
+    )
+    assert (lost.verdict, whole_lost.verdict) == (Verdict.CANNOT_TELL, Verdict.COSTS)
+    assert lost.speedups[0] == lost.headline and lost.speedups[1] == whole_lost.speedups[1]
+    assert lost.headline is not None and lost.headline.high is not None and lost.headline.high > 1.05
     assert r"8 to 30 requests \(until ±5\.0% or a verdict\)" in render_markdown(found)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.workload import Level
 from specdecode.speculation import expected_tokens, speedup
 from specdecode.speculation.advisor import (
     MOST_MEASUREMENTS,
@@ -20,6 +21,7 @@ from specdecode.speculation.advisor import (
     calibrate,
 )
 from specdecode.speculation.gaussian import posterior
+from specdecode.speculation.loads import advise_over_loads
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 CANDIDATES = [Candidate(draft, k) for draft in ("small", "large") for k in range(5, 16)]
@@ -88,6 +90,19 @@ def test_the_remaining_gain_holds_for_all_arms_and_loads_together(loads: int, re
     over, own = believed[Candidate("large", 9)]
     gains = [believed[one][0] - over + reach * math.hypot(believed[one][1], own) for one in few if one.k != 9]
     assert len(gains) == 12 and found.remaining_gain == pytest.approx(math.exp(max(gains)) - 1.0, rel=1e-3)
+
+
+def test_over_several_loads_everything_is_the_mean_of_the_loads() -> None:
+    seen = {Level(concurrency=load): [measured("large", 9, a=0.8, c=cost)] for load, cost in ((1, 0.05), (8, 0.2))}
+    together, each = advise_over_loads(CANDIDATES, seen, most=PLUS)
+    gains, left = ([getattr(at, name) for _, at in each] for name in ("best_speedup", "remaining_gain"))
+    assert len(set(gains)) == len(set(left)) == 2
+    assert together.best_speedup == pytest.approx(math.sqrt(gains[0] * gains[1]))
+    assert 1 + together.remaining_gain == pytest.approx(math.sqrt((1 + left[0]) * (1 + left[1])))
+    first, *others = (next(b for b in at.beliefs if b.candidate == Candidate("small", 5)) for _, at in each)
+    belief = next(b for b in together.beliefs if b.candidate == Candidate("small", 5))
+    assert belief.improvement == pytest.approx((first.improvement + others[0].improvement) / 2)
+    assert belief.high == pytest.approx(math.sqrt(first.high * others[0].high))
 
 
 @pytest.mark.parametrize("most", MostTokens)

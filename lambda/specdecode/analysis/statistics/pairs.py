@@ -11,13 +11,13 @@ from specdecode.analysis.statistics.groups import Stats, among_arms, compared_ar
 from specdecode.analysis.statistics.measured import SPEEDUPS
 from specdecode.analysis.statistics.shared_noise import shared_noise
 from specdecode.analysis.statistics.trust import distrust, impossible_figures
-from specdecode.analysis.statistics.verdict import estimate, judge, too_many_failed
+from specdecode.analysis.statistics.verdict import estimate, judge, judge_loss, too_many_failed
 from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import TestCase
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.arm_case import ArmCase
-from specdecode.measures.observations import settled, turned_by_few
+from specdecode.measures.observations import settled
 from specdecode.measures.student import LogMean, with_shared
 from specdecode.records import RequestRecord
 
@@ -140,13 +140,13 @@ def case_result(
     """Verdict and figures of one case from its log speed-ups. `ends_early`: its requests could have ended early, so
     that a loss needs as many prompts as an early end does.
     """
-    estimates = tuple(estimate(metric, stat, method=method) for metric, stat in stats.items())
+    estimates = [estimate(metric, stat, method=method) for metric, stat in stats.items()]
     headline = next((found for found in estimates if found.metric == HEADLINE), None)
     one_prompt = distinct_prompts == 1 and headline is not None and headline.n > 1
     verdict, reason, settle = judge(headline)
-    if ends_early and verdict is Verdict.COSTS and turned_by_few(stats[HEADLINE], abs(stats[HEADLINE].mean)):
-        verdict, settle = Verdict.CANNOT_TELL, "more prompts"
-        reason = f"{reason}; but few prompts that gain much would turn it, and so few prompts may hold none of them"
+    if ends_early and headline and verdict is Verdict.COSTS:
+        headline, (verdict, reason, settle) = judge_loss(headline)
+        estimates = [headline if each.metric == HEADLINE else each for each in estimates]
     failed = too_many_failed(base, other)
     if impossible := (*base.impossible, *other.impossible):
         verdict, reason, settle = Verdict.DISTRUST, impossible[0], ""
@@ -168,7 +168,7 @@ def case_result(
         impossible=bool(impossible),
         late=base.late or other.late,
         headline=headline,
-        speedups=estimates,
+        speedups=tuple(estimates),
         pairs=headline.n if headline else 0,
         distinct_prompts=distinct_prompts,
         equality=same,

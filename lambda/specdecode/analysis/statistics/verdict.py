@@ -8,7 +8,7 @@ from typing import NamedTuple
 from specdecode.analysis.results.numbers import spread, times
 from specdecode.analysis.results.pairs import Estimate, Verdict
 from specdecode.measures.arm_case import ArmCase
-from specdecode.measures.observations import RELEVANT
+from specdecode.measures.observations import RELEVANT, raised_by_few
 from specdecode.measures.student import NOMINAL, LogMean, t_quantile
 
 MAX_FAILED = 0.05
@@ -64,6 +64,17 @@ def judge(
         return Conclusion(Verdict.COSTS, f"{said}: the whole interval lies below 1")
     reason = f"{said}: the interval reaches to both sides of 1 and beyond ±{RELEVANT - 1:.0%}"
     return Conclusion(Verdict.CANNOT_TELL, reason, _needed(found, unit, confidence))
+
+
+def judge_loss(found: Estimate) -> tuple[Estimate, Conclusion]:
+    """A loss of a case that could have ended early. Its interval reaches as far up as prompts that gain much, of which
+    so few prompts may hold none, would move it; its verdict is that of this interval.
+    """
+    high = math.exp(raised_by_few(math.log(found.ratio), found.n))
+    wider = found.model_copy(update={"high": max(found.high or high, high)})
+    verdict, reason, settle = judge(wider)
+    why = f"{reason}; so few prompts may hold none of those that gain much"
+    return wider, Conclusion(verdict, reason if verdict is Verdict.COSTS else why, settle and "more prompts")
 
 
 def _needed(found: Estimate, unit: str, confidence: float) -> str:

@@ -203,5 +203,12 @@ def test_a_rate_at_which_all_is_sent_before_the_first_answer_ends_is_not_carried
         assert each.keeps == Level(rate=0.05)
     said = "not shown at 64 requests a second (too few requests to tell: answers came long after the last was sent)"
     assert all(said in carried(each) for each in found.objective)
+    two = loads((0.05, 0.06), slo=Slo(ttft_s=60), requests=16, open_loop=True, cases=2)
+    late = [
+        r.model_copy(update={"end_s": r.end_s + (1e4 if r.case == "sonnet" else 0.0)})
+        for r in run(two, {"base": BASE, "sd": ARM}, seed=3)
+    ]
+    slow = compare(experiment=two, records=late, context=context()).objective[0]
+    assert not any(at.enough for at in slow.loads), "one case whose answers came long after is enough to doubt"
     hasty = found.objective[0].model_copy(update={"loads": found.objective[0].loads[1:], "keeps": None})
     assert carried(hasty).startswith("base is not shown to keep it at 64 requests a second")

@@ -6,7 +6,7 @@ import math
 
 import pytest
 from specdecode.analysis.results.pairs import Estimate, Verdict
-from specdecode.analysis.statistics.verdict import estimate, judge, log_stat, too_many_failed
+from specdecode.analysis.statistics.verdict import estimate, judge, judge_loss, log_stat, too_many_failed
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.student import LogMean
 
@@ -42,6 +42,26 @@ def test_a_verdict_follows_from_the_interval(found: Estimate | None, verdict: Ve
     said = judge(found)
     assert said.verdict is verdict and says in said.reason
     assert said.settle.startswith(settle) and bool(said.settle) == bool(settle)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "n", "high", "verdict"),
+    [
+        (0.92, 50, 1.0434, Verdict.CANNOT_TELL),
+        (0.85, 50, 0.9686, Verdict.COSTS),
+        (0.92, 60, 1.0222, Verdict.CANNOT_TELL),
+    ],
+)
+def test_a_loss_reaches_to_where_prompts_that_gain_eight_times_as_much_may_move_it(
+    ratio: float, n: int, high: float, verdict: Verdict
+) -> None:
+    """A share of 1 - 5%^(1/n) of them is missing with 5%: 5.8% of 50, 4.9% of 60."""
+    found, said = judge_loss(given(ratio - 0.01, ratio + 0.01, ratio, n))
+    assert found.high == pytest.approx(high, abs=1e-4) and (found.low, said.verdict) == (ratio - 0.01, verdict)
+    lost = verdict is Verdict.CANNOT_TELL
+    assert said.settle == ("more prompts" if lost else "") and lost == said.reason.endswith("those that gain much")
+    wide = given(0.5, 0.99, 0.7, 1000)
+    assert judge_loss(wide)[0] == wide, "never shorter"
 
 
 @pytest.mark.parametrize(
