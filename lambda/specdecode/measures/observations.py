@@ -113,4 +113,4 @@ def raised_by_few(mean: float, n: int, *, wrong: float = 1.0 - CONFIDENCE) -> fl
 
 def _unseen(n: int, wrong: float) -> float:
     """Largest share of the prompts of which n have none with a probability of `wrong`: (1 - p)^n."""
-    return 1.0 - wrong ** (1.0 / n)
+    return -math.expm1(math.log(wrong) / n)
