@@ -48,7 +48,7 @@ def test_a_verdict_follows_from_the_interval(found: Estimate | None, verdict: Ve
     ("ratio", "n", "high", "verdict"),
     [
         (0.92, 50, 1.0434, Verdict.CANNOT_TELL),
-        (0.85, 50, 0.9686, Verdict.COSTS),
+        (0.85, 50, 0.9684, Verdict.COSTS),
         (0.92, 60, 1.0222, Verdict.CANNOT_TELL),
     ],
 )
