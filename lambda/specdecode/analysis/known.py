@@ -7,7 +7,7 @@ from typing import Any
 
 from specdecode import __version__
 from specdecode.experiment import Engine
-from specdecode.experiment.effective import pinned
+from specdecode.experiment.effective import WORKERS, pinned
 from specdecode.planning import Plan
 from specdecode.records import Servers
 
@@ -39,7 +39,7 @@ def _of_the_engine(engine: Engine) -> Iterator[str]:
 def _engine(plan: Plan) -> dict[str, str]:
     how = pinned(plan.served, plan.engine)
     about = {"engine": plan.engine.title, "engine image": plan.engine.reference}
-    return about | ({"CPUs of the workers": how} if how else {})
+    return about | ({WORKERS: how} if how else {})
 
 
 def _is_real(plan: Plan) -> bool:

@@ -14,6 +14,8 @@ from specdecode.experiment.variants import ServedVariant
 
 OF_THE_DRAFT = ("draft_", "fused_spec_", "speculation_")
 """Prefix of NxD Inference's keys that concern only the draft."""
+WORKERS = "CPUs of the workers"
+"""What `pinned` tells, among a run's versions."""
 SKIP = "NEURON_SKIP_EFA_AFFINITY"
 """Not "0": workers do not look for EFA interfaces. The files of native engines set it."""
 DRIVES_A_DEVICE = (Dialect.OVERRIDE_NEURON_CONFIG, Dialect.NXDI_PLUGIN, Dialect.NATIVE_PLUGIN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, field_validator
 
@@ -12,24 +12,43 @@ MOST_FORECAST = 400
 """Most drafts times types of prompts."""
 
 
+Figure = Literal[
+    "acceptance_rate",
+    "end_to_end_latency",
+    "output_throughput",
+    "request_output_throughput",
+    "time_per_output_token",
+    "ttft",
+]
+"""Metrics of specdecode.measures.metrics that somebody published. Seconds, tokens per second, shares of 1."""
+Statistic = Literal["all", "mean", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max"]
+"""Of the requests; `all`: one figure of all of them together."""
+Positive = Annotated[float, Field(gt=0)]
+
+
 class Published(Frozen):
-    """Output throughput that somebody published for two arms of this shape. The report shows the measured one beside
-    it.
+    """Figures that somebody published for two arms. The report lays the measured ones beside them, and says of each
+    whether they are reproduced.
     """
 
     by: Annotated[str, StringConstraints(min_length=1, max_length=100)]
     """Who published it, as `AWS`."""
-    case: Name
-    """The prompt type whose figure is nearest to what was published."""
     base: Name
     variant: Name
-    base_tokens_per_second: float = Field(gt=0)
-    tokens_per_second: float = Field(gt=0)
+    figures: dict[Name, dict[Figure, dict[Statistic, tuple[Positive, Positive]]]] = Field(min_length=1)
+    """`prompt type: {metric: {statistic: [base, variant]}}`, the type whose figure is nearest to what was published."""
+    relative: bool = False
+    """Only the change was published: the base's figures are 1."""
     model: Annotated[str, StringConstraints(max_length=128)] | None = None
-    """Target of the published run, as the hub names it; this and the next two are None if the source does not say."""
+    """Target of the published run, as the hub names it; this and the next ones are None if the source does not say."""
+    draft: Annotated[str, StringConstraints(max_length=128)] | None = None
+    num_speculative_tokens: int | None = Field(default=None, ge=1)
+    engine: Annotated[str, StringConstraints(max_length=128)] | None = None
+    """Name of its file in assets/engines, or words for an engine that has none."""
     tensor_parallel_size: int | None = Field(default=None, ge=1)
     concurrency: int | None = Field(default=None, ge=1)
     """Requests at a time."""
+    temperature: float | None = Field(default=None, ge=0)
     conditions: Prose = ""
     """Further conditions of the published run: prompts, hardware, acceptance."""
     source: Annotated[str, StringConstraints(min_length=1, max_length=1024)]

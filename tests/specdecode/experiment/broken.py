@@ -131,12 +131,6 @@ BROKEN = {
         {"workload.prompts": [{"set": "work", "categories": ["retrieval"], "length": "long"}]},
         field="workload.cases.retrieval",
     ),
-    "published-figure": broken(
-        "no 'shakespeare'",
-        {"workload.cases": ["meaning-of-life"]},
-        preset="llama-3.1-8b-eagle3",
-        field="published.0.case",
-    ),
     "quantization": broken("XLA_HANDLE_SPECIAL_SCALAR", {"variants.base-fp8.env": {}}, preset="llama-3.1-405b"),
     "settable-variable": broken(
         "whom to ask", {"serving.env": {"AWS_ENDPOINT_URL": "http://evil"}}, field="serving.env.AWS_ENDPOINT_URL"

@@ -95,8 +95,8 @@ def test_a_part_that_cannot_run_here_is_refused():
 
 def test_a_published_figure_stays_with_both_of_its_arms():
     preset = load_preset("qwen3-32b-tuning", overrides={"sweep": "grid"})
-    figure = {"by": "AWS", "base": "base", "variant": preset.variants[-1].name, "case": preset.workload.cases[0].name,
-              "base_tokens_per_second": 10.0, "tokens_per_second": 20.0, "source": "x"}  # fmt: skip
+    figure = {"by": "AWS", "base": "base", "variant": preset.variants[-1].name, "source": "x",
+              "figures": {preset.workload.cases[0].name: {"ttft": {"p50": [2.0, 1.0]}}}}  # fmt: skip
     with_figure = from_document({**preset.model_dump(mode="json"), "published": [figure]})
     first, second = parts_of(with_figure, 2)
     assert (len(first.plan.experiment.published), len(second.plan.experiment.published)) == (0, 1)

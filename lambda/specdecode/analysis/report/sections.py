@@ -6,20 +6,41 @@ from collections.abc import Iterator, Sequence
 
 from specdecode.analysis.loads.k_by_load import in_words
 from specdecode.analysis.report import pair_tables, tables
-from specdecode.analysis.report.blocks import Block, Code, Drawing, Inner, Listing, More, Section, Text, listed
+from specdecode.analysis.report.blocks import (
+    Block,
+    Cell,
+    Code,
+    Column,
+    Drawing,
+    Inner,
+    Listing,
+    More,
+    ReportTable,
+    Section,
+    Text,
+    listed,
+)
 from specdecode.analysis.report.forecasts import TITLE, forecast_of, forecast_table
 from specdecode.analysis.report.over_load import curve_table
 from specdecode.analysis.report.page import ReportView
 from specdecode.analysis.report.tiles import cost_formula, cost_sentence, costs
 from specdecode.analysis.results.numbers import dollars, duration, percent, signed
 from specdecode.analysis.results.pairs import Work
-from specdecode.analysis.texts.notes import published_notes
+from specdecode.analysis.texts.published import PublishedFigure, beside, in_short
+from specdecode.analysis.texts.published import sources as sources_of
 from specdecode.analysis.texts.recommend import over_load
 from specdecode.analysis.texts.setting import NEXT, objective, setting
 from specdecode.analysis.texts.wording import first_sentence
 
 LATER = ("Prompts", "How sure", "SLO")
 """Conditions that stand elsewhere than beside the others."""
+PUBLISHED = (
+    Column("figure", words=True),
+    Column("published"),
+    Column("measured here", "At the first load"),
+    Column("so it is", words=True),
+    Column("by", words=True),
+)
 
 
 def sections(view: ReportView) -> list[Section]:
@@ -205,9 +226,15 @@ def _sure(view: ReportView) -> Iterator[Section]:
 
 
 def _published(view: ReportView) -> Iterator[Section]:
-    if found := published_notes(view.comparison):
-        says = "The experiment names these figures; they decide nothing."
-        yield Section("published", "Against the published figures", says, [listed(*found)])
+    if found := beside(view.comparison):
+        rows = [[Cell(text) for text in (each.what, each.theirs, each.ours, _said(each), each.by)] for each in found]
+        told = More("Their conditions and sources", [listed(*sources_of(view.comparison.experiment))])
+        blocks: list[Block] = [ReportTable(PUBLISHED, rows), told]
+        yield Section("published", "Against the published figures", in_short(found), blocks)
+
+
+def _said(each: PublishedFigure) -> str:
+    return f"{each.judged}: {each.why}" if each.why else str(each.judged)
 
 
 def _serve(view: ReportView) -> Iterator[Section]:

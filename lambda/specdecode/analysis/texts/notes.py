@@ -1,12 +1,10 @@
-"""What a reader must know before believing the figures: notes, published figures of the same experiment, and what is
-missing in the answer.
-"""
+"""What a reader must know before believing the figures: notes, and what is missing in the answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from specdecode.analysis.results.comparison import Comparison, Drift
+from specdecode.analysis.results.comparison import Drift
 from specdecode.analysis.results.run_context import Failure, RunContext
 from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.analysis.statistics.verdict import MAX_FAILED
@@ -14,7 +12,6 @@ from specdecode.experiment import ExperimentError, load_engine
 from specdecode.experiment.effective import differences
 from specdecode.experiment.model import EndpointExperiment, Experiment, ServedExperiment
 from specdecode.experiment.step import ASSUMED, most_tokens_said
-from specdecode.experiment.told import Published
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.drafted import ESTIMATED
 from specdecode.measures.plausibility import DOUBTFUL_S, HELD_BACK_S, apart, held_back, hidden
@@ -166,48 +163,6 @@ def _impossible(arms: Mapping[Key, Measured]) -> list[str]:
         f"IMPOSSIBLE: {variant} in {', '.join(cases)}: {why}. No figure of it is compared."
         for (variant, why), cases in found.items()
     ]
-
-
-def published_notes(comparison: Comparison) -> list[str]:
-    """`AWS published 184.4 -> 288.6 tok/s (1.56×; TP 8, …); you measured … Your run has TP 4`: a sentence for each
-    published pair.
-    """
-    return [_beside(comparison, item) for item in comparison.experiment.published]
-
-
-def _beside(comparison: Comparison, item: Published) -> str:
-    theirs = _pair(item.base_tokens_per_second, item.tokens_per_second)
-    known = _shape(comparison.experiment, item)
-    shape = [text for text, _ in known]
-    other = [own for _, own in known if own]
-    conditions = "".join(f", {each}" for each in (*shape, item.conditions) if each)
-    yours = f" Your shape is another one: {', '.join(other)}." if other else ""
-    arms = [comparison.arm(name, item.case) for name in (item.base, item.variant)]
-    found = [arm.output_throughput for arm in arms if arm]
-    ours = "not measured here"
-    if len(found) == 2 and found[0] and found[1]:
-        ours = f"you measured {_pair(found[0], found[1])} on {item.case}"
-    return f"{item.by} published {theirs} for {item.base} -> {item.variant}{conditions}; {ours} ({item.source}).{yours}"
-
-
-def _shape(experiment: Experiment, item: Published) -> list[tuple[str, str]]:
-    """Known values of the published run, each with this experiment's value if it is another one, else ""."""
-    variants = {variant.name: variant for variant in experiment.variants}
-    arm = variants.get(item.variant)
-    model = experiment.target_of(arm).id if arm else experiment.target.id
-    level, parallel = experiment.workload.levels[0], item.tensor_parallel_size
-    if experiment.served_with is not None:
-        parallel = experiment.served_with.tensor_parallel_size
-    known = (
-        (item.model, model, f"{item.model}", model),
-        (item.tensor_parallel_size, parallel, f"TP {item.tensor_parallel_size}", f"TP {parallel}"),
-        (item.concurrency, level.concurrency, f"concurrency {item.concurrency}", str(level)),
-    )
-    return [(text, "" if theirs == ours else own) for theirs, ours, text, own in known if theirs is not None]
-
-
-def _pair(base: float, other: float) -> str:
-    return f"{base:.1f} -> {other:.1f} tok/s ({other / base:.2f}×)"
 
 
 def which_comparison(experiment: Experiment) -> list[str]:

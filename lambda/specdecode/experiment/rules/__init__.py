@@ -57,7 +57,6 @@ OF_SERVED: Rules[ServedCase] = {
     "lengths": (workload.lengths, "vLLM refuses requests beyond max_model_len"),
     "greedy": (workload.greedy, "the engine's file (greedy_only)"),
     "prompt-fits": (prompts.fits, "vLLM refuses requests beyond max_model_len; specdecode.prompts.bound"),
-    "published-figure": (workload.published, "a published figure is of arms and a prompt type of this experiment"),
     "quantization": (engine.quantization, "neuronx-distributed, quantization/README_rescaling_fp8_for_neuron.md"),
     "settable-variable": (engine.variables, "specdecode.experiment.settable: an experiment is data"),
     "settable-argument": (engine.arguments, "specdecode.experiment.settable: an experiment is data"),

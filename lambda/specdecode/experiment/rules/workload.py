@@ -71,17 +71,3 @@ def thinking(case: Case) -> Iterator[Finding]:
     if qwen3 and load.endpoint == "chat" and load.thinking is None:
         message = "Qwen3 thinks by default, which changes the answers: say whether it shall think"
         yield "workload.thinking", message, "set it to true or false"
-
-
-def published(case: ServedCase) -> Iterator[Finding]:
-    arms = {variant.name for variant in case.experiment.variants}
-    cases = {one.name for one in case.experiment.workload.cases}
-    for at, item in enumerate(case.experiment.published):
-        for field, name, known in (
-            ("base", item.base, arms),
-            ("variant", item.variant, arms),
-            ("case", item.case, cases),
-        ):
-            if name not in known:
-                message = f"the experiment has no {name!r} to compare the published figure with"
-                yield f"published.{at}.{field}", message, f"name one of {', '.join(sorted(known))}, or leave it out"
