@@ -95,9 +95,16 @@ def machine(tmp_path):
 
 
 def test_from_nothing_to_a_report_and_again_without_compiling(machine) -> None:
-    assert machine.run("--out", "results/mine") == 0, machine.text()
+    process = machine.start("--out", "results/mine", "--set", "hold=30")
+    until(lambda: machine.said("the arms are held for 30 minutes") or process.poll() is not None)
+    (asks,) = [line.partition(" answers: ")[2] for line in machine.text().splitlines() if " sd answers: curl " in line]
+    answer = subprocess.run(["/bin/sh", "-c", asks], capture_output=True, check=False)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 0, machine.text()
+    assert "data" in json.loads(answer.stdout), answer
+    assert not machine.has("results/mine/keys")
     report = json.loads((machine.folder / "results" / "mine" / "report.json").read_text())
-    assert {row["variant"] for row in report["figures"]} >= {"base", "sd"} if "figures" in report else report
+    assert {row["variant"] for row in report["arms"]} == {"base", "sd"}
     assert machine.said("nothing of this run is running any more")
     assert machine.processes() == []
     assert not machine.has("results/mine/scratch")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 
 from specdecode import manifests, names
 from specdecode.benchmark.place import S3Folder
@@ -26,7 +27,7 @@ from specdecode.instance import engines, kept
 from specdecode.instance.engines import EngineRun, Folders, Program
 from specdecode.instance.tools import MARK, Containers, Environment, Tool, end, held, sweep
 from specdecode.manifests.naming import RenderContext, service_host_variable
-from specdecode.planning import Arm, Plan, Wave
+from specdecode.planning import Arm, Plan, Wave, last_served
 from specdecode.pod import smoke
 from specdecode.pod.bucket import Bucket
 
@@ -135,8 +136,9 @@ class InstanceRun:
                 continue
             with self.serving(wave.arms) as (runs, keys):
                 self._ask(wave, runs, keys)
-            done = sorted({*self._measured(), wave.index})
-            replace_file(self.at.results / MEASURED, json.dumps(done).encode())
+                done = sorted({*self._measured(), wave.index})
+                replace_file(self.at.results / MEASURED, json.dumps(done).encode())
+                self._hold(wave, runs, keys)
 
     def _measured(self) -> set[int]:
         path = self.at.results / MEASURED
@@ -169,6 +171,30 @@ class InstanceRun:
         for program in asked(self.plan, wave, self.ctx, runs):
             self.run(program, self.client_folder(), keys)
             self._check_alive(runs)
+
+    def _hold(self, wave: Wave, runs: Sequence[EngineRun], keys: Mapping[str, str]) -> None:
+        """Keep the arms that no later wave serves for the minutes of the experiment's `hold`, or until Ctrl-C."""
+        minutes, last = self.plan.experiment.holds_arms, last_served(self.plan.waves, wave)
+        if not (minutes and last):
+            return
+        folder = self.at.results / "keys"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            for arm, run in zip(wave.arms, runs, strict=True):
+                if arm in last:
+                    (folder / arm.variant).write_text(keys[names.api_key_variable(arm.variant)])
+                    key = f"$(cat {quote(str(folder / arm.variant))})"
+                    self.say(f'{arm.variant} answers: curl {run.url}/v1/models -H "Authorization: Bearer {key}"')
+            self.say(f"the arms are held for {minutes} minutes; Ctrl-C ends that, and the report follows")
+            until = time.monotonic() + 60 * minutes
+            with suppress(KeyboardInterrupt):
+                while time.monotonic() < until:
+                    self._check_alive(runs)
+                    time.sleep(LOOK_EVERY_S)
+        except RunFailed as error:
+            self.say(f"{error}\nEverything was measured before.")
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def client_folder(self) -> Path:
         """Working directory of the programs that ask: models for the tokenizer, sets of prompts that do not ship."""
