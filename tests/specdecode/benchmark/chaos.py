@@ -8,10 +8,12 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 TOKENS = 8
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+DONE = b"data: [DONE]\n\n"
 
 
 def sse(message: object) -> bytes:
@@ -36,8 +38,12 @@ def answer(tokens: int = TOKENS, *, counted: int | None = None) -> list[bytes]:
         *(delta(f"t{number} ") for number in range(tokens)),
         delta(finish="length"),
         sse({"choices": [], "usage": usage(counted)}),
-        b"data: [DONE]\n\n",
+        DONE,
     ]
+
+
+def chunked(data: bytes) -> bytes:
+    return b"%x\r\n" % len(data) + data + b"\r\n"
 
 
 class Peer:
@@ -57,7 +63,7 @@ class Peer:
         await self._writer.drain()
 
     async def chunk(self, data: bytes) -> None:
-        await self.send(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        await self.send(chunked(data))
 
     async def stream(self, events: list[bytes], *, end: bool = True) -> None:
         await self.send(CHUNKED)
@@ -66,7 +72,8 @@ class Peer:
         if end:
             await self.send(b"0\r\n\r\n")
 
-    async def reply(self, status: str, content: bytes, kind: str = "application/json") -> None:
+    async def reply(self, status: str, content: bytes) -> None:
+        kind = "application/json" if content.startswith(b"{") else "text/plain"
         head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(content)}\r\n\r\n"
         await self.send(head.encode() + content)
 
@@ -76,8 +83,85 @@ class Peer:
         self._writer.transport.abort()
 
 
+def _usage_is(found: object) -> list[bytes]:
+    return [*answer()[:-2], sse({"choices": [], "usage": found}), DONE]
+
+
+def _counts_while_it_runs(*counts: int) -> list[bytes]:
+    return [*(delta("x", usage=usage(n)) for n in counts), delta(finish="length", usage=usage(counts[-1])), DONE]
+
+
+def _padded(*before: bytes) -> list[bytes]:
+    return [piece for event in answer()[:-2] for piece in (*before, event)] + answer()[-2:]
+
+
+BODY = b"".join(answer())
+UNENDED = b'data: {"choices": [{"delta": {"content": "%s"}}]}\n\n'
+STREAMS: dict[str, list[bytes]] = {
+    "good": answer(),
+    "ends-in-the-middle": answer()[:4],
+    "cut-within-an-event": [*answer()[:3], b'data: {"choices": [{"de'],
+    "malformed-json": [answer()[1], b"data: {'choices': []}\n\n", *answer()[2:]],
+    "json-that-is-no-object": [b"data: 17\n\n", *answer()],
+    "event-without-choices": [sse({"hello": "world"}), *answer()],
+    "delta-that-is-no-object": [sse({"choices": [{"delta": "text"}]}), *answer()],
+    "invalid-utf8": [UNENDED % b"\xff\xfe", *answer()],
+    "surrogate-bytes": [UNENDED % b"\xed\xa0\x80", *answer()],
+    "lone-surrogate-escape": [UNENDED % rb"\ud83d", *answer()[2:]],
+    "error-in-the-stream": [*answer()[:4], sse({"error": {"message": "engine died", "code": 500}}), DONE],
+    "no-text": [delta("", role="assistant"), delta(finish="stop"), DONE],
+    "only-done": [DONE],
+    "no-usage": [event for event in answer() if b"usage" not in event],
+    "usage-too-small": answer(counted=3),
+    "usage-too-large": answer(counted=4000),
+    "usage-negative": answer(counted=-8),
+    "usage-as-text": _usage_is({"prompt_tokens": "5", "completion_tokens": "8"}),
+    "usage-as-number": _usage_is(8),
+    "empty-deltas": _padded(delta(""), delta()),
+    "keep-alive-comments": _padded(b": ping\n\n", b"event: x\nid: 1\nretry: 5\n"),
+    "reasoning": [
+        answer()[0],
+        *(delta(reasoning_content="hm "), delta(reasoning="ah "), delta("so ", reasoning_content="thus ")),
+        *answer(4, counted=8)[1:],
+    ],
+    "one-giant-chunk": [delta("word " * 300_000), *answer()[-3:]],
+    "carriage-returns": [event.replace(b"\n", b"\r\n") for event in answer()],
+    "running-usage": [
+        *(delta(text, usage=usage(n)) for text, n in (("a", 1), ("bcd", 4), ("e", 4), ("fgh", 8))),
+        delta(finish="length", usage=usage(8)),
+        DONE,
+    ],
+    "running-usage-huge-in-the-middle": _counts_while_it_runs(1, 2**53, TOKENS),
+    "running-usage-huge-to-the-end": _counts_while_it_runs(1, 2**31, 2**31 + 1),
+}
+"""What comes as a stream that is ended in order."""
+REPLIES = {
+    "status-400": ("400 Bad Request", b'{"error": {"message": "too long", "code": 400}}'),
+    "status-404-as-vllm-writes-it": ("404 Not Found", b'{"object": "error", "message": "no such model", "code": 404}'),
+    "status-429": ("429 Too Many Requests", b"slow down"),
+    "error-object-in-a-200": ("200 OK", b'{"error": {"message": "out of memory"}}'),
+    "page-in-a-200": ("200 OK", b"<html>login</html>"),
+    "does-not-stream": ("200 OK", b'{"choices": [{"message": {"content": "all at once"}}]}'),
+}
+SENT = {
+    "closes-without-an-answer": b"",
+    "status-503-cut-short": b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 1000\r\n\r\nno capac",
+    "not-http": b"SSH-2.0-OpenSSH_9.9\r\n\r\n",
+    "bad-chunk-size": CHUNKED + b"zz\r\n",
+    "cut-in-the-middle": CHUNKED + b"".join(chunked(event) for event in answer()[:4]),
+    "all-in-one-read": CHUNKED + chunked(BODY) + b"0\r\n\r\n",
+    "content-length": HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY,
+    "until-close": HEAD + b"\r\n" + BODY,
+    "until-close-without-done": HEAD + b"\r\n" + b"".join(answer()[:-1]),
+    "after-a-continue": b"HTTP/1.1 100 Continue\r\n\r\n" + CHUNKED + chunked(BODY) + b"0\r\n\r\n",
+}
+"""What is sent byte for byte before the connection is closed."""
 Behaviour = Callable[[Peer], Awaitable[None]]
-BEHAVIOURS: dict[str, Behaviour] = {}
+BEHAVIOURS: dict[str, Behaviour] = {
+    **{name: partial(Peer.stream, events=events) for name, events in STREAMS.items()},
+    **{name: partial(Peer.reply, status=status, content=content) for name, (status, content) in REPLIES.items()},
+    **{name: partial(Peer.send, data=data) for name, data in SENT.items()},
+}
 
 
 def behaviour(function: Behaviour) -> Behaviour:
@@ -86,18 +170,8 @@ def behaviour(function: Behaviour) -> Behaviour:
 
 
 @behaviour
-async def good(peer: Peer) -> None:
-    await peer.stream(answer())
-
-
-@behaviour
 async def reset_at_once(peer: Peer) -> None:
     peer.reset()
-
-
-@behaviour
-async def closes_without_an_answer(peer: Peer) -> None:
-    pass
 
 
 @behaviour
@@ -133,244 +207,16 @@ async def reset_in_the_middle(peer: Peer) -> None:
 
 
 @behaviour
-async def cut_in_the_middle(peer: Peer) -> None:
-    await peer.stream(answer()[:4], end=False)
-
-
-@behaviour
-async def ends_in_the_middle(peer: Peer) -> None:
-    await peer.stream(answer()[:4])
-
-
-@behaviour
-async def cut_within_an_event(peer: Peer) -> None:
-    await peer.stream([*answer()[:3], b'data: {"choices": [{"de'])
-
-
-@behaviour
-async def status_400(peer: Peer) -> None:
-    await peer.reply("400 Bad Request", b'{"error": {"message": "too long", "code": 400}}')
-
-
-@behaviour
-async def status_404_as_vllm_writes_it(peer: Peer) -> None:
-    await peer.reply("404 Not Found", b'{"object": "error", "message": "no such model", "code": 404}')
-
-
-@behaviour
-async def status_429(peer: Peer) -> None:
-    await peer.reply("429 Too Many Requests", b"slow down", "text/plain")
-
-
-@behaviour
-async def status_503_cut_short(peer: Peer) -> None:
-    await peer.send(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 1000\r\n\r\nno capac")
-
-
-@behaviour
-async def not_http(peer: Peer) -> None:
-    await peer.send(b"SSH-2.0-OpenSSH_9.9\r\n\r\n")
-
-
-@behaviour
-async def bad_chunk_size(peer: Peer) -> None:
-    await peer.send(CHUNKED + b"zz\r\n")
-
-
-@behaviour
-async def malformed_json(peer: Peer) -> None:
-    await peer.stream([answer()[1], b"data: {'choices': []}\n\n", *answer()[2:]])
-
-
-@behaviour
-async def json_that_is_no_object(peer: Peer) -> None:
-    await peer.stream([b"data: 17\n\n", *answer()])
-
-
-@behaviour
-async def event_without_choices(peer: Peer) -> None:
-    await peer.stream([sse({"hello": "world"}), *answer()])
-
-
-@behaviour
-async def delta_that_is_no_object(peer: Peer) -> None:
-    await peer.stream([sse({"choices": [{"delta": "text"}]}), *answer()])
-
-
-@behaviour
-async def invalid_utf8(peer: Peer) -> None:
-    await peer.stream([b'data: {"choices": [{"delta": {"content": "\xff\xfe"}}]}\n\n', *answer()])
-
-
-@behaviour
-async def surrogate_bytes(peer: Peer) -> None:
-    await peer.stream([b'data: {"choices": [{"delta": {"content": "\xed\xa0\x80"}}]}\n\n', *answer()])
-
-
-@behaviour
-async def error_in_the_stream(peer: Peer) -> None:
-    await peer.stream([*answer()[:4], sse({"error": {"message": "engine died", "code": 500}}), b"data: [DONE]\n\n"])
-
-
-@behaviour
-async def error_object_in_a_200(peer: Peer) -> None:
-    await peer.reply("200 OK", b'{"error": {"message": "out of memory"}}')
-
-
-@behaviour
-async def page_in_a_200(peer: Peer) -> None:
-    await peer.reply("200 OK", b"<html>login</html>", "text/html")
-
-
-@behaviour
-async def does_not_stream(peer: Peer) -> None:
-    await peer.reply("200 OK", b'{"choices": [{"message": {"content": "all at once"}}]}')
-
-
-@behaviour
-async def no_text(peer: Peer) -> None:
-    await peer.stream([delta("", role="assistant"), delta(finish="stop"), b"data: [DONE]\n\n"])
-
-
-@behaviour
-async def only_done(peer: Peer) -> None:
-    await peer.stream([b"data: [DONE]\n\n"])
-
-
-@behaviour
-async def no_usage(peer: Peer) -> None:
-    await peer.stream([event for event in answer() if b"usage" not in event])
-
-
-@behaviour
-async def usage_too_small(peer: Peer) -> None:
-    await peer.stream(answer(counted=3))
-
-
-@behaviour
-async def usage_too_large(peer: Peer) -> None:
-    await peer.stream(answer(counted=4000))
-
-
-@behaviour
-async def usage_negative(peer: Peer) -> None:
-    await peer.stream(answer(counted=-8))
-
-
-@behaviour
-async def usage_as_text(peer: Peer) -> None:
-    events = answer()
-    events[-2] = sse({"choices": [], "usage": {"prompt_tokens": "5", "completion_tokens": "8"}})
-    await peer.stream(events)
-
-
-@behaviour
-async def usage_as_number(peer: Peer) -> None:
-    events = answer()
-    events[-2] = sse({"choices": [], "usage": 8})
-    await peer.stream(events)
-
-
-@behaviour
-async def empty_deltas(peer: Peer) -> None:
-    events = answer()
-    padded = [piece for event in events[:-2] for piece in (delta(""), delta(), event)]
-    await peer.stream([*padded, *events[-2:]])
-
-
-@behaviour
-async def keep_alive_comments(peer: Peer) -> None:
-    await peer.stream([piece for event in answer() for piece in (b": ping\n\n", b"event: x\nid: 1\nretry: 5\n", event)])
-
-
-@behaviour
-async def reasoning(peer: Peer) -> None:
-    events = answer(4)
-    thoughts = [delta(reasoning_content="hm "), delta(reasoning="ah "), delta("so ", reasoning_content="thus ")]
-    events[-2] = sse({"choices": [], "usage": usage(8)})
-    await peer.stream([events[0], *thoughts, *events[1:]])
-
-
-@behaviour
-async def one_giant_chunk(peer: Peer) -> None:
-    text = "word " * 300_000
-    await peer.stream(
-        [delta(text), delta(finish="length"), sse({"choices": [], "usage": usage(8)}), b"data: [DONE]\n\n"]
-    )
-
-
-@behaviour
-async def all_in_one_read(peer: Peer) -> None:
-    body = b"".join(answer())
-    await peer.send(CHUNKED + f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n")
-
-
-@behaviour
 async def byte_by_byte(peer: Peer) -> None:
-    body = b"".join(answer())
-    for byte in CHUNKED + f"{len(body):X};ext=1\r\n".encode() + body + b"\r\n0\r\nTrailer: x\r\n\r\n":
+    for byte in CHUNKED + f"{len(BODY):X};ext=1\r\n".encode() + BODY + b"\r\n0\r\nTrailer: x\r\n\r\n":
         await peer.send(bytes([byte]))
         await asyncio.sleep(0)
-
-
-@behaviour
-async def content_length(peer: Peer) -> None:
-    body = b"".join(answer())
-    await peer.send(HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
-
-
-@behaviour
-async def until_close(peer: Peer) -> None:
-    await peer.send(HEAD + b"\r\n" + b"".join(answer()))
-
-
-@behaviour
-async def until_close_without_done(peer: Peer) -> None:
-    await peer.send(HEAD + b"\r\n" + b"".join(answer()[:-1]))
-
-
-@behaviour
-async def carriage_returns(peer: Peer) -> None:
-    await peer.stream([event.replace(b"\n", b"\r\n") for event in answer()])
-
-
-@behaviour
-async def after_a_continue(peer: Peer) -> None:
-    await peer.send(b"HTTP/1.1 100 Continue\r\n\r\n")
-    await peer.stream(answer())
 
 
 @behaviour
 async def stays_open_after_done(peer: Peer) -> None:
     await peer.stream(answer(), end=False)
     await asyncio.sleep(30)
-
-
-@behaviour
-async def running_usage(peer: Peer) -> None:
-    texts = [("a", 1), ("bcd", 4), ("e", 4), ("fgh", 8)]
-    events = [delta(text, usage=usage(count)) for text, count in texts]
-    await peer.stream([*events, delta(finish="length", usage=usage(8)), b"data: [DONE]\n\n"])
-
-
-async def _lies_while_it_runs(peer: Peer, *counts: int) -> None:
-    events = [delta("x", usage=usage(count)) for count in counts]
-    await peer.stream([*events, delta(finish="length", usage=usage(counts[-1])), b"data: [DONE]\n\n"])
-
-
-@behaviour
-async def running_usage_huge_in_the_middle(peer: Peer) -> None:
-    await _lies_while_it_runs(peer, 1, 2**53, TOKENS)
-
-
-@behaviour
-async def running_usage_huge_to_the_end(peer: Peer) -> None:
-    await _lies_while_it_runs(peer, 1, 2**31, 2**31 + 1)
-
-
-@behaviour
-async def lone_surrogate_escape(peer: Peer) -> None:
-    await peer.stream([b'data: {"choices": [{"delta": {"content": "\\ud83d"}}]}\n\n', *answer()[2:]])
 
 
 @asynccontextmanager

@@ -83,7 +83,7 @@ async def paced_server(pace: Pace) -> AsyncIterator[str]:
             if path == "/v1/models":
                 await peer.reply("200 OK", b'{"data": [{"id": "good"}]}')
             elif path == "/metrics":
-                await peer.reply("200 OK" if pace.metrics else "404 Not Found", pace.metrics.encode(), "text/plain")
+                await peer.reply("200 OK" if pace.metrics else "404 Not Found", pace.metrics.encode())
             else:
                 await complete(peer, body)
         except (ConnectionError, asyncio.IncompleteReadError):

@@ -7,12 +7,10 @@ import subprocess
 
 import pytest
 from specdecode import names
-from specdecode.cli import app
 from specdecode.experiment import Engine, load_engine, load_preset
 from specdecode.experiment import capacity as node
 from specdecode.experiment.sizing import arms_at_once
 from specdecode.manifests import all_objects, serving
-from typer.testing import CliRunner
 
 from tests import kubernetes_schema
 from tests.plans import plan_for
@@ -96,12 +94,3 @@ def test_its_container_stays_whatever_happens(tmp_path, ctx, fetched, ran):
     ended = subprocess.run(["/bin/sh", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (0, "stays infinity\n")
     assert (tmp_path / "ran").exists() is ran
-
-
-def test_the_api_server_takes_it(double, kubectl):  # noqa: F811
-    if double.request("GET", f"/api/v1/namespaces/{names.NAMESPACE}")[0] == 404:
-        double.namespace(names.NAMESPACE)
-    printed = CliRunner().invoke(app, ["manifests", "qwen3-32b", "--set", "serving.neuron_metrics=true"]).output
-    assert printed.count("name: neuron-monitor") == 4, "beside two servers in each of two waves"
-    said = kubectl("apply", "--dry-run=server", "-f", "-", stdin=printed).stdout.splitlines()
-    assert said and all(line.endswith("created (server dry run)") for line in said)

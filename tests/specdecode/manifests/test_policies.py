@@ -7,7 +7,7 @@ import ipaddress
 from specdecode import names
 from specdecode.manifests import network_policies
 
-from tests import kubernetes_schema, network
+from tests import network
 from tests.network import chosen
 from tests.specdecode.manifests.objects import pods
 
@@ -16,17 +16,6 @@ POLICIES = network_policies()
 
 def openings(labels, direction):
     return network.openings(POLICIES, labels, direction)
-
-
-def test_policies_are_strictly_valid_and_ours():
-    for policy in POLICIES:
-        kubernetes_schema.validate(policy)
-        assert policy["kind"] == "NetworkPolicy"
-        assert policy["metadata"]["namespace"] == names.NAMESPACE
-        assert policy["metadata"]["labels"] == {
-            "app.kubernetes.io/name": "specdecode",
-            "app.kubernetes.io/managed-by": "specdecode",
-        }
 
 
 def test_a_pod_of_no_component_is_closed_both_ways():
