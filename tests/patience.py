@@ -1,7 +1,5 @@
 """How long tests wait for what always comes. A busy machine may take long; only a hang takes longer than this."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar

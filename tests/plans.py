@@ -1,7 +1,5 @@
 """Plans for tests: on the experiment's own engine, and on an empty bucket if nothing else is said."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from specdecode.experiment import engine_of

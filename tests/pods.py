@@ -1,7 +1,5 @@
 """Containers of the pods that manifests make."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ of parameters, and of the members of structures). kubectl and helm: their own pa
 parser, the presets, and the settings' own rules, as cdk. make: its targets.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """Reading synthesized templates: intrinsic functions resolved with stand-ins, manifests, charts, dependencies."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

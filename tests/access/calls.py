@@ -1,7 +1,5 @@
 """Calls that somebody must be able to make, and calls that nobody may: every principal tries every one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Calls of every other service, in the same form: metrics, logs, secrets, runs, roles, the cluster, instances."""
 
-from __future__ import annotations
-
 from specdecode import names
 from specdecode.names import CLUSTER_STACK, STACK
 

@@ -5,8 +5,6 @@ Deny that matches wins, then an Allow that matches, else the call is refused. Bo
 of resources are not looked at.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache

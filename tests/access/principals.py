@@ -1,7 +1,5 @@
 """The roles whose policies are ours: each by a short name, with its statements and the names of what they are about."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What the session of a pod reaches of the bucket, tried with its own keys on the embedded cloud."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from specdecode import names

@@ -1,7 +1,5 @@
 """docs/security-access.csv: who may make which call, and how that is known."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Every call tried on the embedded cloud, with the credentials of every principal, as it gets them there."""
 
-from __future__ import annotations
-
 import base64
 import json
 import time

@@ -1,7 +1,5 @@
 """The five services as far as the backstop asks them."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from datetime import UTC, datetime, timedelta

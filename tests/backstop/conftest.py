@@ -1,7 +1,5 @@
 """The services that the backstop calls."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.backstop.aws import OLD, Aws

@@ -1,7 +1,5 @@
 """The backstop: what it ends, what it never touches, and that nothing that fails keeps it from the rest."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """The backstop when something fails, or when Karpenter is not ours: it does the rest, and says what it could not do."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The backstop and several pools: one run's trouble never ends another run's instance."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Each alarm watches what it says, and says what to do."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import aws_cdk as cdk

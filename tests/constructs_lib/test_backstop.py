@@ -1,7 +1,5 @@
 """The backstop in the template: nothing of what it stands in for, and the right to end one pool's instances only."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

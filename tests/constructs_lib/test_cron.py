@@ -1,7 +1,5 @@
 """Cron expressions of EventBridge Scheduler: read as its user guide says, counted at least as often as they fire."""
 
-from __future__ import annotations
-
 import pytest
 
 from constructs_lib.settings.cron import Firing, firing

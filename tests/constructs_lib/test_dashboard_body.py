@@ -1,7 +1,5 @@
 """The dashboard's body holds what it promises, and its rules catch what CloudWatch would refuse."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

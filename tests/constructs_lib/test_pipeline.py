@@ -1,7 +1,5 @@
 """The pipeline in the template: least privilege, exactly the Kubernetes verbs used, alarms that cannot sleep."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

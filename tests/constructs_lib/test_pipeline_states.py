@@ -1,7 +1,5 @@
 """The state machine's definition, checked as data: whole, safe on every error, and small enough in its history."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

@@ -1,7 +1,5 @@
 """The Markdown files of the repository: their code blocks, links and anchors."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

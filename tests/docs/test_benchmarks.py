@@ -1,7 +1,5 @@
 """The tables of measured figures are those of benchmarks/results, and every benchmark is in its index."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import random

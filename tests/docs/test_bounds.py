@@ -1,7 +1,5 @@
 """Every cause for which the node can be paid has a bound, and the pages say the computed one."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from pathlib import Path

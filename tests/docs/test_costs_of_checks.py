@@ -1,7 +1,5 @@
 """README and docs/how-to/check-your-account.md say what the plans say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every decision is cited by what it explains, every citation leads to a decision, and all have one form."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

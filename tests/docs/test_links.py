@@ -1,7 +1,5 @@
 """Every relative link of every page leads somewhere, and the index leads to every page."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from urllib.parse import unquote

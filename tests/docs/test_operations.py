@@ -1,7 +1,5 @@
 """docs/operations.md: every figure is the code's, and what is named is there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

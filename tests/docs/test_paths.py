@@ -1,7 +1,5 @@
 """Pages that say where things are name files and folders that exist."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

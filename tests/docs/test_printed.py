@@ -1,7 +1,5 @@
 """Every command line that the code prints and the pages show is one that its program reads; every snippet loads."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from typing import Any

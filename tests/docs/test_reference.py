@@ -1,7 +1,5 @@
 """docs/reference and the table of decisions are what the code says now."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

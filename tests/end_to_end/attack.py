@@ -5,8 +5,6 @@ Not part of `make test` (it takes some three minutes). Run it with
     .venv/bin/pytest tests/end_to_end/attack.py
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """Who attacks: his server, his programs, and the experiment in which he tries everything at once."""
 
-from __future__ import annotations
-
 import contextlib
 import socketserver
 import threading

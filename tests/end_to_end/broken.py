@@ -1,7 +1,5 @@
 """What the cases share in which the pipeline's own parts are broken: functions, documents, the bucket, the backstop."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator

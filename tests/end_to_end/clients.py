@@ -5,8 +5,6 @@ Not part of `make test` (two minutes):
     .venv/bin/pytest -s tests/end_to_end/clients.py
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What the fault cases share: the running embedded cloud as they use it, and the rows that they write."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

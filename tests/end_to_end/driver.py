@@ -1,7 +1,5 @@
 """A rehearsal as a process of its own, and what can be done to its processes."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

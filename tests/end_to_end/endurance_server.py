@@ -3,8 +3,6 @@
 Every completion has CHUNKS chunks with the server's running count of tokens, written at once. It ends with its stdin.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

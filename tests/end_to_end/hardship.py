@@ -8,8 +8,6 @@ Every case ends with the same checks: an end in time, no traceback, a last line 
 that the next rehearsal would have to live with. Needs the right to mount (a full disk is a small one in memory).
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

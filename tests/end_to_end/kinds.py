@@ -5,8 +5,6 @@ Not part of `make test` (two to four minutes):
     .venv/bin/pytest -s tests/end_to_end/kinds.py
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

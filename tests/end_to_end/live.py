@@ -5,8 +5,6 @@ Not part of `make test` (two to four minutes):
     .venv/bin/pytest -s tests/end_to_end/live.py
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ Not part of `make test` (some minutes):
     .venv/bin/pytest -s tests/end_to_end/namespace.py
 """
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -7,8 +7,6 @@ Not part of `make test` (about two minutes):
 The cluster is another team's: TrainiumClusterStack, deployed before, whose Karpenter was told to bring a node.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import subprocess

@@ -8,8 +8,6 @@ The cluster and its Karpenter are another team's: TrainiumClusterStack, deployed
 `cpu` and others. The rights are those that their administrator applies by docs/how-to/own-cluster.md, and no more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

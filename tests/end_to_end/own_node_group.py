@@ -7,8 +7,6 @@ Not part of `make test` (some minutes):
 The rights are those that their administrator applies by docs/how-to/own-cluster.md, and no more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

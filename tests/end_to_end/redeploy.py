@@ -7,8 +7,6 @@ Not part of `make test` (it takes about six minutes); writes its lines of docs/r
 The cases stand in the order in which a person could meet them, on one embedded account.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

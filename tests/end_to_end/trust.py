@@ -5,8 +5,6 @@ Not part of `make test` (it takes two to five minutes). It writes docs/security-
     .venv/bin/pytest tests/end_to_end/trust.py
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Not part of `make test` (it takes some minutes). Run it with
     .venv/bin/pytest tests/end_to_end/two_nodes.py
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

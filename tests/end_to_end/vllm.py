@@ -6,8 +6,6 @@ on busy ones). Run it with
     .venv/bin/pytest tests/end_to_end/vllm.py
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -5,8 +5,6 @@
 A failure prints the example that hypothesis shrank it to; it becomes a test of its own beside the code it broke.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import time

@@ -4,8 +4,6 @@ out and read back as it was.
 Hypothesis draws seeds, and each seed makes ten documents: drawing nested values one by one takes a minute.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 import tempfile

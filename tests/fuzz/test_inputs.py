@@ -1,7 +1,5 @@
 """Inputs of executions and of the Lambda functions: a step's answer, or one of its typed errors."""
 
-from __future__ import annotations
-
 import json
 import random
 from functools import cache

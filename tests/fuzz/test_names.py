@@ -1,7 +1,5 @@
 """Names of Kubernetes objects and quantities: valid for every input, and distinct for distinct ones."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

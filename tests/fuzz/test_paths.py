@@ -1,7 +1,5 @@
 """Keys and names of files from outside: nothing is written but below the folder that was meant."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Bytes from servers: whatever they are and wherever reads cut them, the same events, in bounded time and memory."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -1,7 +1,5 @@
 """Counters, prompts and reports of monitors: values, or nothing, or one error."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import tempfile

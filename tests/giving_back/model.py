@@ -5,8 +5,6 @@ can be reached, those who are still alive go on alone, in turns and without a fu
 paid for. What they are in turn is in `WAYS`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

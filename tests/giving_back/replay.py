@@ -5,8 +5,6 @@ To go on, the function begins again with these answers. So a moment of it can be
 Nothing in it may depend on anything else than its answers and its clock.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator

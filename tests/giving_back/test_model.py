@@ -1,7 +1,5 @@
 """No state in which a node is paid for and nobody will end it: every way to it, up to a stated size, is tried."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Everything that a rehearsal leaves for a reader: place -> bytes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

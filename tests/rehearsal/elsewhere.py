@@ -1,7 +1,5 @@
 """Servers that already run, beside a rehearsal: two engines that belong to no run. One of them needs a key."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator

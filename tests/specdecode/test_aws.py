@@ -1,7 +1,5 @@
 """Which region and credentials a session has, and that there is one place that makes sessions."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One bucket: what is absent is None, what is refused is an error, but for a benchmark that may not list the bucket."""
 
-from __future__ import annotations
-
 import pytest
 from botocore.exceptions import ClientError
 from specdecode.benchmark.place import PlaceError, S3Folder

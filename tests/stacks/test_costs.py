@@ -1,7 +1,5 @@
 """What the costs are computed from is what the templates create."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Data of the stacks, wherever it rests or travels: encrypted, by TLS alone, and handed to nobody who needs it not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

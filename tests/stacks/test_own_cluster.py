@@ -1,7 +1,5 @@
 """A cluster that exists: SpecDecodeStack alone, and nothing of a cluster, a network or a node is made."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

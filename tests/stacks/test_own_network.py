@@ -1,7 +1,5 @@
 """A VPC that exists: nothing of a network is made, and all that stands in one stands there."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Who may do what in the cluster: the roles of the templates in an API server, and every identity trying every door."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

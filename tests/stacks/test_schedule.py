@@ -1,7 +1,5 @@
 """The template of a deployment with a schedule: what starts, who may start it, who is told when it does not."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

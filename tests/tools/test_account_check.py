@@ -1,7 +1,5 @@
 """What a nightly check of an account is judged by: each thing that it did not show is a line."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Suites note where they passed, and the table says which are older than the code that they judge."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

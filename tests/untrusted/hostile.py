@@ -1,7 +1,5 @@
 """Texts that try to be more than text, a list for each sink, and reports with them wherever text may stand."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cache

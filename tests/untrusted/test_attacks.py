@@ -2,8 +2,6 @@
 memory than MOST_BYTES. Each command is a process of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Hostile text in YAML, logs, evidence and limits: read safely, kept on its line, and never without an end."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

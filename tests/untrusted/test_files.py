@@ -1,7 +1,5 @@
 """Files that no tool writes: a pipe, a device, gigabytes, endless nesting and numbers. Each is refused, in one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 Each form is parsed as its reader would, and must have the shape that it has with harmless words in the same places.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -3,8 +3,6 @@
 The scripts are taken from the manifests, expanded as a kubelet does, and run by a real shell.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

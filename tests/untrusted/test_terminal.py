@@ -1,7 +1,5 @@
 """Causes, messages, pod problems and experiments in a terminal: seen, and without effect on it."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

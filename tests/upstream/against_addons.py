@@ -3,8 +3,6 @@
 EKS gives an add-on's own schema to an account only (eks:DescribeAddonConfiguration), and coredns has no chart of EKS's.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """amazon-eks-ami's changelog: every AMI release that is offered exists, and carries what we say."""
 
-from __future__ import annotations
-
 import pytest
 
 from constructs_lib.settings.neuron_amis import DRA_KUBELET, NEURON_AMIS, REFUSED_AMIS, STAGING_AMI, version

@@ -5,8 +5,6 @@ vLLM's parsers need `make install-vllm`. An older vLLM is a wheel for CPUs from 
 beside the libraries of the installed one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import importlib.abc

@@ -1,7 +1,5 @@
 """Karpenter's chart, rendered with our values by the Helm that installs it, and what the double makes of them."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

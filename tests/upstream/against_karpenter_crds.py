@@ -1,7 +1,5 @@
 """Karpenter's CustomResourceDefinitions and their rules: they accept our objects, and the double is as strict."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Karpenter's CloudFormation template: the controller's rights, the queue and the events, one by one."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """What Karpenter's controllers do that the pipeline relies on, read in their source."""
 
-from __future__ import annotations
-
 import re
 
 from specdecode.kubernetes.pools import NOT_PART_OF_READY

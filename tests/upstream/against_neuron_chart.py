@@ -1,7 +1,5 @@
 """The Neuron chart as its registry has it: what our values install, and that claims, namespaces and taints fit it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

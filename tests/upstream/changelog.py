@@ -3,8 +3,6 @@
 A tag of the repository is no release by itself: v20260707 and v20260709 are tags without AMIs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass

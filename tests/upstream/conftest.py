@@ -1,7 +1,5 @@
 """Upstream's files for the comparisons, and a summary that names every file that one was made with."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

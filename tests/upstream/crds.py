@@ -1,7 +1,5 @@
 """What a real API server says of an object of Karpenter's: upstream's CRD, its CEL read by `cel-python`."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import re

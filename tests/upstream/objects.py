@@ -1,7 +1,5 @@
 """Objects of Karpenter's kinds: one of each with every part that a rule looks at, and changes that break it."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass

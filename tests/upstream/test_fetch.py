@@ -1,7 +1,5 @@
 """Fetching: by hash, again after a passing failure, with a token from a registry, whole or not at all."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """Values of a chart, compared with those that the chart reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

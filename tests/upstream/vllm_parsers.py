@@ -4,8 +4,6 @@ Standard input: {name: arguments of `vllm serve`}. Standard output, last line: {
 version. An older vLLM runs beside newer libraries; no parser needs what the one that is absent computes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import importlib

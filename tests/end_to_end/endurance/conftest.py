@@ -9,8 +9,6 @@ What must hold is asserted; what was measured becomes a row of the table. Smalle
 `make test`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import boto3

@@ -1,7 +1,5 @@
 """A thousand cases, their report, and millions of chunks through the load generator."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

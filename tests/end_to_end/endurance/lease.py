@@ -1,7 +1,5 @@
 """A hundred runs at one lease, and a bucket of a thousand runs."""
 
-from __future__ import annotations
-
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor

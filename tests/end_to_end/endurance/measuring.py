@@ -1,7 +1,5 @@
 """How times, memory and processes are measured, and a row that is noted."""
 
-from __future__ import annotations
-
 import multiprocessing
 import resource
 import time

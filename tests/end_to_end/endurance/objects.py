@@ -1,7 +1,5 @@
 """A cluster of thousands of objects of others, and watches that are closed under churn."""
 
-from __future__ import annotations
-
 import json
 import random
 import threading

@@ -1,7 +1,5 @@
 """Executions of the deployed state machine that queue up and are stopped."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """How a fault case ends: the right final status, a readable cause, nothing left, and a row for the page."""
 
-from __future__ import annotations
-
 from rehearsal.execution import Run
 from tests.end_to_end.cloud import Cloud
 

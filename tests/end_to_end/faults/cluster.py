@@ -1,7 +1,5 @@
 """The API server, the mounts and what the cluster admits."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode import names
 

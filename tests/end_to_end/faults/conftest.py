@@ -10,8 +10,6 @@ Every case ends with the same checks: the right final status, a readable cause, 
 other one, and must work on undisturbed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

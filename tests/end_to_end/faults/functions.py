@@ -1,7 +1,5 @@
 """The pipeline's own functions: killed midway, throttled, denied."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Nodes that do not come, do not become ready, go away, or do not answer."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

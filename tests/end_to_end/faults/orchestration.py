@@ -1,7 +1,5 @@
 """What the orchestration costs of the node's time, where nothing goes wrong; writes its part of the page."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

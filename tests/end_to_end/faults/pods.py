@@ -1,7 +1,5 @@
 """Pods and Jobs that are killed, evicted, too large or too late."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

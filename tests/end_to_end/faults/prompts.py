@@ -1,7 +1,5 @@
 """Prompts that do not fit, and sets of prompts of the Hugging Face hub."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

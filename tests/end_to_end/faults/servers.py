@@ -1,7 +1,5 @@
 """Servers that already run, and an experiment that does not exist."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

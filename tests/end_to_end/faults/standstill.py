@@ -1,7 +1,5 @@
 """Nothing moves on a paid node: it hangs, or the cluster refuses its pods. Ten minutes of the node at most."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The start check: what cannot start is found before anything is compiled, and what starts says what that cost."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs that a person stops, and one that nobody watches over."""
 
-from __future__ import annotations
-
 import json
 import time
 

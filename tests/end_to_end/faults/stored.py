@@ -1,7 +1,5 @@
 """What the pipeline has stored is damaged, or cannot be read any more."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -3,8 +3,6 @@ Times in Kubernetes objects are whole seconds. As the waits are a fiftieth here,
 a run on AWS.
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

@@ -6,8 +6,6 @@ orchestration (looking, waiting after the work is over, the smoke test, the tear
 shortened are counted at their full length. A wait during work costs nothing, since the work goes on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The orchestration's share of the node's time as a table, compared with a person who does the same steps by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

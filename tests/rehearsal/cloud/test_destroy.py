@@ -1,7 +1,5 @@
 """`specdecode destroy` on the embedded cloud, as a user types it: it says what happens, and lies about nothing."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 

@@ -2,8 +2,6 @@
 one command. The commands are the real ones, as a user types them.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The README's AWS lines as a user types them, in a shell with credentials and AWS_REGION and nothing else of AWS."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

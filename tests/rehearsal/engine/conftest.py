@@ -1,7 +1,5 @@
 """The committed pair, engines in this process, and servers behind the name `vllm` as child processes."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """A server with VLLM_API_KEY, as in a serving pod: which requests it answers, and how it refuses the others."""
 
-from __future__ import annotations
-
 import http.client
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Speculation changes the speed only: the tokens are the same and counted right, with any k and any other requests."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Jobs of `completionMode: Indexed`, as Kubernetes 1.35 runs them."""
 
-from __future__ import annotations
-
 import pytest
 
 from rehearsal.kubernetes.controllers import indexes

@@ -1,7 +1,5 @@
 """Secrets in volumes: a change reaches a running pod, but not a file that is mounted alone."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A headless Chromium over the DevTools protocol: enough to open a page and look at what happened."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

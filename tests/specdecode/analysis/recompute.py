@@ -6,8 +6,6 @@ Only the standard library, and other algorithms where there is a choice (Student
 what differs; exits 1 if anything does.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

@@ -6,8 +6,6 @@ As recompute_load.py beside it, whose formulas it takes: nothing of `specdecode`
 `rivals` and `failed` of each range of k in report.json, and the sentence about the server in its answer.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -7,8 +7,6 @@ has no formula for counts as wrong, so that a new one needs one here. From repor
 only. What the advisor expects of arms that were not measured is a model's belief, and is not recomputed.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """Intervals of recompute.py, by other algorithms than the product has: only the standard library."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from functools import cache

@@ -8,8 +8,6 @@ report.md, and the files of llmperf/. The interval of a crossover is drawn anew 
 within 3%.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """Noise and interpolation of recompute_load.py, by other algorithms than the product has: only the standard library."""
 
-from __future__ import annotations
-
 import math
 import random
 import statistics

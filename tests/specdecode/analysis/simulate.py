@@ -1,7 +1,5 @@
 """Simulated runs: records as the benchmark writes them, from a known truth."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Runs over a set of prompts by category, each prompt with an acceptance of its own, at one load or more."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """What the comparison says of the tokens that a step yields, and what it assumes of the engine."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.advice.sweep import advise_sweep, candidates

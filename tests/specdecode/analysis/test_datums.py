@@ -1,7 +1,5 @@
 """The comparison's own metrics for CloudWatch."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.datums import metric_data

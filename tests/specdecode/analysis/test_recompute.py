@@ -1,7 +1,5 @@
 """Every number of a report, recomputed from its raw files by a script that shares nothing with the project."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """k by load and the sentence about the whole server, recomputed by a script that shares nothing with the project."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every figure over the load, recomputed from raw files by a script that shares nothing with the project."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What speculation does for each kind of work, in every form of the report."""
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

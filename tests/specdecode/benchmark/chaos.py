@@ -1,7 +1,5 @@
 """A server on 127.0.0.1 that misbehaves on request: the model's name says how."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

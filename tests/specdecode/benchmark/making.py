@@ -1,7 +1,5 @@
 """Small makers that several tests of the benchmark share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from specdecode.benchmark.client import Client, Deliver, PlannedRequest

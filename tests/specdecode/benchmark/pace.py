@@ -1,7 +1,5 @@
 """A well-behaved server on 127.0.0.1 with a pace of its own: `first_s` to the first token, `gap_s` between chunks."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

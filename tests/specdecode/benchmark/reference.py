@@ -1,7 +1,5 @@
 """The reference server in virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import time

@@ -1,7 +1,5 @@
 """Runs a benchmark against paced servers and reads what it left."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """Several clients that load one server together, from their notes to their merged records."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import shutil

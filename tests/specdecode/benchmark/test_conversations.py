@@ -1,7 +1,5 @@
 """Conversations: the next turn holds the first arm's own answer, in every arm, round, load and process of a run."""
 
-from __future__ import annotations
-
 import json
 from itertools import groupby, pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A load at which the load generator fell behind is marked: by the rule, and in a real run whose client stalls."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from dataclasses import replace

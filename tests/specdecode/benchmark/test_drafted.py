@@ -1,7 +1,5 @@
 """What a server says of an answer's drafts: read as vLLM writes it, passed over where it cannot be."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Several files of prompts on one command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Several loads in one benchmark: every level on the same servers, in an order in which drift is no load."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path

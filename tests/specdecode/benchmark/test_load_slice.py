@@ -1,7 +1,5 @@
 """What each of several clients sends: together they send what one would."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import islice
 

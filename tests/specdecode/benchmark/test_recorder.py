@@ -1,7 +1,5 @@
 """Records are made beside the load; what waits to be made is bounded, however fast answers come."""
 
-from __future__ import annotations
-
 import asyncio
 
 from specdecode.benchmark.loading import BACKLOG, Recorder

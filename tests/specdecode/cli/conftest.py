@@ -1,7 +1,5 @@
 """The commands about runs, without AWS."""
 
-from __future__ import annotations
-
 import pytest
 import typer
 from specdecode.cli import output, runs, runs_deployment, runs_release

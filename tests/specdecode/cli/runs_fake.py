@@ -1,7 +1,5 @@
 """A deployment without AWS for the commands about runs."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """`specdecode ask`, with a pod that has written its answer, and `run --hold`."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each error of AWS says what to do about it, in every command."""
 
-from __future__ import annotations
-
 import pytest
 from botocore.exceptions import (
     EndpointConnectionError,

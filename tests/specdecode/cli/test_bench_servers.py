@@ -1,7 +1,5 @@
 """`specdecode bench` on servers that already run: two embedded engines, with and without a draft, each with a key."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

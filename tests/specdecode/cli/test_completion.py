@@ -1,7 +1,5 @@
 """What the shell offers, and how the help names values."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Keys that a person gives to the command line: what uses them never shows or stores them."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`specdecode evidence`: rows go from one user to another, and bad ones are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

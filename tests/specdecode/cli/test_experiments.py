@@ -1,7 +1,5 @@
 """The commands about experiments: what they print, their JSON, their exit codes; never a traceback."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """`specdecode gate` on folders: exit codes, files, and how runs are named."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as Xml
 from pathlib import Path

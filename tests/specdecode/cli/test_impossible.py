@@ -1,7 +1,5 @@
 """What cannot be true is recommended nowhere and passes no gate: exit code, JUnit, page and `winner` of each case."""
 
-from __future__ import annotations
-
 import json
 import random
 import xml.etree.ElementTree as Xml

@@ -1,7 +1,5 @@
 """`specdecode logs`: lines of pods from CloudWatch Logs, as Fluent Bit of the add-on writes them."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 from types import SimpleNamespace

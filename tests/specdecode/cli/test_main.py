@@ -1,7 +1,5 @@
 """A user's environment that does not fit is one line, never a traceback."""
 
-from __future__ import annotations
-
 import pytest
 import typer
 from botocore.exceptions import ClientError

@@ -1,7 +1,5 @@
 """At 80 columns no table cuts a figure or a name."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.analysis import compare
 from specdecode.analysis.report import render_terminal

@@ -1,7 +1,5 @@
 """One run, five outputs: page, Markdown, terminal, `advise` and CloudWatch show the same numbers and one advice."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,7 +1,5 @@
 """`specdecode prompts`: what ships, a file checked, and a file put under its hash into a bucket."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The commands about runs, with the deployment replaced by one that keeps what it is asked."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """`specdecode run --nodes`: one table, one question, a run for each node; and several runs in status and stop."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

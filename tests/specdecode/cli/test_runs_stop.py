@@ -1,7 +1,5 @@
 """`specdecode stop` and `capacity --release`: the right run is stopped, and its node is given back."""
 
-from __future__ import annotations
-
 import pytest
 from botocore.exceptions import ClientError
 from specdecode import names

@@ -1,7 +1,5 @@
 """`specdecode status` and `run --watch`: what is shown of a run that goes on, and of one that has ended."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from io import BytesIO, StringIO

@@ -1,7 +1,5 @@
 """What a start of the command, and a press of the tab key, may load."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Wrong inputs, looked at one by one: exit code 2, one style, what to do; as JSON with --json; never a traceback."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The guards that act while a stack is made: pools that are ready, log groups that forget, a watchdog that beats."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Sequence
@@ -65,12 +63,6 @@ def ready(world: World, kind: str = "Create", **more: Any) -> dict[str, Any]:
     return answer
 
 
-def test_pools_that_are_ready_let_a_deployment_pass(world: World) -> None:
-    put(world)
-    assert ready(world)["Status"] == "SUCCESS"
-    assert world.slept == 0
-
-
 @pytest.mark.parametrize("kind", ["Create", "Update"])
 def test_a_class_without_an_ami_fails_it_with_karpenters_words(world: World, kind: str) -> None:
     put(world, trn2=NO_AMI)
@@ -91,19 +83,18 @@ def test_a_pool_that_is_not_there_is_a_problem(world: World) -> None:
     assert "NodePool staging does not exist" in ready(world)["Reason"]
 
 
-def test_what_becomes_ready_in_time_passes(world: World) -> None:
-    put(world, trn2={})
-    world.after[30] = lambda: put(world)
+@pytest.mark.parametrize(
+    ("first", "ready_after_s"),
+    [(None, 0), ({"trn2": {}}, 30), ({"trn2": REFUSED}, 40 * 60)],
+    ids=["at once", "in time", "Karpenter keeps a refused dry run for 30 minutes and looks again up to 10 later"],
+)
+def test_pools_that_become_ready_let_a_deployment_pass(
+    world: World, first: dict[str, Any] | None, ready_after_s: int
+) -> None:
+    put(world, **(first or {}))
+    world.after[ready_after_s] = lambda: put(world)
     assert ready(world)["Status"] == "SUCCESS"
-    assert world.slept == 30
-
-
-def test_a_refused_dry_run_is_waited_for_until_karpenter_makes_it_again(world: World) -> None:
-    """Karpenter keeps the refusal for 30 minutes, and looks again up to 10 later."""
-    put(world, trn2=REFUSED)
-    world.after[40 * 60] = lambda: put(world)
-    assert ready(world)["Status"] == "SUCCESS"
-    assert world.slept == 40 * 60
+    assert world.slept == ready_after_s
 
 
 def test_a_dry_run_that_stays_refused_fails_it_within_the_hour_of_cloudformation(world: World) -> None:

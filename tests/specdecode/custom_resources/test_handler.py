@@ -1,7 +1,5 @@
 """The guards as CloudFormation sees them: what they let through, refuse, wait for, and always answer."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the guards see and reach: a cluster, AWS, CloudFormation that gets an answer, and a clock."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """docs/experiments.md says what is so: its example loads, and it names what there is."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Experiments on servers that already run: what they need not say, and which addresses a pod may be sent to."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

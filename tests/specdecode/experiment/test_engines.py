@@ -1,7 +1,5 @@
 """Engines are data: what ships says all it must, and a new image with a new pair needs no code."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """Documents: inheritance, overrides, names, and errors that say what to do."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a deployment keeps: what counts as lost, and the words of a refusal."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

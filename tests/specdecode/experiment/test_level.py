@@ -1,7 +1,5 @@
 """A load's names."""
 
-from __future__ import annotations
-
 from specdecode.experiment.workload import MOST_AT_A_TIME, Level
 
 

@@ -1,7 +1,5 @@
 """`workload.prompts` becomes one case for each category of a set."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Every engine, method, family, size, shape and AMI together: an answer each time, and each reason once."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 

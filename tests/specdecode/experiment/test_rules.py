@@ -1,7 +1,5 @@
 """For every rule a broken experiment, refused with field, rule, source and fix; all violations at once."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.experiment import Capacity, Engine, ExperimentError, load_engine, load_preset
 from specdecode.experiment.rules import RULES, check

@@ -1,7 +1,5 @@
 """An experiment is data: what it sets of a server neither loads code nor moves anything, in whatever spelling."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 from specdecode.assets import assets_dir

@@ -1,7 +1,5 @@
 """Shapes of nodes: every preset is planned or refused on each, and nothing but their table knows what a node has."""
 
-from __future__ import annotations
-
 import io
 import tokenize
 from datetime import UTC, datetime

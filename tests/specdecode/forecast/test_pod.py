@@ -1,7 +1,5 @@
 """`python -m specdecode.forecast`: a run's load, and then drafts that read what it has answered."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

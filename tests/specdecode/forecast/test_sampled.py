@@ -4,8 +4,6 @@ The sampler verifies as vLLM does with a draft model: the draft proposes its mos
 with its own probability of it, else samples among all others (Leviathan et al. 2023, with a draft that is sure).
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 

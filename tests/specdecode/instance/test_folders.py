@@ -1,7 +1,5 @@
 """A folder in place of the bucket, and artifacts that go to S3 and come back."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode import finished
 from specdecode.benchmark.place import S3Folder

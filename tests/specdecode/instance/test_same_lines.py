@@ -1,7 +1,5 @@
 """One machine runs what the cluster's pods run: image, script, variables, devices, for every preset."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

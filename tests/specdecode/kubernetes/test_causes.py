@@ -1,7 +1,5 @@
 """What really stands in statuses, events and logs, and the cause that a person reads of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

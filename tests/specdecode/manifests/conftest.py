@@ -1,7 +1,5 @@
 """One context for all manifests' tests."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.experiment import load_preset, preset_names
 from specdecode.manifests import RenderContext, all_objects

@@ -1,7 +1,5 @@
 """What the tests of objects share."""
 
-from __future__ import annotations
-
 from specdecode import names
 
 

@@ -1,7 +1,5 @@
 """The namespace's quota holds the largest run with a hundred others in the queue."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

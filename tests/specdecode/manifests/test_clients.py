@@ -1,7 +1,5 @@
 """The benchmark Job of a level that takes several clients, and of one that does not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

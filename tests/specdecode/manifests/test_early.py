@@ -1,7 +1,5 @@
 """What a pod looks at before a byte of weights is moved: a real shell on made-up devices, drivers and disks."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -1,7 +1,5 @@
 """The objects of a run on servers that already run: only clients, on an ordinary node, with the keys from Secrets."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -2,8 +2,6 @@
 docs/security.md states.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The opt-in neuron-monitor beside a server: complete, harmless, and nothing of it where nobody asked."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 

@@ -1,7 +1,5 @@
 """Our `vllm serve` of the native plugin beside each published one, flag by flag: each difference has its reason."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

@@ -1,7 +1,5 @@
 """Network policies: pods reach what they need and no more."""
 
-from __future__ import annotations
-
 import ipaddress
 
 from specdecode import names

@@ -1,7 +1,5 @@
 """What a report gives to paste: the pod's own command, after its artifact and its weights."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

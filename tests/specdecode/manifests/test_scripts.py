@@ -1,7 +1,5 @@
 """The containers' scripts, run by a real shell with stand-ins for boto3, the bundle's programs and vllm."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Our `vllm serve` beside each published one, flag by flag: every difference is listed here with its reason."""
 
-from __future__ import annotations
-
 import json
 import shlex
 

@@ -1,7 +1,5 @@
 """What a pod may do in AWS is what its step of its run needs, whoever writes the code that runs there."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """`specdecode manifests --complete`: whole, accepted by a bare cluster, no credentials, nothing runs by itself."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What a server loads is compared byte for byte with what was stored, and copied on the way."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 whether counters can be of the answers that came.
 """
 
-from __future__ import annotations
-
 import pytest
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.arm import measure_arm

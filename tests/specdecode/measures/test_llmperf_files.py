@@ -1,7 +1,5 @@
 """LLMPerf's figures from the same recorded trace, to the last byte; and why nobody should compare arms by them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Looking at an interval again and again: its error rate, and when it ends a measurement."""
 
-from __future__ import annotations
-
 import math
 import random
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Several clients' records as one load: the worst client counts, and a load that was not common is marked."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.measures.arm import measure_arm
 from specdecode.measures.plausibility import apart, apart_share, doubtful, doubts, other_work

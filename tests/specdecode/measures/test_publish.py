@@ -1,7 +1,5 @@
 """The metrics of an arm's requests in CloudWatch's form and within its limits."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The small statistics against published tables, and their behaviour on simulated runs."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """The run as it went: stretches by arm, case, round and process, with its failed requests never left out."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """What a plan and `validate` say of the engine's support and of arms that differ in more than speculation."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

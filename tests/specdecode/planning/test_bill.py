@@ -1,7 +1,5 @@
 """What a run costs: no estimate is cut to a deadline, every preset fits its own, and what it could cost at most."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, datetime, timedelta
 

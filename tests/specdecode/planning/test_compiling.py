@@ -1,7 +1,5 @@
 """Plans with `compile.on: cpu`: what is compiled where, both prices, and an upper bound that has the way back in it."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode import names, s3_keys
 from specdecode.cli.cost_view import cost_lines

@@ -1,7 +1,5 @@
 """Too few requests for an answer are said before they cost, by the rules of the analysis."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Several loads in a plan: within the pipeline's limits, whatever their number."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.experiment import load_preset
 from specdecode.experiment.documents import MAX_JSON_BYTES

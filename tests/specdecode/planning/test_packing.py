@@ -1,7 +1,5 @@
 """Which arms share the node: the fewest waves, none beyond the node, compared arms together, other places by turns."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 import pytest

@@ -1,7 +1,5 @@
 """Waves, what is missing, how long and how much: from the presets and from what lies in the bucket."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from datetime import UTC, datetime, timedelta

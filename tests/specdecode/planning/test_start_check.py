@@ -1,7 +1,5 @@
 """The start check in the plan: which arms, how long, for how much."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.experiment import load_preset
 from specdecode.manifests.start_check import UNDER_A_HEAD, layers

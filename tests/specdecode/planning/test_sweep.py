@@ -1,7 +1,5 @@
 """An adaptive sweep's plan: its waves so far, and an estimate that holds however far it goes."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode import s3_keys
 from specdecode.experiment import load_engine, load_preset

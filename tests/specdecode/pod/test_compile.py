@@ -1,7 +1,5 @@
 """Compiling by serving: a real child process that answers /health, leaves files and ends as it is told."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

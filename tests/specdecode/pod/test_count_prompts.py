@@ -1,7 +1,5 @@
 """Prompts are counted as the server will: with the model's own tokenizer, inside its own chat template."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Folders of the bucket to the disk, whole or some of their files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A set of the Hugging Face hub reaches the bucket with its hash, or not at all. The hub's own library over HTTP."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

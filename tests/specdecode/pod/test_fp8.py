@@ -1,7 +1,5 @@
 """Rescaling FP8: byte for byte what PyTorch makes of the Neuron guide's recipe, in place, in a safetensors file."""
 
-from __future__ import annotations
-
 import array
 import hashlib
 import json
@@ -74,11 +72,6 @@ def test_weights_and_scales_change_in_place_and_nothing_else_does(tmp_path):
     scales = array.array("f", after[start + 256 : start + 256 + len(SCALE)])
     assert list(scales) == pytest.approx([x * FACTOR for x in (0.5, 3.25, 1e-3)], rel=1e-6)
     assert after[-256:] == bytes(range(256)), "bf16 stays as it is"
-
-
-def test_product_of_weight_and_scale_is_kept(tmp_path):
-    for code in (0x30, 0x48, 0x77, 0x7E, 0xFE):
-        assert value(TABLE[code]) * FACTOR == pytest.approx(value(code), rel=1 / 14)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The pod that answers questions to held arms, with a server that streams."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """What a neuron-monitor beside a server becomes in CloudWatch. Reports: its user guide."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How programs end: one line and a code of the table; the smoke test and the token beside it."""
 
-from __future__ import annotations
-
 import errno
 import http.server
 import json

@@ -1,7 +1,5 @@
 """Staging: file by file, verified, resumable, COMPLETE.json last."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

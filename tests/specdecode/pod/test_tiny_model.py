@@ -1,7 +1,5 @@
 """Tiny models: valid safetensors of the first layers alone, a configuration that says so, and damaged files refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The lower bound of tokens is below the truth for the tokenizers of the models that engines serve."""
 
-from __future__ import annotations
-
 import unicodedata
 from pathlib import Path
 

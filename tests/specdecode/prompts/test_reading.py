@@ -1,7 +1,5 @@
 """A prompt file is read whole, in the formats that people have, or refused with one line for each bad line."""
 
-from __future__ import annotations
-
 import ast
 import json
 import math

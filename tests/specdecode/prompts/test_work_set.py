@@ -1,7 +1,5 @@
 """The set that ships: 13 kinds of work, written by hand, no two prompts alike."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

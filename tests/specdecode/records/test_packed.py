@@ -1,7 +1,5 @@
 """Records read back: the same values in a fifth of the memory."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest

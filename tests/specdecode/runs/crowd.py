@@ -1,7 +1,5 @@
 """Many runs that want nodes at once: each joins, waits, holds one a moment, leaves; some are stopped before."""
 
-from __future__ import annotations
-
 import io
 import threading
 import time

@@ -1,7 +1,5 @@
 """The lease: one holder a slot, first come first served within a kind, and no update is ever lost."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial

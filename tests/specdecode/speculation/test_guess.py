@@ -1,7 +1,5 @@
 """What is guessed before a forecast or a run agrees with what the article found for its own pair, and cites it."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.analysis.advice.sweep import advise_sweep, candidates, kind, prior_of
 from specdecode.cli.report_view import advice_document, advice_text

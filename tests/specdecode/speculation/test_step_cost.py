@@ -1,7 +1,5 @@
 """The card of step costs: its evidence is read right, its width is honest, and own runs narrow it."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

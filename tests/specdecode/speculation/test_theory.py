@@ -1,7 +1,5 @@
 """Leviathan's formulas against published and measured calibration points."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

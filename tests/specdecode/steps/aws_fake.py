@@ -1,7 +1,5 @@
 """S3, Step Functions and CloudWatch in memory, as far as the steps use them."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

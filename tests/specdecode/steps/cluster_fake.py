@@ -1,7 +1,5 @@
 """A Kubernetes API in memory for the steps' tests: validates what is written, and can be told to fail."""
 
-from __future__ import annotations
-
 import copy
 import json
 import uuid

@@ -1,7 +1,5 @@
 """What the tests of faults share: how far a run goes, and what it left."""
 
-from __future__ import annotations
-
 import json
 
 from tests.specdecode.steps.world import WAITING, World

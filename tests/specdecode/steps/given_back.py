@@ -1,7 +1,5 @@
 """What the tests of giving the node back share."""
 
-from __future__ import annotations
-
 from specdecode import names
 from specdecode.steps import release, watchdog
 

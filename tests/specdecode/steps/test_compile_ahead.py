@@ -1,7 +1,5 @@
 """Compiling without the accelerator: before the node, side by side, and on the node what does not load."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 

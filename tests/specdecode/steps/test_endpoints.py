@@ -1,7 +1,5 @@
 """A run on servers that already run: it holds no node, takes its turn, and reports what is not known."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Every waiting state x every fault: the right error, a readable cause, and nothing left behind that costs money."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Faults of the node and of Karpenter: the right error, a readable cause, and nothing left behind that costs money."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

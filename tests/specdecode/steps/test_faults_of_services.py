@@ -1,7 +1,5 @@
 """Faults of the services that a step calls, and of the execution itself: the watchdog alone cleans up."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode import names
 from specdecode.kubernetes.errors import ClusterUnavailable, Conflict

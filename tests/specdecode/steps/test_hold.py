@@ -1,7 +1,5 @@
 """Arms that stay after their last benchmark: for how long, what it costs, and what ends it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

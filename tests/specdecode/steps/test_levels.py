@@ -1,7 +1,5 @@
 """Six loads of ten cases and 22 speculating arms through the steps: what goes through the state machine stays small."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A hundred runs in the queue: what the watchdog asks and writes, who is left, and what a burst of stops costs."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode import names, s3_keys
 from specdecode.steps import acquire, watchdog

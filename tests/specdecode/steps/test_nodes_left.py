@@ -1,7 +1,5 @@
 """NodeClaims that Karpenter does not end: the watchdog deletes them, and those of no other pool or run."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

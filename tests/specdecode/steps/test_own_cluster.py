@@ -1,7 +1,5 @@
 """A cluster that exists: every step with rights in one namespace, where the API server refuses all else."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

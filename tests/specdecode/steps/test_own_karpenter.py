@@ -1,7 +1,5 @@
 """Somebody else's Karpenter: our NodePools under their own names follow the runs, and nobody else's are touched."""
 
-from __future__ import annotations
-
 import copy
 import json
 from datetime import timedelta

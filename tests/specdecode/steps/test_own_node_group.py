@@ -1,7 +1,5 @@
 """A managed node group that runs scale: set to 1 for a run and back to 0, whoever gives it back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Every object of a run is owned by the run's root, and goes with it: found by a label or not."""
 
-from __future__ import annotations
-
 import base64
 from datetime import timedelta
 

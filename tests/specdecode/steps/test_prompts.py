@@ -1,7 +1,5 @@
 """Plan looks at the sets that the bucket holds before anything is created, and keeps them with the run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -2,8 +2,6 @@
 is idle while somebody waits. A run that gets its node late begins all the same, and is cut off by the end of the block.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 

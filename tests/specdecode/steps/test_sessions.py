@@ -1,7 +1,5 @@
 """The pods' sessions of AWS: made with their Job, renewed by its step's looks, and told apart when AWS refuses."""
 
-from __future__ import annotations
-
 import base64
 import json
 from datetime import UTC, datetime, timedelta

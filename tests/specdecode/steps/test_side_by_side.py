@@ -1,7 +1,5 @@
 """Two runs on two nodes, each with a NodePool of its own: neither sees, takes or ends the other's."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The steps one after the other, in a world where nothing goes wrong; and what a second run and a retry find."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """An adaptive sweep, step by step: the advisor extends the plan, once for each measured wave, and ends it."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """A run of ten hours, of which three are seen, on a clock that is set forward: looks, history, deadline, watchdog."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

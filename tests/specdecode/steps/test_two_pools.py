@@ -1,7 +1,5 @@
 """Runs on nodes of two kinds: each has a pool and a queue of its own, and what stays in a pool is deleted."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What an arm was really compiled with is kept, and told where it is not what was assumed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

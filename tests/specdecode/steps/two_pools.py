@@ -1,7 +1,5 @@
 """A deployment's NodePool with devices and one without: the world in which presets of all shapes can run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from specdecode import names

@@ -1,7 +1,5 @@
 """A whole small world for the steps: cluster, bucket, clock, and controllers that do what they are told to."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

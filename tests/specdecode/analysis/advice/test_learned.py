@@ -1,7 +1,5 @@
 """What the advisor learns from: wholly measured arms with possible figures, of the question that is asked."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

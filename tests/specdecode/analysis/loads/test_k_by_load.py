@@ -1,7 +1,5 @@
 """The table of k by batch size: what it chooses, where it switches, and how it is said."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """What all requests of a load share is found where it can be, and is in every interval of a curve."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """Published LLMPerf tables come out corrected, with what their authors missed said."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

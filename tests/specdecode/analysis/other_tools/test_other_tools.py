@@ -1,7 +1,5 @@
 """Results that other tools really wrote (imports/README.md), against their own requests and the server's truth."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

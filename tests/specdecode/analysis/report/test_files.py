@@ -1,7 +1,5 @@
 """Raw files that a report names."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import TypeAdapter, ValidationError
 from specdecode.analysis.results.comparison import RawFile

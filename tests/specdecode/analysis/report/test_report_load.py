@@ -1,7 +1,5 @@
 """The charts over the load: each draws the curve's own figures, says them in words, and marks what is to be doubted."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

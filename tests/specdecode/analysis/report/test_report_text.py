@@ -1,7 +1,5 @@
 """Every text form of the report: what it says, and that nothing untrusted gets out of it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """What a report says of sets and of conversations, in every form."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.analysis.compare import compare
 from specdecode.analysis.report.html import render_html

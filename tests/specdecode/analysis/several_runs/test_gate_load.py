@@ -1,7 +1,5 @@
 """The gate on runs of several loads: each load is held to the limits, and the worst decides."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Parts of one sweep, each on a node of its own: every arm beside the baseline of its own run."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.several_runs.joint import joint

@@ -1,7 +1,5 @@
 """Accuracy against the baseline, where lm-eval was run."""
 
-from __future__ import annotations
-
 import json
 import math
 

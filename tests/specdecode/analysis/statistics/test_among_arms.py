@@ -1,7 +1,5 @@
 """An arm is recommended at a level that holds for all arms of the run together."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """A kind of prompts: its interval holds what varies between its prompt types, or it speaks of the measured ones."""
 
-from __future__ import annotations
-
 import math
 import random
 import re

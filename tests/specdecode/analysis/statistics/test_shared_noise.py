@@ -1,7 +1,5 @@
 """Noise that requests of the same minutes share: what drift does to an interval, with known truth."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Verdicts at the edges of their rules, and what a verdict that is missing would need."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

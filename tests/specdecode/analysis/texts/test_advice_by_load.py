@@ -1,7 +1,5 @@
 """The advisor knows the load: k for each, and the compile that is worth most on average over them."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """AWS as preflight asks it: botocore's own clients and paginators, with answers that its service models allow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import cache

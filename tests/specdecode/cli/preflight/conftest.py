@@ -1,7 +1,5 @@
 """Every fix that a check of these tests prints is taken through what reads it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The account: whose it is, who is told, what EKS still offers, and what a refused or failed look at AWS comes to."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import date

@@ -1,7 +1,5 @@
 """A dry run of the pods of a run, and the cluster's DNS, asked with the user's kubectl."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

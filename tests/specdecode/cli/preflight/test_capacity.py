@@ -1,7 +1,5 @@
 """Where nodes come from: zones, the type of the deployment's node, a reservation and its window."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

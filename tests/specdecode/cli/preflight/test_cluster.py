@@ -1,7 +1,5 @@
 """A cluster of yours: what it lacks is said before anything is deployed, each with what to do."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

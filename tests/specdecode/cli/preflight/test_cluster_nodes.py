@@ -2,8 +2,6 @@
 node group. Each with what to do.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

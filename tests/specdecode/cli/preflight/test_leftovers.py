@@ -1,7 +1,5 @@
 """What an earlier deployment left, with the command that removes it."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.cli.preflight.leftovers import leftovers
 

@@ -1,7 +1,5 @@
 """A VPC of yours: everything that would make a deployment there fail is said with what to do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The command whole, before a deployment and after, and what `run` refuses."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -2,8 +2,6 @@
 models, and the token of gated ones.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -1,7 +1,5 @@
 """Quotas: of vCPUs for the nodes beside what others run, of the network, and of functions."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.cli.preflight import capacity, quotas
 from specdecode.cli.preflight.check import looked

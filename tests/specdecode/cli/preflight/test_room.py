@@ -1,7 +1,5 @@
 """Nodes judged by what pods ask for: the next node of a node group, and nodes that are there."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any
