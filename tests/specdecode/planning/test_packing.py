@@ -86,13 +86,6 @@ def test_a_place_stays_free_before_a_pair_is_parted():
     assert pack(["a", "b", "c", "d"], pairs_of({"b": "a", "d": "c"}), size=3, rounds=1) == [[["a", "b"], ["c", "d"]]]
 
 
-def test_arms_that_have_the_node_alone_keep_their_order():
-    packed = pack(
-        ["base", "base-fp8", "sd-fp8"], pairs_of({"base-fp8": "base", "sd-fp8": "base-fp8"}), size=1, rounds=2
-    )
-    assert packed == [[["base"], ["base-fp8"], ["sd-fp8"]], [["sd-fp8"], ["base-fp8"], ["base"]]]
-
-
 @pytest.mark.parametrize(
     "preset", ["llama-3.1-8b-eagle3", "llama-3.1-8b-dflash", "llama-3.3-70b-fp8-eagle3", "gpt-oss-120b-eagle3"]
 )
