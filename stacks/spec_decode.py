@@ -27,6 +27,7 @@ from constructs_lib.pipeline.pipeline import Pipeline
 from constructs_lib.pipeline.pod_roles import PodRoles
 from constructs_lib.pipeline.schedule import RunSchedule, ScheduledRun
 from constructs_lib.pipeline.watchdog import HEARTBEAT
+from constructs_lib.settings.costs import capacity
 from constructs_lib.settings.fields import Settings
 from constructs_lib.storage.bucket import ArtifactBucket
 from constructs_lib.storage.bundle import Bundle
@@ -103,9 +104,8 @@ class SpecDecodeStack(ProjectStack):
             groups=[READER_GROUP, names.PIPELINE_GROUP],
             settings=settings,
         )
-        update = guards.resource(
-            "UpdateGuard", guard="code", properties={"Watched": {"bundle": bundle.sha256, "nodes": settings.nodes}}
-        )
+        watched = {"bundle": bundle.sha256, "nodes": settings.nodes, "claims": capacity(settings).claims}
+        update = guards.resource("UpdateGuard", guard="code", properties={"Watched": watched})
         for guarded in (pipeline, accounts, roles):
             guarded.node.add_dependency(update)
         guards.stops_executions_of(pipeline.state_machine)

@@ -3,6 +3,7 @@
 from datetime import date
 
 from specdecode.experiment import Capacity
+from specdecode.experiment.claims import variant_of
 from specdecode.experiment.standing import Part, standing_parts, standing_price
 
 from constructs_lib.settings.fields import Settings
@@ -38,6 +39,7 @@ def capacity(settings: Settings) -> Capacity:
         price_per_node_hour=settings.price_per_node_hour,
         node_storage=settings.node_storage,
         efa_interfaces=settings.efa_interfaces,
+        claims=variant_of(settings.guarded_driver, settings.claim_constraint),
         reservation=settings.capacity_reservation_id,
         block_start=settings.capacity_start,
         block_end=settings.capacity_end,

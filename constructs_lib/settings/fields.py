@@ -317,3 +317,8 @@ class Settings(ScheduleSettings, PlaceSettings):
     def neuron_driver(self) -> str:
         """Kernel driver of that AMI. Raises KeyError if the AMI is not listed; the rules refuse that."""
         return NEURON_AMIS[self.ami].driver
+
+    @property
+    def guarded_driver(self) -> str | None:
+        """Its minor version, if claims match only nodes that have it."""
+        return ".".join(self.neuron_driver.split(".")[:2]) if self.driver_guard else None

@@ -162,9 +162,12 @@ ACCELERATOR_LABEL = "specdecode/accelerator"
 """Node label that the NodePools of runs set (value: the pool's name). A run's pods select its own node by it."""
 
 
-def claim_template(devices: int, logical_neuron_core: int) -> str:
-    """Name of the ResourceClaimTemplate for `devices` Neuron devices at LNC `logical_neuron_core`."""
-    return f"trn2-{devices}dev-lnc{logical_neuron_core}"
+def claim_template(devices: int | None, logical_neuron_core: int, *, variant: str = "") -> str:
+    """Name of the ResourceClaimTemplate for `devices` Neuron devices (None: all) at LNC `logical_neuron_core`.
+
+    Nobody can edit a template, so what settings change has a name of its own, which ends in `variant`.
+    """
+    return f"trn2-{'all' if devices is None else f'{devices}dev'}-lnc{logical_neuron_core}{variant}"
 
 
 def model_pv(prefix: str) -> str:

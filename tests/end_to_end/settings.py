@@ -21,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from specdecode import names
 from specdecode.experiment import kept
 
 from rehearsal import tools
@@ -77,6 +78,10 @@ class Checkout:
 
     def deployed(self) -> dict[str, str]:
         return kept.of_stack(self.account.services.client("cloudformation")) or {}
+
+    def templates(self) -> list[str]:
+        path = f"/apis/resource.k8s.io/v1/namespaces/{names.NAMESPACE}/resourceclaimtemplates"
+        return [item["metadata"]["name"] for item in self.account.kubernetes.request("GET", path)["items"]]
 
     def alive(self) -> None:
         """The subscription, the reservation in the node class, and the start of the schedule are there."""
@@ -183,6 +188,15 @@ def test_a_documented_line_keeps_what_was_there(line: str, checkout: Checkout) -
     after = checkout.deployed()
     assert {key: value for key, value in before.items() if key not in named}.items() <= after.items()
     assert {key: value for key, value in after.items() if key not in named}.items() <= before.items()
+
+
+def test_a_setting_of_the_claims_makes_new_templates_since_nobody_can_edit_one(checkout: Checkout) -> None:
+    assert {name.partition("lnc2")[2] for name in checkout.templates()} == {""}
+    checkout.does("specdecode configure driver_guard=true claim_constraint=topology")
+    checkout.does(kept.DEPLOY)
+    after = checkout.templates()
+    assert len(after) == 4 and all(re.search(r"lnc2-driver-\d\.\d+-topology$", name) for name in after), after
+    assert json.loads(checkout.account.deployment.outputs()["Capacity"])["claims"] == after[0].partition("lnc2")[2]
 
 
 def test_another_region_is_refused_at_once(checkout: Checkout) -> None:

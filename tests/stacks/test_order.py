@@ -159,7 +159,7 @@ def test_the_watchdog_beats_once_before_its_alarm_exists(spec: Order) -> None:
 
 def test_code_changes_after_the_guard_has_let_it_through(spec: Order) -> None:
     update = spec.one("GuardsUpdateGuard")
-    assert spec.template["Resources"][update]["Properties"]["Watched"] == {"bundle": "0" * 64, "nodes": 1}
+    assert spec.template["Resources"][update]["Properties"]["Watched"] == {"bundle": "0" * 64, "nodes": 1, "claims": ""}
     guarded = [
         name
         for name, resource in spec.template["Resources"].items()

@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 from specdecode import names
-from specdecode.experiment.shapes import DEFAULT, SHAPES
+from specdecode.experiment.claims import name_of
+from specdecode.experiment.shapes import DEFAULT, SHAPES, TRN2
 
 from tests.conftest import Assembly, synthesize
 from tests.templates import Templates, as_list
 
 pytestmark = pytest.mark.synth
 BLOCK = "cr-0123456789abcdef0"
+VARIANT = "-driver-2.29-topology"
 BOUNDARY = "arn:aws:iam::111122223333:policy/boundary"
 
 
@@ -178,7 +180,7 @@ def test_the_address_for_alerts_is_in_its_subscription_and_with_the_kept_setting
 
 
 def test_the_driver_guard_leaves_pods_pending_on_another_driver(choices: Templates) -> None:
-    claim = choices.manifest("ResourceClaimTemplate", names.claim_template(8, 2))
+    claim = choices.manifest("ResourceClaimTemplate", name_of(8, TRN2, VARIANT))
     selectors = claim["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"]
     assert selectors[-1] == {
         "cel": {"expression": "device.attributes['neuron.aws.com'].neuronDriverVersion.startsWith('2.29.')"}
@@ -187,7 +189,7 @@ def test_the_driver_guard_leaves_pods_pending_on_another_driver(choices: Templat
 
 def test_devices_can_be_held_together_by_their_place_in_the_torus(choices: Templates) -> None:
     constraints = [
-        choices.manifest("ResourceClaimTemplate", names.claim_template(size, 2))["spec"]["spec"]["devices"][
+        choices.manifest("ResourceClaimTemplate", name_of(size, TRN2, VARIANT))["spec"]["spec"]["devices"][
             "constraints"
         ]
         for size in (8, 16)

@@ -109,6 +109,14 @@ class Deployment:
         """How this deployment gets its node, and at what price."""
         return Capacity.model_validate_json(self.outputs.get("Capacity", "{}"))
 
+    @property
+    def claims(self) -> str:
+        """What the names of its claim templates end in; as by default if no region says where it is."""
+        try:
+            return self.capacity.claims
+        except aws.NoRegion:
+            return ""
+
     def caller(self) -> str | None:
         """The caller: an ARN with role and session. None if AWS does not say."""
         try:

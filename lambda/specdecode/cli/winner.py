@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
@@ -64,7 +65,8 @@ def winner(
     from specdecode.cli.runs_deployment import Deployment
     from specdecode.experiment.model import ServedExperiment
 
-    comparison = find(run, deployment=Deployment(stack=stack, region=region, profile=profile))
+    deployment = Deployment(stack=stack, region=region, profile=profile)
+    comparison = find(run, deployment=deployment)
     decision = decided(comparison)
     if not arm and decision.action is not Action.USE:
         ends = {Action.MEASURE: EXIT_UNDECIDED, Action.DISTRUST: EXIT_IMPOSSIBLE}
@@ -85,7 +87,8 @@ def winner(
         return
     called = (name or f"{experiment.name}-{chosen}").lower().replace(".", "-").replace("_", "-")[:MOST_NAME].strip("-")
     stored = {urlsplit(s.artifact).path.lstrip("/"): s.artifact_sha256 for s in comparison.context.served}
-    objects = objects_of(experiment, chosen, name=called, replicas=replicas, stored=stored)
+    claims = "" if run and Path(run).exists() else deployment.claims
+    objects = objects_of(experiment, chosen, name=called, replicas=replicas, stored=stored, claims=claims)
     if as_json:
         say_json({"apiVersion": "v1", "kind": "List", "items": objects})
         return
@@ -94,7 +97,13 @@ def winner(
 
 
 def objects_of(
-    experiment: ServedExperiment, arm: str, *, name: str, replicas: int, stored: Mapping[str, str] | None = None
+    experiment: ServedExperiment,
+    arm: str,
+    *,
+    name: str,
+    replicas: int,
+    stored: Mapping[str, str] | None = None,
+    claims: str = "",
 ) -> list[KubeObject]:
     """Deployment and Service of an arm, called `name`. `stored`: the artifacts that the run's arms were served from,
     with their hashes, which the server compares.
@@ -111,6 +120,7 @@ def objects_of(
         bundle_uri="s3://unused/bundle.zip",
         bundle_sha256="0" * 64,
         region="us-east-2",
+        claims=claims,
         contents={prefix: content for prefix, content in (stored or {}).items() if content},
     )
     every = experiment.model_copy(update={"sweep": Sweep.GRID})  # an adaptive sweep's plan has its first arms alone

@@ -60,6 +60,8 @@ class Capacity(Frozen):
     node_storage: NodeStorage = "instance-store"
     efa_interfaces: bool = False
     """Whether that node has an EFA interface for each Neuron device."""
+    claims: str = ""
+    """What the names of the deployment's claim templates end in (specdecode.experiment.claims)."""
     reservation: str | None = None
     """Id of the node's reservation. None: the node comes on demand."""
     block_start: datetime | None = None

@@ -27,11 +27,26 @@ def together(constraint: ClaimConstraint, devices: int) -> tuple[str, ...]:
     return (f"{DRIVER}/topology{devices}_id",) if devices in TOPOLOGIES else ()
 
 
+def variant_of(driver: str | None, constraint: ClaimConstraint) -> str:
+    """What the names of a deployment's templates end in. Empty with the default settings."""
+    return (f"-driver-{driver}" if driver else "") + (f"-{constraint}" if constraint != "devicegroup" else "")
+
+
+def name_of(devices: int, shape: NodeShape, variant: str = "") -> str:
+    """The template's name, as pods give it."""
+    return names.claim_template(None if is_whole(devices, shape) else devices, LOGICAL_NEURON_CORE, variant=variant)
+
+
+def is_whole(devices: int, shape: NodeShape) -> bool:
+    """Whether a claim is for all devices of a node that has several."""
+    return devices == shape.devices > 1
+
+
 def _how_many(devices: int, shape: NodeShape) -> dict[str, Any]:
     """The whole node is `All`: refused at once while somebody holds one device. Its count makes the scheduler try every
     set of devices for 10 s, in which it places nobody's pods (a real 1.35.6; ExactDeviceRequest in resource.k8s.io/v1).
     """
-    if devices == shape.devices > 1:
+    if is_whole(devices, shape):
         return {"allocationMode": "All"}
     return {"allocationMode": "ExactCount", "count": devices}
 
@@ -54,7 +69,7 @@ def claim_template(
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
         "metadata": {
-            "name": names.claim_template(devices, LOGICAL_NEURON_CORE),
+            "name": name_of(devices, shape, variant_of(driver, constraint)),
             "namespace": names.NAMESPACE,
         },
         "spec": {

@@ -60,8 +60,8 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     engine_runs = _compiler(plan, arm, artifact, on_cpu, minutes=deadline * HEALTHY_SHARE, common=common)
     placement = on_cpu_nodes(names.COMPILE_NODEPOOL, makes_nodes=ctx.makes_nodes)
     if not on_cpu:
-        fetch, _ = claiming(fetch, experiment, ctx.pool)  # to look at the devices before it fetches
-        engine_runs, placement = claiming(engine_runs, experiment, ctx.pool)
+        fetch, _ = claiming(fetch, experiment, ctx)  # to look at the devices before it fetches
+        engine_runs, placement = claiming(engine_runs, experiment, ctx)
     own = {**labels(ctx, "compile", variant=arm.variant), names.ARTIFACT_LABEL: arm.fingerprint}
     on_disk = (f"{CARRIER}work", f"{CARRIER}tmp", "bundle", "models", "compiled")
     template = pod_template(

@@ -35,6 +35,8 @@ class RenderContext(Frozen):
     makes_nodes: bool = True
     """Whether the cluster has our NodePools. If not, pods that need no held node run on any node."""
     node_storage: NodeStorage = "instance-store"
+    claims: str = ""
+    """What the names of the deployment's claim templates end in."""
     contents: Mapping[str, str] = {}
     """Folder of the bucket -> the hash that it must have. A folder that is not named is as its COMPLETE.json says."""
 

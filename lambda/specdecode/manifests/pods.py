@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specdecode import names
+from specdecode.experiment import claims
 from specdecode.experiment.engine_parts import Resources
 from specdecode.experiment.model import Experiment, ServedExperiment
+from specdecode.manifests.naming import RenderContext
 from specdecode.planning.events import JOB_GRACE_MINUTES
 
 KubeObject = dict[str, Any]
@@ -172,14 +174,14 @@ def _tolerate(taint: str) -> dict[str, str]:
     return {"key": taint, "operator": "Exists", "effect": "NoSchedule"}
 
 
-def claiming(main: KubeObject, experiment: ServedExperiment, pool: str | None) -> tuple[KubeObject, dict[str, Any]]:
-    """The container and the pod's placement on the node of `pool` with a claim of an arm's Neuron devices, if it
-    takes any.
+def claiming(main: KubeObject, experiment: ServedExperiment, ctx: RenderContext) -> tuple[KubeObject, dict[str, Any]]:
+    """The container and the pod's placement on the run's node with a claim of an arm's Neuron devices, if it takes
+    any.
     """
-    serving, placement = experiment.serving, on_held_node(experiment, pool)
+    serving, placement = experiment.serving, on_held_node(experiment, ctx.pool)
     if not serving.devices:
         return main, placement
-    template = names.claim_template(serving.devices, serving.logical_neuron_core)
+    template = claims.name_of(serving.devices, experiment.shape, ctx.claims)
     claimed = {**main, "resources": {**main["resources"], "claims": [{"name": "neuron"}]}}
     return claimed, {
         **placement,

@@ -96,7 +96,7 @@ def _template(plan: Plan, arm: Arm, ctx: RenderContext, own: Mapping[str, str]) 
     """The pod, with the labels `own`. Its server claims the arm's devices, and mounts weights and artifact."""
     experiment, engine = plan.served, plan.engine
     mounted = ("models", "compiled") if engine.artifact else ("models",)
-    claimed, placement = claiming(_server(plan, arm, ctx, mounted), experiment, ctx.pool)
+    claimed, placement = claiming(_server(plan, arm, ctx, mounted), experiment, ctx)
     template = pod_template(
         labels=own,
         service_account=names.SERVICE_ACCOUNTS["serving"],

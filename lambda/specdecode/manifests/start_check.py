@@ -66,8 +66,8 @@ def start_check_job(plan: Plan, variant: ServedVariant, ctx: RenderContext) -> K
         read_only_root=False,
         **common,
     )
-    make, _ = claiming(make, experiment, ctx.pool)
-    serve, placement = claiming(serve, experiment, ctx.pool)
+    make, _ = claiming(make, experiment, ctx)
+    serve, placement = claiming(serve, experiment, ctx)
     template = pod_template(
         labels=own,
         service_account=names.PLAIN_ACCOUNT,

@@ -80,6 +80,7 @@ def load_run(store: Store, run_id: str) -> Run:
 
 def render_context(run: Run, rt: Runtime) -> RenderContext:
     """What the manifests need to know about this deployment and about the node that the run holds."""
+    capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
     return RenderContext(
         run_id=run.state.run_id,
         bucket=rt.environ["BUCKET"],
@@ -89,7 +90,8 @@ def render_context(run: Run, rt: Runtime) -> RenderContext:
         pool=run.state.pool,
         makes_nodes=not rt.is_guest,
         contents=run.state.contents,
-        node_storage=Capacity.model_validate_json(rt.environ["CAPACITY"]).node_storage,
+        node_storage=capacity.node_storage,
+        claims=capacity.claims,
     )
 
 

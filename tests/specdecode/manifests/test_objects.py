@@ -10,6 +10,7 @@ import pytest
 from specdecode import names
 from specdecode.experiment import BenchmarkSpec, load_preset
 from specdecode.experiment import capacity as node
+from specdecode.experiment import claims as claims_of
 from specdecode.manifests import RenderContext, serving, serving_name
 from specdecode.manifests.naming import object_name
 from specdecode.planning import first_served
@@ -149,7 +150,7 @@ def test_pods_claim_their_devices_and_land_on_the_node_of_their_pool(rendered):
         claims = spec.get("resourceClaims", [])
         if component in ("start-check", "compile", "serving") and serving_.devices:
             assert claims == [
-                {"name": "neuron", "resourceClaimTemplateName": names.claim_template(serving_.devices, 2)}
+                {"name": "neuron", "resourceClaimTemplateName": claims_of.name_of(serving_.devices, shape)}
             ]
             assert container["resources"]["claims"] == [{"name": "neuron"}]
         else:
