@@ -12,6 +12,8 @@ from specdecode.analysis import compare
 from specdecode.analysis.report import write_report
 from specdecode.analysis.results.run_context import Served
 from specdecode.cli import app, winner
+from specdecode.cli.report_sources import find
+from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import Capacity, load_preset, preset_names
 from typer.testing import CliRunner
 
@@ -103,6 +105,13 @@ def test_name_replicas_and_arm_are_the_users(folder: Path) -> None:
     assert [item["metadata"]["name"] for item in items] == ["chat", "chat"]
     assert items[0]["spec"]["replicas"] == 3
     assert "speculative" not in json.dumps(items[0]["spec"]["template"]["spec"]["containers"][0]["command"])
+
+
+def test_its_claim_is_the_template_that_the_deployment_has(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = find(str(folder), deployment=Deployment(stack="", region=None, profile=None))
+    monkeypatch.setattr("specdecode.cli.report_sources.find", lambda run, **more: found)
+    monkeypatch.setattr(Deployment, "capacity", Capacity(claims="-topology"))
+    assert "resourceClaimTemplateName: trn2-8dev-lnc2-topology\n" in call("run-1")
 
 
 def test_an_unknown_arm_is_refused(folder: Path) -> None:

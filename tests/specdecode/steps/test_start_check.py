@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import timedelta
 
 import pytest
 from specdecode import names, s3_keys
+from specdecode.experiment import Capacity
+from specdecode.manifests import all_objects
 from specdecode.runs.state import load_state
 from specdecode.steps import compile as compiling
 from specdecode.steps.errors import StartCheckFailed
-from specdecode.steps.run import load_run
+from specdecode.steps.run import load_run, render_context
 
 from tests.specdecode.steps.world import WAITING, World
 
@@ -100,3 +104,14 @@ def test_what_was_served_once_is_not_checked_again_and_other_kinds_are():
     assert len(load_run(world.rt.store, "run-3").plan.start_checks) == 1
     world.plan("run-4", REQUEST | {"set": {"start_check": False}})
     assert load_run(world.rt.store, "run-4").plan.start_checks == ()
+
+
+def test_pods_claim_by_the_template_that_the_deployment_made() -> None:
+    """Settings of the claims make templates with other names."""
+    world = World()
+    known = Capacity.model_validate_json(world.rt.environ["CAPACITY"]).model_copy(update={"claims": "-driver-2.29"})
+    world.rt.environ = {**world.rt.environ, "CAPACITY": known.model_dump_json()}
+    world.plan()
+    run = load_run(world.rt.store, "run-1")
+    objects = json.dumps(all_objects(run.plan, render_context(run, world.rt)))
+    assert set(re.findall(r'"resourceClaimTemplateName": "(.*?)"', objects)) == {"trn2-8dev-lnc2-driver-2.29"}
