@@ -270,7 +270,8 @@ class World:
         nodes = {pod["metadata"]["name"]: pod["spec"].get("nodeName", NODE) for pod in self.cluster.all("Pod")}
         taken = {(result["pool"], result["device"]) for claim in claims for result in _results(claim)}
         for claim in (claim for claim in claims if not _results(claim)):
-            (size,) = map(int, re.findall(r"-(\d+)dev-", claim["spec"]["template"]))
+            asked = re.search(r"-(\d+)dev-", claim["spec"]["template"])
+            size = int(asked[1]) if asked else DEVICES
             node = nodes.get(claim["metadata"]["ownerReferences"][0]["name"], NODE)
             groups = [[(node, f"neuron-{n}") for n in range(at, at + size)] for at in range(0, self.devices, size)]
             if free := next((group for group in groups if taken.isdisjoint(group)), None):
