@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -134,33 +135,45 @@ class Services:
         going = sum(run.status == "RUNNING" for run in state.runs)
         seen = (going, state.nodes, state.minute, state.closed, state.metrics)
         if seen not in self._looks:
-            self._looks[seen] = self._look(state)
+            self._looks[seen] = backstop_looks(
+                self._slots,
+                nodes=state.nodes,
+                metrics=state.metrics,
+                going=going,
+                minute=state.minute,
+                closed=state.closed,
+            )
         nodes, closed = self._looks[seen]
         return state._replace(nodes=nodes, closed=closed)
 
-    def _look(self, state: State) -> tuple[tuple[int | None, ...], frozenset[str]]:
-        aws, now = Aws(), NOW + timedelta(minutes=state.minute)
-        for slot, since in zip(self._slots, state.nodes, strict=True):
-            if since is not None:
-                aws.instance(slot, OLD, **{"karpenter.sh/nodepool": slot})
-                aws.instances[slot]["launched"] = NOW + timedelta(minutes=since)
-        recent = [item for item in state.metrics if state.minute - 30 <= item[0] < state.minute]
-        aws.metrics = {"WatchdogHeartbeat": [value for _, name, _, value in recent if name == "WatchdogHeartbeat"]}
-        for slot in self._slots:
-            of_slot = [(name, value) for _, name, pool, value in recent if pool == slot]
-            aws.of_pool[slot] = {
-                wanted: [value for name, value in of_slot if name == wanted]
-                for wanted in ("LeaseAge", "NodesWithoutLease")
-            } | {"WatchdogHeartbeat": aws.metrics["WatchdogHeartbeat"]}
-        aws.executions = [NOW for run in state.runs if run.status == "RUNNING"]
-        aws.attached |= {f"arn:aws:iam::1:policy/no-launch-{slot}" for slot in state.closed}
-        with contextlib.redirect_stdout(None):
-            look(aws, later=now - NOW, pools=self._slots, HOLDING_HOURS="1", EXECUTION_HOURS="2")
-        nodes = tuple(
-            since if slot in aws.alive else None for slot, since in zip(self._slots, state.nodes, strict=True)
-        )
-        closed = set(self._slots) if backstop.ALL in aws.closed else aws.closed
-        return nodes, frozenset(closed)
+def backstop_looks(
+    slots: Sequence[str],
+    *,
+    nodes: tuple[int | None, ...],
+    metrics: Sequence[tuple[int, str, str, float]],
+    going: int,
+    minute: int,
+    closed: frozenset[str],
+) -> tuple[tuple[int | None, ...], frozenset[str]]:
+    """The nodes that the backstop leaves, and the pools that it closes (as in State). It waits hours, not days."""
+    aws = Aws()
+    for slot, since in zip(slots, nodes, strict=True):
+        if since is not None:
+            aws.instance(slot, OLD, **{"karpenter.sh/nodepool": slot})
+            aws.instances[slot]["launched"] = NOW + timedelta(minutes=since)
+    recent = [item for item in metrics if minute - 30 <= item[0] < minute]
+    aws.metrics = {"WatchdogHeartbeat": [value for _, name, _, value in recent if name == "WatchdogHeartbeat"]}
+    for slot in slots:
+        of_slot = [(name, value) for _, name, pool, value in recent if pool == slot]
+        aws.of_pool[slot] = {
+            wanted: [value for name, value in of_slot if name == wanted] for wanted in ("LeaseAge", "NodesWithoutLease")
+        } | {"WatchdogHeartbeat": aws.metrics["WatchdogHeartbeat"]}
+    aws.executions = [NOW] * going
+    aws.attached |= {f"arn:aws:iam::1:policy/no-launch-{slot}" for slot in closed}
+    with contextlib.redirect_stdout(None):
+        look(aws, later=timedelta(minutes=minute), pools=tuple(slots), HOLDING_HOURS="1", EXECUTION_HOURS="2")
+    left = tuple(since if slot in aws.alive else None for slot, since in zip(slots, nodes, strict=True))
+    return left, frozenset(slots if backstop.ALL in aws.closed else aws.closed)
 
 
 def stored(state: State, key: str, body: bytes) -> State:

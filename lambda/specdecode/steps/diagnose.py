@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -17,7 +17,7 @@ from specdecode.kubernetes.diagnosis import explain, load_table
 from specdecode.kubernetes.errors import KubernetesError
 from specdecode.kubernetes.evidence import Evidence, collect_logs, collect_status
 from specdecode.kubernetes.teardown import run_selector
-from specdecode.runs.state import StateDamaged, load_state, save_state
+from specdecode.runs.state import load_state, save_state
 from specdecode.steps.errors import LONGEST
 from specdecode.steps.runtime import Runtime, StepInput, run_step
 from specdecode.untrusted import Unreadable, parse_json
@@ -46,17 +46,14 @@ def diagnose(given: StepInput, rt: Runtime) -> Diagnosis:
     if _is_an_earlier_run_s(given, rt):
         _, paragraph = explain(load_table(assets_dir() / TABLE), {"error": f"{error}: {detail}"})
         return Diagnosis(Error=error, Cause=f"{paragraph} ({short(detail)})")
-    _, paragraph = examine(rt, given.run_id, error=error, detail=detail, where=where)
-    try:
+    _, paragraph, lost = examine(rt, given.run_id, error=error, detail=detail, where=where)
+    kept = lost or f"Diagnostics: {rt.store.url(s3_keys.run_key(given.run_id, where))}/"
+    with suppress(Exception):  # the bucket may be what failed; the words of the cause reach the user without it
         state = load_state(rt.store, given.run_id)
-    except StateDamaged:
-        state = None
-    if state is not None:
         failure = Failure(stage=error, message=paragraph, diagnostics=f"{where}/")
-        if failure not in state.failures:
+        if state is not None and failure not in state.failures:
             save_state(rt.store, state.model_copy(update={"failures": (*state.failures, failure)}))
-    link = rt.store.url(s3_keys.run_key(given.run_id, where))
-    return Diagnosis(Error=error, Cause=f"{paragraph} ({short(detail)}) Diagnostics: {link}/")
+    return Diagnosis(Error=error, Cause=f"{paragraph} ({short(detail)}) {kept}")
 
 
 def _is_an_earlier_run_s(given: StepInput, rt: Runtime) -> bool:
@@ -67,8 +64,16 @@ def _is_an_earlier_run_s(given: StepInput, rt: Runtime) -> bool:
     return False
 
 
-def examine(rt: Runtime, run_id: str, *, error: str, detail: str, where: str) -> tuple[str, str]:
-    """Keep the evidence in the run's folder `where`. Returns the name of the cause and the paragraph about it.
+class Examined(NamedTuple):
+    """The name of the cause, the paragraph about it, and why the evidence is not kept ("" if it is)."""
+
+    row: str
+    paragraph: str
+    lost: str
+
+
+def examine(rt: Runtime, run_id: str, *, error: str, detail: str, where: str) -> Examined:
+    """Keep the evidence in the run's folder `where`. A bucket that does not take it hides no cause.
 
     What the API server knows is stored before any log is read: logs come from nodes, which may not answer.
     """
@@ -106,11 +111,18 @@ class Kept:
     detail: str
     paths: set[str] = field(default_factory=set)
 
-    def write(self, found: Evidence) -> tuple[str, str]:
-        """Store the new parts of `found`, and the cause as far as it is known. Returns its name and paragraph."""
+    def write(self, found: Evidence) -> Examined:
+        """Store the new parts of `found`, and the cause as far as it is known."""
         row, paragraph = explain(
             load_table(assets_dir() / TABLE), {"error": f"{self.error}: {self.detail}", **found.kinds}
         )
+        try:
+            self._store_all(found, row, paragraph)
+        except Exception as broke:
+            return Examined(row, paragraph, f"No diagnostics are kept: {type(broke).__name__}: {line(str(broke))}")
+        return Examined(row, paragraph, "")
+
+    def _store_all(self, found: Evidence, row: str, paragraph: str) -> None:
         for path, text in found.files.items():
             if path not in self.paths:
                 self._store(path, text, content_type="text/plain; charset=utf-8")
@@ -124,7 +136,6 @@ class Kept:
         }
         self._store("diagnosis.json", json.dumps(summary, indent=1), content_type="application/json")
         self._store("README.txt", f"{paragraph}\n\n{self.error}: {self.detail}\n", content_type="text/plain")
-        return row, paragraph
 
     def _store(self, path: str, text: str, *, content_type: str) -> None:
         self.rt.store.write(s3_keys.run_key(self.run_id, self.where, path), text, content_type=content_type)

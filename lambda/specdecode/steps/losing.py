@@ -25,7 +25,7 @@ def go_on_without(arm: Arm, error: StepFailed, *, run: Run, rt: Runtime) -> Prog
         raise error
     name, detail = type(error).__name__, short(str(error))
     where = f"diagnostics/{arm.variant}"
-    _, paragraph = examine(rt, run.state.run_id, error=name, detail=str(error), where=where)
+    _, paragraph, _ = examine(rt, run.state.run_id, error=name, detail=str(error), where=where)
     failure = Failure(stage=name, variant=arm.variant, message=f"{paragraph} ({detail})", diagnostics=f"{where}/")
     rounds = run.plan.experiment.rounds
     waves = {wave.index for wave in run.plan.waves if wave.round // rounds == arm.round // rounds}
