@@ -21,7 +21,7 @@ CDK := node_modules/.bin/cdk
 ALERTS = $(if $(ALERT_EMAIL),"alert_email=$$ALERT_EMAIL") $(if $(ACCEPT_NO_ALERTS),"accept_no_alerts=$$ACCEPT_NO_ALERTS")
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-rehearsal install-vllm lock audit rehearse test test-all suite suites fuzz mutate upstream conformance synth deploy destroy bench wheel bundle clean need-python need-node need-preset need-vllm need-alerts
+.PHONY: help install install-rehearsal install-vllm lock audit rehearse test test-all suite suites chaos fuzz mutate upstream conformance synth deploy destroy bench wheel bundle clean need-python need-node need-preset need-vllm need-alerts
 
 help:
 	@cat tools/make/help.txt
@@ -65,6 +65,9 @@ suite: install install-rehearsal $(if $(filter vllm,$(NAME)),install-vllm)
 
 suites:
 	@$(PYTHON) -m tools.suites
+
+chaos: install
+	@.venv/bin/python -m tests.chaos $(or $(SEED),0) $(if $(filter command% environment,$(origin MINUTES)),$(MINUTES),0)
 
 fuzz: install
 	FUZZ_MINUTES=$(MINUTES) .venv/bin/pytest tests/fuzz -o timeout=0

@@ -69,6 +69,7 @@ SUITES = {
     "own": _cloud(30, "own_cluster", "own_karpenter", "own_node_group", "namespace"),
     "redeploy": _cloud(30, "redeploy", "settings"),
     "faults": _cloud(90, "faults/*"),
+    "chaos": Suite("-m slow tests/chaos", (*CODE, "tests/chaos"), 60),
     "hardship": _cloud(60, "hardship"),
     "endurance": _cloud(60, "endurance/*"),
     "vllm": _cloud(60, "vllm", needs=".rehearsal/vllm/.models"),

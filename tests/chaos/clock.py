@@ -37,7 +37,7 @@ class Clock:
                 what()
             except Gone:
                 pass
-            except BaseException as error:  # noqa: BLE001 - told to whoever runs the clock
+            except BaseException as error:
                 self._broke = error
             self._back.release()
 

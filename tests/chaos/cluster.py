@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from specdecode import names, s3_keys
 from specdecode.benchmark.results import Results, measured_indices
@@ -169,7 +169,7 @@ class ChaosWorld(SideBySide):
                 pod["spec"] = {"nodeName": name} if name else {}
                 self._anew(work)
         if owner["kind"] == "Deployment":
-            self._serve(owner, pod, work, able=slot not in self.slots or bool(pod["spec"]) and not node.hung_at)
+            self._serve(owner, pod, work, able=slot not in self.slots or (bool(pod["spec"]) and not node.hung_at))
         return pod
 
     def _anew(self, work: Work) -> None:

@@ -34,31 +34,38 @@ class Kind(NamedTuple):
 
 
 OUTAGE = (15, 60, 600, 2400)
-SHORT = (15, 40)
+HALF_A_DAY = 40_000
+"""Until somebody comes to mend it. The backstop alone ends nodes then."""
 KINDS: dict[str, Kind] = {
     "S3 refuses": Kind(OUTAGE, frozenset({"s3-denied", "s3-away", "job-failed"}) | STEP, ("AccessDenied", "SlowDown")),
     "S3 is slow": Kind(OUTAGE, frozenset({"s3-away"}) | STEP),
     "S3 loses answers": Kind(OUTAGE, frozenset({"s3-away"}) | STEP),
-    "Kubernetes refuses": Kind(OUTAGE, frozenset({"cluster-away"}) | STEP, ("503", "429", "connection")),
+    "Kubernetes refuses": Kind((*OUTAGE, HALF_A_DAY), frozenset({"cluster-away"}) | STEP, ("503", "429", "connection")),
     "Kubernetes is slow": Kind(OUTAGE, frozenset({"cluster-away"}) | STEP),
     "Kubernetes loses answers": Kind(OUTAGE, frozenset({"cluster-away"}) | STEP),
     "Step Functions refuses": Kind(OUTAGE),
     "lambda throttles": Kind(OUTAGE, frozenset({"functions-throttled"}) | STEP),
     "CloudWatch throttles": Kind(OUTAGE),
-    "the clock steps": Kind((60, 600), NODE | STEP | {"stored-damaged", "start-check-failed"}, ("-120", "-5", "5", "120")),
-    "the watchdog is dead": Kind((600, 2400, 12000)),
+    "the clock steps": Kind(
+        (60, 600), NODE | STEP | {"stored-damaged", "start-check-failed"}, ("-120", "-5", "5", "120")
+    ),
+    "the watchdog is dead": Kind((600, 2400, HALF_A_DAY)),
     "the watchdog is killed": Kind(),
     "an end is not told": Kind((2400,)),
-    "Karpenter stands still": Kind((600, 2400), NODE),
+    "Karpenter stands still": Kind((600, 2400, HALF_A_DAY), NODE),
     "no capacity": Kind((600, 2400), NODE),
     "a function is killed": Kind(),
     "a function is called twice": Kind(),
-    "pods are killed": Kind((0,), PODS, ("staging", "compile", "serving", "smoke", "benchmark", "accuracy", "start-check")),
+    "pods are killed": Kind(
+        (0,), PODS, ("staging", "compile", "serving", "smoke", "benchmark", "accuracy", "start-check")
+    ),
     "the disk is full": Kind(OUTAGE, frozenset({"disk-full", "job-failed"}), ("staging", "compile")),
     "the node is gone": Kind((0,), NODE),
     "the node hangs": Kind((0,), NODE),
     "a person stops a run": Kind(),
-    "bytes change": Kind((0,), frozenset({"damaged", "artifact-incomplete"}), ("flip", "cut", "extra", "missing", "swap")),
+    "bytes change": Kind(
+        (0,), frozenset({"damaged", "artifact-incomplete"}), ("flip", "cut", "extra", "missing", "swap")
+    ),
     "the lease is damaged": Kind((0,), frozenset({"stored-damaged", "lease-lost"})),
     "a run's record is damaged": Kind((0,), frozenset({"stored-damaged"})),
 }

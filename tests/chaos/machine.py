@@ -91,7 +91,9 @@ class Invocation:
         clients = {name: Client(self, name, made) for name, made in world.services.items()}
 
         def send(method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> Response:
-            answer: Response = self.call("kubernetes", method, partial(world.cluster.send, method, target, headers, body))
+            answer: Response = self.call(
+                "kubernetes", method, partial(world.cluster.send, method, target, headers, body)
+            )
             return answer
 
         sees = SEES.get(world.rt.environ.get(names.RIGHTS_VARIABLE, ""))
@@ -172,7 +174,9 @@ class Execution:
             except Failed as failed:
                 if self.status != "RUNNING":
                     return None
-                index, retrier = next((n, each) for n, each in enumerate(state["Retry"]) if _matches(each, failed.error))
+                index, retrier = next(
+                    (n, each) for n, each in enumerate(state["Retry"]) if _matches(each, failed.error)
+                )
                 if tries[index] < retrier["MaxAttempts"]:
                     pause = retrier["IntervalSeconds"] * retrier["BackoffRate"] ** tries[index]
                     pause = min(pause, retrier.get("MaxDelaySeconds", pause))
@@ -209,7 +213,7 @@ class Execution:
                 found = (found or {}).get(part)
             return found
 
-        return eval(names_of, {"__builtins__": {}, "at": at})  # noqa: S307 - of our own definition
+        return eval(names_of, {"__builtins__": {}, "at": at})
 
 
 def _matches(clause: Mapping[str, Any], error: str) -> bool:

@@ -15,10 +15,15 @@ WRITERS = {
     "overhead": "tests/end_to_end/faults",
     "endurance": "tests/end_to_end/endurance",
     "hardships": "tests/end_to_end/hardship.py",
+    "chaos": "tests/chaos",
 }
 """Part -> the file whose run writes it."""
 ENDURANCE = ["| thrown at it | measured | held |", "|---|---|---|"]
 HARDSHIPS = ["| what was done | when | exit | what it said | until its end |", "|---|---|---|---|---|"]
+CHAOS = [
+    "| fault | draws with it | runs that succeeded | failed | were stopped | causes of failed runs | broken promises |",
+    "|---|--:|--:|--:|--:|---|--:|",
+]
 LONGEST_CAUSE = 120
 Row = tuple[str, ...]
 
@@ -57,6 +62,11 @@ def write_endurance(rows: Sequence[Row]) -> None:
 def write_hardships(rows: Sequence[Row]) -> None:
     """Put the rows of what was done to a rehearsal itself into their table."""
     _write_rows("hardships", HARDSHIPS, rows, key=2)
+
+
+def write_chaos(rows: Sequence[Row]) -> None:
+    """Put the kinds of drawn faults into their table."""
+    _write_rows("chaos", CHAOS, rows, key=1)
 
 
 def _write_rows(name: str, head: Sequence[str], rows: Sequence[Row], *, key: int) -> None:

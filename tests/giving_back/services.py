@@ -14,6 +14,9 @@ from tests.backstop.aws import NOW, OLD, Aws, backstop, look
 from tests.giving_back.replay import Ask, Program, Replay, etag
 from tests.specdecode.steps.world import NODE_CLASS, _slice, karpenter_objects, made_ready
 
+BACKSTOP_WAITS_HOURS = 2
+"""Age of an execution that protects no instance any more; of a deployment it is days."""
+
 
 class Call(NamedTuple):
     """A function under way."""
@@ -146,6 +149,7 @@ class Services:
         nodes, closed = self._looks[seen]
         return state._replace(nodes=nodes, closed=closed)
 
+
 def backstop_looks(
     slots: Sequence[str],
     *,
@@ -155,7 +159,7 @@ def backstop_looks(
     minute: int,
     closed: frozenset[str],
 ) -> tuple[tuple[int | None, ...], frozenset[str]]:
-    """The nodes that the backstop leaves, and the pools that it closes (as in State). It waits hours, not days."""
+    """The nodes that the backstop leaves, and the pools that it closes (as in State). It waits BACKSTOP_WAITS_HOURS."""
     aws = Aws()
     for slot, since in zip(slots, nodes, strict=True):
         if since is not None:
@@ -171,7 +175,13 @@ def backstop_looks(
     aws.executions = [NOW] * going
     aws.attached |= {f"arn:aws:iam::1:policy/no-launch-{slot}" for slot in closed}
     with contextlib.redirect_stdout(None):
-        look(aws, later=timedelta(minutes=minute), pools=tuple(slots), HOLDING_HOURS="1", EXECUTION_HOURS="2")
+        look(
+            aws,
+            later=timedelta(minutes=minute),
+            pools=tuple(slots),
+            HOLDING_HOURS="1",
+            EXECUTION_HOURS=str(BACKSTOP_WAITS_HOURS),
+        )
     left = tuple(since if slot in aws.alive else None for slot, since in zip(slots, nodes, strict=True))
     return left, frozenset(slots if backstop.ALL in aws.closed else aws.closed)
 

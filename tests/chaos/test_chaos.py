@@ -1,0 +1,89 @@
+"""Whatever fails, and whenever: nothing is paid for in the end, nothing measured is lost, and the cause is true."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from specdecode.manifests import verified_copy
+from specdecode.runs.lease_store import LeaseStore
+
+from tests.chaos import draws
+from tests.chaos.draws import Played, draw, play, shrunk
+from tests.chaos.faults import KINDS
+from tests.end_to_end.page import write_chaos
+
+DRAWS = 300
+FOUND_WITHIN = 100
+
+
+@pytest.mark.parametrize("seed", [0, 8, 22])
+def test_a_draw_keeps_every_promise(seed: int) -> None:
+    assert_kept(play(draw(seed)))
+
+
+def assert_kept(found: Played) -> None:
+    if found.broken:
+        found = shrunk(found)
+    assert not found.broken, f"{found.draw}\nmake chaos SEED={found.draw.seed} plays it again"
+
+
+def test_a_seed_says_everything() -> None:
+    first, second = play(draw(4)), play(draw(4))
+    assert (first.ends, first.hours, first.node_hours) == (second.ends, second.hours, second.node_hours)
+
+
+@pytest.mark.slow
+def test_three_hundred_draws() -> None:
+    played = [play(draw(seed)) for seed in range(DRAWS)]
+    write_chaos([(kind, *_told([each for each in played if _has(each, kind)])) for kind in KINDS])
+    for each in played:
+        assert_kept(each)
+
+
+def _has(played: Played, kind: str) -> bool:
+    return any(fault.kind == kind for fault in played.draw.faults)
+
+
+def _told(played: list[Played]) -> tuple[str, ...]:
+    ends = [end.split() for each in played for end in each.ends.values()]
+    status = Counter(end[0] for end in ends)
+    causes = Counter(end[1] for end in ends if len(end) > 1)
+    named = ", ".join(f"{cause} {count}" for cause, count in causes.most_common(5)) or "-"
+    counts = (status["SUCCEEDED"], status["FAILED"], status["ABORTED"])
+    return (str(len(played)), *map(str, counts), named, str(sum(bool(each.broken) for each in played)))
+
+
+# --- broken on purpose
+
+
+def dead_watchdog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draws.Game, "_watch", lambda self: None)
+
+
+def dead_backstop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draws.Game, "_backstop", lambda self: None)
+
+
+def lease_written_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever wrote it meanwhile."""
+    real = LeaseStore._write
+    monkeypatch.setattr(LeaseStore, "_write", lambda self, lease, condition: real(self, lease, {}))
+
+
+def no_hash_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verified_copy, "main", lambda argument: None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("breaks", [dead_watchdog, dead_backstop, lease_written_twice, no_hash_check])
+def test_what_is_broken_on_purpose_is_found(
+    monkeypatch: pytest.MonkeyPatch, breaks: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    breaks(monkeypatch)
+    found = next((each for seed in range(FOUND_WITHIN) if (each := play(draw(seed))).broken), None)
+    assert found, f"not within {FOUND_WITHIN} draws"
+    least = shrunk(found)
+    assert least.broken and len(least.draw.faults) <= len(found.draw.faults)
+    print(f"{breaks.__name__}: draw {found.draw.seed + 1}; least: {least.draw}; {least.broken[0]}")
