@@ -1,4 +1,4 @@
-"""make chaos SEED=… MINUTES=…: draws from a seed on. What breaks a promise is shown with its seed and its fewest faults.
+"""make chaos SEED=… MINUTES=…: draws from a seed on. What breaks a promise is shown with its seed and fewest faults.
 
 python -m tests.chaos SEED MINUTES     0 minutes: this one draw
 """

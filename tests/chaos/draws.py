@@ -38,7 +38,7 @@ LAST_FAULT_S, FEWEST, MOST = 2400, 1, 4
 """A run alone takes about half an hour."""
 PATIENCE = timedelta(hours=30)
 DRAINS_MIN = 35.0
-"""Minutes that a node may stay after the last run has given it back: docs/reference/bounds.md, a NodeClaim that stays."""
+"""Minutes that a node may stay after the last run has given it back (docs/reference/bounds.md: a NodeClaim that stays)."""
 EXECUTION_MIN, BACKSTOP_MIN = 60 * BACKSTOP_WAITS_HOURS, 50.0
 """Minutes after which a running execution protects no node from the backstop, and until it has then ended it."""
 TICK_S = 15
@@ -320,7 +320,7 @@ class Game:
         return [body for key, body in self.world.s3.objects.items() if key.endswith("/plan.json")]
 
     def _another_run(self) -> Iterator[str]:
-        """Nothing that happened stays in the way of the next run; of the one after it, if that one has to find damage."""
+        """Nothing stays in the way of the next run, or of the one after it, if that one has to find damage."""
         for name in ("run-after", "run-after-it"):
             self._left = 1
             self.clock.start(partial(self._start, name, self.shape.requests[0]))
