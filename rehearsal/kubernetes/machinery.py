@@ -131,6 +131,8 @@ class Cluster:
             metadata.pop(field, None)
             if field in old["metadata"]:
                 metadata[field] = old["metadata"][field]
+        if not resource.is_custom:
+            schema_check.check_types(resource, obj)  # the status too, which is then put aside
         obj = self._respect_status(resource, obj, old, subresource)
         schema_check.check(resource, obj)
         if not subresource:

@@ -63,8 +63,12 @@ def paths_of(node: Json, value: Any, prefix: Path = ()) -> set[Path]:
 
 
 def _key_of(item: Json, keys: list[str], node: Json) -> tuple[tuple[str, Any], ...]:
-    defaults = {"protocol": "TCP"}
-    return tuple((key, item.get(key, defaults.get(key))) for key in sorted(keys) if key in item or key in defaults)
+    """A key that is left out has its default: that of its type, if the schema of 1.35 has no other."""
+    return tuple((key, item.get(key, _default(key, schema.child(node, key)))) for key in sorted(keys))
+
+
+def _default(key: str, node: Json) -> Any:
+    return "TCP" if key == "protocol" else 0 if "integer" in node.get("type", "") else ""
 
 
 def owned_part(obj: Json) -> Json:
@@ -89,7 +93,7 @@ def value_at(value: Any, path: Path) -> Any:
 
 
 def _has_key(item: Json, step: tuple[tuple[str, Any], ...]) -> bool:
-    return all(item.get(key, "TCP" if key == "protocol" else None) == value for key, value in step)
+    return all(item.get(key, "TCP" if key == "protocol" else type(value)()) == value for key, value in step)
 
 
 def remove_at(value: Any, path: Path) -> None:

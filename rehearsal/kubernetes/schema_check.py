@@ -119,7 +119,8 @@ def _check_scalar(node: Json, value: Any, path: str, causes: list[Json]) -> None
         causes.append(errors.cause(path, "FieldValueNotSupported", message))
     if "pattern" in node and not re.search(node["pattern"], str(value)):
         causes.append(errors.invalid_value(path, value, f"should match '{node['pattern']}'"))
-    if value != "" and (said := value_formats.problem(node.get("format", ""), value)):
+    form = node.get("format", "")
+    if (value != "" or form == "port") and (said := value_formats.problem(form, value)):
         causes.append(errors.invalid_value(path, value, said))
     if isinstance(value, str):
         _check_size(node, len(value), path, "Length", causes)

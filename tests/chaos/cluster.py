@@ -90,7 +90,7 @@ class ChaosWorld(SideBySide):
         self._scaled: Counter[str] = Counter()
 
     @property
-    def time(self) -> datetime:  # type: ignore[override]
+    def time(self) -> datetime:
         return self.clock.now
 
     @time.setter

@@ -21,6 +21,7 @@ from specdecode.giving_back import BACKSTOP_PERIOD_MINUTES, WATCHDOG_PERIOD_MINU
 from specdecode.kubernetes.diagnosis import explain, load_table
 from specdecode.planning import Plan, make_bill
 from specdecode.runs.lease_store import LeaseStore
+from specdecode.steps import runtime
 from specdecode.steps.diagnose import TABLE
 from specdecode.steps.report import read_records
 
@@ -38,9 +39,10 @@ LAST_FAULT_S, FEWEST, MOST = 2400, 1, 4
 """A run alone takes about half an hour."""
 PATIENCE = timedelta(hours=30)
 DRAINS_MIN = 35.0
-"""Minutes that a node may stay after the last run has given it back (docs/reference/bounds.md: a NodeClaim that stays)."""
+"""Minutes that a node may stay after the last run has given it back (docs/reference/bounds.md)."""
 EXECUTION_MIN, BACKSTOP_MIN = 60 * BACKSTOP_WAITS_HOURS, 50.0
 """Minutes after which a running execution protects no node from the backstop, and until it has then ended it."""
+PROCESS_RUNTIME = runtime.process_runtime
 TICK_S = 15
 
 
@@ -127,6 +129,7 @@ class Game:
                 found.broken = list(self._another_run())
         finally:
             self.clock.end()
+            runtime.process_runtime = PROCESS_RUNTIME
             logging.disable(logging.NOTSET)
         return found
 

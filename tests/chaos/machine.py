@@ -58,9 +58,9 @@ class Invocation:
         if self.world.faults.active("lambda throttles"):
             raise Failed("Lambda.TooManyRequestsException", "Rate Exceeded.")
         made = self._runtime()
-        runtime.process_runtime = lambda: made  # type: ignore[assignment] - read before the first call sleeps
+        runtime.process_runtime = lambda: made  # read before the first call sleeps
         try:
-            return module.handler(dict(payload), None)  # type: ignore[no-any-return]
+            return module.handler(dict(payload), None)
         except Killed as killed:
             raise Failed(str(killed), "the function's process ended") from None
         except Exception as error:

@@ -17,6 +17,8 @@ from tests.conformance.server import Json, Server, path_of
 META = "apimachinery/pkg/api/validation/objectmeta.go"
 HANDLERS = "apiserver/pkg/endpoints/handlers/rest.go"
 JOBS, RBAC, CORE = (f"pkg/apis/{group}/validation/validation.go" for group in ("batch", "rbac", "core"))
+NETWORK, MERGE = "pkg/apis/networking/validation/validation.go", "structured-merge-diff typed/helpers.go"
+DECODE = "apimachinery/pkg/runtime/serializer/json/json.go"
 RESIZE = "plugin/pkg/admission/storage/persistentvolume/resize/admission.go"
 EVENT = {"apiVersion": "v1", "kind": "Event", "name": "seed", "uid": "1"}
 KINDS = ("ConfigMap", "Deployment", "Job", "Pod", "RoleBinding", "Service")
@@ -54,6 +56,16 @@ UPDATES: list[tuple[str, str, Callable[[Json], object], int, str, str]] = [
         "persistent",
         RESIZE,
     ),
+    (
+        "Deployment",
+        "a probe's port is empty",
+        lambda o: _probe(o).update(port=""),
+        422,
+        "startupProbe.httpGet.port",
+        CORE,
+    ),
+    ("NetworkPolicy", "a port is empty", lambda o: _port(o).update(port=""), 422, "ports[0].port", NETWORK),
+    ("Service", "a targetPort is empty", lambda o: o["spec"]["ports"][0].update(targetPort=""), 200, "", CORE),
     *((kind, "no metadata", lambda o: o.pop("metadata"), 400, "name must be provided", HANDLERS) for kind in KINDS),
     *((kind, "metadata is a list", lambda o: o.update(metadata=[]), 400, "json: cannot", HANDLERS) for kind in KINDS),
     *(
@@ -68,12 +80,46 @@ UPDATES: list[tuple[str, str, Callable[[Json], object], int, str, str]] = [
     ),
 ]
 
+STATUS = ("Deployment", "Job", "Pod", "Service", "PersistentVolumeClaim")
+APPLIED: list[tuple[str, str, Callable[[Json], object], int, str]] = [
+    ("Deployment", "a container without name", lambda o: _container(o).pop("name"), 422, "containers[1].name"),
+    ("Deployment", "a port without number", lambda o: _ports(o)[0].pop("containerPort"), 422, "containerPort"),
+    ("Deployment", "a port without protocol", lambda o: _ports(o)[0].pop("protocol", None), 200, ""),
+    ("Service", "a port without number", lambda o: o["spec"]["ports"][0].pop("port"), 422, "].port: "),
+]
+
+
+def _pod(obj: Json) -> Json:
+    found: Json = obj["spec"]["template"]["spec"]
+    return found
+
+
+def _container(obj: Json) -> Json:
+    found: Json = _pod(obj)["containers"][0]
+    return found
+
+
+def _ports(obj: Json) -> list[Json]:
+    return list(_container(obj).setdefault("ports", [{"containerPort": 8000, "protocol": "TCP"}])[:1])
+
+
+def _probe(obj: Json) -> Json:
+    found: Json = _container(obj).setdefault("startupProbe", {"httpGet": {"path": "/", "port": 1}})["httpGet"]
+    return found
+
+
+def _port(obj: Json) -> Json:
+    spec = obj["spec"]
+    (rule, *_) = [*spec.get("ingress", ()), *spec.get("egress", ())]
+    found: Json = rule["ports"][0]
+    return found
+
 
 @pytest.fixture(scope="module")
 def made(server: Server) -> dict[str, tuple[str, Json]]:
     """Kind -> the path of an object made of its seed, and the object."""
     namespace, found = server.namespace(), {}
-    for kind in sorted({row[0] for row in UPDATES}):
+    for kind in sorted({row[0] for row in UPDATES} | {*STATUS}):
         body = copy.deepcopy(seeds()[kind])
         path = path_of(body, namespace)
         server.ok("POST", path, body)
@@ -98,4 +144,40 @@ def test_an_update_gets_the_answer_of_upstream_s_source(
     body["metadata"].pop("resourceVersion")
     change(body)
     got, answer = server.request("PUT", f"{path}?dryRun=All", body)
+    assert got == status and said in answer.get("message", said), answer
+
+
+@pytest.mark.parametrize("kind", STATUS)
+@pytest.mark.parametrize(("asked", "status"), [("Strict", 400), ("Warn", 200)])
+def test_a_field_of_status_that_nobody_knows_is_read_like_every_other(
+    server: Server, made: dict[str, tuple[str, Json]], kind: str, asked: str, status: int
+) -> None:
+    """DECODE: the whole body is decoded before the status is put aside."""
+    path, _ = made[kind]
+    body = copy.deepcopy(server.ok("GET", path))
+    body["metadata"].pop("resourceVersion")
+    body["status"] = {**body.get("status", {}), "frobnicate": 1}
+    got, answer = server.request("PUT", f"{path}?dryRun=All&fieldValidation={asked}", body)
+    assert got == status and (got == 200 or 'unknown field "status.frobnicate"' in answer["message"]), answer
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "status", "said"),
+    [pytest.param(*row[:1], *row[2:], id=f"{row[0]}, {row[1]}") for row in APPLIED],
+)
+def test_an_apply_without_the_key_of_a_list_s_item_names_another_item(
+    server: Server,
+    made: dict[str, tuple[str, Json]],
+    kind: str,
+    change: Callable[[Json], object],
+    status: int,
+    said: str,
+) -> None:
+    """MERGE: a key that is left out has its type's default ("" or 0 in the schemas of 1.35), and names another item."""
+    path, seed = made[kind]
+    body = copy.deepcopy(seed)
+    change(body)
+    asked = "dryRun=All&fieldManager=conformance&force=true"
+    headers = {"Content_Type": "application/apply-patch+yaml"}
+    got, answer = server.request("PATCH", f"{path}?{asked}", body, **headers)
     assert got == status and said in answer.get("message", said), answer
