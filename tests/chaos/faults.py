@@ -19,7 +19,7 @@ from tests.specdecode.steps.cluster_fake import status
 NODE = frozenset({"node-lost", "node-hung", "no-node", "lease-lost"})
 """Causes of a node that went away, or never came."""
 PODS = frozenset({"arm-died", "crash-loop", "job-failed", "start-check-failed"})
-STEP = frozenset({"too-slow", "timeout", "unknown"})
+STEP = frozenset({"too-slow", "timeout"})
 """A function or a Job that had no time left."""
 
 
