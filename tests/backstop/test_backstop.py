@@ -4,9 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.backstop.aws import EXECUTION, HOLDING, NOW, OLD, WINDOW, YOUNG, judging, look
-
-LIMITS = judging.Limits(window=WINDOW, holding=HOLDING, execution=EXECUTION, compiler=timedelta(hours=25))
+from tests.backstop.aws import EXECUTION, HOLDING, NOW, OLD, YOUNG, look
 
 
 def test_nobody_watches_and_nothing_runs(aws):

@@ -37,23 +37,26 @@ def test_an_update_passes_while_no_run_has_the_node(world: World) -> None:
     assert after["PhysicalResourceId"] != before["PhysicalResourceId"]
 
 
-def test_an_update_is_refused_while_a_run_holds_the_node(world: World) -> None:
+@pytest.mark.parametrize(
+    ("pools", "claims", "words"),
+    [
+        ({names.NODEPOOL: 1}, (), ("NodePool trn2 has 1 replica", "specdecode stop", "Nothing was changed")),
+        ({names.NODEPOOL: 0, names.CPU_NODEPOOL: 1}, (), ("NodePool cpu has 1 replica",)),
+        ({names.NODEPOOL: 0}, ("trn2-abc",), ("trn2-abc",)),
+    ],
+    ids=["a run holds it", "a check holds one without devices", "the last is still going away"],
+)
+def test_an_update_is_refused_while_there_is_a_node(
+    world: World, pools: dict[str, int], claims: tuple[str, ...], words: tuple[str, ...]
+) -> None:
     before = created(world)
-    world.pool(replicas=1)
+    for name, replicas in pools.items():
+        world.pool(replicas=replicas, name=name)
+    for claim in claims:
+        world.claim(claim)
     answer = updated(world, "new", before)
-    assert answer["Status"] == "FAILED"
-    assert answer["PhysicalResourceId"] == before["PhysicalResourceId"]
-    for words in ("NodePool trn2 has 1 replica", "specdecode stop", "Nothing was changed"):
-        assert words in answer["Reason"]
-
-
-def test_an_update_is_refused_while_a_check_holds_the_node_without_devices(world: World) -> None:
-    before = created(world)
-    world.pool(replicas=0)
-    world.pool(replicas=1, name=names.CPU_NODEPOOL)
-    answer = updated(world, "new", before)
-    assert answer["Status"] == "FAILED"
-    assert "NodePool cpu has 1 replica" in answer["Reason"]
+    assert (answer["Status"], answer["PhysicalResourceId"]) == ("FAILED", before["PhysicalResourceId"])
+    assert all(word in answer["Reason"] for word in words)
 
 
 def test_a_smaller_deployment_is_refused_while_a_run_holds_a_node_that_it_would_not_have(world: World) -> None:
@@ -69,25 +72,15 @@ def test_a_smaller_deployment_is_refused_while_a_run_holds_a_node_that_it_would_
 
 
 def test_a_teardown_gives_up_every_node(world: World) -> None:
-    for pool in (names.NODEPOOL, "trn2-2"):
+    for pool in (names.NODEPOOL, "trn2-2", names.CPU_NODEPOOL):
         world.pool(replicas=1, name=pool)
         world.claim(f"of-{pool}", pool=pool)
-    assert give_up(NodePools(world.cluster.client())) == ["NodeClaim/of-trn2", "NodeClaim/of-trn2-2"]
-    assert [pool["spec"]["replicas"] for pool in world.cluster.all("NodePool")] == [0, 0]
-
-
-def test_a_teardown_gives_up_the_node_without_devices_too(world: World) -> None:
-    world.pool(replicas=1, name=names.CPU_NODEPOOL)
-    world.claim("cpu-claim", pool=names.CPU_NODEPOOL)
-    assert give_up(NodePools(world.cluster.client())) == ["NodeClaim/cpu-claim"]
-    assert world.cluster.all("NodePool")[0]["spec"]["replicas"] == 0
-
-
-def test_an_update_is_refused_while_the_last_node_is_still_going_away(world: World) -> None:
-    before = created(world)
-    world.pool(replicas=0)
-    world.claim("trn2-abc")
-    assert "trn2-abc" in updated(world, "new", before)["Reason"]
+    assert sorted(give_up(NodePools(world.cluster.client()))) == [
+        "NodeClaim/of-cpu",
+        "NodeClaim/of-trn2",
+        "NodeClaim/of-trn2-2",
+    ]
+    assert [pool["spec"]["replicas"] for pool in world.cluster.all("NodePool")] == [0, 0, 0]
 
 
 def test_the_rollback_of_a_refused_update_passes(world: World) -> None:

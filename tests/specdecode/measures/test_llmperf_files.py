@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from specdecode.measures.accounting import Accounting, Mode
 from specdecode.measures.llmperf_files import LlmperfRun, llmperf_files
-from specdecode.measures.metrics.latency import TimePerOutputToken
 from specdecode.records import Chunk, ErrorKind, RequestRecord
 
 from tests.specdecode.benchmark.making import record
@@ -86,17 +85,6 @@ def test_stock_llmperf_turns_the_result_round() -> None:
             for arm in ("sd", "base")
         ]
         assert itl[0] < 0.5 * itl[1]
-
-
-def test_the_inversion_in_round_numbers() -> None:
-    """200 tokens at 20 ms each; 50 chunks of 4 tokens at 30 ms each (role and finish chunks as LLMPerf counts them)."""
-    base = record([0.2 + 0.02 * n for n in range(200)], tokens=200, events=202)
-    sd = record([0.11 + 0.03 * n for n in range(50)], tokens=200, events=52)
-    stock = Accounting("stock", retokenize=lambda text: 201)
-    assert stock.figures(base).inter_token_latency_s == pytest.approx(0.0207, abs=1e-4)
-    assert stock.figures(sd).inter_token_latency_s == pytest.approx(0.0304, abs=1e-4)
-    assert TimePerOutputToken.value(base) == pytest.approx(0.020)
-    assert TimePerOutputToken.value(sd) == pytest.approx(0.0074, abs=1e-4)
 
 
 def test_seed_405b_figures_follow_from_the_neuron_formula() -> None:

@@ -42,16 +42,6 @@ def test_formulas_of_a_request() -> None:
     assert histogram([request]) == {2: 1, 6: 1}
 
 
-def test_packing_tokens_into_chunks_changes_no_token_metric() -> None:
-    """The same tokens at the same times, sent one by one or four at a time with the last of them."""
-    single = record([0.1 + 0.01 * n for n in range(41)], tokens=41)
-    packed = record([0.1] + [0.1 + 0.01 * n for n in range(4, 41, 4)], tokens=41, chunk_tokens=[1] + [4] * 10)
-    assert TimePerOutputToken.value(packed) == pytest.approx(TimePerOutputToken.value(single))
-    assert RequestOutputThroughput.value(packed) == pytest.approx(RequestOutputThroughput.value(single))
-    assert TokensPerStep.value(single) == 1
-    assert TokensPerStep.value(packed) == 4
-
-
 def test_open_loop_latencies_begin_when_the_request_was_due() -> None:
     late = record([0.5, 1.0], end=1.0, scheduled_s=3.0, sent_s=5.0)
     assert TimeToFirstToken.value(late) == 2.5
