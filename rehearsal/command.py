@@ -3,8 +3,6 @@
 Exit status: 0 done, 1 the run failed, 2 unknown experiment, 3 this machine cannot rehearse, 130/143 interrupted.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

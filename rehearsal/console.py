@@ -1,7 +1,5 @@
 """The output of a rehearsal: one line for each step with its time. A terminal also shows what the step does now."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

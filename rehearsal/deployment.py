@@ -1,7 +1,5 @@
 """Synthesis and deployment with the real CDK CLI, as a user does it. Only the address of AWS differs."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Start the deployed state machine and follow it, state by state, with the code of the `specdecode` command."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -3,8 +3,6 @@ waits for the end of its input. That is a pipe that only the rehearsal holds, so
 ends, however it ends.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

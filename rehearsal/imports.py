@@ -1,7 +1,5 @@
 """Upload the embedded models to the bucket's imports/, as a user does with a model of his own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

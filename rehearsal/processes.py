@@ -4,8 +4,6 @@ A process belongs to a rehearsal if its environment names the rehearsal's work f
 so a child that detaches itself is found too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """A rehearsal: start the embedded cloud, deploy the stacks, import the models, run, remove everything."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import shutil

@@ -1,7 +1,5 @@
 """A run's folder, from the bucket to results/<run id>/, and its answer for the terminal."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

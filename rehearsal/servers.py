@@ -1,7 +1,5 @@
 """The two servers of a rehearsal: the Kubernetes API double with its node, and the embedded AWS."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

@@ -1,7 +1,5 @@
 """The paths of the rehearsal's tools, and the environment of its children."""
 
-from __future__ import annotations
-
 import errno
 import os
 import platform

@@ -97,7 +97,6 @@ class Templates:
         return found
 
     def manifest(self, kind: str, name: str) -> dict[str, Any]:
-        """The one object of that kind and name."""
         (found,) = [obj for obj in self.manifests().values() if obj["kind"] == kind and obj["metadata"]["name"] == name]
         return found
 
@@ -138,7 +137,6 @@ class Templates:
 
 
 def as_list(value: Any) -> list[Any]:
-    """IAM writes one or many."""
     return value if isinstance(value, list) else [value]
 
 

@@ -4,8 +4,6 @@ The parent binds the socket. So it knows the port before this process starts (th
 other process can take the port. SPECDECODE_KUBE_URL, _CA, _TOKEN and _ISSUER describe the cluster's API.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

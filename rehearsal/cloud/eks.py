@@ -4,8 +4,6 @@ The emulator keeps the records, so that `aws eks describe-…` answers. Changes 
 authenticates by the access entries, and acts as the add-ons do.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Mapping
 from typing import Any

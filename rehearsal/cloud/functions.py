@@ -1,7 +1,5 @@
 """Lambda functions: the packages of their runtime, and the names of their failures."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json

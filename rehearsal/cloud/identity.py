@@ -1,7 +1,5 @@
 """Condition keys of IAM that the emulator lacks or has in another form."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ does (Amazon SNS developer guide, "Email subscription setup").
 The mailbox is the file MAILS in the emulator's state folder: a line for each mail, with its address, topic and token.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,7 +1,5 @@
 """A fault of CloudWatch: it throttles PutMetricData as long as a test wants it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

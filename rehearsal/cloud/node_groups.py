@@ -4,8 +4,6 @@ The emulator has no UpdateNodegroupConfig and launches nothing for a group. Here
 at its size. Missing instances are launched and join after a while. If somebody ended an instance, its node leaves.
 """
 
-from __future__ import annotations
-
 import contextvars
 import json
 import logging

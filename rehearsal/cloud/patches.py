@@ -3,8 +3,6 @@
 Everything that is not listed here behaves as ministack ships it.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 (networking, billing). Types that something uses have a handler of their own, over the emulator's services.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ The CDK CLI asks every 5 s whether a stack is done (`waitFor` of its toolkit). A
 AWS, so up to half of a deployment would be waiting for the next question.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping

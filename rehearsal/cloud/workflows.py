@@ -1,7 +1,5 @@
 """Step Functions: retries, states inside a Map, and executions that are redriven."""
 
-from __future__ import annotations
-
 import contextvars
 import json
 import random

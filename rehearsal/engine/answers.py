@@ -1,7 +1,5 @@
 """OpenAI's completion and chat answers: the JSON of whole answers and of streamed chunks."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from typing import Any

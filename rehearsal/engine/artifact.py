@@ -6,8 +6,6 @@ The files have the names that NxD Inference gives them: `neuron_config.json` (he
 checkpoint the weights are packed again from the model folder at every start, as NxD Inference does.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """Continuous batching: requests wait, join the running batch at a step's boundary and leave it when they finish."""
 
-from __future__ import annotations
-
 from collections import deque
 
 from rehearsal.engine.config import ModelConfig

@@ -1,7 +1,5 @@
 """The command `vllm serve` with the options of the 0.9.1 Neuron fork. Options that it does not know are refused."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """The configuration of a model (config.json), and the settings with which it is served."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict, dataclass, fields

@@ -1,7 +1,5 @@
 """The two kinds of mistake that a user of the engine can make."""
 
-from __future__ import annotations
-
 
 class EngineSettingsError(Exception):
     """The engine cannot use the command line, the model folder or the compiled folder. The message says what to do."""

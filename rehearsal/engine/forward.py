@@ -4,8 +4,6 @@ The rows of all sequences are stacked, so every dense layer is one matrix produc
 attention runs sequence by sequence, each on its own cache and length.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Why it is so: ADR 10.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
 

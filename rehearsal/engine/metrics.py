@@ -1,7 +1,5 @@
 """The server's counters under vLLM's own names, in Prometheus' text format."""
 
-from __future__ import annotations
-
 import time
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest

@@ -1,7 +1,5 @@
 """Turn a model's trained weights into the matrices of the forward pass: fewer, larger, contiguous."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError

@@ -1,7 +1,5 @@
 """The life of a server process: listen, load, serve until a signal, leave."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys

@@ -1,7 +1,5 @@
 """OpenAI's completion and chat requests: the parameters that the engine reads, and those that it refuses."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """One request on its way through the engine: its tokens, its caches, and when it is finished."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from dataclasses import dataclass, field

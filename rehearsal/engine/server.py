@@ -1,7 +1,5 @@
 """The HTTP server. Requests and engine steps share one thread: between two steps the event loop serves the clients."""
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import json

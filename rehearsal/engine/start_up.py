@@ -1,7 +1,5 @@
 """From settings to an engine that is ready to serve."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

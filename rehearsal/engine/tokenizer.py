@@ -1,7 +1,5 @@
 """Byte-level BPE as in GPT-2 with single digits: text to token ids, and ids back to text as they are generated."""
 
-from __future__ import annotations
-
 import codecs
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Model folders as Hugging Face lays them out: `python -m rehearsal.upstream.folders WEIGHTS DESTINATION`."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

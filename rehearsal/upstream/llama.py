@@ -16,8 +16,6 @@ left of the tables beside their sum is too small to count in the norms that foll
 Why it is so: ADR 10.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 Exit status: 0 it can (one line says what follows), 3 it cannot (every reason, and what to do).
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -29,15 +29,12 @@ class Call:
     """Condition keys that the request carries."""
 
     def at(self, places: Mapping[str, str]) -> str:
-        """`resource` in a deployment."""
         return self.resource.format_map(places)
 
     def keys(self, places: Mapping[str, str]) -> Context:
-        """`context` in a deployment."""
         return {key: _filled(value, places) for key, value in self.context.items()}
 
     def arguments(self, places: Mapping[str, str]) -> dict[str, Any]:
-        """Arguments of the request in a deployment."""
         assert self.request is not None
         return {name: _filled(value, places) for name, value in self.request[2].items()}
 

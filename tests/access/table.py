@@ -30,7 +30,6 @@ def spelled(principals: Iterable[str]) -> str:
 
 
 def shown(call: Call) -> str:
-    """What the call does, without Markdown."""
     return call.what.replace("`", "")
 
 
@@ -46,7 +45,6 @@ def row(call: Call, found: Found) -> tuple[str, ...]:
 
 
 def page(found: Found) -> str:
-    """The table of this run, as CSV."""
     text = io.StringIO()
     head = ("call", "action", "who may", "refused to", "proof")
     csv.writer(text, lineterminator="\n").writerows([head, *(row(call, found) for call in CALLS)])

@@ -179,8 +179,6 @@ def _named(changes: Mapping[str, Any], name: str) -> dict[str, str]:
 
 @dataclass
 class Found:
-    """What was seen."""
-
     refused: dict[str, set[str]] = field(default_factory=dict)
     """Call (its `what`) -> principals that were refused; of the calls that were made."""
     enforced: set[str] = field(default_factory=set)

@@ -42,7 +42,6 @@ class Server:
         return reply.status, json.loads(reply.data)
 
     def namespace(self, **labels: str) -> str:
-        """A namespace of its own, with its labels."""
         name = made_up_name()
         self.make("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
         self.wait(lambda: self.request("GET", f"/api/v1/namespaces/{name}/serviceaccounts/default")[0] == 200)

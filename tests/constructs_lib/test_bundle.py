@@ -73,7 +73,6 @@ def test_a_bundle_that_exists_is_not_built_again(project: Path, tmp_path: Path) 
 
 @pytest.fixture
 def wheel(tmp_path: Path) -> Path:
-    """A wheel of a library with one module."""
     path = tmp_path / "library-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("library.py", "z = 3\n")

@@ -32,7 +32,6 @@ HARD_LIMIT = 25_000
 
 
 def successors(state):
-    """Names of all states that may follow."""
     named = [state.get("Next"), state.get("Default")]
     named += [rule["Next"] for rule in state.get("Choices", ())]
     named += [rule["Next"] for rule in state.get("Catch", ())]

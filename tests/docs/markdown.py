@@ -45,7 +45,6 @@ def blocks(page: Path) -> list[Block]:
 
 
 def prose(page: Path) -> str:
-    """The page without its code."""
     text = "\n".join(item for item in _parts(page) if isinstance(item, str))
     return re.sub(r"<!--.*?-->", "", re.sub(r"`[^`\n]*`", lambda m: "`" * len(m[0]), text), flags=re.DOTALL)
 

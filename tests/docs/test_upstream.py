@@ -12,8 +12,6 @@ PAGE = (ROOT / "docs" / "upstream.md").read_text("utf-8")
 
 @dataclass(frozen=True)
 class Row:
-    """A fact."""
-
     what: str
     fact: str
     source: str

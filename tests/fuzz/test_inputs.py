@@ -30,7 +30,6 @@ def value(rng: random.Random, depth: int = 0) -> Any:
 
 
 def request(rng: random.Random) -> Any:
-    """Mostly of the right keys."""
     if rng.random() < 0.2:
         return value(rng)
     made = {}

@@ -31,7 +31,6 @@ def servers(running: Rehearsal) -> Iterator[dict[str, Any]]:
 
 
 def experiment(base: str, sd: str) -> dict[str, Any]:
-    """A small load on both."""
     return {
         "name": "elsewhere",
         "title": "Two servers that already run",

@@ -36,7 +36,6 @@ def text_of(value: Any) -> str:
 
 
 def one(templates: Templates, kind: str) -> dict[str, Any]:
-    """The one resource's properties, references and all."""
     resources = templates.stacks[STACK]["Resources"].values()
     (found,) = [resource["Properties"] for resource in resources if resource["Type"] == kind]
     return dict(found)

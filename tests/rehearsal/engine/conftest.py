@@ -41,7 +41,6 @@ SETTINGS = ServeSettings(
 
 
 def speculating(k: int, *, draft: Path = DRAFT, **changes: Any) -> ServeSettings:
-    """SETTINGS with a draft model."""
     return replace(SETTINGS, speculative=Speculative(model=draft, num_speculative_tokens=k), **changes)
 
 
@@ -79,8 +78,6 @@ def random_draft(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass
 class Served:
-    """A running server."""
-
     process: subprocess.Popen[str]
     port: int
 
@@ -96,7 +93,6 @@ class Served:
         return response.status, json.loads(text) if is_json else text
 
     def complete(self, prompt: str, **more: Any) -> dict[str, Any]:
-        """A completion without streaming."""
         status, answer = self.request("POST", "/v1/completions", {"model": "pair", "prompt": prompt, **more})
         assert status == 200, answer
         return answer
@@ -120,7 +116,6 @@ class Served:
             connection.close()
 
     def counters(self) -> dict[str, float]:
-        """The samples of /metrics."""
         _, page = self.request("GET", "/metrics")
         return samples(page)
 

@@ -22,8 +22,6 @@ PROMPTS = (
 
 @dataclass
 class Output:
-    """The output of an engine for a prompt."""
-
     tokens: list[int] = field(default_factory=list)
     text: str = ""
     steps: list[StepOutput] = field(default_factory=list)

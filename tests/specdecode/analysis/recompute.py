@@ -74,8 +74,6 @@ def load_seconds(records: list[Record]) -> float:
 
 
 class Check:
-    """Collects what differs."""
-
     def __init__(self) -> None:
         self.wrong: list[str] = []
         self.checked = 0

@@ -66,7 +66,6 @@ class Run:
         return self.figure(key[0], self.records[key], name)
 
     def figure(self, variant: str, records: list[raw.Record], name: str) -> float | None:
-        """The same of some of its records."""
         done = [record for record in records if record["error"] is None]
         seconds, tokens = raw.load_seconds(records), sum(record["completion_tokens"] for record in done)
         context, serving = self.report["context"], self.report["experiment"]["serving"]
@@ -113,7 +112,6 @@ class Run:
         return max(sum(record["error"] is not None for record in own) / len(own) for own in both) <= 0.05
 
     def verdict(self, variant: str, base: str, case: str) -> str:
-        """From the interval and the failed requests."""
         if not self.comparable(variant, base, case):
             return "cannot tell"
         _, low, high, _ = self.speedup(variant, base, case, HEADLINE)

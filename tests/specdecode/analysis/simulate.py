@@ -60,7 +60,6 @@ def experiment(
 
 
 def context(**overrides: object) -> RunContext:
-    """A run of one hour on demand."""
     values: dict[str, object] = {
         "run_id": "run-1",
         "started_at": datetime(2026, 11, 21, 12, 0, tzinfo=UTC),

@@ -37,7 +37,6 @@ class Server:
         return self.base_s + self.per_sequence_s * running
 
     def yields(self, rng: random.Random) -> int:
-        """Tokens of one sequence's step."""
         accepted = 0
         while accepted < self.k and rng.random() < self.acceptance:
             accepted += 1
@@ -51,7 +50,6 @@ class Server:
         return count
 
     def mean_steps(self) -> float:
-        """Mean number of steps of an answer."""
         rng = random.Random(0)
         return sum(self.steps(rng) for _ in range(10_000)) / 10_000
 

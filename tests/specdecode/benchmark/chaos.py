@@ -45,8 +45,6 @@ def chunked(data: bytes) -> bytes:
 
 
 class Peer:
-    """The server's side of one connection."""
-
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 

@@ -140,8 +140,6 @@ class Listening:
 
 @dataclass
 class World:
-    """The servers that can be reached."""
-
     clock: Clock = field(default_factory=Clock)
     servers: dict[int, Callable[[Sink], ToServer]] = field(default_factory=dict)
     handled: set[asyncio.Task[None]] = field(default_factory=set)

@@ -19,8 +19,6 @@ GOOD = (
 
 
 class S3:
-    """Keeps what is put."""
-
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
 

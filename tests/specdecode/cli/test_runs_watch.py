@@ -67,8 +67,6 @@ def test_pods_are_asked_for_at_a_slower_rate_than_the_steps(monkeypatch):
 
 
 class FakeLambda:
-    """Answers an invocation with `body`."""
-
     def __init__(self, body: dict[str, Any], **answer: Any) -> None:
         self.answer = {"Payload": BytesIO(json.dumps(body).encode()), **answer}
 

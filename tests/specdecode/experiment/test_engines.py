@@ -38,7 +38,6 @@ def test_an_engine_that_extends_another_has_all_that_it_does_not_change():
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """The assets, for a test to change."""
     copied = tmp_path / "assets"
     shutil.copytree(assets_dir(), copied)
     for module in (assets, files):

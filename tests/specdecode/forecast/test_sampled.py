@@ -52,7 +52,6 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
 
 
 def sampled(target: Model, prompt: list[int], rng: np.random.Generator) -> list[int]:
-    """An answer of the target alone."""
     cache, tokens = target.begun(prompt), list(prompt)
     for _ in range(TOKENS):
         tokens.append(

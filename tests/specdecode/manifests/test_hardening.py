@@ -37,7 +37,6 @@ def templates(objects):
 
 
 def containers(objects):
-    """(component, container) of all."""
     for template in templates(objects):
         spec = template["spec"]
         for container in [*spec.get("initContainers", ()), *spec["containers"]]:

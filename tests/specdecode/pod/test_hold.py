@@ -67,8 +67,6 @@ def arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 class Held:
-    """The pod at work on a bucket."""
-
     def __init__(self, url: str, objects: dict[str, bytes]) -> None:
         self.s3, self.stopped = FakeS3(objects), threading.Event()
         given = {"model": "m", "endpoint": "completions", "stopped": self.stopped}

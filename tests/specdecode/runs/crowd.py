@@ -75,7 +75,6 @@ class Counted:
 
     @property
     def documents(self) -> list[bytes]:
-        """In the order of their writing."""
         found, tag = [], ""
         while tag in self._written:
             tag, body = self._written[tag]
@@ -85,8 +84,6 @@ class Counted:
 
 @dataclass
 class Crowd:
-    """What was seen."""
-
     s3: Counted
     joined: list[float] = field(default_factory=list)
     """Seconds until each was in the queue."""

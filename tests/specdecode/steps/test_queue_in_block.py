@@ -32,8 +32,6 @@ class Wish(NamedTuple):
 
 
 class Story(NamedTuple):
-    """What came of it."""
-
     got: dict[str, datetime]
     """When each run got a node."""
     ends: dict[str, str]

@@ -104,7 +104,6 @@ def changed(folder: Path, arm: str, file: str, change: dict[str, object]) -> Non
 
 @pytest.fixture
 def seeds(tmp_path: Path) -> Path:
-    """The published files, to be changed."""
     shutil.copytree(TABLES / "llama-3.1-405b", tmp_path / "llama")
     return tmp_path / "llama"
 
