@@ -74,14 +74,25 @@ OWN: dict[str, Any] = {
     ],
 }
 """An experiment on the engine that takes the arms of no preset."""
+
+
+def with_eagle3() -> dict[str, Any]:
+    """That experiment with an EAGLE3 head."""
+    document = copy.deepcopy(OWN)
+    speculation = document["variants"][1]["speculation"]
+    speculation["method"] = speculation["draft"]["kind"] = "eagle3"
+    document["name"], speculation["draft"]["id"] = "own-eagle3", "acme/eagle3"
+    return document
+
+
 Arm = tuple[str, ServedExperiment, ServedVariant, Engine]
 
 
-def arms(name: str, *others: dict[str, Any]) -> list[Arm]:
-    """Every arm of the presets on this engine, and of `others`; if no preset has it, of those that it takes in place of
+def arms(name: str) -> list[Arm]:
+    """Every arm of the presets on this engine, and of our own; if no preset has it, of those that it takes in place of
     theirs.
     """
-    own = [("own", from_document(each)) for each in (OWN, *others)]
+    own = [(str(each["name"]), from_document(each)) for each in (OWN, with_eagle3())]
     loaded = [*((each, load_preset(each)) for each in preset_names()), *own]
     mine = [(each, experiment) for each, experiment in loaded if getattr(experiment, "engine", None) == name]
     for each in preset_names() if not mine else ():
@@ -257,14 +268,6 @@ def run(source: str, name: str) -> dict[str, Any]:
                 del sys.modules[each]
 
 
-def with_eagle3() -> dict[str, Any]:
-    """The experiment of this test with an EAGLE3 head."""
-    document = copy.deepcopy(OWN)
-    speculation = document["variants"][1]["speculation"]
-    speculation["method"] = speculation["draft"]["kind"] = "eagle3"
-    return document
-
-
 def default_of_fork(loader: dict[str, Any], experiment: ServedExperiment, drafts: Any) -> dict[str, Any]:
     """What vLLM's fork puts below our configuration."""
     serving = experiment.serving
@@ -336,7 +339,7 @@ def test_nxd_inference_takes_every_neuron_configuration(
     puts["OnDeviceSamplingConfig"] = made_by["OnDeviceSamplingConfig"]
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")  # else 0.7 and later ask the device
     tried = 0
-    for arm, experiment, variant, engine in arms(name, with_eagle3()):
+    for arm, experiment, variant, engine in arms(name):
         assert engine.dialect is dialect
         serving, drafts = experiment.serving, variant.speculation
         method = engine.methods[drafts.method].vllm_method if drafts else None
