@@ -22,7 +22,9 @@ from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Inventory, make_plan
 
 LOCAL_DNS = "169.254.20.10"
-"""Usual address of NodeLocal DNSCache; network policies open port 53 to it and to the pods of kube-dns."""
+"""Usual address of NodeLocal DNSCache; network policies open port 53 to it and to the pods of kube-dns. With kube-proxy
+in iptables mode the cache answers at the Service's address too, which Calico takes for no pod (calico#3795).
+"""
 KUBECTL = re.compile(r'Error from server \([^)]*\): (error when creating "[^"]*": )?')
 """What kubectl puts before the API server's own words."""
 NOT_ASKED = re.compile(r"Unable to connect|i/o timeout|connection refused$|must be logged in|\(Unauthorized\)")
@@ -97,6 +99,11 @@ def of_dns(ask_kubectl: Kubectl) -> Check:
     if other := [each for each in addresses if each.startswith("169.254.") and each != LOCAL_DNS]:
         detail = f"NodeLocal DNSCache answers at {', '.join(other)}, which no network policy opens"
         return Check("DNS", "fail", detail, OPEN_DNS)
+    if shared := [each for each in addresses if not each.startswith("169.254.")]:
+        detail = (
+            f"NodeLocal DNSCache answers at {', '.join(shared)} in place of kube-dns: what looks at addresses alone"
+        )
+        return Check("DNS", "warn", f"{detail} (Calico) lets no name through", OPEN_DNS)
     return Check("DNS", "ok", "kube-dns" + (f", and NodeLocal DNSCache at {', '.join(addresses)}" if addresses else ""))
 
 
