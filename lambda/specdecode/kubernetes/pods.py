@@ -127,7 +127,7 @@ def refusals(
     ]
     if not refused or all(_lasts(last_seen(event), REFUSED_MINUTES, now) for event in refused):
         return []
-    message = str(refused[-1].get("message", ""))
+    message = " ".join(str(refused[-1].get("message", "")).split())  # Kyverno writes several lines
     is_new_quota = "status unknown for quota" in message
     is_final = not is_new_quota and ("is forbidden:" in message or "is invalid:" in message)
     since = min(filter(None, map(_first_seen, refused)), default=None)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from specdecode.experiment import assets_dir
 from specdecode.kubernetes.diagnosis import explain, load_table
-from specdecode.kubernetes.pods import problems
+from specdecode.kubernetes.pods import problems, refusals
 
 TABLE = load_table(assets_dir() / "diagnosis.yaml")
 IMAGE = "763104351884.dkr.ecr.us-east-2.amazonaws.com/pytorch-inference-vllm-neuronx:0.9.1"
@@ -75,6 +75,18 @@ MOUNT = (
     '"specdecode-models" at "/var/lib/kubelet/pods/1/volumes/kubernetes.io~csi/specdecode-models/mount": Mount failed: '
     "Error: Failed to create S3 client: initial ListObjectsV2 failed: Client error: Forbidden: Access Denied"
 )
+
+
+def test_a_policy_that_denies_in_several_lines_is_told_in_one():
+    """As Kyverno does."""
+    said = (
+        'Error creating: admission webhook "validate.kyverno.svc-fail" denied the request: \n\nresource '
+        "Pod/specdecode/r1-w0-x was blocked due to the following policies \n\nrequire-labels:\n  team: rule failed"
+    )
+    event = {"reason": "FailedCreate", "message": said, "involvedObject": {"kind": "Job", "name": "r1-w0"}}
+    (problem,) = refusals("r1-w0", [event])
+    row, text = explain(TABLE, {"error": f"CompileFailed: {problem}"})
+    assert row == "policy-denied" and "the following policies require-labels: team: rule failed." in text
 
 
 def test_the_event_of_a_refused_mount():

@@ -56,7 +56,7 @@ def _refused(component: str, words: str) -> Check:
         return Check(name, "warn", f"not tried: {words}", "look again when your kubectl reaches the cluster")
     if "looking up service account" in words:
         return Check(name, "warn", "not tried: the deployment makes its service account", "look again after it")
-    said = KUBECTL.sub("", words)
+    said = " ".join(KUBECTL.sub("", words).split())
     _, advice = explain(load_table(assets_dir() / "diagnosis.yaml"), {"error": f"Error creating: {said}"})
     return Check(name, "fail", words, advice)
 
