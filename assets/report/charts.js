@@ -170,7 +170,7 @@
   }
 
   const shared = { data, told, style, labels, colours, percent, milliseconds };
-  const kinds = { theory, forecast, share, timeline, steps, positions, trend, ...loadCharts(shared) };
+  const kinds = { theory, forecast, share, timeline, steps, positions, trend, ...loadCharts(shared), ...sweptCharts(shared) };
   const observer = new ResizeObserver((entries) => {
     for (const entry of entries) draw(entry.target, Math.floor(entry.contentRect.width));
   });

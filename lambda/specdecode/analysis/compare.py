@@ -19,6 +19,7 @@ from specdecode.analysis.statistics.accuracy import accuracy_changes
 from specdecode.analysis.statistics.drift import drifts
 from specdecode.analysis.statistics.measured import METRICS, AtLevel, measure
 from specdecode.analysis.statistics.pairs import compare_pair
+from specdecode.analysis.statistics.settings import at_fastest
 from specdecode.analysis.statistics.trust import distrust
 from specdecode.analysis.texts.by_load import without_a_curve
 from specdecode.analysis.texts.notes import failed_requests, missing, notes
@@ -67,6 +68,7 @@ def compare_measured(
     )
     chains = _chains(experiment, pairs, pair)
     trusted = [each for each in pairs if not each.distrusted]
+    here = at_fastest(experiment, [each.arm for each in arms.values()], trusted)
     over = curves(experiment=experiment, levels=levels, pairs=trusted)
     carried = objectives(experiment=experiment, levels=levels)
     no_curve = ""
@@ -87,11 +89,11 @@ def compare_measured(
         chains=tuple(chains),
         drift=moved,
         accuracy=tuple(accuracy_changes(context.accuracy, pairs)),
-        theory=theories(experiment=experiment, pairs=pairs),
+        theory=theories(experiment=experiment, pairs=here),
         curve=over,
         work=work(experiment=experiment, levels=levels, pairs=trusted, others=others, sets=sets),
         objective=carried,
-        schedule=schedules(experiment=experiment, levels=levels, pairs=trusted, curves=over),
+        schedule=schedules(experiment=experiment, levels=levels, pairs=here, curves=over),
         cost=_run_cost(context, arms),
         notes=(
             *forecast_notes(experiment, pairs, (each.arm for each in arms.values())),

@@ -13,7 +13,6 @@ from rich.table import Table
 from specdecode.cli.cost_view import cost_lines
 from specdecode.cli.forecast_view import expected_lines
 from specdecode.experiment import Engine, Experiment
-from specdecode.experiment.variants import Serving
 from specdecode.planning import Bill, Plan, Range
 from specdecode.planning.offers import Offer
 from specdecode.planning.plan import LevelCost
@@ -42,7 +41,7 @@ def objects_text(objects: Iterable[Mapping[str, Any]]) -> str:
 
 def summary(experiment: Experiment) -> dict[str, Any]:
     """An experiment in a few fields."""
-    load, serving = experiment.workload, experiment.served_with
+    load = experiment.workload
     cases = f"{len(load.cases)} case{'s' if len(load.cases) != 1 else ''}"
     asked = sorted({load.requests_of(case) for case in load.cases})
     requests = f"{asked[0]} requests" if len(asked) == 1 else f"{asked[0]} to {asked[-1]} requests a case"
@@ -52,16 +51,14 @@ def summary(experiment: Experiment) -> dict[str, Any]:
         "engine": experiment.served_by,
         "target": experiment.target.id,
         "variants": [variant.name for variant in experiment.variants],
-        "serving": _serving(serving) if serving else "servers that already run",
+        "serving": _serving(experiment) if experiment.holds_node else "servers that already run",
         "workload": f"{cases}, {load.input_tokens} in / {load.output_tokens} out, {requests}, {load.load_in_words}",
     }
 
 
-def _serving(given: Serving) -> str:
-    return (
-        f"TP {given.tensor_parallel_size} on {given.devices} devices, batch {given.max_num_seqs}, "
-        f"{given.max_model_len} tokens long at most"
-    )
+def _serving(experiment: Experiment) -> str:
+    parallel, batch, window = map(experiment.served_in_words, ("tensor_parallel_size", "max_num_seqs", "max_model_len"))
+    return f"TP {parallel} on {experiment.devices} devices, batch {batch}, {window} tokens long at most"
 
 
 def offer_summary(offer: Offer) -> dict[str, Any]:

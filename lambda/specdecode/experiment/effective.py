@@ -45,7 +45,7 @@ def batch_sizes(experiment: ServedExperiment, variant: ServedVariant, engine: En
     The native plugin: `num_seqs_buckets`, or the powers of two (vllm-neuron, reference-configuration). NxD Inference:
     `token_generation_batches` and the largest batch (modules/autobucketing.py).
     """
-    most, config = experiment.batch, neuron_config(experiment, variant, engine)
+    most, config = experiment.serving_of(variant).max_num_seqs, neuron_config(experiment, variant, engine)
     if not engine.on_neuron:
         return []
     if engine.dialect is Dialect.NATIVE_PLUGIN:
@@ -67,7 +67,7 @@ def serving_env(experiment: ServedExperiment, variant: ServedVariant, engine: En
 
 def arguments(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> list[str]:
     """Further arguments of `vllm serve`, later ones winning: engine, experiment, variant."""
-    serving = experiment.serving
+    serving = experiment.serving_of(variant)
     own = [one.replace("{max_num_seqs}", str(serving.max_num_seqs)) for one in engine.serve_args]
     return [*own, *serving.extra_args, *variant.extra_args]
 

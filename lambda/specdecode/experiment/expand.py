@@ -9,6 +9,7 @@ from typing import Any
 
 from specdecode.experiment.documents import refused
 from specdecode.experiment.problems import ExperimentError, Problem
+from specdecode.experiment.variants import TUNED
 
 Document = dict[str, Any]
 OF_ONE_MODEL = ("revision", "size_gib", "import_prefix", "family")
@@ -141,10 +142,12 @@ def _ranges(value: Any) -> Any:
 
 
 def expand_sweeps(document: Document) -> Document:
-    """Each variant with a `sweep` replaced by the product of its lists, laid over the variant's `speculation`.
+    """Every arm at each of the `serving`'s settings, and each variant with a `sweep` replaced by the product of its
+    lists, laid over the variant's `speculation`.
 
     `{draft}` (the draft's short name) and `{k}` (num_speculative_tokens) are filled in `name` and `label`.
     """
+    document = _at_each_setting(document)
     variants = document.get("variants")
     if not isinstance(variants, list):
         return document
@@ -157,6 +160,33 @@ def expand_sweeps(document: Document) -> Document:
         if len(plain) > MAX_VARIANTS:
             raise refused("variants", f"more than {MAX_VARIANTS} variants", "split the experiment")
     return {**document, "variants": plain}
+
+
+NAMING = ("name", "label", "compare_to", "reads")
+"""Fields with an arm's name or label."""
+
+
+def _at_each_setting(document: Document) -> Document:
+    """With a list in `serving`, as `max_num_seqs: [1, 2, 4]`, every arm at each value, beside its own baseline."""
+    serving, variants = document.get("serving"), compare_with_the_baseline(document).get("variants")
+    if not isinstance(serving, dict) or not isinstance(variants, list):
+        return document
+    lists = {key: each for key in TUNED if isinstance(each := serving.get(key), list) and each}
+    if not lists:
+        return document
+    points = list(itertools.islice(itertools.product(*lists.values()), MAX_VARIANTS + 1))
+    if len(points) * len(variants) > MAX_VARIANTS:
+        raise refused("serving", f"more than {MAX_VARIANTS} variants", "shorten a list, or split the experiment")
+    arms = [_at(variant, dict(zip(lists, point, strict=True))) for point in points for variant in variants]
+    return {**document, "serving": {**serving, **dict(zip(lists, points[0], strict=True))}, "variants": arms}
+
+
+def _at(variant: Any, setting: Document) -> Any:
+    if not isinstance(variant, dict):
+        return variant
+    end = "".join(f"-{TUNED[key]}{value}" for key, value in setting.items())
+    names = {key: f"{variant[key]}{end}" for key in NAMING if isinstance(variant.get(key), str)}
+    return {**variant, **names, **setting}
 
 
 def _swept(variant: Document, *, field: str) -> list[Document]:
@@ -239,7 +269,27 @@ def expand(
         raise ExperimentError(
             [Problem(field=p, rule="override", message=why, fix=fix_of(p, overrides[p])) for p, why in failed.items()]
         )
-    return compare_with_the_baseline(expand_cases(expand_variants(document), library=library))
+    return compare_with_the_baseline(expand_lengths(expand_cases(expand_variants(document), library=library)))
+
+
+def expand_lengths(document: Document) -> Document:
+    """A list of `workload.output_tokens`: each case without a length of its own at each of them."""
+    workload = document.get("workload")
+    lengths = workload.get("output_tokens") if isinstance(workload, dict) else None
+    given = workload.get("cases") if isinstance(workload, dict) else None
+    if not isinstance(workload, dict) or not isinstance(lengths, list) or not lengths or not isinstance(given, list):
+        return document
+    cases: list[Any] = []
+    for case in given:
+        alone = not isinstance(case, dict) or case.get("output_tokens") is not None
+        cases += [case] if alone else [_of_length(case, length) for length in lengths]
+    longest = max((length for length in lengths if isinstance(length, int)), default=lengths[0])
+    return {**document, "workload": {**workload, "cases": cases, "output_tokens": longest}}
+
+
+def _of_length(case: Document, length: Any) -> Document:
+    names = {"name": f"{case.get('name')}-out{length}", "label": f"{case.get('label')}_out{length}"}
+    return {**case, **names, "output_tokens": length}
 
 
 def compare_with_the_baseline(document: Document) -> Document:

@@ -24,7 +24,7 @@ from pydantic import (
 from specdecode.experiment import endpoints, shapes
 from specdecode.experiment.base import Frozen, Name, Prose
 from specdecode.experiment.told import MOST_FORECAST, Forecasted, Published
-from specdecode.experiment.variants import EndpointVariant, ModelRef, ServedVariant, Serving, Variant
+from specdecode.experiment.variants import TUNED, EndpointVariant, ModelRef, ServedVariant, Serving, Variant
 from specdecode.experiment.workload import ImportedWorkload, Workload
 
 
@@ -115,24 +115,44 @@ class Experiment(Frozen):
         return None
 
     @property
-    def served_with(self) -> Serving | None:
-        """Settings that all arms are served with."""
-        return None
-
-    @property
     def images_of(self) -> str:
         """Name of the engine whose images the run's pods use."""
         return endpoints.TOOLS_ENGINE
 
+    def serving_of(self, variant: Variant) -> Serving | None:
+        """Settings that the arm is served with. None if its server ran already."""
+        return None
+
+    def batch_of(self, variant: Variant) -> int | None:
+        """Sequences that the arm decodes together. None if not known."""
+        serving = self.serving_of(variant)
+        return serving.max_num_seqs if serving else None
+
     @property
     def batch(self) -> int | None:
-        """Sequences that a server decodes together. None if not known."""
-        return None
+        """Of the arm that decodes fewest sequences together. None if not known."""
+        return min((found for each in self.variants if (found := self.batch_of(each))), default=None)
 
     @property
     def window(self) -> int | None:
-        """Tokens that the longest prompt and its answer may have together. None if not known."""
-        return None
+        """Tokens that the longest prompt and its answer may have together in every arm. None if not known."""
+        found = [serving.max_model_len for each in self.variants if (serving := self.serving_of(each))]
+        return min(found, default=None)
+
+    def served_in_words(self, setting: str) -> str:
+        """`4`; `1, 2, 4` if the arms differ. Empty if their servers ran already."""
+        known = {getattr(serving, setting) for each in self.variants if (serving := self.serving_of(each))}
+        return ", ".join(map(str, sorted(known)))
+
+    def setting_of(self, variant: Variant) -> dict[str, int]:
+        """What the arm is served with, of the settings in which the arms differ. Empty if all are served alike."""
+        known = [serving.model_dump(include=set(TUNED)) for each in self.variants if (serving := self.serving_of(each))]
+        own = self.serving_of(variant)
+        return {name: getattr(own, name) for name in TUNED if len({each[name] for each in known}) > 1}
+
+    def setting_in_words(self, variant: Variant) -> str:
+        """`max_num_seqs=4`. Empty if all arms are served alike."""
+        return ", ".join(f"{name}={value}" for name, value in self.setting_of(variant).items())
 
     @property
     def devices(self) -> int:
@@ -219,22 +239,17 @@ class ServedExperiment(Experiment):
         return self.engine
 
     @property
-    def served_with(self) -> Serving:
-        return self.serving
-
-    @property
     def images_of(self) -> str:
         return self.engine
 
-    @property
-    def batch(self) -> int:
-        """With which the arms are compiled."""
-        return self.serving.max_num_seqs
+    def serving_of(self, variant: Variant) -> Serving:
+        own = {name: value for name in TUNED if (value := getattr(variant, name)) is not None}
+        return self.serving.model_copy(update=own)
 
     @property
-    def window(self) -> int:
-        """With which the arms are compiled."""
-        return self.serving.max_model_len
+    def ranks(self) -> int:
+        """Of the arm with most."""
+        return max(self.serving_of(each).tensor_parallel_size for each in self.variants)
 
     @property
     def devices(self) -> int:

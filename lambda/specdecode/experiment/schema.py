@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel
@@ -14,7 +15,7 @@ from specdecode.experiment import model, variants, workload
 from specdecode.experiment.files import case_library, in_order
 from specdecode.experiment.model import ServedExperiment
 from specdecode.experiment.prompt_sets import set_names
-from specdecode.experiment.variants import EndpointVariant
+from specdecode.experiment.variants import TUNED, EndpointVariant
 from specdecode.prompts import SetOf, reference
 
 
@@ -32,6 +33,10 @@ def experiment_schema() -> dict[str, Any]:
     _add_choices(schema)
     _add_sets(parts)
     _add_variants(parts["ServedVariant"]["properties"])
+    _add_lists(
+        parts["Serving"]["properties"], TUNED, "A list measures every arm at each value, beside a baseline of its own."
+    )
+    _add_lists(parts["Workload"]["properties"], ["output_tokens"], "A list measures every case at each length.")
     _require_less(schema)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -87,6 +92,15 @@ def _add_variants(fields: dict[str, Any]) -> None:
         "description": "Lower-case letters, digits, dots and hyphens; {draft} and {k} in a sweep.",
     }
     fields["extends"] = {"type": "string", "description": "Start from this earlier variant of the same document."}
+
+
+def _add_lists(fields: dict[str, Any], swept: Iterable[str], said: str) -> None:
+    """The fields that may be lists, which are written out before the document is read."""
+    for name in swept:
+        given = fields[name]
+        one = {key: given.pop(key) for key in ("type", "minimum", "maximum")}
+        given["anyOf"] = [one, {"type": "array", "items": one, "minItems": 1}]
+        given["description"] = f"{given['description']} {said}"
 
 
 def _require_less(schema: dict[str, Any]) -> None:

@@ -164,5 +164,5 @@ def _mount_buffers_gib(experiment: ServedExperiment, engine: Engine, *, arms: in
 
 def mount_streams(experiment: ServedExperiment, engine: Engine) -> int:
     """Files of the bucket that one arm reads at once, before and while it loads."""
-    readers = experiment.serving.tensor_parallel_size if engine.reads is Reads.RANKS else 1
+    readers = experiment.ranks if engine.reads is Reads.RANKS else 1
     return node.COPY_STREAMS if experiment.shape.has_nvme else min(node.COPY_STREAMS, readers)

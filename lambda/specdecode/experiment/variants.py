@@ -130,19 +130,25 @@ class Speculation(Frozen):
 MOST_DEVICES = max(shape.devices for shape in shapes.SHAPES.values())
 
 
+MOST_RANKS = MOST_DEVICES * shapes.CORES_PER_DEVICE
+MOST_SEQS = 1024
+LONGEST = 2**20
+"""Tokens of the longest window."""
+
+
 class Serving(Frozen):
     """Settings of `vllm serve`, equal in all arms unless a variant overrides them."""
 
-    tensor_parallel_size: int = Field(ge=1, le=MOST_DEVICES * shapes.CORES_PER_DEVICE)
+    tensor_parallel_size: int = Field(ge=1, le=MOST_RANKS)
     """Logical NeuronCores of an arm: devices x 8 / logical_neuron_core."""
     devices: int = Field(ge=0, le=MOST_DEVICES)
     """Neuron devices that one arm claims (a trn2.48xlarge has 16, of 8 physical cores each); 0 on a node without
     devices."""
     logical_neuron_core: Literal[1, 2] = 2
     """Physical cores that make one logical NeuronCore."""
-    max_num_seqs: int = Field(ge=1, le=1024)
+    max_num_seqs: int = Field(ge=1, le=MOST_SEQS)
     """Sequences that are decoded together."""
-    max_model_len: int = Field(ge=1, le=2**20)
+    max_model_len: int = Field(ge=1, le=LONGEST)
     """Longest prompt and answer together, in tokens."""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
     """The engine's Neuron configuration; keys in underscores."""
@@ -192,6 +198,11 @@ class Variant(Frozen):
         return share_of_node
 
 
+TUNED = {"max_num_seqs": "seqs", "max_model_len": "len", "tensor_parallel_size": "tp"}
+"""Settings of the serving that an arm may have for itself, each with what names of swept arms say of it. All arms claim
+as many devices, since they swap device groups between rounds."""
+
+
 class ServedVariant(Variant):
     """An arm that is compiled and served on the node."""
 
@@ -206,6 +217,12 @@ class ServedVariant(Variant):
     """Added to the serving's. The arms may differ here only on purpose."""
     env: dict[EnvName, Argument] = Field(default_factory=dict, max_length=100)
     """Added to the serving's environment."""
+    max_num_seqs: int | None = Field(default=None, ge=1, le=MOST_SEQS)
+    """In place of the serving's. An arm and its baseline have the same."""
+    max_model_len: int | None = Field(default=None, ge=1, le=LONGEST)
+    """In place of the serving's. An arm and its baseline have the same."""
+    tensor_parallel_size: int | None = Field(default=None, ge=1, le=MOST_RANKS)
+    """In place of the serving's. An arm and its baseline have the same."""
 
     @property
     def own_settings(self) -> tuple[dict[str, Any], dict[str, str]]:

@@ -130,7 +130,7 @@ def _compiler(
     serving = ["--artifact-variable", artifact.variable]
     serving += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"']
     serving += ["--minutes", f"{minutes:g}"]
-    ranks = experiment.serving.tensor_parallel_size
+    ranks = experiment.serving_of(variant).tensor_parallel_size
     for path in on_cpu.leaves if on_cpu else ():
         serving += ["--leaves", word(path.format(last_rank=ranks - 1))]
     command = serve_words(experiment, variant, engine, compiled=False)

@@ -38,7 +38,7 @@ def serve_words(
     then set each override on the loaded configuration as it is (`setattr`): a mapping would take the place of an
     object (`on_device_sampling_config`), and the first request fail. Mappings are left to the artifact.
     """
-    serving = experiment.serving
+    serving = experiment.serving_of(variant)
     target = experiment.target_of(variant)
     words = [
         "vllm serve",
@@ -77,7 +77,7 @@ def speculative_config(experiment: ServedExperiment, variant: ServedVariant, eng
     assert speculation is not None  # noqa: S101 (callers ask for speculative arms only)
     native = engine.dialect is Dialect.NATIVE_PLUGIN  # whose pages give a head no length: it has the target's
     ranges = [list(each) for each in speculation.num_speculative_tokens_per_batch_size]
-    length = speculation.draft_max_model_len or (None if native else experiment.serving.max_model_len)
+    length = speculation.draft_max_model_len or (None if native else experiment.serving_of(variant).max_model_len)
     return {
         "model": f"{_HERE}/{speculation.draft.prefix.rstrip('/')}",
         "num_speculative_tokens": speculation.num_speculative_tokens,

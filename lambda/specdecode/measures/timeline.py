@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from specdecode.experiment.base import Frozen
 from specdecode.measures.distribution import Count
-from specdecode.measures.metrics.metric import load_seconds
+from specdecode.measures.metrics.latency import TimePerOutputToken, TimeToFirstToken
+from specdecode.measures.metrics.metric import NoValue, RequestMetric, load_seconds
 from specdecode.records import RequestRecord
 
 SHOWN = 60
@@ -26,6 +27,10 @@ class Sent(Frozen):
     """Seconds until its answer's end, or its failure."""
     failed: str | None = None
     """Kind of error. None: it completed."""
+    ttft_s: float | None = None
+    """Seconds until its first token. None if it failed."""
+    tpot_s: float | None = None
+    """Seconds for each output token after the first chunk. None if it failed, or has one chunk."""
 
 
 class Stretch(Frozen):
@@ -73,10 +78,19 @@ def _stretch(records: Sequence[RequestRecord], most: int) -> Stretch:
                 at_s=round(record.started_at - began, 4),
                 took_s=round(record.end_s, 5),
                 failed=record.error.kind.value if record.error else None,
+                ttft_s=_value(TimeToFirstToken, record),
+                tpot_s=_value(TimePerOutputToken, record),
             )
             for record in _some(sorted(records, key=lambda record: record.started_at), most)
         ),
     )
+
+
+def _value(metric: type[RequestMetric], record: RequestRecord) -> float | None:
+    try:
+        return None if record.error else round(metric.value(record), 6)
+    except NoValue:
+        return None
 
 
 def _some(records: Sequence[RequestRecord], most: int) -> list[RequestRecord]:

@@ -126,7 +126,7 @@ def deciding(experiment: ServedExperiment, variant: ServedVariant, engine: Engin
     Variables of the environment count unless the engine lists them as ones of the runtime only: a variable that
     nobody classified costs a compile at worst, and never serves an artifact that was made for other settings.
     """
-    serving, speculation = experiment.serving, variant.speculation
+    serving, speculation = experiment.serving_of(variant), variant.speculation
     return {
         "image": engine.reference,
         "target": _identity(experiment.target_of(variant)),

@@ -40,7 +40,7 @@ def is_copied(experiment: ServedExperiment, engine: Engine, storage: NodeStorage
 
     `storage` is the deployment's choice for nodes that have one: those without disks of their own have gp3.
     """
-    readers, shape = experiment.serving.tensor_parallel_size if engine.reads is Reads.RANKS else 1, experiment.shape
+    readers, shape = experiment.ranks if engine.reads is Reads.RANKS else 1, experiment.shape
     disks = storage if shape.has_nvme else "ebs"
     copied = copied_seconds(1, readers=readers, link_gbps=shape.link_gbps, storage=disks)
     return copied < mounted_seconds(1, readers=readers, link_gbps=shape.link_gbps)

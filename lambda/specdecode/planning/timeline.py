@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 from specdecode.experiment.base import Frozen
@@ -207,42 +207,47 @@ def _by_weights(gib: float, fixed: tuple[float, float], each: tuple[float, float
 
 def _loads(experiment: Experiment, engine: Engine, waves: Sequence[Wave]) -> Iterator[LoadTime]:
     """By level and by group of cases, in the experiment's order."""
-    load, sizes = experiment.workload, Counter(len(wave.arms) for wave in waves)
+    load, waves_of = experiment.workload, Counter(_batches(experiment, wave) for wave in waves)
     for level in load.levels:
         for group in dict.fromkeys(case.group for case in load.cases):
             cases = [case for case in load.cases if case.group == group]
-            takes = {arms: _minutes(experiment, engine, cases, level, arms=arms) for arms in sizes}
+            takes = {each: _minutes(experiment, engine, cases, [level], each) for each in waves_of}
             yield LoadTime(
                 level=level,
                 group=group,
                 cases=len(cases),
                 requests=sum(load.requests_of(case, level) for case in cases),
-                takes=sum((takes[arms].scaled(count) for arms, count in sizes.items()), Range()),
-                longest=takes[max(sizes)],
+                takes=sum((takes[each].scaled(count) for each, count in waves_of.items()), Range()),
+                longest=max(takes.values(), key=lambda each: each.high),
             )
 
 
-def _minutes(experiment: Experiment, engine: Engine, cases: Iterable[TestCase], level: Level, *, arms: int) -> Range:
-    """Minutes for `cases` at one level on all arms of a wave. In the open loop the rate sets the shortest time.
+def _batches(experiment: Experiment, wave: Wave) -> tuple[int | None, ...]:
+    """Sequences that each loaded arm of the wave decodes together."""
+    found = [experiment.variant(arm.variant) for arm in wave.arms]
+    return tuple(experiment.batch_of(each) for each in found if each not in experiment.readers)
 
-    If there are more requests at a time than the compiled batch holds, the rest wait. An arm by itself never ends
-    early.
+
+def _minutes(
+    experiment: Experiment, engine: Engine, cases: Sequence[TestCase], at: Sequence[Level], of: Sequence[int | None]
+) -> Range:
+    """Minutes for `cases` `at` some levels on all arms `of` a wave, by their batches.
+
+    In the open loop the rate sets the shortest time. Requests beyond a batch wait. A single arm never ends early.
     """
-    load, asked = experiment.workload, level.concurrency or 1
-    at_once = min(asked, experiment.batch or asked)
-    times = 1 if load.load is Load.SIMULTANEOUS else arms
+    load, together = experiment.workload, max if experiment.workload.load is Load.SIMULTANEOUS else sum
 
-    def minutes(requests: int, request_s: float) -> float:
-        requests += load.warmup_requests
-        seconds = max(requests / level.rate, request_s) if level.rate else requests * request_s / at_once
-        return seconds * times / 60
+    def minutes(level: Level, requests: int, request_s: float) -> float:
+        requests, asked = requests + load.warmup_requests, level.concurrency or 1
+        open_loop = max(requests / level.rate, request_s) if level.rate else None
+        return together(open_loop or requests * request_s / min(asked, batch or asked) for batch in of) / 60
 
-    def each(case: TestCase) -> Range:
+    def each(case: TestCase, level: Level) -> Range:
         takes, most = request_seconds(experiment, engine, case), load.requests_of(case, level)
-        fewest = load.fewest_of(case, level) if arms > 1 else most
-        return Range(low=minutes(fewest, takes.low), high=minutes(most, takes.high))
+        fewest = load.fewest_of(case, level) if len(of) > 1 else most
+        return Range(low=minutes(level, fewest, takes.low), high=minutes(level, most, takes.high))
 
-    return sum(map(each, cases), Range())
+    return sum((each(case, level) for level in at for case in cases), Range())
 
 
 def _reading_minutes(experiment: Experiment, engine: Engine) -> Range:
@@ -285,22 +290,17 @@ def _steps(
     if checks:
         limit, takes = deadlines.start_check * checks, _check_minutes(engine).scaled(checks)
         yield Step(name="StartCheck", deadline_minutes=limit, takes=takes, works=checks)
+    cases, levels, reading = experiment.workload.cases, experiment.workload.levels, _reading_minutes(experiment, engine)
     load = {
-        size: sum(
-            (
-                _minutes(experiment, engine, experiment.workload.cases, level, arms=size - len(experiment.readers))
-                for level in experiment.workload.levels
-            ),
-            _reading_minutes(experiment, engine),
-        )
-        for size in {len(wave.arms) for wave in waves}
+        each: _minutes(experiment, engine, cases, levels, each) + reading
+        for each in {_batches(experiment, wave) for wave in waves}
     }
     for wave in waves:
         step = partial(Step, wave=wave.index, round=wave.round)
         if times:
             yield from _until_served(experiment, wave, times, compiled)
         yield step(name="Smoke", deadline_minutes=SMOKE_MINUTES)
-        yield step(name="Benchmark", deadline_minutes=deadlines.benchmark, takes=load[len(wave.arms)])
+        yield step(name="Benchmark", deadline_minutes=deadlines.benchmark, takes=load[_batches(experiment, wave)])
         new = {arm.variant for arm in wave.arms} - tested
         tested |= new
         if experiment.accuracy and new:

@@ -89,13 +89,13 @@ def check_forced(experiment: ServedExperiment, engine: Engine) -> list[str]:
 
 def check_levels(experiment: ServedExperiment, engine: Engine) -> list[str]:
     """Loads that measure the queue; loads that are missing at a compiled batch size, or just above it."""
-    batch, levels = experiment.batch, [level.concurrency for level in experiment.workload.levels if level.concurrency]
-    out = []
+    levels = [level.concurrency for level in experiment.workload.levels if level.concurrency]
+    batch, out = experiment.batch or 1, []
     if over := [str(level) for level in levels if level > batch]:
         out.append(f"workload.concurrency {', '.join(over)}: more than max_num_seqs {batch}, so that requests queue")
     sizes = {size for variant in experiment.variants for size in batch_sizes(experiment, variant, engine)}
     beside = {at for size in sizes for at in (size, size + 1) if min(levels, default=batch) < at < max([0, *levels])}
-    if missing := sorted(at for at in beside - set(levels) if at <= batch):
+    if missing := sorted(at for at in beside - set(levels) if at <= max(sizes)):
         out.append(
             f"workload.concurrency: {engine.name} pads a batch to {', '.join(map(str, sorted(sizes)))}, so a speed-up "
             f"may jump just above each; {', '.join(map(str, missing))} would show it"
@@ -140,12 +140,12 @@ def check_claim(experiment: ServedExperiment, engine: Engine) -> list[str]:
     serving = experiment.serving
     if engine.dialect is not Dialect.NATIVE_PLUGIN:
         return []
-    used = math.ceil(serving.tensor_parallel_size * serving.logical_neuron_core / CORES_PER_DEVICE)
+    used = math.ceil(experiment.ranks * serving.logical_neuron_core / CORES_PER_DEVICE)
     enough = min((claim for claim in experiment.shape.claims if claim >= used), default=serving.devices)
     if enough >= serving.devices:
         return []
     return [
-        f"TP {serving.tensor_parallel_size} takes {used} of the {serving.devices} devices that an arm claims, and each "
+        f"TP {experiment.ranks} takes {used} of the {serving.devices} devices that an arm claims, and each "
         f"token is priced at all of them: serving.devices={enough} is enough, and more arms share the node"
     ]
 

@@ -184,7 +184,7 @@ def arms(experiment: Experiment) -> dict[str, StepArm]:
 
 def arm_of(experiment: Experiment, variant: Variant, level: Level) -> StepArm:
     """What decides the cost of a step of `variant`, which speculates. A rate counts as one request at a time."""
-    spec, serving = variant.speculation, experiment.served_with
+    spec, serving = variant.speculation, experiment.serving_of(variant)
     if spec is None:
         raise ValueError(f"{variant.name} does not speculate")
     target = experiment.target_of(variant)

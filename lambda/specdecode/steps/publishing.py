@@ -115,7 +115,13 @@ def _question(experiment: Experiment) -> tuple[Any, ...]:
     """What must be equal so that two speed-ups can be compared: all but the engine, whose new version may be the reason
     to compare.
     """
-    return experiment.name, experiment.target, experiment.served_with, experiment.variants, experiment.workload
+    return (
+        experiment.name,
+        experiment.target,
+        [experiment.serving_of(each) for each in experiment.variants],
+        experiment.variants,
+        experiment.workload,
+    )
 
 
 def _is_judged(comparison: Comparison) -> bool:

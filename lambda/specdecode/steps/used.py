@@ -107,10 +107,11 @@ def read(words: str) -> dict[str, str]:
 def said(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, str]:
     """The settings of an arm that are known, by vLLM's names, as its words have them."""
     flags, drafts = effective(experiment, variant, engine), variant.speculation
+    serving = experiment.serving_of(variant)
     known: dict[str, Any] = {name: flags[flag] for name, flag in FLAGS.items() if flags.get(flag, "auto") != "auto"}
     known |= {
-        "tensor_parallel_size": experiment.serving.tensor_parallel_size,
-        "max_seq_len": experiment.serving.max_model_len,
+        "tensor_parallel_size": serving.tensor_parallel_size,
+        "max_seq_len": serving.max_model_len,
         "speculative_config": "SpeculativeConfig" if drafts else None,
     }
     if drafts:
@@ -121,10 +122,11 @@ def said(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -
 
 def assumed(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, Any]:
     """The settings of an arm by NxD Inference's names: ours over the defaults that its engine's file says."""
+    serving = experiment.serving_of(variant)
     shape = {
-        "tp_degree": experiment.serving.tensor_parallel_size,
-        "batch_size": experiment.serving.max_num_seqs,
-        "seq_len": experiment.serving.max_model_len,
+        "tp_degree": serving.tensor_parallel_size,
+        "batch_size": serving.max_num_seqs,
+        "seq_len": serving.max_model_len,
         "speculation_length": variant.speculation.num_speculative_tokens if variant.speculation else 0,
     }
     return shape | effective(experiment, variant, engine)

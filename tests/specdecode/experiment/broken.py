@@ -29,6 +29,9 @@ def broken(says, overrides, *, preset="qwen3-32b", field=None, ami=None):
 BROKEN = {
     "unique-names": broken("used 2 times", {"variants.sd.label": "Base"}, field="variants.Base.label"),
     "compare-to": broken("no other variant", {"variants.sd.compare_to": "bsae"}),
+    "same-serving": broken(
+        "sd has max_num_seqs=2, and base has max_num_seqs=4", {"variants.sd.max_num_seqs": 2}, field="variants.sd"
+    ),
     "reading": broken(
         "'sd' is no arm that answers without speculation",
         {"variants.draft.reads": "sd"},

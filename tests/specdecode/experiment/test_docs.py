@@ -25,7 +25,7 @@ def test_presets_engines_and_rules_that_it_names_exist():
         "llama-3.1-8b-eagle3", "llama-3.1-8b-eagle3-small", "gpt-oss-20b-eagle3-small", "gpt-oss-120b-eagle3",
         "llama-3.3-70b-fp8-eagle3",
         "llama-3.1-8b-dflash", "qwen3-32b-native", "rehearsal", "rehearsal-load", "rehearsal-nxdi", "rehearsal-small",
-        "rehearsal-sweep", "rehearsal-vllm", "rehearsal-account-check",
+        "rehearsal-sweep", "rehearsal-tuning", "rehearsal-vllm", "rehearsal-account-check",
         "rehearsal-forecast",
     ]  # fmt: skip
     assert set(re.findall(r"(?m)^\| `([^`]+)` \|", TEXT)) == set(preset_names())

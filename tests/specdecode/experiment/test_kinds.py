@@ -39,5 +39,5 @@ def test_a_run_holds_a_node_and_stages_weights_only_for_arms_that_it_serves() ->
     here, there = load_preset("rehearsal"), elsewhere(K5)
     assert (here.holds_node, there.holds_node) == (True, False)
     assert here.staged and there.staged == ()
-    assert (here.served_by, there.served_by, there.served_with) == ("rehearsal-cpu", None, None)
+    assert (here.served_by, there.served_by, there.batch) == ("rehearsal-cpu", None, None)
     assert (here.variant("base").address, there.variant("b").address) == (None, "https://b.example")

@@ -10,6 +10,7 @@ from specdecode.analysis.advice.learned import observation, observation_at
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.decision import Action
 from specdecode.analysis.results.pairs import Pair
+from specdecode.analysis.statistics.settings import at_fastest
 from specdecode.analysis.texts.by_load import listed
 from specdecode.analysis.texts.decide import decided
 from specdecode.experiment.model import Experiment, Sweep
@@ -75,13 +76,13 @@ def variant_of(experiment: Experiment, candidate: Candidate) -> Variant | None:
 
 
 def observations(comparisons: Sequence[Comparison], *, group: str = "all") -> dict[Level, list[Observation]]:
-    """Observations at each load, of arms that differ from their baseline in speculation alone.
+    """Observations at each load, of arms that differ from their baseline in speculation alone, at one setting.
 
     If servers are of two kinds, only those of the first one's kind count: the model describes one kind.
     """
     found: dict[Level, list[Observation]] = {}
     for comparison in comparisons:
-        for pair in comparison.pairs:
+        for pair in at_fastest(comparison.experiment, comparison.arms, comparison.pairs):
             variant = comparison.experiment.variant(pair.variant)
             if most_tokens(comparison.experiment, variant) is kind(comparison.experiment):
                 for level, seen in _of_pair(comparison, pair, variant, group):

@@ -39,6 +39,8 @@ class _Compared:
     of_rounds: Sequence[float]
     """Mean gain of each round that has all cases."""
     doubtful: bool
+    arm: str
+    """Name of the arm that is compared."""
 
 
 def curves(*, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence[Pair]) -> tuple[Curve, ...]:
@@ -113,6 +115,7 @@ def _compared(at: AtLevel, arms: tuple[str, str], cases: Sequence[str], gains: M
         gain=gain,
         of_rounds=_of_rounds(base, other) or [gain.mean],
         doubtful=any(each.arm.late for each in (*base, *other)),
+        arm=arms[1],
     )
 
 
@@ -134,25 +137,26 @@ def _loads(experiment: Experiment, at: _Compared) -> tuple[float, float]:
     """Requests under way in the batch: (baseline, arm). For an open loop: requests sent a second."""
     if at.level.rate is not None:
         return at.level.value, at.level.value
-    full = within_batch(experiment, at.level)
+    full = within_batch(experiment, at.level, at.arm)
     return _under_way(at.base) * full, _under_way(at.other) * full
 
 
 def _at_load(experiment: Experiment, at: _Compared, gain: LogMean) -> AtLoad:
     base_load, load = _loads(experiment, at)
-    seconds = _seconds(at.base) * within_batch(experiment, at.level)
+    seconds = _seconds(at.base) * within_batch(experiment, at.level, at.arm)
     return AtLoad(load=load, base_load=base_load, base_s=seconds, gain=gain)
 
 
-def within_batch(experiment: Experiment, level: Level) -> float:
-    """Share of the requests at a time that the server takes into a batch. 1 if that is not known.
+def within_batch(experiment: Experiment, level: Level, arm: str) -> float:
+    """Share of the requests at a time that the arm's server takes into a batch. 1 if that is not known.
 
     The other requests wait. By Little's law the time of a request grows with all of them, while the server does the
     work of a full batch. So its load is the batch, and the time in the batch is this share of the measured time.
     """
-    if experiment.batch is None or level.concurrency is None:
+    batch = experiment.batch_of(experiment.variant(arm))
+    if batch is None or level.concurrency is None:
         return 1.0
-    return min(1.0, experiment.batch / level.concurrency)
+    return min(1.0, batch / level.concurrency)
 
 
 def _gain(experiment: Experiment, at: AtLevel, arms: tuple[str, str], case: str) -> LogMean | None:
@@ -169,7 +173,7 @@ def _gain(experiment: Experiment, at: AtLevel, arms: tuple[str, str], case: str)
 def _point(experiment: Experiment, at: _Compared, gain: LogMean) -> LoadPoint:
     level, base, other = at.level, at.base, at.other
     under_way = mean([_under_way(base), _under_way(other)])
-    batch = experiment.batch
+    batch = experiment.batch_of(experiment.variant(at.arm))
     at_once = level.concurrency if level.concurrency is not None else under_way
     steps = _values(other, STEPS)
     accepted = mean(steps) if steps else None

@@ -51,14 +51,15 @@ class Choice:
 def schedules(
     *, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence[Pair], curves: Sequence[Curve]
 ) -> tuple[Schedule, ...]:
-    """A schedule for each draft. Empty for an open loop, whose batch sizes are not known."""
+    """A schedule for each draft, from `pairs` of one setting. Empty for an open loop: its batch sizes are not known."""
     ordered = sorted((at for at in levels if at.level.concurrency), key=lambda at: at.level.value)
     found: dict[str, dict[int, Curve]] = {}
     for curve in curves:
         spec = experiment.variant(curve.variant).speculation
-        pair = next(each for each in pairs if (each.variant, each.baseline) == (curve.variant, curve.baseline))
+        pair = next((each for each in pairs if (each.variant, each.baseline) == (curve.variant, curve.baseline)), None)
         if (
-            curve.group == "all"
+            pair
+            and curve.group == "all"
             and spec
             and not spec.num_speculative_tokens_per_batch_size
             and pair.changes == ("speculation",)
@@ -78,7 +79,7 @@ def _schedule(
     there = {at.level: [k for k, curve in of_k.items() if at.level in {p.level for p in curve.points}] for at in levels}
     choices = [
         Choice(
-            load=_batch(experiment, at.level),
+            load=_batch(experiment, at.level, base),
             gains={0: 0.0, **{k: _gain(at, of_k[k], cases) for k in sorted(there[at.level])}},
             pays=frozenset(k for k in there[at.level] if _faster(experiment, levels, [at], names[k], names[0], cases)),
         )
@@ -88,10 +89,10 @@ def _schedule(
     choices = [own for before, own in pairwise([None, *choices]) if own and not (before and before.load == own.load)]
     if len(choices) < 2:
         return None
-    batch = experiment.batch or choices[-1].load
+    batch = experiment.batch_of(experiment.variant(base)) or choices[-1].load
     ranges = []
     for first, last, k in table(choices, batch):
-        within = [at for at in levels if first <= _batch(experiment, at.level) <= last]
+        within = [at for at in levels if first <= _batch(experiment, at.level, base) <= last]
         out = {rival for at in within for rival in failed[at.level]}
         rivals = [
             rival
@@ -115,9 +116,9 @@ def _failed(at: AtLevel, variant: str, cases: set[str]) -> bool:
     return any(too_many_failed(at.arms[variant, case].arm) for case in cases if (variant, case) in at.arms)
 
 
-def _batch(experiment: Experiment, level: Level) -> int:
+def _batch(experiment: Experiment, level: Level, arm: str) -> int:
     """Requests that run together at a level."""
-    return round((level.concurrency or 1) * within_batch(experiment, level))
+    return round((level.concurrency or 1) * within_batch(experiment, level, arm))
 
 
 def _faster(

@@ -8,6 +8,7 @@ from itertools import cycle
 from typing import Any
 
 from specdecode.analysis.report.over_load import curve_data, shown_curves
+from specdecode.analysis.report.swept import Pictures
 from specdecode.analysis.results.comparison import Comparison, Theory
 from specdecode.analysis.results.numbers import digits, duration, figure, percent
 from specdecode.escape import line
@@ -44,6 +45,7 @@ class Drawn:
             ],
             "cases": [{"case": line(case), "arms": [_arm(arm) for arm in self._arms(case)]} for case in self._cases],
             "curves": [curve_data(self._comparison.experiment, curve) for curve in shown_curves(self._comparison)],
+            "swept": self.pictures.data,
             "theory": [_theory(theory) for theory in self._comparison.theory],
             "timeline": [
                 {
@@ -56,6 +58,11 @@ class Drawn:
                 for each in self._comparison.timeline
             ],
         }
+
+    @cached_property
+    def pictures(self) -> Pictures:
+        """Lines over what was swept, and over the run."""
+        return Pictures(self._comparison, self.colour, PALETTE)
 
     @property
     def legend(self) -> list[tuple[str, str]]:

@@ -24,7 +24,7 @@ from specdecode.assets import assets_dir
 from specdecode.escape import line, plain, script_json
 from specdecode.experiment.told import Forecasted
 
-SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "load.js", "charts.js")
+SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "load.js", "swept.js", "charts.js")
 USED = {
     **{name: vars(numbers)[name] for name in ("compact", "duration", "figure", "interval", "times")},
     **{name: vars(tiles)[name] for name in ("CLASSES", "MARKS", "tiles")},

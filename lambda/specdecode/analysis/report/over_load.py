@@ -160,7 +160,7 @@ def curve_data(experiment: Experiment, curve: Curve) -> dict[str, Any]:
         "unit": _loads(curve),
         "base": curve.baseline,
         "arm": curve.variant,
-        "batch": experiment.batch,
+        "batch": experiment.batch_of(experiment.variant(curve.variant)),
         "limits": {
             "ttft": slo.ttft_s,
             "tpot": slo.tpot_s,

@@ -16,7 +16,7 @@ from specdecode.analysis.results.numbers import NONE, times
 from specdecode.analysis.results.over_load import Curve
 from specdecode.analysis.results.pairs import CaseResult, Estimate, MetricInfo, Pair, Verdict, Work
 from specdecode.analysis.results.run_context import Served
-from specdecode.analysis.texts.decide import about
+from specdecode.analysis.texts.decide import about, decided
 from specdecode.analysis.texts.recommend import doubts, headline
 from specdecode.analysis.texts.setting import winner
 from specdecode.analysis.texts.wording import first_sentence
@@ -68,11 +68,12 @@ class ReportView:
 
     @property
     def is_sweep(self) -> bool:
-        """More arms than fit side by side, or an adaptive sweep. The page then shows the best arm
-        and a matrix of all.
+        """More arms than fit side by side, an adaptive sweep, or one over serving settings. The page then shows the
+        best arm and a matrix of all.
         """
         count = len(self.comparison.pairs)
-        return count >= FEW_ARMS or (count > 1 and self.comparison.experiment.sweep is Sweep.ADAPTIVE)
+        chosen = self.comparison.experiment.sweep is Sweep.ADAPTIVE or bool(decided(self.comparison).setting)
+        return count >= FEW_ARMS or (count > 1 and chosen)
 
     @property
     def work(self) -> list[Work]:
@@ -93,8 +94,9 @@ class ReportView:
         if arm.address:
             known = f", draft {spec.draft.id}, {spec.k_in_words}" if spec else ""
             return f"{target} at {arm.address}, which ran already{known}"
-        drafts = f", draft {spec.draft.id}, {spec.k_in_words}, {spec.method.value}" if spec else ""
-        return f"{target}{f', {arm.quantization}' if arm.quantization else ''}{drafts}"
+        drafts = f"draft {spec.draft.id}, {spec.k_in_words}, {spec.method.value}" if spec else ""
+        setting = self.comparison.experiment.setting_in_words(arm)
+        return ", ".join(part for part in (target, arm.quantization, drafts, setting) if part)
 
     @cached_property
     def drawn(self) -> Drawn:

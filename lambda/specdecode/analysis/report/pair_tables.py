@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from specdecode.analysis.advice.sweep import speculative
 from specdecode.analysis.report.blocks import Cell, Column, ReportTable
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.numbers import NONE, Number, compact, dollars, figure, ratio, times
+from specdecode.analysis.results.numbers import NONE, Number, compact, digits, dollars, figure, ratio, times
 from specdecode.analysis.results.pairs import CaseResult, Chain, Estimate, GroupResult, MetricInfo, Pair, kind_of
 from specdecode.analysis.statistics.groups import figure as figure_of
+from specdecode.analysis.statistics.settings import at_fastest, speeds
 from specdecode.analysis.texts.decide import decided
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.metrics.steps import AcceptanceRate
@@ -138,20 +139,29 @@ def _value(arm: ArmCase, info: MetricInfo) -> Number:
 
 
 def arms_table(comparison: Comparison) -> ReportTable:
-    """The speed-up of every arm on every prompt type."""
-    cases = [case.name for case in comparison.experiment.workload.cases]
-    columns = [Column("arm", words=True), *(Column(name, SPEEDUP.title) for name in (*cases, "all"))]
+    """The speed-up of every arm on every prompt type, and what the servers wrote if their settings differ."""
+    experiment, setting, written = comparison.experiment, decided(comparison).setting, speeds(comparison.arms)
+    cases = [case.name for case in experiment.workload.cases]
+    served = [Column("served with", words=True), Column("tokens/s", "Output tokens a second of the server, both arms")]
+    columns = [Column("arm", words=True), *(served if setting else ())]
+    columns += [Column(name, SPEEDUP.title) for name in (*cases, "all")]
     rows = []
     for pair in comparison.pairs:
         found = {
             case.case: Cell(_ratio(case.headline), case.verdict, f"{case.verdict.value}: {case.reason}")
             for case in pair.cases
         }
-        rows.append([Cell(pair.variant), *(found.get(name, Cell(NONE)) for name in cases), _of_group(pair)])
+        both = " → ".join(digits(written[name]) for name in (pair.baseline, pair.variant) if name in written)
+        own = [Cell(experiment.setting_in_words(experiment.variant(pair.variant))), Cell(both)] if setting else []
+        rows.append([Cell(pair.variant), *own, *(found.get(name, Cell(NONE)) for name in cases), _of_group(pair)])
     note = (
         f"Speed-up over the arm that each is compared with. The best of {len(rows)} was chosen after the measurement; "
         "its own interval does not account for that choice."
     )
+    if setting:
+        note += (
+            f" Each baseline is served as its arm. The decision is about {setting}, which writes most tokens a second."
+        )
     return ReportTable(columns, rows, "All arms at a glance", note)
 
 
@@ -177,7 +187,7 @@ def k_table(comparison: Comparison) -> ReportTable | None:
     if len(ks) < 2:
         return None
     rows: dict[str, dict[int, Cell]] = {each.draft.id: {} for each in known.values()}
-    for pair in comparison.pairs:
+    for pair in at_fastest(comparison.experiment, comparison.arms, comparison.pairs):
         if (own := known.get(pair.variant)) and pair.changes == ("speculation",):
             rows[own.draft.id][own.num_speculative_tokens] = _of_group(pair)
     columns = [Column("draft", words=True), *(Column(f"k={k}", SPEEDUP.title) for k in ks)]

@@ -32,6 +32,7 @@ from specdecode.analysis.texts.recommend import over_load
 from specdecode.analysis.texts.setting import NEXT, objective, setting
 from specdecode.analysis.texts.wording import first_sentence
 
+BELIEVES = "What the advisor believes, over k and draft"
 LATER = ("Prompts", "How sure", "SLO")
 """Conditions that stand elsewhere than beside the others."""
 PUBLISHED = (
@@ -85,6 +86,8 @@ def _prompts(view: ReportView) -> Iterator[Section]:
                 remarks.setdefault(note, []).append(case.case)
         told = [*(("", text) for text in to_settle), *((", ".join(cases), note) for note, cases in remarks.items())]
         blocks += [More(f"Remarks on {pair.variant}", [Listing(told)])] if told else []
+    if found := view.drawn.pictures.lengths:
+        blocks.append(Drawing("swept", found))
     for work in view.work:
         blocks += [Text(tables.work_sentence(work)), More(f"{work.variant} by kind of work", _work(work))]
     yield Section(
@@ -129,6 +132,8 @@ def _tokens(view: ReportView) -> Iterator[Section]:
     blocks: list[Block] = [by_k] if by_k else []
     blocks += [pair_tables.chain_table(chain) for chain in comparison.chains]
     blocks += [pair_tables.arms_table(comparison)] if view.is_sweep else []
+    if pictures := view.drawn.pictures.settings:
+        blocks.append(Drawing("swept", pictures))
     if steps := comparison.context.sweep:
         blocks.append(More("What the advisor decided", [listed(*(step.reason for step in steps))]))
     told, measured = forecast_of(comparison)
@@ -142,7 +147,7 @@ def _tokens(view: ReportView) -> Iterator[Section]:
             )
             for each in comparison.theory
         ]
-        blocks.append(More("What the advisor believes", [Drawing("theory"), Listing(facts)]))
+        blocks.append(More(BELIEVES, [Drawing("theory"), Listing(facts)]))
     says = f"{NEXT}: {comparison.advice}" if comparison.advice else ""
     if says or blocks:
         yield Section("tokens", "How many tokens, and which draft?", says, blocks)
@@ -264,6 +269,9 @@ def _turns(view: ReportView) -> Iterator[Section]:
 
 def _requests(view: ReportView) -> Iterator[Section]:
     """Charts of single requests, which only the page has."""
+    if found := view.drawn.pictures.article:
+        says = f"By their numbers in AWS's article; figure 1, the config trade-offs, is above: {BELIEVES}."
+        yield Section("article", "The article's figures 1, 3, 4 and 5", says, [Drawing("swept", found)], folded=True)
     if view.drawn.any_samples:
         yield Section("distributions", "Distributions, request by request", "", [Drawing("distributions")], folded=True)
     if view.comparison.timeline:

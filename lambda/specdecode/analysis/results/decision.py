@@ -46,6 +46,9 @@ class Decision(Frozen):
     variant: str | None
     """The arm that it is about, and the arm that it was compared with. None if nothing was compared."""
     baseline: str | None
+    setting: str = ""
+    """Settings that both are served with, of those in which the run's arms differ: `max_num_seqs=4`. The decision is
+    about the setting at which an arm wrote most tokens a second."""
     serve: str | None
     """The arm to serve: to use, or to keep. None if the run does not tell, or is not to be trusted."""
     why: str

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specdecode.experiment.model import Experiment
-from specdecode.experiment.variants import ModelRef, Variant
+from specdecode.experiment.model import Experiment, ServedExperiment
+from specdecode.experiment.variants import TUNED, ModelRef, Variant
 
 MODEL = {"id", "revision", "import_prefix", "rescale_fp8"}
 """Fields of a model that identify its weights."""
-SERVED = {"quantization", "neuron_config", "extra_args", "env", "most_tokens_per_step"}
+SERVED = {"quantization", "neuron_config", "extra_args", "env", "most_tokens_per_step", *TUNED}
 """Fields of a variant that say how it is served."""
 LOAD = (
     "cases",
@@ -59,9 +59,9 @@ def not_learnable(wanted: Experiment, measured: Experiment) -> list[str]:
 
 
 def _how_served(experiment: Experiment) -> dict[str, object]:
-    if experiment.served_with is None:
+    if not isinstance(experiment, ServedExperiment):
         return {"servers": sorted(variant.address or "" for variant in experiment.variants)}
-    return {"engine": experiment.served_by, "serving": experiment.served_with.model_dump(mode="json")}
+    return {"engine": experiment.served_by, "serving": experiment.serving.model_dump(mode="json")}
 
 
 def _arms(wanted: Experiment, measured: Experiment) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.decision import Action, ArmFinding, Decision
 from specdecode.analysis.results.pairs import CaseResult, GroupResult, LoadResult, Pair, Verdict
+from specdecode.analysis.statistics.settings import at_fastest
 from specdecode.analysis.texts.by_load import side
 from specdecode.analysis.texts.wording import best_pair, trusted
 
@@ -52,8 +53,9 @@ def decide(comparison: Comparison) -> Decision:
             action=action, variant=None, baseline=None, serve=None, why=why, distrusted=distrusted, late=late
         )
     of_arm = {each.variant: each for each in findings if each.group == "all" and each.load == first_load(comparison)}
-    using = [pair for pair in pairs if pair.variant in of_arm and of_arm[pair.variant].action is Action.USE]
-    pair = best_pair(using or trusted(pairs) or pairs)
+    here = at_fastest(comparison.experiment, comparison.arms, pairs)
+    using = [pair for pair in here if pair.variant in of_arm and of_arm[pair.variant].action is Action.USE]
+    pair = best_pair(using or trusted(here) or here)
     known = of_arm.get(pair.variant)
     action, why = (known.action, known.why) if known else (Action.MEASURE, "no prompts could be compared")
     serve = {Action.USE: pair.variant, Action.KEEP: pair.baseline}.get(action)
@@ -68,6 +70,7 @@ def decide(comparison: Comparison) -> Decision:
         action=action,
         variant=pair.variant,
         baseline=pair.baseline,
+        setting=comparison.experiment.setting_in_words(comparison.experiment.variant(pair.variant)),
         serve=serve,
         why=why,
         findings=(*findings, *(_of_case(pair, case, at) for at in loads for pair in at.pairs for case in pair.cases)),

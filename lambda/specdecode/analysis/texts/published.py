@@ -156,7 +156,7 @@ def _conditions(experiment: Experiment, item: Published) -> Iterator[tuple[str, 
         "draft": speculation.draft.id if speculation else None,
         "k": speculation.num_speculative_tokens if speculation else None,
         "engine": served.engine if served else None,
-        "TP": served.served_with.tensor_parallel_size if served and served.served_with else None,
+        "TP": (served.serving_of(arm) if arm else served.serving).tensor_parallel_size if served else None,
         "requests at a time": level.concurrency,
         "temperature": load.temperature,
     }

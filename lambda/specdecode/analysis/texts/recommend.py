@@ -256,7 +256,7 @@ def _figure(case: CaseResult) -> str:
 
 
 def _named(comparison: Comparison, name: str) -> str:
-    speculation = comparison.experiment.variant(name).speculation
-    if speculation is None:
-        return name
-    return f"{name} (draft {speculation.draft.id}, {speculation.k_in_words})"
+    variant = comparison.experiment.variant(name)
+    spec, setting = variant.speculation, comparison.experiment.setting_in_words(variant)
+    told = [f"draft {spec.draft.id}, {spec.k_in_words}"] if spec else []
+    return f"{name} ({', '.join([*told, *([setting] if setting else [])])})" if told or setting else name

@@ -64,13 +64,10 @@ def winner(comparison: Comparison) -> Served | None:
 
 def _model(comparison: Comparison) -> str:
     experiment = comparison.experiment
-    serving = experiment.served_with
-    if serving is None:
+    parallel, batch, window = map(experiment.served_in_words, ("tensor_parallel_size", "max_num_seqs", "max_model_len"))
+    if not batch:
         return experiment.target.id
-    return (
-        f"{experiment.target.id}, tensor parallel {serving.tensor_parallel_size}, up to {serving.max_num_seqs} "
-        f"sequences of {serving.max_model_len:,} tokens"
-    )
+    return f"{experiment.target.id}, tensor parallel {parallel}, up to {batch} sequences of {window} tokens"
 
 
 def _arms(comparison: Comparison, pair: Pair) -> str:

@@ -34,6 +34,7 @@ OF_BOTH: Rules[Case] = {
 }
 OF_SERVED: Rules[ServedCase] = {
     "sweep-adaptive": (arms.adaptive, "the advisor compares draft and k of arms that differ in nothing else"),
+    "same-serving": (arms.same_serving, "a speed-up is of speculation only if both arms are served alike otherwise"),
     "reading": (arms.reading, "vLLM: prompt_logprobs of /v1/completions; specdecode.forecast"),
     "hold": (arms.hold, "the advisor may serve an arm again as long as the sweep goes on"),
     "model-family": (engine.model_family, "assets/engines: what the image's model library has"),

@@ -36,6 +36,17 @@ def alike(case: ServedCase) -> Iterator[Finding]:
                 )
 
 
+def same_serving(case: ServedCase) -> Iterator[Finding]:
+    """An arm and its baseline are served with the same settings."""
+    settings = {each.name: case.experiment.setting_in_words(each) for each in case.experiment.variants}
+    for variant in case.experiment.variants:
+        here = settings[variant.name]
+        if (there := settings.get(variant.compare_to or "", here)) != here:
+            message = f"{variant.name} has {here}, and {variant.compare_to} has {there}"
+            fix = f"compare it with a baseline that has {here} too (a list in serving makes one for each value)"
+            yield f"variants.{variant.name}", message, fix
+
+
 def reading(case: ServedCase) -> Iterator[Finding]:
     """An arm that reads is a model alone, beside the arm that answers, on an engine that tells what it would write."""
     experiment, engine = case.experiment, case.engine
@@ -79,6 +90,7 @@ def adaptive(case: ServedCase) -> Iterator[Finding]:
         return
     if len(baselines) > 1:
         yield "sweep", f"an adaptive sweep has one baseline, not {len(baselines)}", GRID
+        return
     if len(variants) < 3:
         yield "sweep", "an adaptive sweep needs two arms to choose from", "add arms, or leave sweep out"
     for variant in variants:

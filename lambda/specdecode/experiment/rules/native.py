@@ -71,7 +71,7 @@ def buckets(case: ServedCase) -> Iterator[Finding]:
         config, given = _told(case, variant)
         for key, flag, limit in (
             ("num_batched_tokens_buckets", "--max-num-batched-tokens", given.get("--max-num-batched-tokens")),
-            ("num_seqs_buckets", "max_num_seqs", case.experiment.serving.max_num_seqs),
+            ("num_seqs_buckets", "max_num_seqs", case.experiment.serving_of(variant).max_num_seqs),
         ):
             sizes = whole_numbers(config.get(key))
             if key in config and (not sizes or sorted(set(sizes)) != sizes or str(sizes[-1]) != str(limit)):

@@ -32,23 +32,26 @@ def tensor_parallel(case: ServedCase) -> Iterator[Finding]:
     if case.engine.dialect is Dialect.UPSTREAM:  # the claim places its arms, and they open no device
         return
     cores = serving.devices * CORES_PER_DEVICE // serving.logical_neuron_core
-    if case.engine.dialect is Dialect.NATIVE_PLUGIN:
-        yield from _within(serving.tensor_parallel_size, cores)
-    elif serving.devices and serving.tensor_parallel_size != cores:
-        yield (
-            "serving.tensor_parallel_size",
-            f"{serving.devices} devices at LNC {serving.logical_neuron_core} are {cores} logical cores, "
-            f"not {serving.tensor_parallel_size}",
-            f"set it to {cores}, or change serving.devices or serving.logical_neuron_core",
-        )
+    given = {f"variants.{each.name}": each.tensor_parallel_size for each in case.experiment.variants}
+    own = {field: ranks for field, ranks in given.items() if ranks}
+    for field, ranks in (own if len(own) == len(given) else {"serving": serving.tensor_parallel_size} | own).items():
+        if case.engine.dialect is Dialect.NATIVE_PLUGIN:
+            yield from _within(f"{field}.tensor_parallel_size", ranks, cores)
+        elif serving.devices and ranks != cores:
+            yield (
+                f"{field}.tensor_parallel_size",
+                f"{serving.devices} devices at LNC {serving.logical_neuron_core} are {cores} logical cores, "
+                f"not {ranks}",
+                f"set it to {cores}, or change serving.devices or serving.logical_neuron_core",
+            )
 
 
-def _within(ranks: int, cores: int) -> Iterator[Finding]:
+def _within(field: str, ranks: int, cores: int) -> Iterator[Finding]:
     """The native plugin takes as many cores as it has ranks, of those that it sees; a claim's others are idle."""
     if ranks > cores or ranks & (ranks - 1):
         message = f"{ranks} ranks: the native plugin takes a power of two, up to the {cores} logical cores of the claim"
         sizes = ", ".join(str(2**n) for n in range(cores.bit_length()) if 2**n <= cores)
-        yield "serving.tensor_parallel_size", message, f"set it to one of {sizes}" if sizes else "claim devices"
+        yield field, message, f"set it to one of {sizes}" if sizes else "claim devices"
 
 
 def claim(case: ServedCase) -> Iterator[Finding]:
@@ -63,14 +66,14 @@ def claim(case: ServedCase) -> Iterator[Finding]:
 
 
 def hbm(case: ServedCase) -> Iterator[Finding]:
-    serving = case.experiment.serving
+    native, serving = case.engine.dialect is Dialect.NATIVE_PLUGIN, case.experiment.serving
     most = max(case.experiment.shape.claims, default=0)
     room = serving.devices * HBM_GIB_PER_DEVICE
     more = f"claim {most} devices" if serving.devices < most else "measure it on a larger node"
-    if case.engine.dialect is Dialect.NATIVE_PLUGIN:  # a rank has its own core's share
-        room = serving.tensor_parallel_size * HBM_GIB_PER_DEVICE * 2 // CORES_PER_DEVICE
-        more = "raise serving.tensor_parallel_size"
     for variant in case.experiment.variants:
+        if native:  # a rank has its own core's share
+            ranks = case.experiment.serving_of(variant).tensor_parallel_size
+            room, more = ranks * HBM_GIB_PER_DEVICE * 2 // CORES_PER_DEVICE, "raise serving.tensor_parallel_size"
         unpacked = family(case.experiment, variant, case.engine).loaded_per_stored
         weights = case.experiment.weights_gib(variant) + (unpacked - 1) * case.experiment.target_of(variant).size_gib
         if serving.devices and weights > room:

@@ -36,7 +36,7 @@ def compare_to(case: Case) -> Iterator[Finding]:
 
 
 def lengths(case: ServedCase) -> Iterator[Finding]:
-    load, room = case.experiment.workload, case.experiment.serving.max_model_len
+    load, room = case.experiment.workload, case.experiment.window or 0
     if load.input_tokens + load.output_tokens > room:
         message = f"{load.input_tokens} tokens in and {load.output_tokens} out exceed max_model_len {room}"
         yield "workload.output_tokens", message, "shorten them, or raise serving.max_model_len (a new compile)"
