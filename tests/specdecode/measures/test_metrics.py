@@ -78,7 +78,8 @@ def test_block_metrics_count_every_request_and_use_the_completed_ones() -> None:
     assert Goodput.block_value(block) == pytest.approx(0.2)
     assert ErrorRate.block_value(block) == 0.5
     assert ErrorRate.by_kind(block) == {"timeout": 1, "connect": 1}
-    arm = measure_arm(records, slo=Slo(ttft_s=0.8)).arm
+    arm = measure_arm(records, slo=Slo(ttft_s=0.8), terms=Terms(dollars_per_hour=36.0)).arm
+    assert arm.cost_per_million == pytest.approx(36.0 / 3600 * 5.0 / 30 * 1e6), "5 s of load, 30 tokens"
     assert (arm.requests, arm.completed, arm.failed) == (4, 2, 2)
     assert arm.metrics["ttft"].n == 2 and arm.totals["goodput"] == pytest.approx(0.2)
 

@@ -2,7 +2,7 @@
 
 import pytest
 from specdecode.measures.arm import measure_arm
-from specdecode.measures.plausibility import apart, apart_share, doubtful, doubts, other_work
+from specdecode.measures.plausibility import apart, apart_share, doubtful, doubts, impossible_counts, other_work
 from specdecode.records import RequestRecord
 
 from tests.specdecode.benchmark.making import record
@@ -54,6 +54,12 @@ def test_sessions_are_laid_side_by_side_each_on_its_own() -> None:
     assert apart(load(0) + load(1) + again) == [], "the second began at the same second of its own clock"
     alone = load(1, requests=10, begins=60.0, session=1)
     assert apart_share([*load(0), *load(1, requests=40), *alone], 2) == 1 - 40 / 60
+
+
+def test_hidden_reasoning_needs_no_text() -> None:
+    counts = {"output": "x" * 50, "completion_tokens": 200, "reasoning_tokens": 100}
+    (said,) = impossible_counts([each.model_copy(update=counts) for each in load(0, requests=16)])
+    assert said.startswith("the server counts 1,600 tokens (beside 1,600 of hidden reasoning) for 800 bytes of text")
 
 
 def test_rounds_and_arms_are_judged_apart() -> None:

@@ -48,6 +48,8 @@ def merged(record: RequestRecord) -> RequestRecord:
 def test_all_arms_that_were_measured_are_learned_from() -> None:
     comparison, ks = learned(list(run(TESTED)))
     assert ks == {3, 7, 11} and advice_sentence(comparison)
+    also = compare(experiment=like(quantization="fp8"), records=run(TESTED), context=context())
+    assert {measured.k for theory in also.theory for measured in theory.measured} == {3, 11}, "7 differs in more than k"
 
 
 def test_an_arm_that_lost_a_case_is_not_compared_with_arms_that_have_it() -> None:

@@ -250,6 +250,8 @@ def test_no_crossover_is_said_where_a_side_is_not_shown() -> None:
     assert found.direction == "stops" and (found.low, found.high) == (1, 8), "4 may be on either side"
     (found,) = crossings([at(1, 0.3, 0.02), at(4, 0.2, 0.02), at(8, -0.3, 0.02)])
     assert (found.low, found.high) == (4, 8), "nothing was measured between them"
+    (found,) = crossings([at(2, 0.3, 0.0), at(4, 0.0, 0.0), at(8, -0.3, 0.0)])
+    assert (found.low, found.load, found.high) == (4, 4, 4), "equal at a measured load"
     one_value = replace(at(1, 0.3, 0.0), gain=LogMean(0.3, 0.0, 0.0, 1))
     assert crossings([one_value, at(8, -0.3, 0.02)]) == [], "one prompt has no error that is known"
 
