@@ -151,10 +151,8 @@ def records(run: Run) -> Iterator[RequestRecord]:
         for number, seen in rounds.items():
             for prompt, both in seen.items():
                 for variant, speed in zip(("base", "sd"), both, strict=True):
-                    at = {"round": number, "index": prompt, "portion": prompt, "prompt_sha256": f"{prompt:064x}"}
-                    yield TEMPLATE.model_copy(
-                        update={"variant": variant, "case": case, **at, "end_s": REQUEST_S * math.exp(-speed)}
-                    )
+                    told = {"variant": variant, "case": case, "round": number, "index": prompt, "portion": prompt}
+                    yield TEMPLATE.model_copy(update={**told, "end_s": REQUEST_S * math.exp(-speed)})
 
 
 def differs(run: Run, rounds: int) -> bool:

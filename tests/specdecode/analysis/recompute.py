@@ -105,9 +105,6 @@ def by_prompt(records: list[Record], metric: str) -> dict[int, float]:
 
 
 def differences(base: list[Record], other: list[Record], metric: str) -> list[float]:
-    numbers = [{r["round"] for r in each} for each in (base, other)]
-    if len({r["prompt_sha256"] for r in (*base, *other)}) == 1 and numbers[0] == numbers[1] and len(numbers[0]) == 2:
-        return list(in_cells(base, other, metric).values())  # one prompt: each request is a repetition
     a, b = by_prompt(base, metric), by_prompt(other, metric)
     sign = 1 if metric in HIGHER else -1
     began = {r["index"]: r["index"] - r.get("turn", 0) for r in other}  # a conversation is one observation

@@ -74,30 +74,13 @@ def paired(
     prompt.
 
     One prompt is one observation: its rounds are averaged first, so that repeating a prompt does not count as more
-    evidence. A conversation is one observation too, since its turns depend on each other. If all requests send one
-    prompt, every request of every round is an observation. `rounds`: rounds that count, of `base` and of `other`. The
-    noise that requests of the same minutes share is not in it (shared_noise.py).
+    evidence. A conversation is one observation too, since its turns depend on each other. `rounds`: rounds that count,
+    of `base` and of `other`. The noise that requests of the same minutes share is not in it (shared_noise.py).
     """
+    left, right = log_by_prompt(base, metric, rounds[0]), log_by_prompt(other, metric, rounds[1])
     sign = -1.0 if BY_NAME[metric].better == "lower" else 1.0
-    found = [
-        sign * each
-        for own in _apart(base, other, rounds)
-        for each in differences(
-            *(log_by_prompt(arm, metric, at) for arm, at in zip((base, other), own, strict=True))
-        ).values()
-    ]
+    found = [sign * each for each in differences(left, right).values()]
     return over_prompts(found)._replace(early=base.stopped_early or other.stopped_early) if found else None
-
-
-def _apart(base: Measured, other: Measured, rounds: tuple[Weights, Weights]) -> list[tuple[Weights, Weights]]:
-    """The rounds one by one if they are repetitions like those within a round: one prompt, and rounds that count the
-    same in both arms. Else all rounds together.
-    """
-    numbers = _all(other)
-    weights = rounds[0] or dict.fromkeys(numbers, 1.0)
-    prompts = {record.prompt_sha256 for arm in (base, other) for record in arm.block.records}
-    alike = rounds[0] == rounds[1] and _all(base) == numbers and len(set(weights.values())) == 1
-    return [({number: 1.0},) * 2 for number in weights] if alike and len(prompts) == 1 else [rounds]
 
 
 def speedups(base: Measured, other: Measured, rounds: tuple[Weights, Weights]) -> dict[str, LogMean]:
