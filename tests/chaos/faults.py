@@ -138,7 +138,7 @@ class Faults:
                 return status(int(refused.part))
             code = refused.part or "ThrottlingException"
             sleep(0 if code == "AccessDenied" else 5)
-            raise client_error(code, operation, 403 if code == "AccessDenied" else 503)
+            raise client_error(code, operation.title().replace("_", ""), 403 if code == "AccessDenied" else 503)
         if self.active(f"{called} is slow"):
             sleep(20 if service == "kubernetes" else 32)
             if random.random() < 0.5:

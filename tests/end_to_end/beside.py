@@ -96,7 +96,7 @@ class Beside:
     def finish(self) -> None:
         """Let it come to its end."""
         if self.run is not None:
-            self._cloud.ended(self.run, seconds=800)
+            self._cloud.ended(self.run)
             self.check()
 
     def stop(self) -> None:

@@ -30,6 +30,8 @@ from rehearsal.servers import WAIT_SCALE
 from tests.end_to_end.beside import Beside
 from tests.end_to_end.overhead.shares import looks_of
 
+PATIENCE_S = 1200
+"""Seconds for what takes a minute or two on an idle machine, and comes late where the load is 20."""
 SMALL = {
     "workload.cases": ["repeat-line"],
     "workload.requests": 2,
@@ -74,6 +76,8 @@ class Cloud:
     rows: list[tuple[str, ...]] = field(default_factory=list)
     beside: Beside | None = None
     """The run on the other node, which none of the following sees or touches."""
+    frozen: list[int] = field(default_factory=list)
+    """Processes that a case has stopped and not let go on."""
 
     @property
     def others(self) -> int:
@@ -142,7 +146,9 @@ class Cloud:
             status = pod.get("status", {})
             for container in [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]:
                 if "running" in container.get("state", {}):
-                    os.killpg(int(container["containerID"].removeprefix("process://")), number)
+                    pid = int(container["containerID"].removeprefix("process://"))
+                    os.killpg(pid, number)
+                    self.frozen.append(pid)
                     reached.append(pod["metadata"]["name"])
         return reached
 
@@ -250,7 +256,7 @@ class Cloud:
         claims = [item for item in claims if not {each["name"] for each in item["metadata"]["ownerReferences"]} & kept]
         return found + [f"resourceclaims/{item['metadata']['name']}" for item in claims]
 
-    def until(self, condition: Callable[[], Any], *, seconds: float = 240, what: str = "it") -> Any:
+    def until(self, condition: Callable[[], Any], *, seconds: float = PATIENCE_S, what: str = "it") -> Any:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.running.services.check()
@@ -267,22 +273,36 @@ class Cloud:
 
         self.until(reached, what=f"{run.run_id} in {step}")
 
-    def ended(self, run: Run, *, seconds: float = 400) -> Execution:
+    def ended(self, run: Run, *, seconds: float = PATIENCE_S) -> Execution:
         self.until(lambda: run.look().status != "RUNNING", seconds=seconds, what=f"the end of {run.run_id}")
         return run.look()
 
-    def stop_all(self) -> None:
-        """End what a failed case left running: the next one must find the node free."""
+    def calm(self) -> None:
+        """End what a case left, however it ended: the next one must find the node free."""
+        self.control("faults", reset=True)
+        for pid in self.frozen:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGCONT)
+        self.frozen.clear()
         states = self.running.services.client("stepfunctions")
         machine = self.running.deployment.outputs()["StateMachineArn"]
-        for item in states.list_executions(stateMachineArn=machine, statusFilter="RUNNING")["executions"]:
+        going = states.list_executions(stateMachineArn=machine, statusFilter="RUNNING")["executions"]
+        for item in going:
             if not self._is_beside(item["name"]):
                 states.stop_execution(executionArn=item["executionArn"])
+        left = self.running.replicas() != self.others or self.workloads()
+        if left or any(not self._is_beside(claim.run_id) for claim in self.lease().claims):
+            self.until(self._swept, what="a node that is free again")
+
+    def _swept(self) -> bool:
+        self.running.deployment.reconcile()
+        claims = [claim for claim in self.lease().claims if not self._is_beside(claim.run_id)]
+        return not claims and not self.workloads() and self.running.replicas() == self.others
 
     def at_rest(self) -> None:
         """No money is being spent, and nothing of a run is left; but for the run beside."""
-        self.until(lambda: not self.workloads(), seconds=120, what=f"the end of all workloads ({self.workloads()})")
-        self.until(lambda: self.running.replicas() == self.others, seconds=120, what=f"{self.others} replicas")
+        self.until(lambda: not self.workloads(), what=f"the end of all workloads ({self.workloads()})")
+        self.until(lambda: self.running.replicas() == self.others, what=f"{self.others} replicas")
         assert [claim for claim in self.lease().claims if not self._is_beside(claim.run_id)] == []
 
     def all_end(self, *errors: str) -> None:

@@ -32,7 +32,7 @@ def cloud() -> Iterator[Cloud]:
 def _nothing_compiled(cloud: Cloud) -> Iterator[None]:
     cloud.forget("compiled/")
     yield
-    cloud.stop_all()
+    cloud.calm()
 
 
 def entered(events: list[dict[str, Any]]) -> list[str]:
@@ -103,7 +103,7 @@ def test_nothing_is_compiled_while_the_node_is_held(cloud: Cloud) -> None:
     assert state_of(run).refused_artifacts == ()
     assert "base, sd on CPU nodes before the node was held" in compiled_in_report(cloud, run)
     cloud.at_rest()
-    cloud.until(lambda: not compilers(cloud), seconds=180, what="the end of the nodes that compiled")
+    cloud.until(lambda: not compilers(cloud), what="the end of the nodes that compiled")
 
 
 def test_an_artifact_spoilt_between_compile_and_serve_is_compiled_on_the_node(cloud: Cloud) -> None:
@@ -138,4 +138,4 @@ def test_a_stop_while_cpu_nodes_compile_leaves_nothing(cloud: Cloud) -> None:
     cloud.command("stop", run.run_id, "--yes")
     assert cloud.ended(run).status == "ABORTED"
     cloud.at_rest()
-    cloud.until(lambda: not compilers(cloud), seconds=180, what="the end of the nodes that compiled")
+    cloud.until(lambda: not compilers(cloud), what="the end of the nodes that compiled")

@@ -1,5 +1,8 @@
 """A rehearsal as a process of its own, and what can be done to its processes."""
 
+from __future__ import annotations
+
+import contextlib
 import os
 import re
 import resource
@@ -9,13 +12,20 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from rehearsal import tools
 from rehearsal.processes import processes_naming
 
+PATIENCE_S = 1800
+"""Seconds in which a rehearsal comes to any of its lines, on a machine with a load of 20: 80 s of work."""
+
 
 class Driver:
     """A rehearsal that a test started, and what it printed so far."""
+
+    started: ClassVar[list[Driver]] = []
+    """Those of this case."""
 
     def __init__(
         self,
@@ -35,6 +45,7 @@ class Driver:
             start_new_session=True,
             preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limit)) if limit else None,
         )
+        self.started.append(self)
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
@@ -46,8 +57,8 @@ class Driver:
     def text(self) -> str:
         return "".join(self.lines)
 
-    def until(self, pattern: str, *, seconds: float = 300) -> None:
-        deadline = time.monotonic() + seconds
+    def until(self, pattern: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
         while not re.search(pattern, self.text):
             assert self.process.poll() is None, self.text
             assert time.monotonic() < deadline, self.text
@@ -63,6 +74,20 @@ class Driver:
         time.sleep(0.3)
         assert "Traceback" not in self.text, self.text
         return status
+
+
+def end_all() -> list[int]:
+    """End the rehearsals of this case, however it ended. Returns the processes that no rehearsal would have ended."""
+    going = [driver for driver in Driver.started if driver.process.poll() is None]
+    Driver.started.clear()
+    for driver in going:
+        os.killpg(driver.process.pid, signal.SIGKILL)
+        driver.process.wait()
+    left = processes_naming(runs())
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return [] if going else left
 
 
 def runs() -> Path:

@@ -22,10 +22,10 @@ import pytest
 
 from rehearsal import tools
 from rehearsal.processes import processes_naming
-from tests.end_to_end.driver import Driver, guardians, interrupted, runs, signalled
+from tests.end_to_end.driver import PATIENCE_S, Driver, end_all, guardians, interrupted, runs, signalled
 from tests.end_to_end.page import write_hardships
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(3 * PATIENCE_S)
 HELD = "AcquireCapacity .* is ready"
 KILL, STOP = signal.SIGKILL, signal.SIGSTOP
 EMULATOR, DOUBLE = b"-m\0rehearsal.cloud\0", b"-m\0rehearsal.kubernetes\0"
@@ -55,7 +55,7 @@ def _page() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _nothing_left() -> Iterator[None]:
     yield
-    assert processes_naming(runs()) == []
+    assert end_all() == []
 
 
 KILLED = "ended by signal SIGKILL"

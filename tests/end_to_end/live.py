@@ -50,7 +50,7 @@ def test_a_run_holds_its_arms_answers_and_lets_go_by_itself(cloud: Cloud) -> Non
     assert started["bill"]["hold_minutes"] == 2
     run = execution.of(cloud.running.services, started)
     following = begun(cloud, "logs", run_id, "--follow", "--json")
-    cloud.until(lambda: (run.deployment.state(run_id) or STATE).answering, seconds=400, what="the hold")
+    cloud.until(lambda: (run.deployment.state(run_id) or STATE).answering, what="the hold")
     state = run.deployment.state(run_id)
     assert state is not None and state.answers_until is not None and state.answering == ("base", "sd")
     asked = [begun(cloud, "ask", run_id, *words) for words in (("base", QUESTION), ("sd", QUESTION, *HOT))]

@@ -29,7 +29,6 @@ from rehearsal.servers import CLUSTER, ISSUER
 from tests.end_to_end.cloud import SMALL, quiet_rehearsal
 from tests.templates import Templates
 
-pytestmark = pytest.mark.timeout(900)
 THEIRS, OURS = "TrainiumClusterStack", "SpecDecodeStack"
 POOL = f"/apis/karpenter.sh/v1/nodepools/{names.NODEPOOL}"
 PIPELINE = [READER_GROUP, names.PIPELINE_GROUP, names.SESSIONS_GROUP]

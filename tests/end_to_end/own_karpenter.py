@@ -19,7 +19,6 @@ from tests.end_to_end import broken
 from tests.end_to_end.cloud import LONG, Cloud, quiet_rehearsal
 from tests.end_to_end.own_cluster import OURS, PIPELINE, THEIRS, Foreign, deployed_on, theirs
 
-pytestmark = pytest.mark.timeout(1200)
 SLOTS = names.held_pools(2)
 POOLS = [names.node_pool(slot, foreign=True) for slot in SLOTS]
 KARPENTER = "/apis/karpenter.sh/v1"
@@ -49,8 +48,8 @@ class Guest(Cloud):
         return {item["InstanceId"] for group in found for item in group["Instances"]}
 
     def at_rest(self) -> None:
-        self.until(lambda: not self.workloads(), seconds=120, what="the end of all workloads")
-        self.until(lambda: not self.claims() and not self.instances(), seconds=120, what="the end of our nodes")
+        self.until(lambda: not self.workloads(), what="the end of all workloads")
+        self.until(lambda: not self.claims() and not self.instances(), what="the end of our nodes")
         assert [self.pools()[name] for name in POOLS] == [0] * len(POOLS)
         assert self.lease().claims == ()
 
@@ -136,7 +135,7 @@ def test_destroying_while_a_run_holds_a_node_leaves_none_and_takes_nothing_of_th
     run = cloud.start("left-over", LONG)
     cloud.until_step(run, "Benchmark")
     cloud.foreign.ours.destroy().wait(timeout_s=TIMEOUT_S)
-    cloud.until(lambda: not cloud.instances(), seconds=60, what="the end of our node")
+    cloud.until(lambda: not cloud.instances(), what="the end of our node")
     assert cloud.pools() == before, "what the administrator applied stays, without nodes"
     stacks = cloud.running.services.client("cloudformation").describe_stacks()["Stacks"]
     standing = {item["StackName"] for item in stacks if item["StackStatus"] != "DELETE_COMPLETE"}

@@ -23,7 +23,6 @@ from tests.end_to_end.cloud import LONG, Cloud, quiet_rehearsal
 from tests.end_to_end.own_cluster import OURS, PIPELINE, THEIRS, Foreign, deployed_on, theirs
 from tests.end_to_end.page import write_faults
 
-pytestmark = pytest.mark.timeout(1200)
 GROUP = "trainium"
 NAMED = {"clusterName": CLUSTER, "nodegroupName": GROUP}
 
@@ -62,8 +61,8 @@ class Grouped(Cloud):
         return {item["InstanceId"] for group in found for item in group["Instances"]}
 
     def at_rest(self) -> None:
-        self.until(lambda: not self.workloads(), seconds=120, what="the end of all workloads")
-        self.until(lambda: not self.instances(), seconds=120, what="the end of the instance")
+        self.until(lambda: not self.workloads(), what="the end of all workloads")
+        self.until(lambda: not self.instances(), what="the end of the instance")
         assert (self.size(), self.lease().claims) == (0, ())
 
 
@@ -144,7 +143,7 @@ def test_with_watchdog_execution_and_way_to_the_cluster_dead_the_backstop_sets_t
     with broken.backstop(cloud, run) as backstop, backstop.alone():
         backstop.ends(1)
         assert backstop.ended == [held]
-        cloud.until(lambda: cloud.size() == 0 and not cloud.instances(), seconds=30, what="a group of no node")
+        cloud.until(lambda: cloud.size() == 0 and not cloud.instances(), what="a group of no node")
     assert any(f"has ended {held}" in text and f"{GROUP} is set to 0" in text for text in backstop.mail)
     cloud.at_rest()
 

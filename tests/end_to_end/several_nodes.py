@@ -38,7 +38,7 @@ def cloud() -> Iterator[Sweeps]:
 @pytest.fixture
 def nothing_left(cloud: Sweeps) -> Iterator[None]:
     yield
-    cloud.stop_all()
+    cloud.calm()
     cloud.at_rest()
 
 
@@ -66,7 +66,7 @@ def test_one_of_them_is_stopped_and_resumed_while_the_other_goes_on(cloud):
     assert second.look().status == "RUNNING"
     again = cloud.running.start("again", {"resume": first.run_id, "accept_cost": 5000})
     for run in (second, again):
-        end = cloud.ended(run, seconds=600)
+        end = cloud.ended(run)
         assert end.status == "SUCCEEDED", f"{end.error}: {end.cause}"
     found = json.loads(cloud.command("compare", f"{again.run_id},{second.run_id}", "--json"))
     assert {arm["variant"] for arm in found["arms"]} == ARMS

@@ -13,7 +13,6 @@ from specdecode import names
 from rehearsal.execution import Run
 from tests.end_to_end.cloud import LONG, SMALL, Cloud, deployed
 
-pytestmark = pytest.mark.timeout(900)
 FIRST, SECOND = names.held_pools(2)[:2]
 WAITS = "compiles the same artifact; this run waits for it"
 POOL = "karpenter.sh/nodepool"

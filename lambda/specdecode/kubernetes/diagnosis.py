@@ -72,7 +72,7 @@ def explain(table: Table, evidence: Mapping[str, str]) -> tuple[str, str]:
         text = row.explain(evidence)
         if text is not None:
             return row.name, text.strip()
-    return "unknown", "The cause is not in the table of known ones; the error, the events and the logs are kept."
+    return "unknown", "The cause is not in the table of known ones."
 
 
 def _searched(text: str) -> str:

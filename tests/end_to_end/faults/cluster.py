@@ -6,8 +6,6 @@ from specdecode import names
 from tests.end_to_end.cloud import SMALL, looks
 from tests.end_to_end.faults.cases import fails, succeeds
 
-pytestmark = pytest.mark.timeout(900)
-
 
 @pytest.mark.parametrize(
     ("code", "fault"),

@@ -40,8 +40,7 @@ def _no_faults(cloud: Cloud, request: pytest.FixtureRequest) -> Iterator[None]:
         cloud.beside.begin()
     cloud.rows.clear()
     yield
-    cloud.control("faults", reset=True)
-    cloud.stop_all()
+    cloud.calm()
     if cloud.beside:
         cloud.beside.check()
         write_beside({row[0]: cloud.beside.became for row in cloud.rows})

@@ -6,7 +6,6 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
 from specdecode import s3_keys
 from specdecode.experiment import load_preset
 
@@ -14,8 +13,6 @@ from rehearsal.execution import Run
 from rehearsal.processes import processes_naming
 from tests.end_to_end.cloud import LONG, SMALL, Cloud
 from tests.end_to_end.faults.cases import succeeds
-
-pytestmark = pytest.mark.timeout(900)
 
 
 def test_a_function_is_killed_midway(cloud):

@@ -9,8 +9,6 @@ from specdecode.cli.runs_view import current_step
 from tests.end_to_end.cloud import LONG, SMALL
 from tests.end_to_end.faults.cases import fails
 
-pytestmark = pytest.mark.timeout(900)
-
 
 def test_no_capacity(cloud):
     cloud.control("faults", no_capacity=True)

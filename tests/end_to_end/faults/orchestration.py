@@ -10,9 +10,6 @@ from tests.end_to_end.overhead import shares, table
 from tests.end_to_end.overhead.observer import Observer
 from tests.end_to_end.page import write_part
 
-pytestmark = pytest.mark.timeout(900)
-
-
 LONGER_WAITS = 0.25
 OVERHEAD = tools.ROOT / "benchmarks" / "results" / "overhead.json"
 

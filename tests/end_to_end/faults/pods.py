@@ -9,8 +9,6 @@ from specdecode.cli.runs_view import current_step
 from tests.end_to_end.cloud import LONG, SMALL, looks
 from tests.end_to_end.faults.cases import fails, succeeds
 
-pytestmark = pytest.mark.timeout(900)
-
 
 @pytest.mark.one_node("no node is concerned")
 def test_the_image_cannot_be_pulled(cloud):

@@ -10,9 +10,6 @@ from tests.end_to_end.cloud import SMALL
 from tests.end_to_end.faults.cases import fails, succeeds
 from tests.specdecode.pod.fake_hub import COMMIT, FakeHub
 
-pytestmark = pytest.mark.timeout(900)
-
-
 TICKETS = b"".join(json.dumps({"prompt": f"List the teams that answer ticket {n}:"}).encode() + b"\n" for n in range(3))
 
 

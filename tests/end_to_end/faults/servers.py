@@ -9,8 +9,6 @@ from constructs_lib.pipeline.states import STEPS
 from tests.end_to_end.faults.cases import fails, succeeds
 from tests.rehearsal import elsewhere
 
-pytestmark = pytest.mark.timeout(900)
-
 
 @pytest.mark.one_node("no node is concerned")
 def test_servers_that_already_run(cloud, tmp_path):

@@ -18,7 +18,7 @@ from tests.end_to_end.cloud import LONG, SMALL, Cloud
 from tests.end_to_end.faults.cases import succeeds
 from tests.end_to_end.faults.starting import never_served, stored
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.one_node("the node's own time is measured")]
+pytestmark = pytest.mark.one_node("the node's own time is measured")
 SILENT_S = 60 * STANDSTILL_MINUTES - 30
 """Seconds for which the node was silent when the test began to wait: the double writes them into its condition."""
 

@@ -12,7 +12,7 @@ from tests.end_to_end.cloud import SMALL, Cloud, looks
 from tests.end_to_end.compile import seconds_in
 from tests.end_to_end.faults.cases import fails, succeeds
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.one_node("one node is enough to look at it")]
+pytestmark = pytest.mark.one_node("one node is enough to look at it")
 BOUND_MIN = 1
 CHECKED = SMALL | {"deadlines.start_check": BOUND_MIN}
 SEEN_S = 30

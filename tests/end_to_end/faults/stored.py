@@ -9,8 +9,6 @@ from tests.end_to_end import broken
 from tests.end_to_end.cloud import LONG
 from tests.end_to_end.faults.cases import fails, succeeds
 
-pytestmark = pytest.mark.timeout(900)
-
 
 def _held_for_ever(since: str | None) -> bytes:
     """A lease that reads well and cannot be true."""
@@ -37,8 +35,8 @@ def test_the_lease_is_damaged_while_a_run_measures(cloud, data, what):
     end = cloud.ended(run)
     assert (end.status, end.error) == ("FAILED", "LeaseDamaged"), end.cause
     cloud.all_end("LeaseDamaged")
-    cloud.until(lambda: cloud.running.replicas() == 0, seconds=120, what="0 replicas")
-    cloud.until(lambda: cloud.stored(s3_keys.CAPACITY_KEY) != data, seconds=60, what="a new queue")
+    cloud.until(lambda: cloud.running.replicas() == 0, what="0 replicas")
+    cloud.until(lambda: cloud.stored(s3_keys.CAPACITY_KEY) != data, what="a new queue")
     cloud.at_rest()
     listed = cloud.running.services.client("s3").list_objects_v2(Bucket=cloud.running.bucket, Prefix=s3_keys.DAMAGED)
     assert data in [cloud.stored(item["Key"]) for item in listed["Contents"]]
@@ -95,9 +93,9 @@ def test_the_bucket_denies_everything_and_goes_on_denying(cloud):
         end = cloud.ended(run)
         assert end.status == "FAILED"
         cloud.all_end("AccessDenied", "ClientError")
-        cloud.until(lambda: cloud.running.replicas() == 0, seconds=120, what="0 replicas")
-        cloud.until(lambda: not cloud.workloads(), seconds=120, what="the end of all workloads")
-        cloud.until(lambda: not broken.instances(cloud), seconds=60, what="the end of the instance")
+        cloud.until(lambda: cloud.running.replicas() == 0, what="0 replicas")
+        cloud.until(lambda: not cloud.workloads(), what="the end of all workloads")
+        cloud.until(lambda: not broken.instances(cloud), what="the end of the instance")
         assert run.deployment.reconcile()["replicas"] == 0
     run.deployment.reconcile()
     cloud.at_rest()

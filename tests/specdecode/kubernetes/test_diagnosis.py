@@ -40,6 +40,14 @@ def test_rows_have_unique_names_and_whole_sentences():
         ({"status": "pod: its node ip-1 no longer exists"}, "node-lost"),
         ({"status": "pod: its node ip-1 is not Ready since 10:04 UTC: Kubelet stopped posting"}, "node-hung"),
         ({"status": "pod: not scheduled: 0/3 nodes are available"}, "unschedulable"),
+        (
+            {"error": "BenchmarkFailed: arm sd died under load: x", "status": "new: FailedMount: MountVolume.SetUp"},
+            "arm-died",
+        ),
+        ({"error": "ClientError: An error occurred (SlowDown) when calling the PutObject operation"}, "s3-away"),
+        ({"error": 'ReadTimeoutError: Read timeout on endpoint URL: "https://b.s3.amazonaws.com/k"'}, "s3-away"),
+        ({"error": "Lambda.TooManyRequestsException: Rate Exceeded."}, "functions-throttled"),
+        ({"error": "Runtime.ExitError: RequestId: 1 Error: Runtime exited"}, "function-died"),
         ({"status": "p: FailedPrepareDynamicResources: strict decoding error"}, "device-claim"),
         (
             {"error": 'x cannot finish: p: FailedResourceClaimCreation: resourceclaimtemplate "trn2-8dev" not found'},

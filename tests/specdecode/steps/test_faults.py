@@ -14,7 +14,7 @@ from specdecode.kubernetes.resources import KubeObject
 from specdecode.kubernetes.teardown import run_selector
 from specdecode.runs.state import load_state
 from specdecode.steps import accuracy, release
-from specdecode.steps.diagnose import examine
+from specdecode.steps.diagnose import diagnose, examine
 from specdecode.steps.errors import (
     AccuracyFailed,
     BenchmarkFailed,
@@ -27,6 +27,7 @@ from specdecode.steps.errors import (
 )
 
 from tests.finished_folders import mark
+from tests.specdecode.steps.aws_fake import client_error
 from tests.specdecode.steps.cluster_fake import refused, status
 from tests.specdecode.steps.faults import assert_nothing_left, diagnosis, up_to
 from tests.specdecode.steps.world import NODE, WAITING, World
@@ -283,6 +284,23 @@ def test_what_the_api_server_knows_is_kept_before_a_log_is_asked_for():
     kept = {key.removeprefix("runs/run-1/diagnostics/") for key in world.s3.objects if "/diagnostics/" in key}
     assert {"pods.json", "events.txt", "problems.txt", "diagnosis.json", "README.txt"} <= kept
     assert diagnosis(world)["row"] == "out-of-memory"
+
+
+def test_a_bucket_that_takes_no_diagnostics_hides_no_cause():
+    world = World()
+    up_to(world, "Benchmark")
+
+    def refuse(operation, key):
+        raise client_error("SlowDown", operation, 503)
+
+    world.s3.before = refuse
+    caught = {"Error": "BenchmarkFailed", "Cause": "arm sd died under load"}
+    found = diagnose(world.given("run-1", error=caught), world.rt)
+    assert found.Cause.startswith("An arm stopped serving while it was measured.")
+    assert found.Cause.endswith(
+        "No diagnostics are kept: ClientError: An error occurred (SlowDown) when calling the "
+        "PutObject operation: SlowDown"
+    )
 
 
 def test_a_node_that_does_not_answer_is_not_asked_for_logs():
