@@ -315,7 +315,8 @@ def _preset(name: str) -> dict[str, Any]:
                 )
             ]
         )
-    return _document(assets_dir() / "experiments" / f"{name}.yaml")
+    found, told = _document(assets_dir() / "experiments" / f"{name}.yaml"), assets_dir() / "published" / f"{name}.yaml"
+    return {**_document(told), **found} if told.exists() else found
 
 
 @cache
