@@ -163,30 +163,30 @@ def expand_sweeps(document: Document) -> Document:
 
 
 NAMING = ("name", "label", "compare_to", "reads")
-"""Fields with an arm's name or label."""
+"""Fields with the name or the label of an arm, or of a case."""
 
 
 def _at_each_setting(document: Document) -> Document:
     """With a list in `serving`, as `max_num_seqs: [1, 2, 4]`, every arm at each value, beside its own baseline."""
     serving, variants = document.get("serving"), compare_with_the_baseline(document).get("variants")
-    if not isinstance(serving, dict) or not isinstance(variants, list):
-        return document
-    lists = {key: each for key in TUNED if isinstance(each := serving.get(key), list) and each}
-    if not lists:
+    given = serving if isinstance(serving, dict) else {}
+    lists = {key: each for key in TUNED if isinstance(each := given.get(key), list) and each}
+    if not lists or not isinstance(variants, list):
         return document
     points = list(itertools.islice(itertools.product(*lists.values()), MAX_VARIANTS + 1))
     if len(points) * len(variants) > MAX_VARIANTS:
         raise refused("serving", f"more than {MAX_VARIANTS} variants", "shorten a list, or split the experiment")
-    arms = [_at(variant, dict(zip(lists, point, strict=True))) for point in points for variant in variants]
-    return {**document, "serving": {**serving, **dict(zip(lists, points[0], strict=True))}, "variants": arms}
+    settings = [dict(zip(lists, point, strict=True)) for point in points]
+    ends = ["".join(f"-{TUNED[key]}{value}" for key, value in own.items()) for own in settings]
+    arms = [_named(arm, end, own) for end, own in zip(ends, settings, strict=True) for arm in variants]
+    return {**document, "serving": {**given, **settings[0]}, "variants": arms}
 
 
-def _at(variant: Any, setting: Document) -> Any:
-    if not isinstance(variant, dict):
-        return variant
-    end = "".join(f"-{TUNED[key]}{value}" for key, value in setting.items())
-    names = {key: f"{variant[key]}{end}" for key in NAMING if isinstance(variant.get(key), str)}
-    return {**variant, **names, **setting}
+def _named(item: Any, end: str, own: Document) -> Any:
+    """An arm or a case with `end` in its names, and with `own` fields."""
+    if not isinstance(item, dict):
+        return item
+    return {**item, **{key: f"{item[key]}{end}" for key in NAMING if isinstance(item.get(key), str)}, **own}
 
 
 def _swept(variant: Document, *, field: str) -> list[Document]:
@@ -282,14 +282,9 @@ def expand_lengths(document: Document) -> Document:
     cases: list[Any] = []
     for case in given:
         alone = not isinstance(case, dict) or case.get("output_tokens") is not None
-        cases += [case] if alone else [_of_length(case, length) for length in lengths]
+        cases += [case] if alone else [_named(case, f"-out{each}", {"output_tokens": each}) for each in lengths]
     longest = max((length for length in lengths if isinstance(length, int)), default=lengths[0])
     return {**document, "workload": {**workload, "cases": cases, "output_tokens": longest}}
-
-
-def _of_length(case: Document, length: Any) -> Document:
-    names = {"name": f"{case.get('name')}-out{length}", "label": f"{case.get('label')}_out{length}"}
-    return {**case, **names, "output_tokens": length}
 
 
 def compare_with_the_baseline(document: Document) -> Document:

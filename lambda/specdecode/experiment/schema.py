@@ -33,9 +33,7 @@ def experiment_schema() -> dict[str, Any]:
     _add_choices(schema)
     _add_sets(parts)
     _add_variants(parts["ServedVariant"]["properties"])
-    _add_lists(
-        parts["Serving"]["properties"], TUNED, "A list measures every arm at each value, beside a baseline of its own."
-    )
+    _add_lists(parts["Serving"]["properties"], TUNED, "A list measures every arm at each, with its own baseline.")
     _add_lists(parts["Workload"]["properties"], ["output_tokens"], "A list measures every case at each length.")
     _require_less(schema)
     return {

@@ -103,6 +103,6 @@ def test_a_list_of_lengths_measures_every_case_at_each() -> None:
     lengths = {case.name: found.workload.output_tokens_of(case) for case in found.workload.cases}
     assert lengths == {"count-out32": 32, "count-out256": 256, "own": 8}, "a case with a length of its own keeps it"
     assert found.workload.output_tokens == 256
-    assert [case.label for case in found.workload.cases][:2] == [f"Count_from_1_to_200_out{n}" for n in (32, 256)]
+    assert [case.label for case in found.workload.cases][:2] == [f"Count_from_1_to_200-out{n}" for n in (32, 256)]
     bad = problems("rehearsal", {"workload.cases": ["count"], "workload.output_tokens": [32, "a"]})
     assert "valid integer" in bad["workload.cases.count-outa.output_tokens"]

@@ -56,14 +56,9 @@ def schedules(
     found: dict[str, dict[int, Curve]] = {}
     for curve in curves:
         spec = experiment.variant(curve.variant).speculation
-        pair = next((each for each in pairs if (each.variant, each.baseline) == (curve.variant, curve.baseline)), None)
-        if (
-            pair
-            and curve.group == "all"
-            and spec
-            and not spec.num_speculative_tokens_per_batch_size
-            and pair.changes == ("speculation",)
-        ):
+        own = [each for each in pairs if (each.variant, each.baseline) == (curve.variant, curve.baseline)]
+        alone = any(each.changes == ("speculation",) for each in own)
+        if curve.group == "all" and spec and not spec.num_speculative_tokens_per_batch_size and alone:
             found.setdefault(spec.draft.id, {})[spec.num_speculative_tokens] = curve
     made = (_schedule(experiment, ordered, draft, of_k) for draft, of_k in found.items())
     return tuple(each for each in made if each)

@@ -159,9 +159,7 @@ def arms_table(comparison: Comparison) -> ReportTable:
         "its own interval does not account for that choice."
     )
     if setting:
-        note += (
-            f" Each baseline is served as its arm. The decision is about {setting}, which writes most tokens a second."
-        )
+        note += f" Each baseline is served as its arm. The decision is about {setting}, with most tokens a second."
     return ReportTable(columns, rows, "All arms at a glance", note)
 
 

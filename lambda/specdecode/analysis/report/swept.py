@@ -17,6 +17,8 @@ from specdecode.analysis.texts.decide import about
 from specdecode.escape import line
 from specdecode.experiment.workload import TestCase
 
+Line = tuple[str, str, "Points"]
+"""Name, colour, points."""
 Points = dict[float, tuple[float, float | None, float | None, bool]]
 """Where -> the figure there, the ends of its interval, and whether the load generator fell behind there."""
 SPOKEN = 12
@@ -31,14 +33,6 @@ FIGURES = (
     (5, "TTFT (prefill)", "ttft", "ttft_s"),
 )
 """Number in the article, what it shows, the metric, and its field of a request in the timeline."""
-
-
-class Line(NamedTuple):
-    """One line of a picture."""
-
-    name: str
-    colour: str
-    points: Points
 
 
 class Picture(NamedTuple):
@@ -58,7 +52,7 @@ class Picture(NamedTuple):
     @property
     def doubtful(self) -> bool:
         """Whether the load generator fell behind somewhere."""
-        return any(late for each in self.lines for *_, late in each.points.values())
+        return any(late for *_, points in self.lines for *_, late in points.values())
 
     @property
     def data(self) -> dict[str, Any]:
@@ -70,10 +64,11 @@ class Picture(NamedTuple):
         return {"over": self.over, "unit": self.unit, "log": self.log, "lines": lines}
 
     def _said(self, one: Line) -> str:
-        show, found = SHOW[self.unit], {at: figure for at, (figure, *_) in one.points.items()}
+        (name, _, points), show = one, SHOW[self.unit]
+        found = [figure for figure, *_ in points.values()]
         if len(found) > SPOKEN:
-            return f"{one.name} {show(min(found.values()))} to {show(max(found.values()))} in {len(found)} requests"
-        return f"{one.name} {', '.join(f'{show(figure)} at {digits(at)}' for at, figure in found.items())}"
+            return f"{name} {show(min(found))} to {show(max(found))} in {len(found)} requests"
+        return f"{name} {', '.join(f'{show(figure)} at {digits(at)}' for at, (figure, *_) in points.items())}"
 
 
 class Pictures:
@@ -83,7 +78,7 @@ class Pictures:
         self._comparison, self._colour, self._palette = comparison, colour, palette
         self._best, number = about(comparison), count()
         self.settings, self.lengths, self.article = (
-            [(next(number), picture) for picture in made if any(each.points for each in picture.lines)]
+            [(next(number), picture) for picture in made if any(points for *_, points in picture.lines)]
             for made in (self._over_settings(), self._over_lengths(), self._of_the_article())
         )
 
@@ -94,10 +89,7 @@ class Pictures:
 
     def _lines(self, named: Mapping[str, Points]) -> list[Line]:
         colours = cycle(self._palette)
-        return [
-            Line(name, "var(--base)" if name.startswith(PLAIN) else next(colours), points)
-            for name, points in named.items()
-        ]
+        return [(n, "var(--base)" if n.startswith(PLAIN) else next(colours), points) for n, points in named.items()]
 
     def _over_settings(self) -> Iterator[Picture]:
         experiment, written = self._comparison.experiment, speeds(self._comparison.arms)
@@ -124,9 +116,8 @@ class Pictures:
         pair, alike = self._best, defaultdict[str, list[str]](list)
         for own in self._comparison.experiment.workload.cases:
             alike[own.model_dump_json(exclude={"name", "label", "output_tokens", "requests"})].append(own.name)
-        swept = {
-            name: names[0].rpartition("-out")[0] or names[0] for names in alike.values() for name in names[1:] and names
-        }
+        found = [names for names in alike.values() if len(names) > 1]
+        swept = {name: names[0].rpartition("-out")[0] or names[0] for names in found for name in names}
         gains, saved = defaultdict[str, Points](dict), defaultdict[str, Points](dict)
         for case in pair.cases if pair and not pair.distrusted else ():
             name, base = swept.get(case.case), self._comparison.arm(pair.baseline, case.case) if pair else None
@@ -143,13 +134,15 @@ class Pictures:
         yield Picture("End-to-end gain: seconds that an answer takes less", over, "s", self._lines(saved), log=True)
 
     def _of_the_article(self) -> Iterator[Picture]:
-        """Figures 3, 4 and 5, for one structured and one open-ended type of prompts."""
+        """Figures 3, 4 and 5, for one structured and one open-ended type of prompts, with their longest answers."""
+        cases = sorted(self._comparison.experiment.workload.cases, key=lambda case: -(case.output_tokens or 0))
+        kinds = {case.structured: case for case in reversed(cases)}
         for number, name, tag, field in FIGURES if self._best else ():
-            for case in _one_of_each_kind(self._comparison):
-                yield Picture(f"Figure {number}: {name}, {case.name}", "request", "s", self._requests(case, tag, field))
+            for case in (kinds[kind] for kind in (True, False) if kind in kinds):
+                lines = list(self._requests(case, tag, field))
+                yield Picture(f"Figure {number}: {name}, {case.name}", "request", "s", lines)
 
-    def _requests(self, case: TestCase, tag: str, field: str) -> list[Line]:
-        lines = []
+    def _requests(self, case: TestCase, tag: str, field: str) -> Iterator[Line]:
         for name in (self._best.baseline, self._best.variant) if self._best else ():
             arm, number = self._comparison.arm(name, case.name), count(1)
             points: Points = {
@@ -159,16 +152,8 @@ class Pictures:
                 for request in each.shown
                 if request.failed is None and (value := getattr(request, field)) is not None
             }
-            lines.append(Line(self._comparison.experiment.variant(name).label, self._colour(name), points))
-        return lines
+            yield self._comparison.experiment.variant(name).label, self._colour(name), points
 
 
 def _point(found: Estimate, late: bool) -> tuple[float, float | None, float | None, bool]:
     return found.ratio, found.low, found.high, late
-
-
-def _one_of_each_kind(comparison: Comparison) -> list[TestCase]:
-    """The first structured type of prompts and the first open-ended one, each with its longest answer."""
-    cases = sorted(comparison.experiment.workload.cases, key=lambda case: -(case.output_tokens or 0))
-    first = (next((case for case in cases if case.structured is kind), None) for kind in (True, False))
-    return [case for case in first if case]

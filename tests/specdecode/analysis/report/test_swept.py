@@ -52,7 +52,7 @@ def drawn(pictures: list[tuple[int, Picture]]) -> dict[str, dict[str, dict[float
     """Title -> line -> place -> figure."""
     return {
         picture.title: {
-            line.name: {round(at): figure for at, (figure, *_) in line.points.items()} for line in picture.lines
+            name: {round(at): figure for at, (figure, *_) in points.items()} for name, _, points in picture.lines
         }
         for _, picture in pictures
     }
