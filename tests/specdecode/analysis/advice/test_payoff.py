@@ -12,8 +12,10 @@ from specdecode.analysis.advice.evidence import rows_of
 from specdecode.analysis.advice.payoff import payoff, payoff_line
 from specdecode.analysis.advice.sweep import advise_sweep, prior_of
 from specdecode.analysis.report import render_terminal
-from specdecode.experiment.files import load
+from specdecode.analysis.results.numbers import times
+from specdecode.experiment.files import load, load_engine
 from specdecode.experiment.model import Experiment
+from specdecode.experiment.shapes import HOME
 from specdecode.experiment.told import Forecasted
 from specdecode.speculation.advisor import Candidate
 
@@ -59,11 +61,36 @@ def test_all_prompts_are_the_mean_of_the_cases_and_a_group_has_its_own() -> None
     assert "on structured" in line and "on open-ended" in line and "chance" in line
 
 
+def test_a_report_has_each_forecast_beside_what_was_measured() -> None:
+    tested = experiment(ks=(3, 7))
+    spec = tested.variant("sd-k7").speculation
+    assert spec is not None
+    given = [
+        Forecasted(draft=spec.draft.id, case=case, prompts=8, at=((3, tokens, 0.05), (7, tokens, 0.05)))
+        for case, tokens in (("repeat", 3.0), ("sonnet", 2.0))
+    ]
+    found = compare(
+        experiment=tested.model_copy(update={"forecast": tuple(given)}), records=run(tested), context=context()
+    )
+    (note,) = [each for each in found.notes if each.startswith("Forecast of sd-k7")]
+    (steps,) = [arm.steps for arm in found.arms if (arm.variant, arm.case) == ("sd-k7", "repeat")]
+    measured = sum(each.tokens * each.share for each in steps)
+    off = f"at most {abs(3.0 / measured - 1.0):.1%} off, over 2 types of prompts"
+    said = f"{off} (most in repeat: 3.00, measured {measured:.2f})"
+    group = found.pairs[1].group("all")
+    assert group is not None and said in note
+    (decoding,) = [each.ratio for each in group.speedups if each.metric == "time_per_output_token"]
+    assert note.endswith(f"measured {times(decoding)}: within the range.")
+
+
 def test_dollars_are_those_of_the_arms_share_of_the_node() -> None:
     at = payoff(TUNING).whole.best
     assert at.dollars_per_million is not None
     low, high = at.dollars_per_million
-    assert 0 < low < high
+    price, estimates = TUNING.shape.price_in(HOME), load_engine(TUNING.engine).estimates
+    assert price is not None
+    plain = [price.usd * 8 / 16 / 3600 * 1e6 / 4 * seconds for seconds in estimates.seconds_per_output_token]
+    assert [low * at.speedup.high, high * at.speedup.low] == pytest.approx(plain), "8 of 16 devices, 4 at a time"
     half = TUNING.model_copy(update={"serving": TUNING.serving.model_copy(update={"devices": 16})})
     assert payoff(half).whole.best.dollars_per_million == pytest.approx((2 * low, 2 * high))
 
