@@ -101,6 +101,7 @@ def test_different_output_lengths_are_said() -> None:
     ]
     result = case(compare(experiment=tested, records=records, context=context()), "repeat")
     assert any("different length (200 and 100" in note for note in result.notes)
+    assert not any("different length" in note for note in case(simulated(), "repeat").notes)
 
 
 def test_doubtful_times_and_merged_chunks_are_said() -> None:

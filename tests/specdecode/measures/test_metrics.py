@@ -82,6 +82,10 @@ def test_block_metrics_count_every_request_and_use_the_completed_ones() -> None:
     assert arm.cost_per_million == pytest.approx(36.0 / 3600 * 5.0 / 30 * 1e6), "5 s of load, 30 tokens"
     assert (arm.requests, arm.completed, arm.failed) == (4, 2, 2)
     assert arm.metrics["ttft"].n == 2 and arm.totals["goodput"] == pytest.approx(0.2)
+    at_once = Block(records=[record([0.0], tokens=1, end=0.0)], slo=Slo(ttft_s=0.8))
+    for metric in (OutputThroughput, RequestThroughput, Goodput):
+        with pytest.raises(NoValue):
+            metric.block_value(at_once)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 from specdecode.measures.arm import measure_arm
-from specdecode.measures.plausibility import apart, apart_share, doubtful, doubts, impossible_counts, other_work
+from specdecode.measures.plausibility import apart, apart_share, doubtful, doubts, impossible_counts, late, other_work
 from specdecode.records import RequestRecord
 
 from tests.specdecode.benchmark.making import record
@@ -54,6 +54,12 @@ def test_sessions_are_laid_side_by_side_each_on_its_own() -> None:
     assert apart(load(0) + load(1) + again) == [], "the second began at the same second of its own clock"
     alone = load(1, requests=10, begins=60.0, session=1)
     assert apart_share([*load(0), *load(1, requests=40), *alone], 2) == 1 - 40 / 60
+
+
+def test_a_busy_machine_that_delays_half_of_the_requests_a_little_is_not_late() -> None:
+    clean, slow = (load(0, requests=4, begins=at, clients=1) for at in (0.0, 4.0))
+    delayed = [each.model_copy(update={"time_doubt_s": 0.006, "doubtful_chunks": 1}) for each in slow]
+    assert doubtful(clean + delayed) and not late(clean + delayed) and late(clean[1:] + delayed)
 
 
 def test_hidden_reasoning_needs_no_text() -> None:

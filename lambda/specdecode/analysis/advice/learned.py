@@ -89,7 +89,7 @@ def theories(*, experiment: Experiment, pairs: Sequence[Pair]) -> tuple[Theory, 
     grouped: dict[tuple[str, MostTokens, GroupName], list[tuple[Variant, Pair, GroupResult]]] = {}
     for pair in pairs:
         variant = variants[pair.variant]
-        if variant.speculation is None or pair.changes != ("speculation",):
+        if variant.speculation is None:
             continue
         for group in pair.groups:
             key = (variant.speculation.draft.id, most_tokens(experiment, variant), group.group)

@@ -10,11 +10,11 @@ import pytest
 from specdecode.analysis import compare
 from specdecode.analysis.advice.evidence import rows_of
 from specdecode.analysis.advice.payoff import payoff, payoff_line
-from specdecode.analysis.advice.sweep import advise_sweep, prior_of
+from specdecode.analysis.advice.sweep import FEW, MAX_K, advise_sweep, candidates, prior_of
 from specdecode.analysis.report import render_terminal
 from specdecode.analysis.results.numbers import times
 from specdecode.experiment.files import load, load_engine
-from specdecode.experiment.model import Experiment
+from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.shapes import HOME
 from specdecode.experiment.told import Forecasted
 from specdecode.speculation.advisor import Candidate
@@ -81,6 +81,21 @@ def test_a_report_has_each_forecast_beside_what_was_measured() -> None:
     assert group is not None and said in note
     (decoding,) = [each.ratio for each in group.speedups if each.metric == "time_per_output_token"]
     assert note.endswith(f"measured {times(decoding)}: within the range.")
+
+
+def test_a_few_k_are_no_sweep_unless_the_experiment_says_so() -> None:
+    ks = tuple(range(3, 3 + FEW))
+    for given, wanted in ((ks, ks), (ks[1:], tuple(range(1, MAX_K + 1)))):
+        assert tuple(each.k for each in candidates(experiment(ks=given))) == wanted
+    adaptive = experiment(ks=ks[1:]).model_copy(update={"sweep": Sweep.ADAPTIVE})
+    assert tuple(each.k for each in candidates(adaptive)) == ks[1:]
+
+
+def test_what_is_not_known_is_said_where_it_matters() -> None:
+    warm = TUNING.workload.model_copy(update={"temperature": 0.7, "concurrency": (1, 4)})
+    cold, both = (payoff(each).unknown for each in (TUNING, TUNING.model_copy(update={"workload": warm})))
+    for words in ("other loads than the first", "what probabilistic verification accepts"):
+        assert not any(each.startswith(words) for each in cold) and any(each.startswith(words) for each in both)
 
 
 def test_dollars_are_those_of_the_arms_share_of_the_node() -> None:

@@ -62,7 +62,13 @@ def test_the_text_says_that_nodes_may_differ_and_what_settles_a_choice() -> None
     assert [line.split()[0] for line in text.splitlines()[2:5]] == [arm.variant for arm in found.arms]
     assert "sweep-2" in text and "Arms of different runs were measured on different nodes" in text
     assert "Nodes of one kind may differ" in text
-    assert "measure the best of them once more in one run" in text
+    assert "measure the best of them once more in one run" in text and found.first_of is None
+    work = SWEEP.workload.model_copy(update={"concurrency": (1, 4)})
+    both = [
+        each.model_copy(update={"experiment": each.experiment.model_copy(update={"workload": work})}) for each in two()
+    ]
+    over = joint(both)
+    assert over and joint_text(over).count("At the first load, 1 at a time") == 1
 
 
 def test_an_arm_that_a_part_did_not_measure_is_named() -> None:
