@@ -239,3 +239,18 @@ def test_a_digest_of_no_image_is_refused():
     engine = load_engine("rehearsal-cpu").model_dump()
     with pytest.raises(ValueError, match="tools_digest is of tools_image, which is not given"):
         type(load_engine("rehearsal-cpu")).model_validate({**engine, "tools_digest": DIGEST})
+
+
+def test_the_engine_of_draft_models_is_the_published_image_with_patience_and_room():
+    engine = load_engine("0.9.1-sdk2.26.1")
+    registry = "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx"
+    assert engine.image == f"{registry}:0.9.1-neuronx-py311-sdk2.26.1-ubuntu22.04"
+    assert engine.metrics.trusted is False, "it never fills its counters of speculation"
+    compiling = engine.resources.compile
+    assert compiling.memory_gib >= 400 and compiling.ephemeral_gib >= 500
+    weights = 756  # GiB, of Llama-3.1-405B in bf16: on disk as downloaded and as shards, in memory as both
+    assert compiling.ephemeral_request_gib(weights) >= 2 * weights + 400
+    assert compiling.memory_request_gib(weights) >= 2 * weights
+    for probe in (engine.probes.startup, engine.probes.liveness):
+        assert probe.timeout_s >= 30, "a server that compiles or prefills answers late"
+    assert engine.probes.liveness.period_s * engine.probes.liveness.failures >= 180

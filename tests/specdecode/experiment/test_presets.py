@@ -9,6 +9,7 @@ import yaml
 from specdecode.experiment import assets_dir, load_engine, load_preset, preset_names
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.prompt_sets import shipped
+from specdecode.experiment.variants import Method
 from specdecode.experiment.workload import PromptKind
 
 SHAPES = {
@@ -134,3 +135,19 @@ def test_the_corpus_is_there():
     lines = (assets_dir() / "prompts" / "sonnets.txt").read_text().splitlines()
     assert lines[0] == "Shall I compare thee to a summer's day?"
     assert yaml.safe_load((assets_dir() / "prompts" / "cases.yaml").read_text())["shakespeare"]["kind"] == "sonnet"
+
+
+def test_requests_may_take_as_long_as_llmperfs():
+    for name, seconds in {"qwen3-32b": 1200, "qwen3-32b-latency": 1200, "llama-3.1-405b": 3600}.items():
+        assert load_preset(name).workload.timeout_s == seconds
+
+
+def test_the_speculation_of_each():
+    def of(name, variant):
+        s = load_preset(name).variant(variant).speculation
+        return s.draft.id, s.num_speculative_tokens, s.method
+
+    assert of("qwen3-32b", "sd") == ("Qwen/Qwen3-1.7B", 7, Method.FUSED_DRAFT)
+    assert of("qwen3-32b-latency", "sd") == ("Qwen/Qwen3-0.6B", 7, Method.FUSED_DRAFT)
+    assert of("llama-3.1-405b", "sd-fp8") == ("meta-llama/Llama-3.2-1B-Instruct", 7, Method.FUSED_DRAFT)
+    assert of("rehearsal", "sd") == ("specdecode/pair-draft", 5, Method.FUSED_DRAFT)

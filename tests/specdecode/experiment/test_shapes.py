@@ -166,3 +166,17 @@ def test_pools_taints_and_claims_of_the_shapes_agree():
         assert all(shape.devices % claim == 0 for claim in shape.claims)
     assert tuple(shape.pool for shape in ORDINARY) == names.ORDINARY_NODEPOOLS
     assert not any(shape.claims for shape in ORDINARY)
+
+
+def test_presets_are_on_their_own_shapes():
+    found = {name: load_preset(name).node for name in preset_names()}
+    others = {name: node for name, node in found.items() if node != TRN2.name}
+    assert others == {
+        "account-check": "m7i.4xlarge",
+        "qwen3-32b-forecast": "m7i.24xlarge",
+        "rehearsal-account-check": "m7i.4xlarge",
+        "rehearsal-forecast": "m7i.4xlarge",
+        "llama-3.1-8b-eagle3-small": "trn2.3xlarge",
+        "gpt-oss-20b-eagle3-small": "trn2.3xlarge",
+        "rehearsal-small": "trn2.3xlarge",
+    }

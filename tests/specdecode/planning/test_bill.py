@@ -48,7 +48,8 @@ def test_the_deadlines_of_every_preset_fit_its_own_estimates_and_the_history(nam
          "min, of which it has 80: it will not finish; raise it to 964"),
         ({"deadlines.serve": 150}, "base may take 237 min to load; deadlines.serve is 150 min: it may not finish; "
          "raise it to 237"),
-        ({"deadlines.benchmark": 60}, "1 cases of 50 requests may take 68 min, the deadline is 60 min"),
+        ({"deadlines.benchmark": 60}, "1 cases of 50 requests may take 68 min, the deadline is 60 min: they may not"),
+        ({"deadlines.benchmark": 5}, "min, the deadline is 5 min: they will not finish; raise deadlines.benchmark"),
     ],
 )  # fmt: skip
 def test_an_estimate_beyond_its_deadline_is_warned_of_with_both_numbers_and_is_not_cut_to_it(overrides, says):

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from specdecode import s3_keys
 from specdecode.experiment import Capacity
+from specdecode.planning.offers import offers
 from specdecode.runs.state import load_state
 from specdecode.steps import diagnose, plan
 from specdecode.steps.errors import InvalidExperiment, NobodyTold
@@ -197,3 +198,9 @@ def test_a_plan_says_what_it_warns_of_to_whoever_starts_from_the_console():
     request = {**DEFAULT, "set": {"deadlines.benchmark": 1000}, "accept_cost": 5000}
     planned = plan.plan(world.given("run-1", input=request), world.rt)
     assert any("configure longest_run_hours=" in text for text in planned.warnings), planned.warnings
+
+
+def test_a_deployment_offers_what_it_takes():
+    """The AMI of the old engine has a driver that the native ones refuse."""
+    names = {offer.name for offer in offers(Capacity(node="trn2.48xlarge", ami="v20260224"))}
+    assert "qwen3-32b" in names and "qwen3-32b-native" not in names and "llama-3.1-8b-eagle3-small" not in names
