@@ -3,8 +3,6 @@
 python -m tests.chaos SEED MINUTES     0 minutes: this one draw
 """
 
-from __future__ import annotations
-
 import sys
 import time
 

@@ -1,7 +1,5 @@
 """Virtual time: functions of several runs take turns, one at a time, at moments that follow from the draw alone."""
 
-from __future__ import annotations
-
 import heapq
 import threading
 from collections.abc import Callable

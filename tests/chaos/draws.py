@@ -3,8 +3,6 @@
 Everything follows from the seed. What is real and what is not is in docs/reliability.md.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -4,8 +4,6 @@ These answers are read in upstream's source, and not recorded as `answers.yaml` 
 conformance` sends them to a real one.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Every step of the documents that the project began with has a row, and the tests that a row names exist."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

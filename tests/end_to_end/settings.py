@@ -8,8 +8,6 @@ Not part of `make test` (about four minutes). Run it with
     .venv/bin/pytest tests/end_to_end/settings.py
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """A state of the model, and the services as they answer in it: bucket, Step Functions, Kubernetes, EC2, metrics."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Sequence

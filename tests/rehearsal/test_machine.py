@@ -1,7 +1,5 @@
 """`specdecode instance` from nothing to a report with the embedded engine, by a stand-in for docker, and by --venv."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The winner of a run as what one deploys: its text, and that a Kubernetes API takes it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

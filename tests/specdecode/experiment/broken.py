@@ -1,7 +1,5 @@
 """For every rule an experiment that breaks it."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.experiment import Capacity, ExperimentError, load_preset
 

@@ -1,7 +1,5 @@
 """Each kind of experiment and of arm answers for itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Every system of the articles, the sample and the tutorials is one name away, in its published shape."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

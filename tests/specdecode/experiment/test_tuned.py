@@ -1,7 +1,5 @@
 """Serving settings and lengths of answers as sweeps: what a list writes out, what is refused, what is planned."""
 
-from __future__ import annotations
-
 import shlex
 from typing import Any
 

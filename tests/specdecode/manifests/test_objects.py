@@ -1,7 +1,5 @@
 """Every object of every preset is valid and complete: schema, security, placement, claims, requests, policies."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

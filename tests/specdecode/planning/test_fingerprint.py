@@ -1,7 +1,5 @@
 """What decides an artifact changes its fingerprint, and nothing else does: every field of every model, both ways."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.experiment import Engine, load_engine, load_preset
 from specdecode.experiment.engine_parts import FamilySupport

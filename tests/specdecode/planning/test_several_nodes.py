@@ -1,7 +1,5 @@
 """A sweep in parts: each arm once, beside its own baselines, in about the same hours; and each part is a run."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode import s3_keys
 from specdecode.experiment import Capacity, ExperimentError, from_document, load_engine, load_preset

@@ -1,7 +1,5 @@
 """The start check: what it starts, when it ends, what it leaves, and when it is not made."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """A run over serving settings and over lengths of answers: what is decided, and its pictures."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which comparison is which."""
 
-from __future__ import annotations
-
 import pytest
 from specdecode.analysis import compare
 from specdecode.analysis.texts.decide import decided

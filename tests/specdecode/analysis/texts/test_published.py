@@ -1,7 +1,5 @@
 """Others' figures beside the measured ones: each of the three verdicts, and why."""
 
-from __future__ import annotations
-
 from typing import Any, get_args
 
 import pytest
