@@ -20,6 +20,7 @@ from specdecode.kubernetes.diagnosis import explain, load_table
 from specdecode.kubernetes.evidence import collect_logs, collect_status
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.pod.program import PodError, say
+from specdecode.steps.errors import LONGEST, InvalidExperiment
 from specdecode.steps.logs import JsonFormatter
 from specdecode.untrusted import Unreadable, read_file
 
@@ -98,6 +99,14 @@ def test_a_log_of_one_endless_line_is_searched_in_time() -> None:
 def test_experiments_have_a_size(change: dict[str, Any]) -> None:
     with pytest.raises(ExperimentError):
         from_document({"extends": "rehearsal", **change})
+
+
+def test_messages_have_an_end() -> None:
+    document: dict[str, Any] = {f"{'key' * 30}-{number}": "x" * 100 for number in range(300)}
+    with pytest.raises(ExperimentError, match="more") as found:
+        from_document({"extends": "rehearsal", **document})
+    assert len(str(found.value)) < LONGEST
+    assert len(str(InvalidExperiment("x" * 10**6))) == LONGEST
 
 
 def test_files_are_read_to_a_limit(tmp_path: Path) -> None:

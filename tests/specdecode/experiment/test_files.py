@@ -207,13 +207,17 @@ def test_types_are_strict():
         ("a: &x 1\nb: *x", "aliases"),
         ("1: 2", "not text"),
         ("a: !!python/object/apply:os.system ['true']", "not valid YAML"),
+        ("a: !!binary aGVsbG8=", "that JSON cannot"),
+        ("? [a, b]\n: c", "not valid YAML"),
+        ("a: \x00", "not valid YAML"),
+        ("--- a\n--- b", "another document"),
         ("[" * 40 + "]" * 40, "nested"),
         ("[" * 3000 + "]" * 3000, "nested"),
         ("a: " + "x" * 300_000, "larger than 256 KiB"),
         ("- just\n- a list", "mapping of keys"),
         ("", "mapping of keys"),
     ],
-    ids=range(10),
+    ids=range(14),
 )
 def test_what_is_not_a_plain_document_is_refused_in_one_line(text, says, tmp_path):
     path = tmp_path / "x.yaml"
