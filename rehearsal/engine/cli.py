@@ -153,7 +153,9 @@ def _speculative(text: str, problems: list[str]) -> Speculative | None:
         problems.append(f"{flag}: method {document['method']!r} is not supported; {' or '.join(METHODS)} is")
     if len(problems) > before:
         return None
-    return Speculative(model=Path(str(model)), num_speculative_tokens=int(k), max_model_len=length)
+    return Speculative(
+        model=Path(str(model)), num_speculative_tokens=int(k), max_model_len=length, method=document.get("method")
+    )
 
 
 def _json_object(flag: str, text: str, known: tuple[str, ...], problems: list[str]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def mean_yield(steps: StepTime) -> float:
 def test_where_the_arm_is_faster_at_every_load_no_crossover_is_claimed(tmp_path: Path, world: World) -> None:
     comparison = compared(world, tmp_path, FASTER)
     assert comparison.curve[0].crossovers == ()
-    assert re.match("sd is faster than base at every load|No crossover is shown up to 20", comparison.answer)
+    assert re.match("sd is faster than base at every load|.*No crossover is shown up to 20", comparison.answer)
     assert all(point.speedup.ratio > 1.1 for point in comparison.curve[0].points)
 
 

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from specdecode.analysis.advice.learned import observation, observation_at
+from specdecode.analysis.loads.objective import listed
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.decision import Action
 from specdecode.analysis.results.pairs import Pair
 from specdecode.analysis.statistics.settings import at_fastest
-from specdecode.analysis.texts.by_load import listed
 from specdecode.analysis.texts.decide import decided
 from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.most_tokens import MostTokens

@@ -197,6 +197,8 @@ def in_words(found: Schedule) -> str:
             if not number
             else f"from {each.first} on"
             if number == ends
+            else f"at {each.first}"
+            if each.first == each.last
             else f"from {each.first} to {each.last}"
         )
         parts.append(f"{what} {where}{_sure(each)}")

@@ -88,7 +88,13 @@ def doubted(found: Objective) -> list[Level]:
 
 def _doubt(found: Objective) -> str:
     loads = doubted(found)
-    return f"; doubtful: the load generator fell behind at {' and at '.join(map(str, loads))}" if loads else ""
+    return f"; the load generator was late in some of its requests at {listed(loads)}" if loads else ""
+
+
+def listed(levels: Sequence[Level]) -> str:
+    """`1, 2, 4 at a time`."""
+    *others, last = levels
+    return ", ".join([*(f"{level.value:g}" for level in others), str(last)])
 
 
 def _figures(at: GoodAtLoad) -> str:

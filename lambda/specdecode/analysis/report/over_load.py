@@ -34,7 +34,7 @@ COLUMNS = (
     ),
     Column("$/1M tokens", "Dollars: price of the arm's devices for the seconds of load / million output tokens"),
     Column("good requests", "Share of all requests that keep every limit of the service-level objective"),
-    Column("remarks"),
+    Column("remarks", words=True),
 )
 """The pairs of figures are base → arm."""
 SEEN: dict[Source, str] = {

@@ -33,6 +33,8 @@ MOST_ROWS = 24
 TICKS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 APART = 17.0
 """Least distance of two labelled ticks, in per cent of the axis' width."""
+FAR = 20.0
+"""The same on a narrow screen."""
 
 
 class ReportView:
@@ -163,11 +165,17 @@ class Axis:
         return Bar(self.position(found.ratio), low, high)
 
     @property
-    def ticks(self) -> list[tuple[float, str]]:
-        """Positions and labels: always 1, then powers of two, then others if there is room."""
+    def ticks(self) -> list[tuple[float, str, bool]]:
+        """Positions and labels: always 1, then powers of two, then others if there is room; and whether a narrow screen
+        has no room for it.
+        """
         inside = [tick for tick in TICKS if self.low <= tick <= self.high]
         shown: list[float] = [1.0]
         for tick in sorted(inside, key=lambda tick: math.log2(tick) % 1 > 0):
             if all(abs(self.position(tick) - self.position(other)) >= APART for other in shown):
                 shown.append(tick)
-        return [(self.position(tick), f"{tick:g}×") for tick in sorted(shown)]
+        at = {tick: self.position(tick) for tick in shown}
+        kept = [
+            other for other in shown if all(abs(at[other] - at[each]) >= FAR for each in shown[: shown.index(other)])
+        ]
+        return [(at[tick], f"{tick:g}×", tick not in kept) for tick in sorted(shown)]

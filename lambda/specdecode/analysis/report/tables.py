@@ -30,7 +30,7 @@ SAID = {
     Verdict.PAYS: "pays for",
     Verdict.COSTS: "costs for",
     Verdict.NO_DIFFERENCE: "makes no relevant difference for",
-    Verdict.CANNOT_TELL: "cannot be told for",
+    Verdict.CANNOT_TELL: "cannot be judged on",
     Verdict.DISTRUST: "is not to be trusted for",
 }
 

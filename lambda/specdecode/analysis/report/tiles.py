@@ -9,7 +9,7 @@ from specdecode.analysis.results.decision import Action
 from specdecode.analysis.results.numbers import Number, dollars, duration, interval, percent, ratio, signed
 from specdecode.analysis.results.pairs import HEADLINE, GroupResult, MetricInfo, Pair, Verdict
 from specdecode.analysis.statistics.groups import figure
-from specdecode.analysis.texts.decide import decided
+from specdecode.analysis.texts.decide import decided, first_load
 
 MARKS = {
     Verdict.PAYS: "▲",
@@ -58,7 +58,7 @@ def _group(comparison: Comparison, pair: Pair, group: GroupResult, info: MetricI
     parts = [f"{each.value} on {count}" for each, count in said.items() if count]
     reach = f"{', '.join(parts)} of {types}"
     return Tile(
-        f"Speed-up, {group.group} prompts",
+        f"Speed-up, {group.group}",
         ratio(group.headline, info)._replace(text=figure(group).partition(" (")[0].replace("× to ", "–")),
         reach if group.next is None or group.headline is None else f"{reach}; mean {interval(group.headline)}",
         CLASSES[Verdict.DISTRUST if decided(comparison).action is Action.DISTRUST else group.verdict],
@@ -72,6 +72,8 @@ def _cost(comparison: Comparison, pair: Pair) -> list[Tile]:
     change = after / before - 1.0
     title = f"Dollars per million output tokens at the measured load; {cost_formula(comparison)}"
     tone = "pays" if change < -NOTICEABLE else "costs" if change > NOTICEABLE else "same"
+    if decided(comparison).late.get(first_load(comparison)):
+        tone = "unknown"
     return [
         Tile(
             "1M output tokens cost",

@@ -152,7 +152,7 @@ def case_result(
         verdict, reason, settle = Verdict.DISTRUST, impossible[0], ""
     elif late := [arm.variant for arm in (base, other) if arm.late]:
         verdict, settle = Verdict.CANNOT_TELL, "a run in which the load generator keeps up"
-        reason = f"the load generator fell behind while it loaded {' and '.join(late)}: no time is sure"
+        reason = f"the load generator fell behind while it loaded {' and '.join(late)}, so no time is sure"
     elif failed:
         verdict, reason, settle = Verdict.CANNOT_TELL, failed, "a run in which they do not fail"
     elif one_prompt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from specdecode.analysis.loads.objective import doubted
+from specdecode.analysis.loads.objective import doubted, listed
 from specdecode.analysis.results.over_load import Crossover, Curve, LoadPoint, Objective
 from specdecode.experiment.workload import Level
 
@@ -49,9 +49,12 @@ def _where(curve: Curve) -> str:
     faster = [point.level for point, each in zip(curve.points, shown, strict=True) if each > 0]
     slower = [point.level for point, each in zip(curve.points, shown, strict=True) if each < 0]
     known = [f"{word} at {listed(levels)}" for word, levels in (("faster", faster), ("slower", slower)) if levels]
-    what = "speculation" if curve.of_speculation else curve.variant
-    unsure = "not shown to be faster or slower at any load, over all prompts together"
-    return f"No crossover is shown up to {last}: {what} is {' and '.join(known) or unsure}."
+    open_at = [point.level for point, each in zip(curve.points, shown, strict=True) if not each]
+    what = "Speculation" if curve.of_speculation else curve.variant
+    if not known:
+        return f"{what} is not shown to be faster or slower at any load up to {last}, over all prompts together."
+    rest = f"; at {listed(open_at)} that is not known" if open_at else ""
+    return f"{what} is {' and '.join(known)}{rest}. No crossover is shown up to {last}."
 
 
 def _beside(curve: Curve) -> str:
@@ -126,12 +129,6 @@ def rounded(load: float) -> str:
     return f"{load:.0f}" if load >= 10 else f"{load:.2g}"
 
 
-def listed(levels: Sequence[Level]) -> str:
-    """`1, 2, 4 at a time`."""
-    *others, last = levels
-    return ", ".join([*(f"{level.value:g}" for level in others), str(last)])
-
-
 def _objective(curve: Curve, objectives: Sequence[Objective]) -> str:
     """Which of the measured loads each arm carries within the service-level objective."""
     keeps = {each.variant: each.keeps for each in objectives}
@@ -151,10 +148,10 @@ def _objective(curve: Curve, objectives: Sequence[Objective]) -> str:
 
 
 def _doubted(curve: Curve, objectives: Sequence[Objective]) -> str:
-    """` (doubtful at 8 at a time)`: where the load generator fell behind, of the loads that tell what is carried."""
+    """` (the load generator was late in some requests at 8 at a time)`, of the loads that tell what is carried."""
     arms = (each for each in objectives if each.variant in (curve.variant, curve.baseline))
     found = sorted({level for arm in arms for level in doubted(arm)}, key=lambda level: level.value)
-    return f" (doubtful at {listed(found)})" if found else ""
+    return f" (the load generator was late in some requests at {listed(found)})" if found else ""
 
 
 def _unsure(curve: Curve, objectives: Sequence[Objective]) -> str:

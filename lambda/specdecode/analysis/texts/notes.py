@@ -109,8 +109,8 @@ def _late(records: Sequence[RequestRecord]) -> Iterator[str]:
     lagging = sum(record.time_doubt_s > DOUBTFUL_S for record in records)
     if lagging:
         yield (
-            f"The times of {lagging} of the {len(records)} requests at the first load are doubtful: the load generator "
-            f"fell behind by more than {DOUBTFUL_S * 1000:.0f} ms."
+            f"{lagging} of {len(records)} requests (at the first load) have doubtful times: the load generator fell "
+            f"behind by more than {DOUBTFUL_S * 1000:.0f} ms."
         )
     if (delay_s := held_back(records)) > HELD_BACK_S:
         yield (
@@ -141,8 +141,9 @@ def _device_groups(context: RunContext, moved: Sequence[Drift]) -> Iterator[str]
 def _drifted(moved: Sequence[Drift]) -> list[str]:
     """Arms that differ from themselves."""
     return [
-        f"{item.variant} moved by {item.ratio - 1:+.1%} between {item.first} and {item.second}. The arms take turns: "
-        "what moves both is in no speed-up, and what does not cancel is in the intervals."
+        f"{item.variant} was {abs(item.ratio - 1):.1%} {'faster' if item.ratio > 1 else 'slower'} in {item.second} "
+        f"than in {item.first}. The arms take turns: what moves both is in no speed-up, and what does not cancel is in "
+        "the intervals."
         for item in moved
         if item.shown
     ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from specdecode.analysis.loads.objective import listed
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.decision import Action, Decision
 from specdecode.analysis.results.numbers import compact, times
 from specdecode.analysis.results.over_load import Curve
 from specdecode.analysis.results.pairs import CaseResult, Pair, Verdict
-from specdecode.analysis.texts.by_load import advice_by_load, listed, side
+from specdecode.analysis.texts.by_load import advice_by_load, side
 from specdecode.analysis.texts.decide import about, decide, decided, first_load, total_of
 from specdecode.analysis.texts.wording import SHOWN, alone, answer, differs, distrusts, first_sentence
 from specdecode.experiment.workload import Workload

@@ -115,7 +115,7 @@ def test_of_arms_of_which_no_k_is_known_the_words_name_the_arms(comparison: Comp
     behind = named.model_copy(update={"crossovers": (), "points": named.points[-1:]})
     assert advice_by_load(behind, ()) == "sd is slower than base at every load measured, up to 32 at a time."
     mixed = advice_by_load(named.model_copy(update={"crossovers": ()}), ())
-    assert mixed.startswith("No crossover is shown up to 32 at a time: sd is faster at 1, 2, 4")
+    assert mixed.startswith("sd is faster at 1, 2, 4")
     again = named.crossovers[0].model_copy(update={"load": 40.0, "direction": "starts"})
     twice = advice_by_load(named.model_copy(update={"crossovers": (*named.crossovers, again)}), ())
     assert twice.startswith("Whether sd is faster than base changes with the load more than once: it stops paying at ")
@@ -349,7 +349,7 @@ def test_a_doubtful_level_settles_no_side() -> None:
     assert changed((1, 4, 32), lambda record: record).curve[0].crossovers
     found = changed((1, 4, 32), at_the_end)
     assert found.curve[0].crossovers == () and found.curve[0].points[-1].speedup.ratio < 0.8
-    assert "No crossover is shown up to 32 at a time: speculation is faster at 1, 4 at a time." in found.answer
+    assert "Speculation is faster at 1, 4 at a time; at" in found.answer
 
 
 @pytest.mark.parametrize("lost", ["failed", "doubtful"])

@@ -104,8 +104,8 @@ def test_the_axis_holds_every_interval_and_its_ticks_keep_apart(ratios: tuple[fl
     axis = Axis([estimate(ratio) for ratio in ratios])
     bars = [axis.bar(estimate(ratio)) for ratio in ratios]
     assert all(0 <= bar.low < bar.at < bar.high <= 100 for bar in bars if bar.low is not None and bar.high is not None)
-    places = [at for at, _ in axis.ticks]
-    assert "1×" in [label for _, label in axis.ticks]
+    places = [at for at, *_ in axis.ticks]
+    assert "1×" in [label for _, label, _ in axis.ticks]
     assert all(b - a >= 12 for a, b in pairwise(places))
 
 
