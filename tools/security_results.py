@@ -1,4 +1,4 @@
-"""Run the tests that docs/reference/controls.md names and write their results into its column "last result".
+"""Run the tests that docs/reference/controls.csv names and write their results into its column "last result".
 
 .venv/bin/python -m tools.security_results              every line: minutes, most of them for rehearsals
 .venv/bin/python -m tools.security_results tests/stacks  only lines with a test whose name holds one of the words
@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-import re
+import csv
+import io
 import subprocess
 import sys
 import tempfile
@@ -18,10 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "reference" / "controls.md"
-ROW = re.compile(
-    r"^\| (?P<area>[^|]+) \| (?P<control>[^|]+) \| (?P<tests>`tests/[^|]+) \|(?P<result>[^|]*)\|$", re.MULTILINE
-)
+TABLE = ROOT / "docs" / "reference" / "controls.csv"
+HEAD = ("area", "control", "tests", "last result")
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ class Row:
 def rows(text: str) -> list[Row]:
     """The lines of the table."""
     return [
-        Row(match["area"], match["control"], tuple(re.findall(r"`([^`]+)`", match["tests"])), match["result"].strip())
-        for match in ROW.finditer(text)
+        Row(area, control, tuple(tests.split()), result)
+        for area, control, tests, result in [*csv.reader(text.splitlines())][1:]
     ]
 
 
@@ -69,21 +68,18 @@ def result(tests: Iterable[str], found: Mapping[str, Counter[str]], *, day: str)
 
 
 def filled(text: str, results: Mapping[tuple[str, ...], str]) -> str:
-    """The page with new results in the lines that have any."""
-
-    def line(match: re.Match[str]) -> str:
-        tests = tuple(re.findall(r"`([^`]+)`", match["tests"]))
-        shown = results.get(tests, match["result"].strip())
-        return f"| {match['area']} | {match['control']} | {match['tests']} | {shown} |"
-
-    return ROW.sub(line, text)
+    """The table with new results in the lines that have any."""
+    renewed = [(row.area, row.control, " ".join(row.tests), results.get(row.tests, row.result)) for row in rows(text)]
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows([HEAD, *renewed])
+    return table.getvalue()
 
 
 def main(words: list[str]) -> int:
-    text = PAGE.read_text("utf-8")
+    text = TABLE.read_text("utf-8")
     chosen = [row.tests for row in rows(text) if not words or any(word in test for word in words for test in row.tests)]
     if not chosen:
-        print(f"No line of {PAGE.name} names a test with {' or '.join(words)} in its name.", file=sys.stderr)
+        print(f"No line of {TABLE.name} names a test with {' or '.join(words)} in its name.", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
@@ -95,9 +91,9 @@ def main(words: list[str]) -> int:
         ).returncode
         found = outcomes(report.read_text("utf-8"))
     day = f"{datetime.now(UTC):%Y-%m-%d}"
-    # What a test of the run wrote into the page meanwhile stays.
-    PAGE.write_text(
-        filled(PAGE.read_text("utf-8"), {tests: result(tests, found, day=day) for tests in chosen}), "utf-8"
+    # What a test of the run wrote into the table meanwhile stays.
+    TABLE.write_text(
+        filled(TABLE.read_text("utf-8"), {tests: result(tests, found, day=day) for tests in chosen}), "utf-8"
     )
     return code
 

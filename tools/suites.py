@@ -29,7 +29,7 @@ WRITTEN = (
     str(NOTED),
     "docs/reference/faults.md",
     "docs/reference/faults.csv",
-    "docs/reference/controls.md",
+    "docs/reference/controls.csv",
     "docs/security.md",
     "docs/security-access.csv",
 )

@@ -1,4 +1,4 @@
-"""docs/reference/controls.md: every control names tests that exist, and what came out when they last ran."""
+"""docs/reference/controls.csv: every control names tests that exist, and what came out when they last ran."""
 
 import re
 from collections import Counter
@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 
 from tests.docs.markdown import named_tests
-from tools.security_results import PAGE, Row, filled, main, outcomes, result, rows
+from tools.security_results import TABLE, Row, filled, main, outcomes, result, rows
 
-ROWS = rows(PAGE.read_text("utf-8"))
+ROWS = rows(TABLE.read_text("utf-8"))
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.a.test_b" name="test_c[one]"/><testcase classname="tests.a.test_b" name="test_c[two]"/>
 <testcase classname="tests.a.test_b" name="test_d"><failure>no</failure></testcase>
@@ -53,13 +53,13 @@ def test_results_come_from_pytests_report() -> None:
 def test_a_new_row_has_no_result_yet_and_a_word_that_names_no_test_runs_none(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (row,) = rows("| pods | a | `tests/x.py` | |\n")
+    (row,) = rows("area,control,tests,last result\npods,a,tests/x.py,\n")
     assert (row.tests, row.result) == (("tests/x.py",), "")
     assert main(["nonsense"]) == 2
     assert "nonsense" in capsys.readouterr().err
 
 
 def test_only_new_results_are_written() -> None:
-    text = "| pods | a | `tests/x.py` | old |\n| pods | b | `tests/y.py`, `tests/z.py::t` | old |\nnot | a | row\n"
+    text = "area,control,tests,last result\npods,a,tests/x.py,old\npods,b,tests/y.py tests/z.py::t,old\n"
     fresh = filled(text, {("tests/y.py", "tests/z.py::t"): "new"})
-    assert fresh == text.replace("`tests/z.py::t` | old", "`tests/z.py::t` | new")
+    assert fresh == text.replace("tests/z.py::t,old", "tests/z.py::t,new")
