@@ -30,6 +30,7 @@ from specdecode.records import RequestRecord
 
 from constructs_lib.observability.dashboard_body import CASE, EXPERIMENT, LOAD_CASE, body
 from tests.specdecode.analysis.browser import Page, visit
+from tests.specdecode.analysis.report_picture import IMAGES, stamp
 from tests.specdecode.analysis.simulate import context, run
 from tests.specdecode.analysis.simulate_load import Server, loads
 from tests.specdecode.analysis.simulate_load import run as run_loads
@@ -262,8 +263,10 @@ def _lines(found: Mapping[str, list[tuple[float, float]]], width: int, height: i
         yield f'<polyline fill="none" stroke="{colour}" points="{" ".join(f"{x},{y}" for x, y in places)}"/>'
         yield from (f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"/>' for x, y in places)
         if len(found) <= 6:
-            x = number * width / len(found)
-            yield f'<text x="{x}" y="{height - 2}" fill="{colour}" font-size="11">{html.escape(label)}</text>'
+            room = 5.9 * sum(len(each) + 2 for each in found)
+            x = 5.9 * sum(len(each) + 2 for each in sorted(found)[:number]) * min(1.0, width / room)
+            size = 11 * min(1.0, width / room)
+            yield f'<text x="{x}" y="{height - 2}" fill="{colour}" font-size="{size}">{html.escape(label)}</text>'
 
 
 def screenshot(markup: str, target: Path, *, rows: int | None = None) -> None:
@@ -288,6 +291,8 @@ def main() -> None:
     data += [*published(load("gpt-oss-120b-eagle3"), hours=30.0), *published_loads(labels), *neuron_cores()]
     markup = picture(default_body(), data, case=labels[0], experiment=chosen)
     screenshot(markup, target, rows=None if sys.argv[2:] else 57)
+    if target.resolve().parent == IMAGES:
+        stamp([target])
 
 
 if __name__ == "__main__":

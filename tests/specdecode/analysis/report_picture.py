@@ -1,18 +1,22 @@
-"""Draws a finished run's report as the pictures of the documentation, and keeps its page.
+"""Draws a finished run as the pictures of the documentation, and keeps its page.
 
-`python -m tests.specdecode.analysis.report_picture RUN_FOLDER` writes, of a run of several loads, docs/images/load.png
-(the first charts over the load); of any other docs/images/report.png (the first screen), report-questions.png beside it
-(what follows), and docs/samples/rehearsal.html. docs/images/report.json says what drew each: a test compares that with
-what draws now.
+`python -m tests.specdecode.analysis.report_picture RUN_FOLDER [LOG]` writes, of a run of several loads,
+docs/images/load.png (the first charts over the load). Of any other: report.png (the first screen), report-questions.png
+(what follows), what `report` and `advise` print (terminal-report.png, terminal-advise.png), with the LOG that
+`make rehearse` printed terminal-rehearse.png, and docs/samples/rehearsal.html. docs/images/report.json says what drew
+each: a test compares that with what draws now.
 """
 
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import re
+import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.specdecode.analysis.browser import Page, visit
@@ -20,8 +24,14 @@ from tests.specdecode.analysis.browser import Page, visit
 ROOT = Path(__file__).resolve().parents[3]
 IMAGES = ROOT / "docs" / "images"
 OF_REPORT = "lambda/specdecode/analysis/report"
-DRAWN_BY = ("assets/report", f"{OF_REPORT}/sections.py", f"{OF_REPORT}/page.py", f"{OF_REPORT}/tiles.py")
-"""What makes the page look as it does; its sentences may change without new pictures."""
+PAGE = ("assets/report", f"{OF_REPORT}/sections.py", f"{OF_REPORT}/page.py", f"{OF_REPORT}/tiles.py")
+DRAWN_BY = {
+    "dashboard.png": ("constructs_lib/observability",),
+    "terminal-report.png": (f"{OF_REPORT}/sections.py", f"{OF_REPORT}/terminal.py"),
+    "terminal-advise.png": ("lambda/specdecode/cli/report_view.py",),
+    "terminal-rehearse.png": ("rehearsal/console.py",),
+}
+"""What makes a picture look as it does, of those that are not the page. Sentences may change without new pictures."""
 TEXT = {".py", ".j2", ".css", ".js"}
 STAMP = "report.json"
 WIDTH = 1200
@@ -36,19 +46,58 @@ ABOVE = 20
 """Pixels of the page above and below what is shown."""
 
 
-def drawn_by() -> str:
-    """SHA-256 of what draws the page, without what is vendored."""
-    found = [path for name in DRAWN_BY for path in [ROOT / name, *sorted((ROOT / name).rglob("*"))]]
-    files = [path for path in found if path.suffix in TEXT]
+TERMINAL = (
+    "<!doctype html><style>body{margin:0;background:#16191d;color:#e4e7ea}pre{margin:0;padding:16px 20px;width:max-"
+    "content;font:14px/1.4 monospace}b{color:#8fb8ff}.c1{font-weight:700}.c32{color:#6fd598}.c31{color:#ff9d92}"
+    ".c33{color:#f0c36c}</style><pre>"
+)
+COMMANDS = {"terminal-report.png": ("report", "{run}"), "terminal-advise.png": ("advise", "{run}")}
+COLUMNS = 110
+
+
+def drawn_by(name: str) -> str:
+    """SHA-256 of what draws the picture `name`, without what is vendored."""
+    found = [path for each in DRAWN_BY.get(name, PAGE) for path in [ROOT / each, *sorted((ROOT / each).rglob("*"))]]
     told = hashlib.sha256()
-    for path in files:
-        if "vendor" not in path.parts:
-            told.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
+    for path in (path for path in found if path.suffix in TEXT and "vendor" not in path.parts):
+        told.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
     return told.hexdigest()
 
 
-def draw(folder: Path, docs: Path = ROOT / "docs") -> list[Path]:
-    """The pictures of the run in `folder` (with its report.html). Raises RuntimeError without a Chromium."""
+def stamp(made: Iterable[Path], images: Path = IMAGES) -> None:
+    """Note what drew the pictures."""
+    path = images / STAMP
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known |= {each.name: drawn_by(each.name) for each in made}
+    path.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+
+
+def printed(run: Path, log: Path | None) -> dict[str, str]:
+    """Picture -> what the terminal shows."""
+    found = {}
+    for name, words in COMMANDS.items():
+        given = [word.format(run=run) for word in words]
+        command = [str(Path(sys.executable).with_name("specdecode")), *given]
+        out = subprocess.run(
+            command, env={"COLUMNS": str(COLUMNS), "FORCE_COLOR": "1"}, capture_output=True, text=True, check=True
+        )
+        found[name] = f"$ specdecode {words[0]} results/{run.name}\n{out.stdout}"
+    if log:
+        text = log.read_text(encoding="utf-8")
+        found["terminal-rehearse.png"] = f"$ make rehearse\n{text.partition(chr(10) * 2)[0]}"
+    return found
+
+
+def as_page(text: str) -> str:
+    """A terminal's text as HTML, with its colours."""
+    shown = re.sub(r"\x1b\[0?m", "</span>", html.escape(text).rstrip())
+    return TERMINAL + re.sub(r"\x1b\[(\d+)m", r'<span class="c\1">', shown) + "</pre>"
+
+
+def draw(folder: Path, docs: Path = ROOT / "docs", texts: Mapping[str, str] | None = None) -> list[Path]:
+    """The pictures of the run in `folder` (with its report.html); `texts`: of a terminal, by picture. Raises
+    RuntimeError without a Chromium.
+    """
     images = docs / "images"
 
     async def steps(page: Page) -> list[Path]:
@@ -61,20 +110,32 @@ def draw(folder: Path, docs: Path = ROOT / "docs") -> list[Path]:
             begin = max(0, top - ABOVE)
             clip = {"x": 0, "y": begin, "width": WIDTH, "height": end + ABOVE - begin}
             await page.screenshot(images / name, clip=clip)
-        return [images / name for name in shown]
+        for name, text in (texts or {}).items():
+            source = Path(profile) / "terminal.html"
+            source.write_text(as_page(text), encoding="utf-8")
+            await page.open(source, width=WIDTH, height=1000)
+            size = "(r => [r.width, r.height])(document.querySelector('pre').getBoundingClientRect())"
+            width, height = await page.evaluate(size)
+            await page.screenshot(images / name, clip={"x": 0, "y": 0, "width": width, "height": height})
+        return [images / name for name in (*shown, *(texts or {}))]
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         made = visit(Path(profile), steps)
-    if len(made) > 1:
+    if images / "report.png" in made:
         made.append(docs / "samples" / "rehearsal.html")
         page = (folder / "report.html").read_text(encoding="utf-8")
         made[-1].write_text(re.sub(r"<details><summary>Raw files.*?</details>", "", page, flags=re.S), encoding="utf-8")
-    stamp = images / STAMP
-    known = json.loads(stamp.read_text()) if stamp.exists() else {}
-    known |= {path.name: drawn_by() for path in made}
-    stamp.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+    stamp(made, images)
     return made
 
 
+def main() -> None:
+    """The pictures of a run; those of a terminal too if it has one load."""
+    run = Path(sys.argv[1])
+    log = Path(sys.argv[2]) if sys.argv[2:] else None
+    several = 'id="curve-1"' in (run / "report.html").read_text(encoding="utf-8")
+    print(*draw(run, texts={} if several else printed(run, log)), sep="\n")
+
+
 if __name__ == "__main__":
-    print(*draw(Path(sys.argv[1])), sep="\n")
+    main()

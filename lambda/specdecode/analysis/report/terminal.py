@@ -97,7 +97,7 @@ def _bold(text: str, colour: bool) -> str:
 
 def _lines(table: ReportTable, width: int, colour: bool, *, most: int | None = None) -> list[str]:
     """Columns that do not fit follow below, beside the first one again: no line is wrapped by the terminal. With `most`
-    lines they are left out where they would need more, and so are the last rows.
+    lines they are left out, and so are the rows beyond.
     """
     rows = [[line(text) for text in row] for row in (table.headers, *table.texts)]
     sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -107,7 +107,7 @@ def _lines(table: ReportTable, width: int, colour: bool, *, most: int | None = N
         if len(parts[-1]) > 1 and sum(sizes[n] + len(GAP) for n in parts[-1]) + sizes[column] > width:
             parts.append([0])
         parts[-1].append(column)
-    if most is not None and len(parts) * (len(rows) + 2) > most:
+    if most is not None:
         parts = parts[:1]
     shown = rows if most is None else rows[: max(2, most - 2)]
     found: list[str] = []

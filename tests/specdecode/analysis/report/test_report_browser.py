@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 from specdecode.analysis import compare
+from specdecode.analysis.advice.payoff import payoff
 from specdecode.analysis.report import render_html, render_trend
+from specdecode.analysis.report.html import render_forecast
 from specdecode.analysis.results.numbers import compact
 from specdecode.analysis.results.run_context import Accuracy
 from specdecode.analysis.several_runs.difference import trend
+from specdecode.experiment.files import load
 from specdecode.experiment.model import Sweep
+from specdecode.experiment.told import Forecasted
 
 from tests.specdecode.analysis.browser import Page, chromium, visit
 from tests.specdecode.analysis.simulate import context, experiment, of_types, run
@@ -110,7 +114,7 @@ async def look(page: Page, path: Path, *, width: int, dark: bool = False) -> dic
     return {**seen, "console": page.console, "requests": page.requests}
 
 
-@pytest.mark.parametrize(("width", "dark"), [(390, False), (1440, False), (1440, True)])
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (1440, False), (1440, True)])
 def test_the_report_opens_without_error_request_or_overflow(
     any_page: Path, tmp_path: Path, width: int, dark: bool
 ) -> None:
@@ -163,6 +167,22 @@ def test_the_trend_of_a_single_run_is_of_one_run_on_its_day(tmp_path: Path) -> N
     heading, *texts = visit(tmp_path / "profile", steps)
     assert heading.startswith("1 run. The last: ")
     assert [text for text in texts if re.search(r"\d{4}|T\d\d:|\d\d:\d\d", text)] == ["2026-11-11"]
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (1440, False), (1440, True)])
+def test_the_forecast_opens_as_well(width: int, dark: bool, tmp_path: Path) -> None:
+    """Of a draft of two prompt types: the fans, the tokens per step, their table."""
+    tested = load("qwen3-32b-tuning")
+    at = tuple((k, 1.0 + k / 5, 0.1) for k in range(5, 16))
+    told = tuple(
+        Forecasted(draft="Qwen/Qwen3-1.7B", case=case, prompts=8, at=at) for case in ("repeat-line", "meaning-of-life")
+    )
+    path = tmp_path / "forecast.html"
+    path.write_text(render_forecast(tested.title, told, payoff(tested.model_copy(update={"forecast": told}))))
+    seen = visit(tmp_path / "profile", lambda page: look(page, path, width=width, dark=dark))
+    assert seen["console"] == []
+    assert seen["drawn"] == seen["charts"] >= 4
+    assert (seen["overflow"] <= 0, seen["small"], seen.get("axe", [])) == (True, [], [])
 
 
 def test_accessibility_is_checked(page_file: Path, tmp_path: Path) -> None:

@@ -11,12 +11,10 @@ from specdecode.analysis import Comparison, compare
 from specdecode.analysis.report import render_html
 
 from tests.specdecode.analysis.browser import chromium
-from tests.specdecode.analysis.report_picture import IMAGES, STAMP, draw, drawn_by
+from tests.specdecode.analysis.report_picture import IMAGES, STAMP, as_page, draw, drawn_by
 from tests.specdecode.analysis.simulate import context, experiment, run
 from tests.specdecode.analysis.simulate_load import Server, loads
 from tests.specdecode.analysis.simulate_load import run as run_loads
-
-NAMES = {"report.png", "report-questions.png", "rehearsal.html"}
 
 
 def pictures(comparison: Comparison, folder: Path) -> dict[str, tuple[int, int]]:
@@ -49,5 +47,11 @@ def test_of_one_load_it_is_the_answer_and_what_follows(tmp_path: Path) -> None:
 
 def test_the_pictures_in_the_documentation_are_of_what_draws_now() -> None:
     stamp = json.loads((IMAGES / STAMP).read_text())
-    old = {name for name in NAMES | stamp.keys() if stamp.get(name) != drawn_by()}
-    assert not old, f"`python -m tests.specdecode.analysis.report_picture RUN_FOLDER` draws {old} again"
+    there = {"rehearsal.html", *(path.name for path in IMAGES.glob("*.png"))}
+    old = {name for name in there | stamp.keys() if stamp.get(name) != drawn_by(name)}
+    assert not old, f"CONTRIBUTING.md says what draws {old} again"
+    assert there == stamp.keys()
+
+
+def test_a_terminals_colours_are_the_pictures() -> None:
+    assert as_page("a \x1b[32mpays\x1b[0m <b>\n").endswith('<pre>a <span class="c32">pays</span> &lt;b&gt;</pre>')
