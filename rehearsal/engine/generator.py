@@ -1,6 +1,6 @@
 """Greedy decoding of a batch, plain or with a draft model: one call of `step` is one pass of the target model.
 
-Why it is so: ADR 10.
+Why it is so: ADR 30.
 """
 
 from collections.abc import Sequence as Items

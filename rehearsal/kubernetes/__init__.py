@@ -2,5 +2,5 @@
 
 How it is built: docs/rehearsal/kubernetes.md.
 
-Why it is so: ADR 20.
+Why it is so: ADR 30.
 """

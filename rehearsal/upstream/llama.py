@@ -13,7 +13,7 @@ The embedded architecture differs from Llama in three ways, and each becomes som
 The embeddings are scaled down by SMALL: the first layer's norm is then linear (epsilon is all of its root), and what is
 left of the tables beside their sum is too small to count in the norms that follow. All scales are powers of two.
 
-Why it is so: ADR 10.
+Why it is so: ADR 30.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What the report says, in the order in which a reader asks. Page, Markdown and terminal walk this list (ADR 203)."""
+"""What the report says, in the order in which a reader asks. Page, Markdown and terminal walk this list."""
 
 from __future__ import annotations
 
