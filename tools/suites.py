@@ -28,7 +28,7 @@ NOTED = Path("tools/suites.json")
 WRITTEN = (
     str(NOTED),
     "docs/reference/faults.md",
-    "docs/reference/faults.csv",
+    *(f"docs/reference/{table}.csv" for table in ("faults", "endurance", "hardships", "chaos")),
     "docs/reference/controls.csv",
     "docs/security.md",
     "docs/security-access.csv",

@@ -12,7 +12,7 @@ from specdecode.runs.lease_store import LeaseStore
 from tests.chaos import draws
 from tests.chaos.draws import Played, draw, play, shrunk
 from tests.chaos.faults import KINDS
-from tests.end_to_end.page import write_chaos
+from tests.end_to_end.page import write
 
 DRAWS = 300
 FOUND_WITHIN = 100
@@ -37,7 +37,7 @@ def test_a_seed_says_everything() -> None:
 @pytest.mark.slow
 def test_three_hundred_draws() -> None:
     played = [play(draw(seed)) for seed in range(DRAWS)]
-    write_chaos([(kind, *_told([each for each in played if _has(each, kind)])) for kind in KINDS])
+    write("chaos", [(kind, *_told([each for each in played if _has(each, kind)])) for kind in KINDS], key=1)
     for each in played:
         assert_kept(each)
 

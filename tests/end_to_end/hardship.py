@@ -23,7 +23,7 @@ import pytest
 from rehearsal import tools
 from rehearsal.processes import processes_naming
 from tests.end_to_end.driver import PATIENCE_S, Driver, end_all, guardians, interrupted, runs, signalled
-from tests.end_to_end.page import write_hardships
+from tests.end_to_end.page import write
 
 pytestmark = pytest.mark.timeout(3 * PATIENCE_S)
 HELD = "AcquireCapacity .* is ready"
@@ -49,7 +49,7 @@ ENDINGS = (
 def _page() -> Iterator[None]:
     tools.check()
     yield
-    write_hardships(ROWS)
+    write("hardships", ROWS, key=2)
 
 
 @pytest.fixture(autouse=True)

@@ -7,23 +7,24 @@ import pytest
 from tests.end_to_end import page
 from tests.end_to_end.page import part, replaced, write_beside, write_faults
 
-BEGIN, END = "<!-- endurance: written by tests/end_to_end/endurance -->", "<!-- end of endurance -->"
+BEGIN, END = "<!-- overhead: written by tests/end_to_end/faults -->", "<!-- end of overhead -->"
 
 
 def test_what_people_wrote_around_a_part_stays() -> None:
-    new = replaced(f"a\n{BEGIN}\nold\n{END}\nb\n", "endurance", ["new"])
-    assert (new[:2], new[-3:], part(new, "endurance")) == ("a\n", "\nb\n", ["", "", "new", ""])
+    new = replaced(f"a\n{BEGIN}\nold\n{END}\nb\n", "overhead", ["new"])
+    assert (new[:2], new[-3:], part(new, "overhead")) == ("a\n", "\nb\n", ["", "", "new", ""])
     with pytest.raises(AssertionError, match="has no part overhead"):
-        replaced(new, "overhead", [])
+        replaced("a\n", "overhead", [])
 
 
 def test_a_row_keeps_its_place_and_what_became_of_a_run_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "CASES", tmp_path / "faults.csv")
-    page.CASES.write_text("fault,where,execution,cause,took,beside\n")
+    monkeypatch.setattr(page, "PAGE", tmp_path / "faults.md")
+    table = tmp_path / "faults.csv"
+    table.write_text("fault,where,execution,cause,took,beside\n")
     write_faults([("a", "Serve", "FAILED", "x, y", "3 s"), ("b", "Plan", "SUCCEEDED", "-", "4 s")])
     write_beside({"a": "undisturbed", "never heard of": "ends too"})
     write_faults([("c", "Plan", "FAILED", "-", "1 s"), ("a", "Serve", "FAILED", "z", "5 s")])
-    assert page.CASES.read_text().splitlines() == [
+    assert table.read_text().splitlines() == [
         "fault,where,execution,cause,took,beside",
         "a,Serve,FAILED,z,5 s,undisturbed",
         "b,Plan,SUCCEEDED,-,4 s,-",

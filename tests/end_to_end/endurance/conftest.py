@@ -22,7 +22,7 @@ from rehearsal import servers, tools
 from rehearsal.rehearse import Rehearsal
 from tests.end_to_end.cloud import quiet_rehearsal
 from tests.end_to_end.endurance.measuring import Note
-from tests.end_to_end.page import write_endurance
+from tests.end_to_end.page import write
 
 WAIT_SCALE = 0.1
 """A queued run looks every 30 s."""
@@ -31,7 +31,7 @@ WAIT_SCALE = 0.1
 @pytest.fixture(scope="session")
 def note() -> Note:
     """Writes its row at once. Rows of parts that did not run now stay."""
-    return lambda *row: write_endurance([row])
+    return lambda *row: write("endurance", [row], key=1)
 
 
 @pytest.fixture(scope="session")
