@@ -29,7 +29,7 @@ def write_beside(became: Mapping[str, str]) -> None:
 
 
 def write(name: str, rows: Sequence[Row], *, key: int) -> None:
-    """Renew rows of the table `name` (faults, endurance, hardships, chaos), which their first `key` cells name; those of cases
+    """Renew rows of a table (faults, endurance, hardships, chaos), which their first `key` cells name; those of cases
     that did not run this time stay.
     """
     path = PAGE.with_name(f"{name}.csv")

@@ -17,7 +17,7 @@ from specdecode.analysis.results.over_load import Curve
 from specdecode.analysis.results.pairs import CaseResult, Estimate, MetricInfo, Pair, Verdict, Work
 from specdecode.analysis.results.run_context import Served
 from specdecode.analysis.texts.decide import about, decided
-from specdecode.analysis.texts.recommend import doubts, headline
+from specdecode.analysis.texts.recommend import doubts, headline, named
 from specdecode.analysis.texts.setting import winner
 from specdecode.analysis.texts.wording import first_sentence
 from specdecode.experiment import endpoints
@@ -55,6 +55,13 @@ class ReportView:
         """The decision at the first load, if the headline is about all loads. Else empty."""
         said = first_sentence(self.comparison.recommendation or "")
         return "" if said in self.headline else said
+
+    @property
+    def best_named(self) -> str:
+        """The arm that the answer is about; with its draft, if the headline does not name it."""
+        name = self.best.variant if self.best else ""
+        said = named(self.comparison, name) if self.best else ""
+        return name if said in self.headline else said
 
     @property
     def doubts(self) -> list[str]:

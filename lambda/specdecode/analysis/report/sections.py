@@ -106,8 +106,8 @@ def _load(view: ReportView) -> Iterator[Section]:
     levels = comparison.experiment.workload.levels
     if len(levels) == 1:
         only = (
-            f"Only {levels[0]} was measured: whether it pays at another load is not known (workload.concurrency takes "
-            "several)."
+            f"Only one load was measured, {levels[0]}: whether it pays at another is not known (workload.concurrency "
+            "takes several)."
         )
         if view.pairs and comparison.experiment.workload.knows("concurrency"):
             yield Section("load", "At which load?", only)
@@ -166,8 +166,8 @@ def _cost(view: ReportView) -> Iterator[Section]:
             f"{dollars(before)} with {pair.baseline}. "
         )
     how = (
-        f"{cost_formula(comparison)}. At {comparison.experiment.workload.levels[0]} per arm, and full use of the hours "
-        "paid: an arm that stands idle half of the time costs twice as much per token."
+        f"{cost_formula(comparison)}. It holds for {comparison.experiment.workload.levels[0]} on each arm and full use "
+        "of the hours paid: an arm that stands idle half of the time costs twice as much per token."
     )
     yield Section(
         "cost", "What does it cost?", f"{says}{cost_sentence(comparison)}", [Text(f"Dollars per token: {how}")]

@@ -151,7 +151,10 @@ def case_result(
     if impossible := (*base.impossible, *other.impossible):
         verdict, reason, settle = Verdict.DISTRUST, impossible[0], ""
     elif late := [arm.variant for arm in (base, other) if arm.late]:
-        verdict, settle = Verdict.CANNOT_TELL, "a run in which the load generator keeps up"
+        verdict, settle = (
+            Verdict.CANNOT_TELL,
+            "a run in which the load generator keeps up (nothing else on its machine)",
+        )
         reason = f"the load generator fell behind while it loaded {' and '.join(late)}, so no time is sure"
     elif failed:
         verdict, reason, settle = Verdict.CANNOT_TELL, failed, "a run in which they do not fail"

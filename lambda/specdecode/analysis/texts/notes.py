@@ -36,7 +36,7 @@ def notes(
         *_gaps(arms),
         *_not_measured(experiment, context, arms),
         *_unknown(first),
-        *_late(records),
+        *_late(records, " of the first load" if len(experiment.workload.levels) > 1 else ""),
         *_hidden(arms),
         *_impossible(arms),
         *_device_groups(context, moved),
@@ -104,13 +104,13 @@ def _unknown(at: AtLevel) -> Iterator[str]:
         yield f"Records of arms or cases that the experiment does not have were left out: {listed}."
 
 
-def _late(records: Sequence[RequestRecord]) -> Iterator[str]:
+def _late(records: Sequence[RequestRecord], where: str) -> Iterator[str]:
     """Requests whose times the load generator itself may have changed."""
     lagging = sum(record.time_doubt_s > DOUBTFUL_S for record in records)
     if lagging:
         yield (
-            f"{lagging} of {len(records)} requests (at the first load) have doubtful times: the load generator fell "
-            f"behind by more than {DOUBTFUL_S * 1000:.0f} ms."
+            f"{lagging} of {len(records)} requests{where} have doubtful times: the load generator was over "
+            f"{DOUBTFUL_S * 1000:.0f} ms late."
         )
     if (delay_s := held_back(records)) > HELD_BACK_S:
         yield (

@@ -138,13 +138,13 @@ def _undone(comparison: Comparison, pair: Pair, total: Pair) -> str:
     """
     known = [(each.baseline, each.group("all")) for each in (pair, total)]
     figures = [f"{times(found.headline.ratio)} of {name}" for name, found in known if found and found.headline]
-    return f"Keep {total.baseline}: {_named(comparison, pair.variant)} is {', but '.join(figures)}."
+    return f"Keep {total.baseline}: {named(comparison, pair.variant)} is {', but '.join(figures)}."
 
 
 def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
     gain = pair.group("all")
     ratio = times(gain.headline.ratio if gain and gain.headline else 1.0)
-    found = f"Use {_named(comparison, pair.variant)}: {ratio} as fast{_between(pair)} over {_types(pair)}"
+    found = f"Use {named(comparison, pair.variant)}: {ratio} as fast{_between(pair)} over {_types(pair)}"
     cost = ""
     before, after = (comparison.cost_over(name, pair) for name in (pair.baseline, pair.variant))
     if before is not None and after is not None:
@@ -179,14 +179,14 @@ def _elsewhere(comparison: Comparison, pair: Pair) -> str:
 def _keep(comparison: Comparison, pair: Pair, decision: Decision) -> str:
     """Verdicts on the best arm, each with its cases."""
     known = [f"{said} {on}" for verdict, said in KNOWN.items() if (on := _listed(pair, verdict))]
-    more, named = decision.action is Action.MEASURE, _named(comparison, pair.variant)
+    more, arm = decision.action is Action.MEASURE, named(comparison, pair.variant)
     found = decision.finding(pair.variant)
     over = OVER.get(found.verdict, "is not faster on all prompts") if found else "is not faster"
     ratio = f" ({times(found.speedup.ratio)} over {_types(pair)})" if found and found.speedup else ""
-    why = decision.why or f"this run cannot tell whether {named} is faster or slower"
+    why = decision.why or f"this run cannot tell whether {arm} is faster or slower"
     kept = f"Keep {pair.baseline} for now, and measure more: {why}." if more else ""
-    about = f" Known of {named}: it {'; it '.join(known)}." if known else ""
-    return f"{kept or f'Keep {pair.baseline}: {named} {over}{ratio}.'}{about}{_not_among_all(pair, decision)}"
+    about = f" Known of {arm}: it {'; it '.join(known)}." if known else ""
+    return f"{kept or f'Keep {pair.baseline}: {arm} {over}{ratio}.'}{about}{_not_among_all(pair, decision)}"
 
 
 def _between(pair: Pair) -> str:
@@ -233,7 +233,7 @@ def _cheapest(comparison: Comparison, pair: Pair) -> str:
     if cheapest in (None, chosen) or chosen not in costs or decided(comparison).serve is None:
         return ""
     own = "" if chosen == pair.variant else f" against ${costs[chosen]:,.2f} of {chosen}"
-    return f" The cheapest is {_named(comparison, cheapest)}: ${costs[cheapest]:,.2f}{own}."
+    return f" The cheapest is {named(comparison, cheapest)}: ${costs[cheapest]:,.2f}{own}."
 
 
 def _listed(pair: Pair, verdict: Verdict) -> str:
@@ -256,7 +256,8 @@ def _figure(case: CaseResult) -> str:
     return compact(case.headline).replace(" (", ", ").rstrip(")")
 
 
-def _named(comparison: Comparison, name: str) -> str:
+def named(comparison: Comparison, name: str) -> str:
+    """`sd (draft X, k=5)`; of an arm without a draft and settings of its own its name."""
     variant = comparison.experiment.variant(name)
     spec, setting = variant.speculation, comparison.experiment.setting_in_words(variant)
     told = [f"draft {spec.draft.id}, {spec.k_in_words}"] if spec else []
