@@ -38,7 +38,7 @@ const loadCharts = (shared) => {
     const doubtful = new Set(curve.points.filter((point) => point.doubtful).map((point) => point.at));
     const queue = curve.points.some((point) => point.queues) && curve.batch && curve.batch < last ? [{ x1: Math.max(first, curve.batch), x2: last }] : [];
     return told(readings, {
-      width, height: 240, marginLeft: 52, marginRight: 24, marginBottom: 40, marginTop: 22, style,
+      width, height: 240, marginLeft: 58, marginRight: 24, marginBottom: 40, marginTop: 22, style,
       x: { type: "log", base: 2, domain: [first, last], label: curve.unit, ticks: levels, tickFormat: (v) => `${v}${doubtful.has(v) ? "?" : ""}` },
       y: { label: null, grid: true, ticks: 5, nice: true, ...y },
       marks: [

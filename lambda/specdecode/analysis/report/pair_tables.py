@@ -124,7 +124,7 @@ def metric_tables(comparison: Comparison, pair: Pair) -> Iterator[ReportTable]:
         arms = (Column(arm.variant, "Figures of this arm") for arm in (base, other))
         settle = f" It would be settled by {case.settle}." if case.settle else ""
         columns = (Column("metric (median, or over all requests)"), *arms, SPEEDUP)
-        yield ReportTable(columns, rows, case.case, f"{case.reason}.{settle}")
+        yield ReportTable(columns, rows, case.case, f"{case.reason[:1].upper()}{case.reason[1:]}.{settle}")
 
 
 def _value(arm: ArmCase, info: MetricInfo) -> Number:
