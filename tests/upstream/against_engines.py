@@ -6,7 +6,6 @@ beside the libraries of the installed one.
 """
 
 import contextlib
-import copy
 import importlib.abc
 import importlib.machinery
 import json
@@ -74,17 +73,6 @@ OWN: dict[str, Any] = {
     ],
 }
 """An experiment on the engine that takes the arms of no preset."""
-
-
-def with_eagle3() -> dict[str, Any]:
-    """That experiment with an EAGLE3 head."""
-    document = copy.deepcopy(OWN)
-    speculation = document["variants"][1]["speculation"]
-    speculation["method"] = speculation["draft"]["kind"] = "eagle3"
-    document["name"], speculation["draft"]["id"] = "own-eagle3", "acme/eagle3"
-    return document
-
-
 Arm = tuple[str, ServedExperiment, ServedVariant, Engine]
 
 
@@ -92,8 +80,7 @@ def arms(name: str) -> list[Arm]:
     """Every arm of the presets on this engine, and of our own; if no preset has it, of those that it takes in place of
     theirs.
     """
-    own = [(str(each["name"]), from_document(each)) for each in (OWN, with_eagle3())]
-    loaded = [*((each, load_preset(each)) for each in preset_names()), *own]
+    loaded = [*((each, load_preset(each)) for each in preset_names()), ("own", from_document(OWN))]
     mine = [(each, experiment) for each, experiment in loaded if getattr(experiment, "engine", None) == name]
     for each in preset_names() if not mine else ():
         with contextlib.suppress(ExperimentError):
@@ -316,7 +303,7 @@ def default_of_plugin(loader: dict[str, Any], experiment: ServedExperiment, draf
             "vllm-neuron-0.16",
             "vllm_neuron/worker/neuronx_distributed_model_loader.py",
             default_of_plugin,
-            3,
+            1,
         ),
     ],
     ids=["0.9.1", "0.16"],

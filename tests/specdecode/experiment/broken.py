@@ -49,14 +49,10 @@ BROKEN = {
     "model-family": broken("serves no gemma3", {"target.family": "gemma3"}, field="target"),
     "method-supported": broken("fork", {"engine": "0.16.0-sdk2.31.1"}, field="variants.sd.speculation.method"),
     "method-family": broken(
-        "no eagle3 for qwen3",
+        "no eagle for qwen3",
         {
             "engine": "0.16.0-sdk2.31.1",
-            "variants.sd.speculation": {
-                "method": "eagle3",
-                "draft": EAGLE | {"kind": "eagle3"},
-                "num_speculative_tokens": 5,
-            },
+            "variants.sd.speculation": {"method": "eagle", "draft": EAGLE, "num_speculative_tokens": 5},
         },
         field="variants.sd.speculation.method",
     ),
