@@ -18,14 +18,14 @@ from tests.end_to_end.faults.cases import succeeds
 def test_a_function_is_killed_midway(cloud):
     run = cloud.start("function-killed")
     cloud.until_step(run, "Serve")
-    _kill_function(cloud, "Serve", times=3)
+    kill_function(cloud, "Serve", times=3)
     succeeds(cloud, run, fault="the Serve function is killed three times midway", where="Serve")
 
 
 def test_the_advisor_is_killed_midway(cloud):
     run = _sweep(cloud, "advisor-killed")
     cloud.until_step(run, "Advise")
-    _kill_function(cloud, "Advise", times=2)
+    kill_function(cloud, "Advise", times=2)
     succeeds(cloud, run, fault="the Advise function is killed twice midway", where="Advise")
     steps = run.deployment.plan(run.run_id).sweep.steps
     assert steps[-1].arm is None
@@ -94,7 +94,7 @@ def _sweep(cloud: Cloud, name: str) -> Run:
     return cloud.running.start(name, {"experiment": preset | {"variants": kept}, "set": SMALL})
 
 
-def _kill_function(cloud: Cloud, step: str, *, times: int) -> None:
+def kill_function(cloud: Cloud, step: str, *, times: int) -> None:
     """Kill processes of the step's function until `times` of them are dead."""
     killed: set[int] = set()
 

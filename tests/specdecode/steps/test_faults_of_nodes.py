@@ -148,21 +148,6 @@ def test_a_block_that_ended_while_the_run_waited_is_not_scaled_up_for():
     assert_nothing_left(world)
 
 
-@pytest.mark.parametrize("step", ["Compile", "Serve", "Smoke", "Benchmark", "Accuracy"])
-def test_the_node_vanishes(step):
-    world = World()
-    up_to(world, step)
-    world.node_comes = False
-    world.cluster.remove("Node", NODE)
-    before = world.time
-    with pytest.raises(NodeLost, match=NODE) as caught:
-        world.finish(step)
-    assert world.time == before
-    world.clean_up(caught.value)
-    assert diagnosis(world)["row"] == "node-lost"
-    assert_nothing_left(world)
-
-
 COMPONENTS = {"Compile": "compile", "Serve": "serving", "Smoke": "smoke", "Benchmark": "benchmark"}
 COMPONENTS["Accuracy"] = "accuracy"
 

@@ -1,4 +1,4 @@
-"""Faults of the services that a step calls, and of the execution itself: the watchdog alone cleans up."""
+"""Faults of the services that a step calls. Draws try most others (tests/chaos)."""
 
 import pytest
 from specdecode import names
@@ -9,21 +9,9 @@ from specdecode.steps.errors import (
     StepFailed,
 )
 
-from tests.specdecode.steps.aws_fake import client_error
 from tests.specdecode.steps.cluster_fake import refused, status
 from tests.specdecode.steps.faults import assert_nothing_left, diagnosis, metrics, up_to
 from tests.specdecode.steps.world import WAITING, World
-
-
-@pytest.mark.parametrize(
-    "answer", [status(429), status(500), status(503), refused()], ids=["429", "500", "503", "refused"]
-)
-@pytest.mark.parametrize("step", WAITING)
-def test_the_api_server_stumbles(step, answer):
-    world = World()
-    up_to(world, step)
-    world.cluster.fail_times(3, answer)
-    assert world.finish(step)[-1].done
 
 
 @pytest.mark.parametrize("answer", [status(500), refused()], ids=["500", "refused"])
@@ -57,43 +45,6 @@ def test_a_conflict_is_retried_by_the_state_machine(step):
     assert not isinstance(caught.value, StepFailed)
     world.cluster.fault = lambda method, path: None
     assert world.finish(step)[-1].done
-
-
-@pytest.mark.parametrize("step", [step for step in WAITING if step != "StopArms"])
-def test_s3_denies(step):
-    world = World()
-    up_to(world, step)
-
-    def deny(operation: str, key: str) -> None:
-        if "diagnostics" not in key and operation != "PutObject":
-            raise client_error("AccessDenied", "GetObject", 403)
-
-    world.s3.before = deny
-    with pytest.raises(Exception, match="AccessDenied") as caught:
-        world.finish(step)
-    world.s3.before = lambda operation, key: None
-    assert "S3 refused" in world.clean_up(caught.value).Cause
-    assert_nothing_left(world)
-
-
-def test_cloudwatch_throttles_and_the_watchdog_still_did_its_work():
-    world = World()
-    up_to(world, "Serve")
-    world.states.executions = {key: "ABORTED" for key in world.states.executions}
-    world.cloudwatch.throttled = 1
-    assert "Throttling" in str(watchdog.watch(world.given("watchdog"), world.rt).problems)
-    watchdog.watch(world.given("watchdog"), world.rt)
-    assert_nothing_left(world)
-
-
-@pytest.mark.parametrize("step", WAITING)
-def test_the_execution_ends_anywhere_and_the_watchdog_alone_cleans_up(step):
-    world = World()
-    up_to(world, step)
-    world.states.executions = {key: "TIMED_OUT" for key in world.states.executions}
-    watchdog.watch(world.given("watchdog"), world.rt)
-    watchdog.watch(world.given("watchdog"), world.rt)
-    assert_nothing_left(world)
 
 
 def test_the_watchdog_gives_the_node_up_though_an_object_cannot_be_deleted():

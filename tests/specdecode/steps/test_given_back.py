@@ -215,17 +215,6 @@ def test_stopping_ends_in_time_though_the_record_is_gone():
         world.finish("StopArms")
 
 
-@damaged
-def test_a_damaged_record_of_the_run_keeps_no_node(data):
-    world = held()
-    key = s3_keys.run_key("run-1", "state.json")
-    world.s3.objects[key] = data if len(data) < LARGEST else data[:-1]
-    with pytest.raises(StateDamaged, match="is no run"):
-        world.finish("Benchmark")
-    assert "state.json in the bucket cannot be read" in world.clean_up(StateDamaged(f"s3://b/{key} is")).Cause
-    assert_nothing_left(world)
-
-
 def test_what_a_newer_version_added_is_passed_over():
     world = held()
     document = json.loads(world.s3.objects[s3_keys.CAPACITY_KEY])
