@@ -20,8 +20,11 @@ _PIECE = 1 << 20
 
 
 def error_code(error: BaseException) -> str:
-    """AWS's code in botocore's ClientError. Empty for any other error: it is no answer of AWS."""
-    return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
+    """AWS's code in botocore's ClientError. Empty for any other error: it is no answer of AWS.
+
+    botocore's timeouts have a `response` too, which is None.
+    """
+    return str((getattr(error, "response", None) or {}).get("Error", {}).get("Code", ""))
 
 
 class NotDeleted(Exception):

@@ -1,7 +1,7 @@
 """One bucket: what is absent is None, what is refused is an error, but for a benchmark that may not list the bucket."""
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.store import Store
 
@@ -32,6 +32,18 @@ def test_what_is_refused_is_an_error(s3: FakeS3) -> None:
     for ask in (store.read, store.tags, lambda key: list(store.lines(key))):
         with pytest.raises(ClientError, match="AccessDenied"):
             ask("runs/r/b.json")
+
+
+@pytest.mark.parametrize("error", [ReadTimeoutError(endpoint_url="https://b"), ConnectionClosedError(endpoint_url="b")])
+def test_no_answer_is_the_error_that_botocore_says(
+    s3: FakeS3, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def silent(**_: str) -> None:
+        raise error
+
+    monkeypatch.setattr(s3, "get_object", silent)
+    with pytest.raises(type(error)):
+        Store(s3=s3, bucket="b").read("k")
 
 
 def test_a_benchmark_takes_a_refused_file_for_an_absent_one(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
