@@ -1,6 +1,6 @@
 """How good the advisor's sweeps are, beside a full grid, random order and bisection.
 
-    python benchmarks/advisor.py [--sweeps 300] [--first 1000] [--json]
+    python benchmarks/advisor.py [--sweeps 300] [--first 1000] [--only STRATEGY] [--json]
 
 Each sweep is made twice: on an engine that verifies all k drafts (a step yields k + 1 tokens at most), and on one that
 verifies k - 1 of them (k tokens at most), as NxD Inference. The last row has the second kind and an advisor that takes
@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from advisor_sweeps import KS, Sweep, nearness, sweep
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.speculation.advisor import PRIOR, Candidate, Observation, Prior, advise
+from specdecode.speculation.advisor import PRIOR, Candidate, Observation, Prior, advise, next_arm
 
 TOLD = 0.01
 """Relative error of a forecast's tokens per step."""
@@ -36,6 +36,7 @@ class Found(NamedTuple):
 
     arm: Candidate | None
     compiles: int
+    measurements: int
     held: tuple[bool, ...] = ()
     """Whether the arms that were left gained no more than was said, after each measurement."""
 
@@ -76,24 +77,22 @@ def with_advisor(one: Sweep, *, most: MostTokens, repeat: bool = True, told: boo
             best = one.true_speedup(*advice.best) if advice.best else 1.0
             gain = max(one.true_speedup(*belief.candidate) for belief in advice.beliefs) / best
             held.append(gain <= 1.0 + advice.remaining_gain)
-        if advice.compile_next is not None:
-            seen.append(observed(one, advice.compile_next))
-        elif repeat and advice.measure_again:
-            counts = Counter(Candidate(item.draft, item.k) for item in seen)
-            seen += [observed(one, candidate, counts[candidate]) for candidate in advice.measure_again]
-        else:
-            return Found(advice.best, len({(item.draft, item.k) for item in seen}), tuple(held))
+        arm = next_arm(advice, seen) if repeat else advice.compile_next
+        if arm is None:
+            return Found(advice.best, len({(item.draft, item.k) for item in seen}), len(seen), tuple(held))
+        times = Counter((item.draft, item.k) for item in seen)
+        seen.append(observed(one, arm, times[arm]))
 
 
 def full_grid(one: Sweep) -> Found:
     seen = [observed(one, Candidate(draft, k)) for draft in one.drafts for k in KS]
-    return Found(best_of(seen), len(seen))
+    return Found(best_of(seen), len(seen), len(seen))
 
 
 def at_random(one: Sweep, compiles: int = 6) -> Found:
     candidates = [Candidate(draft, k) for draft in one.drafts for k in KS]
     chosen = random.Random(one.seed).sample(candidates, compiles)
-    return Found(best_of([observed(one, candidate) for candidate in chosen]), compiles)
+    return Found(best_of([observed(one, candidate) for candidate in chosen]), compiles, compiles)
 
 
 def bisection(one: Sweep) -> Found:
@@ -113,7 +112,7 @@ def bisection(one: Sweep) -> Found:
             else:
                 low = middle
             gain(draft, middle)
-    return Found(best_of(list(seen.values())), len(seen))
+    return Found(best_of(list(seen.values())), len(seen), len(seen))
 
 
 def strategies(most: MostTokens) -> dict[str, Callable[[Sweep], Found]]:
@@ -131,10 +130,10 @@ def strategies(most: MostTokens) -> dict[str, Callable[[Sweep], Found]]:
     return known
 
 
-def judged(most: MostTokens, *, first: int, count: int) -> dict[str, dict[str, float]]:
-    """Every strategy on `count` sweeps from number `first` on."""
+def judged(most: MostTokens, *, first: int, count: int, only: str | None) -> dict[str, dict[str, float]]:
+    """Every strategy, or one, on `count` sweeps from number `first` on."""
     sweeps = [sweep(first + number, most) for number in range(count)]
-    return {name: judge(strategy, sweeps) for name, strategy in strategies(most).items()}
+    return {name: judge(each, sweeps) for name, each in strategies(most).items() if only in (None, name)}
 
 
 def judge(strategy: Callable[[Sweep], Found], sweeps: list[Sweep]) -> dict[str, float]:
@@ -151,6 +150,7 @@ def judge(strategy: Callable[[Sweep], Found], sweeps: list[Sweep]) -> dict[str, 
         "worst_loss": max(losses),
         "mean_compiles": statistics.fmean(compiles),
         "most_compiles": max(compiles),
+        "mean_measurements": statistics.fmean(own.measurements for own in found),
         **({"at_most": statistics.fmean(ends), "at_most_each_step": statistics.fmean(steps)} if steps else {}),
     }
 
@@ -159,19 +159,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sweeps", type=int, default=300)
     parser.add_argument("--first", type=int, default=1000)
+    parser.add_argument("--only", help="one strategy, for example: advisor, with a forecast")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    results = {str(most): judged(most, first=given.first, count=given.sweeps) for most in MostTokens}
+    results = {str(most): judged(most, first=given.first, count=given.sweeps, only=given.only) for most in MostTokens}
     if given.json:
         print(json.dumps({"sweeps": given.sweeps, "first": given.first, "results": results}, indent=1))
         return
     for most, rows in results.items():
         print(f"a step yields {most} tokens at most")
-        print(f"{'strategy':<25} within 3%  mean loss  p95 loss  worst  compiles (most) at most holds")
+        print(f"{'strategy':<25} within 3%  mean loss  p95 loss  worst  compiles (most) measured  at most holds")
         for name, found in rows.items():
             print(
                 f"{name:<25} {found['within_3_percent']:>8.1%} {found['mean_loss']:>10.2%} {found['p95_loss']:>9.2%} "
                 f"{found['worst_loss']:>6.1%} {found['mean_compiles']:>8.1f} ({found['most_compiles']:.0f}) "
+                f"{found['mean_measurements']:>8.1f} "
                 f"{found.get('at_most', math.nan):.1%}"
             )
 

@@ -98,7 +98,9 @@ def forecast(
         )
     if planned is None and write:
         raise stop_with("--write: name the EXPERIMENT that gets the forecast", EXIT_USAGE)
-    if planned and told:
+    if planned and not told:
+        told = planned.forecast
+    elif planned:
         planned = planned.model_copy(update={"forecast": _of_experiment(told, planned)})
     found = _payoff(planned, runs) if planned else None
     if planned and write:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdecode.analysis.advice.payoff import Expected, Payoff, PayoffAt, PayoffOn, payoff, payoff_line
+from specdecode.analysis.advice.payoff import Expected, Payoff, PayoffAt, PayoffOn, payoff, payoff_line, percent
 from specdecode.analysis.report.forecasts import forecast_table
 from specdecode.cli.output import text_table
 from specdecode.escape import line
@@ -72,7 +72,7 @@ def _row(one: PayoffAt) -> tuple[str, ...]:
         line(one.variant or f"{one.draft} k={one.k}"),
         _range(one.tokens_per_step),
         f"{_range(one.speedup)}x",
-        f"{one.chance:.0%}",
+        percent(one.chance),
         f"{dollars[0]:.2f} to {dollars[1]:.2f}" if dollars else "-",
     )
 

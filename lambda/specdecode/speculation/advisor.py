@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.variants import Method
+from specdecode.speculation.gaussian import Posterior
 from specdecode.speculation.step_cost import Card, MeasuredStep, StepArm, log_extra, shipped
 from specdecode.speculation.theory import acceptance_from_tokens, expected_tokens
 
@@ -27,6 +28,8 @@ NOISE = 0.03
 """Relative standard error of a measured speed-up, if the observation has none."""
 WORTH = 0.005
 """Expected improvement of the log speed-up below which another compile is not worth its hour."""
+SURE = 0.02
+"""Relative standard error of a compiled arm's speed-up above which it is measured again before another compile."""
 MOST_MEASUREMENTS = 5
 """Most measurements of one arm that the advisor asks for."""
 REACH = 1.645
@@ -75,13 +78,15 @@ class Prior(NamedTuple):
         tokens, spread = self.tokens.get(candidate) or (expected_tokens(USUAL_A, most.verified(candidate.k)), SPREAD_A)
         return math.log(tokens), spread
 
-    def steps(self, draft: str, ks: Sequence[int], observations: Sequence[Observation]) -> list[tuple[float, float]]:
-        """Mean and standard deviation of the logarithm of what each k adds to a plain step, given what was measured."""
+    def steps(
+        self, draft: str, ks: Sequence[int], observations: Sequence[Observation]
+    ) -> list[tuple[float, Posterior]]:
+        """The logarithm of what each k adds to a plain step, given what was measured (`Card.curves`)."""
         measured = [
             MeasuredStep(self.arm(item.draft, item.k), *log_extra(item.tokens_per_step, item.speedup, item.error))
             for item in observations
         ]
-        return (self.card or shipped()).with_own(measured).predict([self.arm(draft, k) for k in ks])
+        return (self.card or shipped()).with_own(measured).curves([self.arm(draft, k) for k in ks])
 
     def arm(self, draft: str, k: int) -> StepArm:
         """What decides the cost of the arm."""
@@ -142,14 +147,26 @@ def advise(
         raise ValueError(
             f"candidates verify a draft or more: k = 0 is the baseline, and here a step yields {most} tokens"
         )
-    measured = {Candidate(item.draft, item.k) for item in observations}
+    seen = merged(observations)
+    measured = {Candidate(item.draft, item.k) for item in seen}
+    known: dict[str, Curves] = {}
     believed: dict[Candidate, tuple[float, float]] = {}
     for draft in dict.fromkeys(candidate.draft for candidate in candidates):
         ks = sorted({candidate.k for candidate in candidates if candidate.draft == draft})
-        believed.update(believe(draft, ks, observations, most=most, prior=prior))
+        known[draft] = curves(draft, ks, seen, most=most, prior=prior)
+        believed.update(known[draft].believed(draft))
     best, gain = _best(believed, measured)
+    over = believed[best] if best else (0.0, 0.0)
     beliefs = sorted(
-        (_belief(candidate, *believed[candidate], gain) for candidate in candidates if candidate not in measured),
+        (
+            Belief(
+                at,
+                *_bounds(*believed[at]),
+                known[at.draft].improvement(at.k, over=best.k if best and best.draft == at.draft else over),
+            )
+            for at in candidates
+            if at not in measured
+        ),
         key=lambda belief: -(belief.improvement if observations else belief.speedup),
     )
     remaining = _at_most(believed, [belief.candidate for belief in beliefs], best, loads)
@@ -185,17 +202,51 @@ def calibrate(
     found = _acceptances(observations, most)
     a = math.fsum(found.values()) / len(found) if found else USUAL_A
     draft = observations[0].draft if observations else ""
-    extras = [math.exp(mean) for mean, _ in prior.steps(draft, ks, observations)]
+    parts = prior.steps(draft, ks, observations)
+    extras = [math.exp(math.fsum(chance * own.mean[at] for chance, own in parts)) for at in range(len(ks))]
     middle, level = math.fsum(ks) / len(ks), math.fsum(extras) / len(extras)
     slope = math.fsum((k - middle) * extra for k, extra in zip(ks, extras, strict=True))
     c = max(0.0, slope / math.fsum((k - middle) ** 2 for k in ks))
     return a, c, max(0.0, level - c * middle)
 
 
-def believe(
+class Curves(NamedTuple):
+    """Belief about one draft: what its log speed-up may be at each k, in some curves with their chances."""
+
+    ks: tuple[int, ...]
+    parts: tuple[tuple[float, Posterior], ...]
+
+    def believed(self, draft: str) -> dict[Candidate, tuple[float, float]]:
+        """Mean and standard deviation at every k."""
+        found = {}
+        for at, k in enumerate(self.ks):
+            mean = math.fsum(chance * own.mean[at] for chance, own in self.parts)
+            square = math.fsum(chance * (own.covariance[at][at] + own.mean[at] ** 2) for chance, own in self.parts)
+            found[Candidate(draft, k)] = (mean, math.sqrt(max(0.0, square - mean**2)))
+        return found
+
+    def improvement(self, k: int, *, over: int | tuple[float, float]) -> float:
+        """Expected gain of k over another k of the draft, or over another draft's arm (mean, standard deviation).
+
+        Two k of one draft share most of what is not known, so their difference is known better than either.
+        """
+        at, found = self.ks.index(k), 0.0
+        best = self.ks.index(over) if isinstance(over, int) else 0
+        for chance, own in self.parts:
+            variance = own.covariance[at][at]
+            if isinstance(over, int):
+                mean = own.mean[at] - own.mean[best]
+                variance += own.covariance[best][best] - 2.0 * own.covariance[at][best]
+            else:
+                mean, variance = own.mean[at] - over[0], variance + over[1] ** 2
+            found += chance * _expected_gain(mean, math.sqrt(max(1e-12, variance)))
+        return found
+
+
+def curves(
     draft: str, ks: Sequence[int], observations: Sequence[Observation], *, most: MostTokens, prior: Prior = PRIOR
-) -> dict[Candidate, tuple[float, float]]:
-    """Mean and standard deviation of the log speed-up of one draft at every k.
+) -> Curves:
+    """Belief about the log speed-up of one draft at every k. `observations`: of every arm one (`merged`).
 
     A draft that was never measured is believed to be as much better or worse than guessed as the others, within OTHERS.
     """
@@ -205,8 +256,8 @@ def believe(
         for item in observations
         if item.draft != draft
     ]
-    found: dict[Candidate, tuple[float, float]] = {}
-    for k, (extra, deviation) in zip(ks, prior.steps(draft, ks, observations), strict=True):
+    believed = []
+    for k in ks:
         tokens = prior.guess(Candidate(draft, k), most)
         if own:
             spread = TOKENS + SHAPE * min(abs(math.log(k / at)) for at in own)
@@ -214,10 +265,65 @@ def believe(
             tokens = _together(tokens, (math.log(measured), spread))
         elif apart:
             tokens = _together(tokens, (tokens[0] + math.fsum(apart) / len(apart), OTHERS))
-        step = 1.0 + math.exp(extra)
-        uncertain = (step - 1.0) / step * deviation  # of log step, to first order
-        found[Candidate(draft, k)] = (tokens[0] - math.log(step), math.hypot(uncertain, tokens[1]))
-    return found
+        believed.append(tokens)
+    parts = prior.steps(draft, ks, observations)
+    return Curves(tuple(ks), tuple((chance, _speedups(believed, extra)) for chance, extra in parts))
+
+
+def _speedups(tokens: Sequence[tuple[float, float]], extra: Posterior) -> Posterior:
+    """Log speed-up at each k: log tokens per step less the log of the step, whose uncertainty is to first order."""
+    steps = [1.0 + math.exp(mean) for mean in extra.mean]
+    share = [(step - 1.0) / step for step in steps]
+    return Posterior(
+        tuple(mean - math.log(step) for (mean, _), step in zip(tokens, steps, strict=True)),
+        tuple(
+            tuple(share[i] * share[j] * value + (tokens[i][1] ** 2 if i == j else 0.0) for j, value in enumerate(row))
+            for i, row in enumerate(extra.covariance)
+        ),
+    )
+
+
+def believe(
+    draft: str, ks: Sequence[int], observations: Sequence[Observation], *, most: MostTokens, prior: Prior = PRIOR
+) -> dict[Candidate, tuple[float, float]]:
+    """Mean and standard deviation of the log speed-up of one draft at every k (`curves`)."""
+    return curves(draft, ks, merged(observations), most=most, prior=prior).believed(draft)
+
+
+def merged(observations: Sequence[Observation]) -> list[Observation]:
+    """One observation of each arm: the mean of its measurements, weighted by how sure each is."""
+    found: dict[Candidate, list[Observation]] = {}
+    for item in observations:
+        found.setdefault(Candidate(item.draft, item.k), []).append(item)
+    return [_mean(own) if len(own) > 1 else own[0] for own in found.values()]
+
+
+def _mean(own: Sequence[Observation]) -> Observation:
+    weights = [item.error**-2 for item in own]
+    speedup, tokens = (
+        math.exp(
+            math.fsum(weight * math.log(value) for weight, value in zip(weights, values, strict=True))
+            / math.fsum(weights)
+        )
+        for values in ([item.speedup for item in own], [item.tokens_per_step for item in own])
+    )
+    return own[0]._replace(speedup=speedup, tokens_per_step=tokens, error=math.fsum(weights) ** -0.5)
+
+
+def next_arm(advice: Advice, observations: Sequence[Observation]) -> Candidate | None:
+    """The arm that a sweep measures next, which holds a node. None: the sweep ends.
+
+    A measurement costs minutes and a compile an hour: what was compiled is known well (SURE) before the next compile.
+    """
+    times = Counter(Candidate(item.draft, item.k) for item in observations)
+    unsure = [
+        arm
+        for item in merged(observations)
+        if item.error > SURE and times[arm := Candidate(item.draft, item.k)] < MOST_MEASUREMENTS
+    ]
+    if advice.compile_next:
+        return unsure[0] if unsure else advice.compile_next
+    return min(advice.measure_again, key=times.__getitem__, default=None)
 
 
 def _together(left: tuple[float, float], right: tuple[float, float]) -> tuple[float, float]:
@@ -281,14 +387,12 @@ def _rivals(
     return tuple(c for c in near if times[c] < MOST_MEASUREMENTS) if len(near) > 1 else ()
 
 
-def _belief(candidate: Candidate, mean: float, deviation: float, best: float) -> Belief:
-    z = (mean - math.log(best)) / deviation if deviation > 0 else 0.0
+def _bounds(mean: float, deviation: float) -> tuple[float, float, float]:
+    return math.exp(mean), math.exp(mean - REACH * deviation), math.exp(mean + REACH * deviation)
+
+
+def _expected_gain(mean: float, deviation: float) -> float:
+    """Expected value of what exceeds 0 of a normal variable (Jones, Schonlau, Welch 1998, equation 15)."""
+    z = mean / deviation
     density = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi)
-    below = 0.5 * math.erfc(-z / math.sqrt(2.0))
-    return Belief(
-        candidate,
-        math.exp(mean),
-        math.exp(mean - REACH * deviation),
-        math.exp(mean + REACH * deviation),
-        deviation * (z * below + density),
-    )
+    return deviation * (z * 0.5 * math.erfc(-z / math.sqrt(2.0)) + density)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, NamedTuple
 
 import yaml
@@ -23,7 +23,7 @@ from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import kind_of_engine
 from specdecode.experiment.variants import Method, Variant
 from specdecode.experiment.workload import Level
-from specdecode.speculation.gaussian import posterior
+from specdecode.speculation.gaussian import Posterior, Shape, posterior
 
 AT_ONE, GROWTH = 0.4, 0.6
 """Mean of extra: AT_ONE k^GROWTH. Between the two rows that are known best (0.40 at k=1, 0.96 at k=3)."""
@@ -39,9 +39,12 @@ OCTAVES = 2.0
 """Sizes and tensor parallelism are like each other within so many doublings."""
 SETUP = 0.2
 """What a measurement of somebody else's differs by from one here (contexts, versions, clients)."""
-BEND, REACH, WALK = 0.05, 4.0, 0.07
-"""What one pair does that no power of k describes: a smooth part over REACH values of k, and steps whose cost jumps, a
-random walk of WALK per k."""
+BEND, REACH, WALK = 0.05, 4.0, 0.03
+"""What one pair does that no power of k describes: a smooth part over REACH values of k, and a random walk of WALK
+per k."""
+JUMP, SMOOTH = (0.35, 0.25), 0.05
+"""From some k on a pair's steps are dearer (a bucket is full, another tiling): mean and standard deviation of the jump
+of log extra, and the chance that there is none."""
 LEAST = 0.02
 """Least extra: nothing is drafted and verified for nothing, and a measured ratio near 1 has a logarithm."""
 AT_ONCE = (Method.DFLASH, Method.MEDUSA)
@@ -143,15 +146,34 @@ class Card(NamedTuple):
         return Card((*self.rows, *rows))
 
     def predict(self, arms: Sequence[StepArm]) -> list[tuple[float, float]]:
-        """Mean and standard deviation of log extra of each arm."""
+        """Mean and standard deviation of log extra of each arm, jumps apart."""
+        (found,) = self._posterior(arms)
+        return [(mean, found.deviation(at)) for at, mean in enumerate(found.mean)]
+
+    def curves(self, arms: Sequence[StepArm]) -> list[tuple[float, Posterior]]:
+        """What log extra of one pair's arms together may be, each with its chance: without a jump, and with one at each
+        k but the first.
+        """
+        ks = sorted({arm.k for arm in arms})[1:]
+        found = self._posterior(arms, [partial(_jump, arms[0], k) for k in ks])
+        chances = [SMOOTH, *[(1.0 - SMOOTH) / len(ks) for _ in ks]] if ks else [1.0]
+        likely = [chance * math.exp(one.evidence) for chance, one in zip(chances, found, strict=True)]
+        return [(each / math.fsum(likely), one) for each, one in zip(likely, found, strict=True)]
+
+    def _posterior(self, arms: Sequence[StepArm], jumps: Sequence[Shape[StepArm]] = ()) -> list[Posterior]:
         found = posterior(
             _covariance,
             at=arms,
             seen=[row.arm for row in self.rows],
             values=[row.log_extra - _mean(row.arm) for row in self.rows],
             noise=[row.error for row in self.rows],
+            shapes=jumps,
+            size=JUMP,
         )
-        return [(_mean(arm) + mean, deviation) for arm, (mean, deviation) in zip(arms, found, strict=True)]
+        return [
+            one._replace(mean=tuple(_mean(arm) + mean for arm, mean in zip(arms, one.mean, strict=True)))
+            for one in found
+        ]
 
 
 def of_rows(rows: Iterable[StepCost]) -> Card:
@@ -203,6 +225,11 @@ def arm_of(experiment: Experiment, variant: Variant, level: Level) -> StepArm:
 
 def _mean(arm: StepArm) -> float:
     return math.log(AT_ONE) + GROWTH * math.log(arm.k)
+
+
+def _jump(pair: StepArm, at: int, arm: StepArm) -> float:
+    """1 for arms of the pair's engine with k from `at` on."""
+    return float(arm.k >= at and arm._replace(k=0, concurrency=0) == pair._replace(k=0, concurrency=0))
 
 
 def _covariance(left: StepArm, right: StepArm) -> float:

@@ -97,8 +97,10 @@ def test_an_experiment_with_its_forecast_is_planned_from_it(measured: Path, draf
     planned = CliRunner().invoke(app, ["plan", str(file)])
     assert planned.exit_code == 0, planned.output
     assert "forecast" in planned.output and "chance" in planned.output
-    again = told(str(file), "--runs", str(tmp_path))
-    assert again["payoff"] == told_of["payoff"] and again["tokens"] is None
+    page = tmp_path / "page.html"
+    again = told(str(file), "--runs", str(tmp_path), "--page", str(page))
+    assert again["payoff"] == told_of["payoff"] and again["tokens"]
+    assert "Forecast: tokens per step</h2>" in page.read_text()
     other = CliRunner().invoke(
         app, ["forecast", "rehearsal-sweep", "--answers", str(measured), "--draft", f"x={draft}"]
     )

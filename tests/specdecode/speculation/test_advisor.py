@@ -13,12 +13,16 @@ from specdecode.experiment.workload import Level
 from specdecode.speculation import expected_tokens, speedup
 from specdecode.speculation.advisor import (
     MOST_MEASUREMENTS,
+    NOISE,
     USUAL_A,
     Candidate,
     Observation,
     advise,
     believe,
     calibrate,
+    curves,
+    merged,
+    next_arm,
 )
 from specdecode.speculation.gaussian import posterior
 from specdecode.speculation.loads import advise_over_loads
@@ -125,10 +129,62 @@ def test_the_gaussian_process_is_the_textbook_one() -> None:
     def covariance(x: int, y: int) -> float:
         return math.exp(-abs(x - y))
 
-    near, far = posterior(covariance, at=[0, 2], seen=[0], values=[1.0], noise=[0.5])
-    assert near == pytest.approx((1 / 1.25, math.sqrt(1 - 1 / 1.25)))
-    assert far == pytest.approx((math.exp(-2) / 1.25, math.sqrt(1 - math.exp(-4) / 1.25)))
-    assert posterior(covariance, at=[3], seen=[], values=[], noise=[]) == [(0.0, 1.0)]
+    (found,) = posterior(covariance, at=[0, 2], seen=[0], values=[1.0], noise=[0.5])
+    assert found.mean == pytest.approx((1 / 1.25, math.exp(-2) / 1.25))
+    assert found.deviation(0) == pytest.approx(math.sqrt(1 - 1 / 1.25))
+    assert found.covariance[0][1] == pytest.approx(math.exp(-2) - math.exp(-2) / 1.25)
+    assert posterior(covariance, at=[3], seen=[], values=[], noise=[]) == [((0.0,), ((1.0,),), 0.0)]
+
+
+def test_a_shape_of_unknown_size_is_what_the_same_prior_says_as_a_covariance() -> None:
+    """A multiple with mean m and deviation s is a mean m u(x) and a covariance s^2 u(x) u(y) more; its evidence is the
+    ratio of the two densities of the values.
+    """
+
+    def covariance(x: int, y: int) -> float:
+        return math.exp(-abs(x - y))
+
+    def shape(x: int) -> float:
+        return float(x >= 1)
+
+    at, seen, values, noise = [0, 1, 4], [0, 2], [0.3, 1.1], [0.2, 0.1]
+    _, found = posterior(covariance, at=at, seen=seen, values=values, noise=noise, shapes=[shape], size=(0.4, 0.3))
+    (same,) = posterior(
+        lambda x, y: covariance(x, y) + 0.3**2 * shape(x) * shape(y),
+        at=at,
+        seen=seen,
+        values=[value - 0.4 * shape(x) for x, value in zip(seen, values, strict=True)],
+        noise=noise,
+    )
+    assert found.mean == pytest.approx([own + 0.4 * shape(x) for x, own in zip(at, same.mean, strict=True)])
+    assert [*found.covariance[2]] == pytest.approx([*same.covariance[2]])
+
+    def density(far: float, more: float) -> float:
+        a, b, c = 1.0 + 0.2**2, math.exp(-2), 1.0 + 0.1**2 + more
+        square = (c * 0.3**2 - 2 * b * 0.3 * far + a * far**2) / (a * c - b * b)
+        return -(square + math.log(a * c - b * b)) / 2
+
+    assert found.evidence == pytest.approx(density(1.1 - 0.4, 0.3**2) - density(1.1, 0.0))
+
+
+def test_two_k_of_one_draft_are_compared_closer_than_either_is_known() -> None:
+    seen = [measured("large", 9, a=0.8, c=0.05)]
+    found = curves("large", range(5, 16), seen, most=PLUS)
+    believed = found.believed("large")
+    apart = found.improvement(11, over=9)
+    assert 0.0 < apart < found.improvement(11, over=believed[Candidate("large", 9)])
+
+
+def test_what_was_compiled_is_known_well_before_the_next_compile() -> None:
+    """Three measurements of 3% each are one of 1.7%."""
+    seen = [measured("large", 9, a=0.8, c=0.05)]
+    for times in (1, 2, 3):
+        advice = advise(CANDIDATES, seen, most=PLUS)
+        assert advice.compile_next is not None
+        assert next_arm(advice, seen) == (Candidate("large", 9) if times < 3 else advice.compile_next)
+        seen.append(seen[0])
+    (one,) = merged(seen[:3])
+    assert one.error == pytest.approx(NOISE / math.sqrt(3)) and one.speedup == pytest.approx(seen[0].speedup)
 
 
 @pytest.mark.parametrize(("k", "most"), [(0, MostTokens.K_PLUS_1), (1, MostTokens.K)])

@@ -88,7 +88,7 @@ class Payoff(Frozen):
 
 def payoff(experiment: Experiment, own: Iterable[StepCost] = ()) -> Payoff:
     """`own`: rows of the user's own runs. Raises ValueError if no arm of the experiment speculates with one k."""
-    at = candidates(experiment)
+    at = _with_tokens(experiment, candidates(experiment))
     if not at:
         raise ValueError(f"{experiment.name} has no arm that speculates with one k: there is nothing to forecast")
     rows = (*published(), *own)
@@ -106,6 +106,12 @@ def payoff(experiment: Experiment, own: Iterable[StepCost] = ()) -> Payoff:
     )
 
 
+def _with_tokens(experiment: Experiment, at: Sequence[Candidate]) -> list[Candidate]:
+    """Of a draft that has a forecast, its own k: a guess between them would be a dent in the curve."""
+    told = {one.draft: {k for k, _, _ in one.at} for one in experiment.forecast}
+    return [one for one in at if one.k in told.get(one.draft, {one.k})]
+
+
 def payoff_line(found: Payoff) -> str:
     """`sd: 1.9x (1.2 to 2.8) on structured, 1.0x (0.7 to 1.5) on open-ended prompts`, of the arm that is best on all
     prompts.
@@ -118,7 +124,12 @@ def payoff_line(found: Payoff) -> str:
             gain = arm.speedup
             said.append(f"{gain.value:.1f}x ({gain.low:.1f} to {gain.high:.1f}) on {own.prompts}")
     name = best.variant or f"{best.draft} k={best.k}"
-    return f"{name}: {', '.join(said)} prompts; {best.chance:.0%} chance that it decodes faster on all"
+    return f"{name}: {', '.join(said)} prompts; {percent(best.chance)} chance that it decodes faster on all"
+
+
+def percent(chance: float) -> str:
+    """A chance in words. Nothing that a run has not shown is sure."""
+    return "over 99%" if chance > 0.99 else "below 1%" if chance < 0.01 else f"{chance:.0%}"
 
 
 def _on(experiment: Experiment, name: str, at: Sequence[Candidate], rows: Sequence[StepCost]) -> PayoffOn:

@@ -19,7 +19,7 @@ from specdecode.experiment.step import ASSUMED, most_tokens
 from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import Level
 from specdecode.planning import SweepStep
-from specdecode.speculation.advisor import Candidate, Observation, Prior, advise
+from specdecode.speculation.advisor import SURE, Advice, Candidate, Observation, Prior, advise, next_arm
 from specdecode.speculation.guess import guesses
 from specdecode.speculation.loads import LoadsAdvice, advise_over_loads
 from specdecode.speculation.step_cost import arms, shipped
@@ -195,8 +195,9 @@ def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost
     """What an adaptive sweep measures next. `comparisons`: one for each measured step, of that step's records alone;
     `lost`: arms that cannot be compiled or served.
 
-    The first of these that applies: compile a new arm, if that is worth its cost; measure an arm again that cannot be
-    told from the best; nothing. With several loads the worth is the mean over them.
+    The first of these that applies: compile a new arm, if that is worth its cost and the compiled ones are known well;
+    measure an arm again that is not, or that cannot be told from the best; nothing. With several loads the worth is the
+    mean over them.
     """
     if not all(observations([comparison]) for comparison in comparisons):
         return SweepStep(arm=None, reason="Stop: what was measured last cannot be compared with its baseline.")
@@ -205,12 +206,20 @@ def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost
     known = {candidate: variant_of(experiment, candidate) for candidate in candidates(experiment)}
     left = [at for at, variant in known.items() if at in times or (variant and variant.name not in lost)]
     advice = _advise(experiment, left, seen, prior=prior_of(experiment)).together
-    chosen, reason = advice.compile_next, advice.reason
-    again = [at for at in advice.measure_again if at in times and (own := known[at]) and own.name not in lost]
-    if chosen is None and again:
-        chosen = min(again, key=lambda candidate: times[candidate])
-        reason = (
-            f"Measure {chosen.draft} with k={chosen.k} again, without a compile: it cannot be told from the best yet."
-        )
+    there = {at for at in times if (own := known[at]) and own.name not in lost}
+    again = tuple(at for at in advice.measure_again if at in there)
+    chosen = next_arm(
+        advice._replace(measure_again=again),
+        [item for found in seen.values() for item in found if (item.draft, item.k) in there],
+    )
+    reason = advice.reason
+    if chosen and chosen in times:
+        reason = f"Measure {chosen.draft} with k={chosen.k} again, without a compile: {_why_again(advice)}."
     variant = variant_of(experiment, chosen) if chosen else None
     return SweepStep(arm=variant.name if variant else None, reason=reason)
+
+
+def _why_again(advice: Advice) -> str:
+    if advice.compile_next:
+        return f"its speed-up is known to {SURE:.0%} before the next compile"
+    return "it cannot be told from the best yet"

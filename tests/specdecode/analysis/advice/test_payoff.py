@@ -128,6 +128,14 @@ def test_an_experiment_without_speculation_has_nothing_to_forecast() -> None:
         payoff(TUNING.model_copy(update={"variants": TUNING.variants[:1]}))
 
 
+def test_a_draft_with_a_forecast_has_no_arm_that_is_guessed() -> None:
+    draft = TUNING.variants[-1].speculation.draft.id
+    told = Forecasted(draft=draft, case="all", prompts=8, at=((5, 3.0, 0.01), (9, 4.0, 0.01)))
+    found = payoff(TUNING.model_copy(update={"forecast": (told,)}))
+    assert [one.k for one in found.whole.at if one.draft == draft] == [5, 9]
+    assert len({one.draft for one in found.whole.at}) == 2 and "100%" not in payoff_line(found)
+
+
 def test_the_report_lays_the_forecast_beside_what_was_measured_and_says_how_far_off_it_was() -> None:
     tested = experiment(ks=(3, 7))
     draft = tested.variants[1].speculation.draft.id
