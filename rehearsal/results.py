@@ -5,6 +5,7 @@ from typing import Any
 
 from specdecode import s3_keys
 from specdecode.analysis import Comparison
+from specdecode.analysis.advice.beside import beside
 from specdecode.analysis.report import render_terminal
 
 
@@ -22,4 +23,7 @@ def download(run_id: str, *, s3: Any, bucket: str, to: Path) -> Path:
 def table(folder: Path, *, colour: bool, width: int) -> str:
     """The comparison in a run's folder, for the terminal."""
     comparison = Comparison.model_validate_json((folder / "report.json").read_bytes())
-    return render_terminal(comparison, colour=colour, width=width, brief=True)
+    told = beside(comparison.experiment, comparison.pairs, comparison.arms)
+    each = [f"  {one.case}: forecast {one.told:.3f}, {one.variant} measured {one.measured:.3f}\n" for one in told]
+    heading = ["\nTokens per step:\n"] if each else []
+    return "".join([render_terminal(comparison, colour=colour, width=width, brief=True), *heading, *each])

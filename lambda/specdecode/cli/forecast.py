@@ -65,8 +65,8 @@ def forecast(
     """Tell what speculation would yield, from answers of the target. No accelerator, no run.
 
     A drafted token is accepted if it is what the target writes. So the draft reads the target's answers once, and each
-    place says whether it would have written the same. That is exact for greedy decoding (temperature 0). What a lookup
-    of n-grams would do comes with it: it needs no model.
+    place says whether it would have written the same. That is exact for greedy decoding (temperature 0). What
+    lookups in the text would do (n-grams, suffixes) comes with it: they need no model.
 
     With an EXPERIMENT it also tells the speed-up of each arm with its range, what a million tokens cost, which arms are
     worth a compile, and what it cannot know. Without answers tokens per step are guessed.
@@ -164,12 +164,12 @@ def _of_run(run: str, deployment: Deployment, planned: Experiment | None) -> tup
 def _of_experiment(told: Sequence[Forecasted], planned: Experiment) -> tuple[Forecasted, ...]:
     """The forecast as a part of the experiment: of its own drafts. Ends the command if none is."""
     from specdecode.analysis.advice.sweep import speculative
-    from specdecode.forecast.making import LOOKUP
+    from specdecode.forecast.making import NO_MODEL
 
     ids = {one.speculation.draft.id for one in speculative(planned) if one.speculation}
     known = {name.lower(): one for one in ids for name in (one, one.rsplit("/", 1)[-1])}
     found = [one.model_copy(update={"draft": known[name]}) for one in told if (name := one.draft.lower()) in known]
-    if strange := {one.draft for one in told if one.draft.lower() not in known} - {LOOKUP}:
+    if strange := {one.draft for one in told if one.draft.lower() not in known} - NO_MODEL:
         names_of = ", ".join(sorted(one.rsplit("/", 1)[-1].lower() for one in ids))
         said = f"{', '.join(sorted(strange))}: {planned.name} has no such draft: name it {names_of}"
         if not found:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from specdecode.experiment import Experiment
     from specdecode.forecast.answers import WrittenAnswers
     from specdecode.forecast.result import Forecast
-    from specdecode.forecast.server import Reader
+    from specdecode.forecast.server import Draft, Reader
 
 MOST_ANSWERS = 2_000
 KS = "1,2,3,4,5,7,10,15"
@@ -64,7 +64,9 @@ class DraftOptions:
     draft: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=URL", help="A vLLM server that serves the draft alone, on any hardware. Repeatable."
+            metavar="NAME=URL|MODEL",
+            help="A vLLM server that serves the draft alone, on any hardware; or the model's folder or name on the "
+            "hub, which is read here (pip install '.[draft]'). Repeatable.",
         ),
     ] = None
     model: Annotated[
@@ -164,12 +166,21 @@ async def _forecast(given: AnswerOptions, drafts: DraftOptions, planned: Experim
     if drafts.most_tokens_per_step:
         most = MostTokens(drafts.most_tokens_per_step)
     ks = tuple(sorted({at.k for at in candidates(planned)})) if planned and not drafts.k else _ks(drafts.k or KS)
-    readers = [await _reader(name, url, drafts.model or []) for name, url in map(_named, drafts.draft or ())]
+    readers = [await _draft(name, where, drafts.model or []) for name, where in map(_named, drafts.draft or ())]
     if given.answers is not None:
         answers = _answers(given.answers, given)
     else:
         answers = await _written(str(given.target), given, planned, drafts.model or [])
     return await make(answers, readers, ks=ks, most=most, progress=_progress)
+
+
+async def _draft(name: str, where: str, models: list[str]) -> Draft:
+    """A URL's server; anything else is a model that is read here."""
+    if "://" in where:
+        return await _reader(name, where, models)
+    from specdecode.forecast.local import LocalReader
+
+    return LocalReader(name, where)
 
 
 async def _reader(name: str, url: str, models: list[str]) -> Reader:
@@ -187,7 +198,9 @@ async def _reader(name: str, url: str, models: list[str]) -> Reader:
 def _named(draft: str) -> tuple[str, str]:
     name, equals, url = draft.partition("=")
     if not equals or not name or "/" in name:
-        raise stop_with(f"--draft {draft}: write NAME=URL, for example qwen3-0.6b=http://localhost:8001", EXIT_USAGE)
+        raise stop_with(
+            f"--draft {draft}: write NAME=URL or NAME=MODEL, for example qwen3-0.6b=http://localhost:8001", EXIT_USAGE
+        )
     return name, url
 
 

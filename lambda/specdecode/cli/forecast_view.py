@@ -31,7 +31,7 @@ def _draft(draft: OfDraft) -> str:
         return f"{line(draft.draft)}: no answer of two tokens or more\n"
     head = ("prompts", "n", *(f"k={at.k}" for at in draft.categories[0].at))
     rows = [(line(own.category), str(own.prompts), *map(_cell, own.at)) for own in draft.categories]
-    kind = " (no model)" if draft.kind == "n-gram" else ""
+    kind = "" if draft.kind == "model" else " (no model)"
     return f"{line(draft.draft)}{kind}\n{text_table([head, *rows], left=1)}"
 
 

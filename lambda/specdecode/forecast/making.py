@@ -8,11 +8,11 @@ from functools import partial
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.forecast.answers import WrittenAnswer, WrittenAnswers
 from specdecode.forecast.result import Forecast, Read, of_draft
-from specdecode.forecast.server import BadServer, Reader, Tokens, read_all
-from specdecode.speculation.acceptance import agreement
-from specdecode.speculation.lookup import lookup_agreement
+from specdecode.forecast.server import BadServer, Draft, Tokens, read_all
+from specdecode.speculation.acceptance import agreement, decode
+from specdecode.speculation.lookup import lookup_agreement, suffix_steps
 
-LOOKUP = "n-gram"
+NO_MODEL = {"n-gram", "suffix"}
 COMPARED = 20
 """Answers whose tokens every draft's server makes too."""
 
@@ -21,10 +21,10 @@ Progress = Callable[[str, int, int], None]
 
 
 async def forecast(
-    answers: WrittenAnswers, drafts: Sequence[Reader], *, ks: Sequence[int], most: MostTokens, progress: Progress
+    answers: WrittenAnswers, drafts: Sequence[Draft], *, ks: Sequence[int], most: MostTokens, progress: Progress
 ) -> Forecast:
-    """The forecast of `drafts` (one or more; the first one's server makes the tokens) and of n-gram lookup, which
-    needs no model. Raises BadServer.
+    """The forecast of `drafts` (one or more; the first one's server makes the tokens) and of lookups, which need
+    no model. Raises BadServer.
     """
     tokens = []
     for number, answer in enumerate(answers.found, 1):
@@ -32,15 +32,15 @@ async def forecast(
         progress("tokens", number, len(answers.found))
     for draft in drafts:
         await _check_alike(draft, answers.found, tokens)
+    both, verified = list(zip(answers.found, tokens, strict=True)), sorted({*map(most.verified, ks)})
     found = [
-        of_draft(
-            LOOKUP, "n-gram", _looked_up(answers.found, tokens, most=max(map(most.verified, ks))), ks=ks, most=most
-        )
+        of_draft("n-gram", "n-gram", [_looked_up(*each, most=verified[-1]) for each in both], ks=ks, most=most),
+        of_draft("suffix", "suffix", [_by_suffix(*each, verified) for each in both], ks=ks, most=most),
     ]
     for draft in drafts:
         read = await read_all(draft, tokens, progress=partial(_told, progress, draft.name, len(tokens)))
         own = [
-            Read(answer.category, answer.asks, agreement(bits))
+            Read(answer.category, answer.asks, len(bits), partial(decode, agreement(bits)))
             for answer, bits in zip(answers.found, read, strict=True)
         ]
         found.append(of_draft(draft.name, "model", own, ks=ks, most=most))
@@ -63,14 +63,17 @@ def _told(progress: Progress, name: str, of: int, done: int) -> None:
     progress(name, done, of)
 
 
-def _looked_up(answers: Sequence[WrittenAnswer], tokens: Sequence[Tokens], *, most: int) -> list[Read]:
-    return [
-        Read(answer.category, answer.asks, lookup_agreement(own.prompt, own.answer, most=most))
-        for answer, own in zip(answers, tokens, strict=True)
-    ]
+def _looked_up(answer: WrittenAnswer, own: Tokens, *, most: int) -> Read:
+    agree = lookup_agreement(own.prompt, own.answer, most=most)
+    return Read(answer.category, answer.asks, len(agree), partial(decode, agree))
 
 
-async def _check_alike(draft: Reader, answers: Sequence[WrittenAnswer], tokens: Sequence[Tokens]) -> None:
+def _by_suffix(answer: WrittenAnswer, own: Tokens, verified: Sequence[int]) -> Read:
+    steps = suffix_steps(own.prompt, own.answer, verified)
+    return Read(answer.category, answer.asks, max(0, len(own.answer) - 1), steps.__getitem__)
+
+
+async def _check_alike(draft: Draft, answers: Sequence[WrittenAnswer], tokens: Sequence[Tokens]) -> None:
     """Refuse a draft whose tokenizer or chat template is another one than that of the answers' tokens."""
     for answer, own in list(zip(answers, tokens, strict=True))[:COMPARED]:
         prompt = await draft.tokens(WrittenAnswer(category="", prompt=answer.prompt, text=answer.text))

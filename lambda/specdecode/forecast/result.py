@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.told import Forecasted
 from specdecode.measures.student import NOMINAL, t_quantile
-from specdecode.speculation.acceptance import Agreement, Steps, decode, together
+from specdecode.speculation.acceptance import Steps, together
 
+Kind = Literal["model", "n-gram", "suffix"]
 SMALLEST_SAMPLE = 3
 """Fewer prompts give no interval."""
 UNKNOWN_ERROR = 0.1
@@ -52,7 +53,7 @@ class OfDraft(Frozen):
     """What one draft would yield."""
 
     draft: str
-    kind: Literal["model", "n-gram"]
+    kind: Kind
     """A model that was read, or a lookup in the text, which costs no model."""
     categories: tuple[OfCategory, ...]
 
@@ -73,16 +74,17 @@ class Read(NamedTuple):
 
     category: str
     asks: str
-    agreement: Agreement
+    tokens: int
+    """Without the first."""
+    steps: Callable[[int], Steps]
+    """By the number of verified drafts."""
 
 
-def of_draft(
-    draft: str, kind: Literal["model", "n-gram"], answers: Sequence[Read], *, ks: Sequence[int], most: MostTokens
-) -> OfDraft:
+def of_draft(draft: str, kind: Kind, answers: Sequence[Read], *, ks: Sequence[int], most: MostTokens) -> OfDraft:
     """The forecast of one draft. `answers` of fewer than two tokens have no step, and do not count."""
     by_category: dict[str, list[Read]] = defaultdict(list)
     for answer in answers:
-        if answer.agreement:
+        if answer.tokens:
             by_category[answer.category].append(answer)
     return OfDraft(
         draft=draft,
@@ -92,7 +94,7 @@ def of_draft(
                 category=category,
                 prompts=len({answer.asks for answer in own}),
                 answers=len(own),
-                tokens=sum(len(answer.agreement) for answer in own),
+                tokens=sum(answer.tokens for answer in own),
                 at=tuple(_at(own, k, most.verified(k)) for k in ks),
             )
             for category, own in by_category.items()
@@ -123,7 +125,7 @@ def _error(at: AtK, prompts: int) -> float:
 def _at(answers: Sequence[Read], k: int, verified: int) -> AtK:
     of_prompt: dict[str, list[Steps]] = defaultdict(list)
     for answer in answers:
-        of_prompt[answer.asks].append(decode(answer.agreement, verified))
+        of_prompt[answer.asks].append(answer.steps(verified))
     prompts = {asks: together(parts) for asks, parts in of_prompt.items()}
     every = together(list(prompts.values()))
     low, high = _interval(prompts, every)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.fetch import fetch
@@ -39,6 +39,20 @@ class Tokens:
 
     prompt: tuple[int, ...]
     answer: tuple[int, ...]
+
+
+class Draft(Protocol):
+    """Whoever reads answers as a draft model: a server, or this process (local.py)."""
+
+    @property
+    def name(self) -> str:
+        """The name of the draft in the forecast."""
+
+    async def tokens(self, answer: WrittenAnswer) -> Tokens:
+        """The ids of an answer."""
+
+    async def bits(self, tokens: Tokens) -> list[bool]:
+        """For each token of the answer but the first: whether the model writes it too. Raises BadServer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +161,7 @@ async def write_all(target: Reader, asked: Sequence[ToAnswer], *, progress: Call
     return WrittenAnswers(found=tuple(await _each(target.write, asked, progress)))
 
 
-async def read_all(draft: Reader, answers: Sequence[Tokens], *, progress: Callable[[int], None]) -> list[list[bool]]:
+async def read_all(draft: Draft, answers: Sequence[Tokens], *, progress: Callable[[int], None]) -> list[list[bool]]:
     """The bits of every answer, in order. `progress` gets the number of answers that were read. Raises BadServer."""
     return await _each(draft.bits, answers, progress)
 

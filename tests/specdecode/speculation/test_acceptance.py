@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from specdecode.speculation.acceptance import Steps, agreement, decode, together
-from specdecode.speculation.lookup import lookup_agreement
+from specdecode.speculation.lookup import lookup_agreement, suffix_steps
 
 Model = Callable[[Sequence[int]], int]
 Propose = Callable[[Sequence[int], int], list[int]]
@@ -104,3 +104,48 @@ def test_steps_are_counted_by_what_they_accept() -> None:
 def test_steps_of_different_k_are_not_added_up() -> None:
     with pytest.raises(ValueError, match="one n"):
         together([decode([0], 2), decode([0], 3)])
+
+
+def suffix_by_counting(text: list[int], most: int) -> list[int]:
+    """What vLLM's suffix decoding proposes after `text`, by counting in the text itself."""
+
+    def ends_of(words: list[int]) -> list[int]:
+        return [at for at in range(len(words), len(text) + 1) if text[at - len(words) : at] == words]
+
+    best: tuple[float, list[int]] = (0.0, [])
+    for length in range(1, min(24, len(text))):
+        match = text[-length:]
+        proposal, score = list[int](), 0.0
+        while len(proposal) < min(most, length, 24 - length):
+            after = {
+                token: ends_of([*match, *proposal, token])
+                for token in {text[at] for at in ends_of([*match, *proposal]) if at < len(text)}
+            }
+            if not after:
+                break
+            often = max(map(len, after.values()))
+            token = min((at[often - 1], token) for token, at in after.items() if len(at) == often)[1]
+            if often / len(ends_of(match)) < 0.1:
+                break
+            proposal.append(token)
+            score += often / len(ends_of(match))
+        if score >= best[0]:
+            best = (score, proposal)
+    return best[1]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_suffixes_are_proposed_as_by_counting(seed: int) -> None:
+    rng = random.Random(seed)
+    longest = 30 if seed % 4 == 3 else 9
+    words = [rng.choices(range(2 + seed % 4), k=rng.randint(2, longest)) for _ in range(3)]
+    text = [token for _ in range(9) for token in rng.choice(words)] + rng.choices(range(5), k=3)
+    prompt, answer = text[: len(text) // 2], text[len(text) // 2 :]
+    for n, found in suffix_steps(prompt, answer, (1, 3, 7)).items():
+        at, accepted = len(prompt) + 1, [0] * (n + 1)
+        while at < len(text):
+            proposal = suffix_by_counting(text[:at], n)
+            taken = next((i for i, token in enumerate(proposal) if text[at + i : at + i + 1] != [token]), len(proposal))
+            accepted[taken] += 1
+            at += taken + 1
+        assert found.accepted == tuple(accepted) and found.tokens == len(answer) - 1

@@ -1,0 +1,70 @@
+"""A draft that reads the answers on this machine, without a server: its folder or name on the Hugging Face hub, with
+transformers and torch (`pip install '.[draft]'`: Apache-2.0 and BSD-3-Clause, the libraries that models are published
+for).
+
+Only weights in safetensors are read, and no code that comes with a model is run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specdecode.escape import clip, line
+from specdecode.forecast.answers import Messages, WrittenAnswer
+from specdecode.forecast.server import MOST_TOKENS, BadServer, Tokens
+
+SAID = 300
+"""Characters of a library's message that are shown."""
+
+
+class LocalReader:
+    """A model of this process."""
+
+    def __init__(self, name: str, where: str) -> None:
+        """`where`: a folder, or a model's name on the hub. Raises BadServer."""
+        self.name = name
+        self._where = f"{name} from {where}"
+        try:
+            from torch import inference_mode
+            from transformers import AutoModelForCausalLM, AutoTokenizer
+        except ImportError:
+            raise BadServer(
+                f"{self._where}: reading a draft here needs transformers and torch: pip install '.[draft]', or serve "
+                "it (`vllm serve MODEL`) and give its URL"
+            ) from None
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(where)
+            self._model: Any = AutoModelForCausalLM.from_pretrained(where, use_safetensors=True).eval()
+        except Exception as error:  # whatever the libraries raise for a folder that is no model
+            raise BadServer(f"{self._where}: {clip(line(str(error)), SAID)}") from None
+        self._still = inference_mode
+
+    async def tokens(self, answer: WrittenAnswer) -> Tokens:
+        """The ids of an answer, as `Reader.tokens`."""
+        prompt = answer.prompt_ids or tuple(self._asked(answer.prompt))
+        own = answer.answer_ids or tuple(self._tokenizer(answer.text, add_special_tokens=False)["input_ids"])
+        return Tokens(prompt=prompt, answer=own[: max(0, MOST_TOKENS - len(prompt))])
+
+    async def bits(self, tokens: Tokens) -> list[bool]:
+        """For each token of the answer but the first: whether the model writes it too, greedily. Raises BadServer."""
+        import torch
+
+        ids, vocabulary = [*tokens.prompt, *tokens.answer], self._model.config.get_text_config().vocab_size
+        if strange := [each for each in ids if each >= vocabulary]:
+            raise BadServer(f"{self._where}: it has {vocabulary} tokens, and token {strange[0]} is none of them")
+        try:
+            with self._still():
+                logits = self._model(torch.tensor([ids]), logits_to_keep=len(tokens.answer)).logits[0]
+        except (RuntimeError, IndexError) as error:
+            raise BadServer(f"{self._where}: {clip(line(str(error)), SAID)}") from None
+        written = logits.argmax(dim=-1)[:-1].tolist()
+        return [one == own for one, own in zip(written, tokens.answer[1:], strict=True)]
+
+    def _asked(self, prompt: str | Messages) -> list[int]:
+        if isinstance(prompt, str):
+            return list(self._tokenizer(prompt)["input_ids"])
+        try:
+            made = self._tokenizer.apply_chat_template(list(prompt), add_generation_prompt=True, return_dict=True)
+        except ValueError as error:
+            raise BadServer(f"{self._where}: {clip(line(str(error)), SAID)}") from None
+        return list(made["input_ids"])
