@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Annotated, NamedTuple
 
 import yaml
@@ -228,10 +228,11 @@ def _mean(arm: StepArm) -> float:
 
 
 def _jump(pair: StepArm, at: int, arm: StepArm) -> float:
-    """1 for arms of the pair's engine with k from `at` on."""
-    return float(arm.k >= at and arm._replace(k=0, concurrency=0) == pair._replace(k=0, concurrency=0))
+    """1 for arms of the pair with k from `at` on, at any load."""
+    return float(arm.k >= at and arm[:-2] == pair[:-2])
 
 
+@lru_cache(maxsize=2**14)
 def _covariance(left: StepArm, right: StepArm) -> float:
     loads = _doublings(left.concurrency) * _doublings(right.concurrency)
     found = COMMON**2 + LOAD**2 * loads
