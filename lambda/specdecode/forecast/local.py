@@ -1,6 +1,8 @@
 """A draft that reads the answers on this machine, without a server: its folder or name on the Hugging Face hub, with
-transformers and torch (`pip install '.[draft]'`: Apache-2.0 and BSD-3-Clause, the libraries that models are published
-for).
+transformers and torch (`pip install '.[draft]'`; Apache-2.0 and BSD-3-Clause).
+
+These two read every model as it is published, with its own tokenizer and chat template. llama.cpp and onnxruntime are
+smaller, but want the weights converted first, and round otherwise than the engine that will draft.
 
 Only weights in safetensors are read, and no code that comes with a model is run.
 """
