@@ -25,7 +25,8 @@ from typing import NamedTuple
 
 from advisor_sweeps import KS, Sweep, nearness, sweep
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.speculation.advisor import PRIOR, Candidate, Observation, Prior, advise, next_arm
+from specdecode.speculation.advisor import advise, next_arm
+from specdecode.speculation.belief import PRIOR, Candidate, Observation, Prior
 
 TOLD = 0.01
 """Relative error of a forecast's tokens per step."""

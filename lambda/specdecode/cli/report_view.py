@@ -25,7 +25,8 @@ from specdecode.cli.output import text_table
 from specdecode.escape import line
 from specdecode.experiment import Experiment
 from specdecode.experiment.workload import Level
-from specdecode.speculation.advisor import Belief, Candidate
+from specdecode.speculation.advisor import Belief
+from specdecode.speculation.belief import Candidate
 from specdecode.speculation.guess import findings
 from specdecode.speculation.loads import LoadsAdvice
 from specdecode.speculation.step_cost import arms

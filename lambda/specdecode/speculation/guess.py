@@ -16,7 +16,7 @@ from pydantic import Field
 from specdecode.assets import assets_dir
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.speculation.advisor import Candidate
+from specdecode.speculation.belief import Candidate
 from specdecode.speculation.step_cost import Card, StepArm
 
 FOUND = 0.2

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Level
-from specdecode.speculation.advisor import PRIOR, WORTH, Advice, Belief, Candidate, Observation, Prior, advise
+from specdecode.speculation.advisor import WORTH, Advice, Belief, advise
+from specdecode.speculation.belief import PRIOR, Candidate, Observation, Prior
 
 
 class LoadsAdvice(NamedTuple):

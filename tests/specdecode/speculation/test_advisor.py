@@ -11,19 +11,8 @@ import pytest
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Level
 from specdecode.speculation import expected_tokens, speedup
-from specdecode.speculation.advisor import (
-    MOST_MEASUREMENTS,
-    NOISE,
-    USUAL_A,
-    Candidate,
-    Observation,
-    advise,
-    believe,
-    calibrate,
-    curves,
-    merged,
-    next_arm,
-)
+from specdecode.speculation.advisor import MOST_MEASUREMENTS, advise, next_arm
+from specdecode.speculation.belief import NOISE, USUAL_A, Candidate, Observation, believe, calibrate, curves, merged
 from specdecode.speculation.gaussian import posterior
 from specdecode.speculation.loads import advise_over_loads
 

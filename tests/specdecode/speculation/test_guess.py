@@ -4,7 +4,7 @@ import pytest
 from specdecode.analysis.advice.sweep import advise_sweep, candidates, kind, prior_of
 from specdecode.cli.report_view import advice_document, advice_text
 from specdecode.experiment.files import load
-from specdecode.speculation.advisor import Candidate, believe
+from specdecode.speculation.belief import Candidate, believe
 from specdecode.speculation.guess import finding, known
 
 TUNING = load("qwen3-32b-tuning")

@@ -14,7 +14,8 @@ from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens
 from specdecode.experiment.variants import Variant
 from specdecode.measures.student import combine
-from specdecode.speculation.advisor import NOISE, REACH, Observation, Prior, believe, calibrate
+from specdecode.speculation.advisor import REACH
+from specdecode.speculation.belief import NOISE, Observation, Prior, believe, calibrate
 from specdecode.speculation.step_cost import arms
 
 DECODING = "time_per_output_token"

@@ -15,7 +15,7 @@ from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.problems import ExperimentError
 from specdecode.experiment.shapes import HOME
-from specdecode.speculation.advisor import Candidate, believe
+from specdecode.speculation.belief import Candidate, believe
 from specdecode.speculation.guess import findings
 from specdecode.speculation.step_cost import StepCost, arms, of_rows, published
 

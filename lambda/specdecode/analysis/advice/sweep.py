@@ -19,7 +19,8 @@ from specdecode.experiment.step import ASSUMED, most_tokens
 from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import Level
 from specdecode.planning import SweepStep
-from specdecode.speculation.advisor import SURE, Advice, Candidate, Observation, Prior, advise, next_arm
+from specdecode.speculation.advisor import SURE, Advice, advise, next_arm
+from specdecode.speculation.belief import Candidate, Observation, Prior
 from specdecode.speculation.guess import guesses
 from specdecode.speculation.loads import LoadsAdvice, advise_over_loads
 from specdecode.speculation.step_cost import arms, shipped

@@ -17,7 +17,7 @@ from specdecode.experiment.files import load, load_engine
 from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.shapes import HOME
 from specdecode.experiment.told import Forecasted
-from specdecode.speculation.advisor import Candidate
+from specdecode.speculation.belief import Candidate
 
 from tests.specdecode.analysis.simulate import context, experiment, run
 
