@@ -9,9 +9,9 @@ from specdecode.experiment.variants import Method
 from tools.reference import page, table
 
 INTRODUCTION = """\
-From the files in `assets/engines`; `specdecode engines NAME` says the same of one, with all that an experiment may set,
-and why it lacks a method. What a cell does not list is refused before anything is created. `yes`: model code and image
-have the method; nothing here was run by us on Trainium."""
+From the files in `assets/engines`, those of rehearsals left out; `specdecode engines NAME` says the same of one, with
+all that an experiment may set, and why it lacks a method. What a cell does not list is refused before anything is
+created. `yes`: model code and image have the method; nothing here was run by us on Trainium."""
 
 COMPILING = """\
 ## Compiling without the accelerator
@@ -29,7 +29,7 @@ report names each setting that is not the assumed one."""
 
 def render() -> str:
     """The page."""
-    engines = [load_engine(name) for name in engine_names()]
+    engines = [engine for name in engine_names() if not (engine := load_engine(name)).name.startswith("rehearsal")]
     families = sorted({family for engine in engines for family in engine.model_families})
     methods = list(Method)
     rows = [

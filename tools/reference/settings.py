@@ -100,7 +100,7 @@ def render() -> str:
             ami.release,
             ami.driver,
             ami.kernel,
-            ", ".join(f"{kubelet} (Kubernetes {minor})" for minor, kubelet in ami.kubelet.items()),
+            ", ".join(ami.kubelet.values()),
         )
         for ami in neuron_amis.NEURON_AMIS.values()
     ]
