@@ -27,26 +27,8 @@ from tests.untrusted.hostile import measured
 SEEDS = st.integers(0, 2**32)
 LEAVES = st.none() | st.integers() | st.text(max_size=9)
 PARTS = [
-    *(
-        "..",
-        ".",
-        "",
-        "a",
-        "b.txt",
-        "x y",
-        "é",
-        "con",
-        "~",
-        "-rf",
-        "*",
-        "$(touch x)",
-        "\\",
-        "..\\..",
-        "\x00",
-        "a\nb",
-        "%2e%2e",
-    ),
-    *("..%2f", "．．", "a" * 300, "\ud800", " ..", ".. ", "C:", "etc", "passwd"),
+    *("..", ".", "", "a", "b.txt", "x y", "é", "con", "~", "-rf", "*", "$(touch x)", "\\", "..\\..", "\x00", "a\nb"),
+    *("%2e%2e", "..%2f", "．．", "a" * 300, "\ud800", " ..", ".. ", "C:", "etc", "passwd"),
 ]
 CONTENT = b"pwned"
 

@@ -21,21 +21,7 @@ NAMES = ["num_drafts", "num_draft_tokens", "num_accepted_tokens", "num_accepted_
 LABELS = ["", '{engine="0"}', '{position="0"}', '{position="3",engine="1"}', '{position="99999999999999999999"}']
 LABELS += ['{position="' + "9" * 5000 + '"}', '{a="}"}', "{", '{position="٣"}', '{position="-1"}']
 VALUES = [
-    "0",
-    "1",
-    "12.0",
-    "1e3",
-    "1e308",
-    "1e400",
-    "NaN",
-    "+Inf",
-    "-5",
-    "9" * 400,
-    "٣",
-    "x",
-    "",
-    "1_000",
-    "0x10",
+    *("0", "1", "12.0", "1e3", "1e308", "1e400", "NaN", "+Inf", "-5", "9" * 400, "٣", "x", "", "1_000", "0x10"),
     "1 2",
 ]
 
@@ -67,32 +53,10 @@ def test_any_text_is_metrics_or_none(text: str) -> None:
 
 
 PIECES = [
-    *(
-        '{"prompt": "a"}',
-        '"b"',
-        '{"messages": [{"role": "user", "content": "x"}]}',
-        "{}",
-        "[]",
-        "1",
-        "null",
-        "",
-        "\u2028",
-    ),
-    *(
-        '{"prompt": "a\u2028b"}',
-        '{"prompt": "\\ud800"}',
-        '{"prompt": 5}',
-        '{"messages": [5]}',
-        "[" * 3000,
-        "{",
-        "é",
-        "\x00",
-    ),
-    *(
-        '{"prompt": "a", "max_tokens": 0}',
-        '{"prompt": "a", "max_tokens": 1e3}',
-        '{"messages": [{"role": 1, "content": []}]}',
-    ),
+    *('{"prompt": "a"}', '"b"', '{"messages": [{"role": "user", "content": "x"}]}', "{}", "[]", "1", "null", ""),
+    *("\u2028", '{"prompt": "a\u2028b"}', '{"prompt": "\\ud800"}', '{"prompt": 5}', '{"messages": [5]}', "[" * 3000),
+    *("{", "é", "\x00", '{"prompt": "a", "max_tokens": 0}', '{"prompt": "a", "max_tokens": 1e3}'),
+    '{"messages": [{"role": 1, "content": []}]}',
 ]
 
 
@@ -114,14 +78,8 @@ def test_a_file_of_prompts_gives_prompts_or_is_refused(pieces: list[str], noise:
 
 
 REPORTS = [
-    *(
-        "{}",
-        "[]",
-        '{"neuron_runtime_data": null}',
-        '{"neuron_runtime_data": [{"report": {}, "error": ""}]}',
-        "[" * 3000,
-        "x",
-    ),
+    *("{}", "[]", '{"neuron_runtime_data": null}', '{"neuron_runtime_data": [{"report": {}, "error": ""}]}'),
+    *("[" * 3000, "x"),
     '{"neuron_runtime_data": [{"error": "", "report": {"memory_used": {"error": "", "neuron_runtime_used_bytes": '
     '{"neuron_device": 5}}}}]}',
     '{"neuron_runtime_data": [{"error": "", "report": {"neuroncore_counters": {"error": "", "neuroncores_in_use": '

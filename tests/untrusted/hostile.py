@@ -48,22 +48,10 @@ TERMINAL = (
     "nul\x00byte",
 )
 FORMULAS = (
-    "=cmd|'/c calc'!A0",
-    "+1+1",
-    "-2+3",
-    "@SUM(A1)",
-    "\t=1+1",
-    "\r=1+1",
-    " =1+1",
-    "＝1+1",
-    '=HYPERLINK("x";"y")',
+    *("=cmd|'/c calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1+1", "\r=1+1", " =1+1", "＝1+1", '=HYPERLINK("x";"y")'),
 )
 SHELL = (
-    "$(touch pwned)",
-    "`touch pwned`",
-    "'; touch pwned; '",
-    '"; touch pwned; "',
-    "\n touch pwned\n",
+    *("$(touch pwned)", "`touch pwned`", "'; touch pwned; '", '"; touch pwned; "', "\n touch pwned\n"),
     "&& touch pwned #",
 )
 ALL = (*MARKUP, *MARKDOWN, *TERMINAL, *FORMULAS, *SHELL)

@@ -24,24 +24,9 @@ from tests.untrusted.hostile import EVERYTHING, SHELL
 
 TEXTS = [
     *SHELL,
-    *(
-        "$(KEY)",
-        "$$(KEY)",
-        "$$$(KEY)",
-        "$(POD_IP)",
-        "a'$(KEY)'b",
-        "$$",
-        "$",
-        "'",
-        '"',
-        "\\",
-        "`id`",
-        "!!",
-        "*",
-        "~",
-        "--x",
-    ),
-    *("", " ", "é\u202e", "@PWD@", "{max_num_seqs}", "${HOME}", "<(touch pwned)", "a\tb", "#", ";", "|", "\u2028"),
+    *("$(KEY)", "$$(KEY)", "$$$(KEY)", "$(POD_IP)", "a'$(KEY)'b", "$$", "$", "'", '"', "\\", "`id`", "!!", "*", "~"),
+    *("--x", "", " ", "é\u202e", "@PWD@", "{max_num_seqs}", "${HOME}", "<(touch pwned)", "a\tb", "#", ";", "|"),
+    "\u2028",
 ]
 KEY = "'; touch pwned; echo '"
 """A variable whose value would end a quote, if Kubernetes put it there."""
