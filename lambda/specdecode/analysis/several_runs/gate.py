@@ -151,6 +151,8 @@ def _judged(question: Question, confidence: float) -> GateCheck:
         outcome, reason = GateOutcome.CANNOT_TELL, "one request a run: nothing tells what varies"
     elif high < question.least:
         outcome, reason = GateOutcome.FAILED, "the whole interval lies beyond the limit"
+    elif low >= question.least and question.unproven:
+        outcome, reason = GateOutcome.CANNOT_TELL, question.unproven
     elif low >= question.least:
         outcome, reason = GateOutcome.PASSED, "the whole interval keeps the limit"
     else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.decision import Action
@@ -66,6 +67,8 @@ class Question:
     """The fewer of both sides."""
     doubt: str = ""
     """Reason why the check cannot tell, whatever the figure is. Empty if there is none."""
+    unproven: str = ""
+    """Reason why the check does not pass, although its interval keeps the limit. Empty if there is none."""
     broken: str = ""
     """Reason why the check fails, whatever the figure is. Empty if there is none."""
     impossible: str = ""
@@ -93,13 +96,22 @@ def _speedups(runs: Sequence[Comparison], level: Level, limits: Thresholds) -> I
             continue
         doubts: list[str] = []
         side = [speedup(run, level, name, doubts) for run in runs]
-        alone = decided(runs[0]).finding(name, load=level.name) if len(runs) == 1 else None
-        if alone and alone.action is Action.MEASURE and alone.why and limits.min_speedup >= 1.0:
-            doubts.append(f"{runs[0].run_id} itself cannot tell: {alone.why}")
         own = [arm for run in runs for arm in arms_of(run, level, name, []).values()]
         failing = [reason for arm in own if (reason := too_many_failed(arm))]
         about = _about(runs, level, name, limit, limits.min_speedup)
-        yield from _of(about, [side], limits.between(runs, speedup=True), limits, doubts, failing)
+        unproven = _unproven(runs[0], level, name) if len(runs) == 1 and limits.min_speedup >= 1.0 else {}
+        yield from _of(about, [side], limits.between(runs, speedup=True), limits, doubts, failing, unproven)
+
+
+def _unproven(run: Comparison, level: Level, name: str) -> dict[str, str]:
+    """All prompts, and each case -> that the run's own decision, which asks for more, does not call it faster."""
+    decision = decided(run)
+    found = {ALL: decision.finding(name, load=level.name), **decision.cases(name, level.name)}
+    return {
+        what: f"{run.run_id} itself cannot tell{f': {each.why}' if each.why else ''}"
+        for what, each in found.items()
+        if each and each.action is Action.MEASURE
+    }
 
 
 def _regressions(
@@ -170,6 +182,7 @@ def _of(
     limits: Thresholds,
     doubts: Sequence[str],
     failing: Sequence[str] = (),
+    unproven: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Question]:
     """A question about all prompts together, every case with the same weight; then one for each case if the limits ask
     for it.
@@ -190,6 +203,7 @@ def _of(
             found=found,
             runs_a_side=min(map(len, sides)),
             doubt="; ".join(part for part in (doubt, about.late) if part),
+            unproven=unproven.get(what, ""),
             broken=broken,
             impossible=about.impossible,
         )

@@ -19,6 +19,7 @@ from specdecode.experiment.model import ServedExperiment
 from specdecode.measures.distribution import Summary
 from specdecode.measures.student import LogMean, log_mean, moderated, welch_log_ratio
 
+from tests.specdecode.analysis.generated import generated
 from tests.specdecode.analysis.simulate import context, experiment, run
 
 
@@ -53,6 +54,17 @@ def test_arms_that_are_slower_alike_are_a_regression_although_the_speedup_stays(
     before, after = simulated(1), simulated(2, slow=1.2)
     assert compared([before], [after]).outcome is GateOutcome.FAILED
     assert gate([after], Thresholds(min_speedup=1.2)).outcome is GateOutcome.PASSED
+
+
+def test_no_arm_is_shown_to_be_faster_that_the_run_itself_cannot_tell() -> None:
+    """The interval of the gate is narrower than that of the verdict: 1.01 to 1.12 beside 0.997 to 1.138."""
+    run, _ = generated(568)
+    assert run.pairs[0].cases[0].verdict.value == "cannot tell"
+    (check,) = gate([run], Thresholds(min_speedup=1.0)).checks
+    assert check.outcome is GateOutcome.CANNOT_TELL and "run-1 itself cannot tell" in check.reason
+    assert check.low and check.low > 1
+    assert gate([run], Thresholds(min_speedup=0.99)).outcome is GateOutcome.PASSED
+    assert gate([run], Thresholds(min_speedup=1.5)).outcome is GateOutcome.FAILED
 
 
 def on_a_node_of_its_own(run: Comparison) -> Comparison:
