@@ -66,7 +66,9 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     except Unreadable:
         raise
     except (OSError, ValueError) as error:
-        raise Unreadable(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        missing = isinstance(error, FileNotFoundError)
+        why = "no such file" if missing else f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise Unreadable(why) from None
 
 
 def read_text(path: Path, *, limit: int = MAX_FILE_BYTES) -> str:
@@ -106,7 +108,31 @@ def in_words(problem: Mapping[str, Any]) -> str:
     """What pydantic says of a field, for people: without its prefix, and without a regular expression."""
     if problem["type"] == "string_pattern_mismatch":
         return "has characters, or a form, that are not allowed here"
-    return str(problem["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return plain_words(str(problem["msg"]))
+
+
+_WORDS = {
+    r"(Value error|Assertion failed), ": "",
+    r"Field required": "is missing",
+    r"Input should be ": "must be ",
+    r"a valid integer(, .*)?": "a whole number",
+    r"a valid number(, .*)?": "a number",
+    r"a valid boolean(, .*)?": "true or false",
+    r"a valid string": "text",
+    r"a valid (list|array|tuple)": "a list",
+    r"(a valid dictionary|an object)( or instance of \w+)?": "a mapping of keys to values",
+    r"greater than or equal to ([^\s;,]+)": r"\1 or more",
+    r"less than or equal to ([^\s;,]+)": r"\1 or less",
+    r"greater than ": "more than ",
+}
+"""pydantic's words, and plain ones."""
+
+
+def plain_words(message: str) -> str:
+    """A message of pydantic, or one that quotes it, in plain words."""
+    for theirs, ours in _WORDS.items():
+        message = re.sub(theirs, ours, message, count=1)
+    return message
 
 
 def json_lines(text: str) -> list[tuple[int, str]]:

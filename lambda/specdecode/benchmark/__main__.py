@@ -8,9 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from specdecode.benchmark.adhoc import BadRequest, endpoints_of, problems_of
+from specdecode.benchmark.adhoc import BadRequest, endpoints_of
 from specdecode.benchmark.clients import Meeting
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.launch import EXIT_BAD_INPUT, EXIT_FAILED, launch
@@ -18,7 +16,8 @@ from specdecode.benchmark.outcome import Options
 from specdecode.benchmark.place import PlaceError, S3Folder, place_of
 from specdecode.benchmark.prompts import FETCHED, fetched_sets
 from specdecode.escape import line
-from specdecode.experiment.benchmark_spec import BenchmarkSpec
+from specdecode.experiment.benchmark_spec import BenchmarkSpec, read_specification
+from specdecode.untrusted import Unreadable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,11 +78,9 @@ def fetch_sets(spec: BenchmarkSpec, uri: str | None) -> None:
 def specification(path: Path) -> BenchmarkSpec:
     """The specification in a file. Raises BadRequest."""
     try:
-        return BenchmarkSpec.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise BadRequest(f"cannot read the specification: {error}") from None
-    except ValidationError as error:
-        raise BadRequest(f"{path}: {problems_of(error)}") from None
+        return read_specification(path)
+    except Unreadable as error:
+        raise BadRequest(str(error)) from None
 
 
 def _meeting(client: int, place: str | None, spec: BenchmarkSpec) -> Meeting | None:

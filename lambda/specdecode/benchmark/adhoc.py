@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -19,6 +19,17 @@ from specdecode.prompts import BadPromptSet, PromptsOf, read_set, set_name
 from specdecode.untrusted import Unreadable, in_words, read_file
 
 _PLACEHOLDER = "bench"
+OPTIONS = {
+    "timeout_s": "timeout",
+    "warmup_requests": "warmup",
+    "slo.ttft_s": "slo-ttft-ms",
+    "slo.tpot_s": "slo-tpot-ms",
+    "slo.e2e_s": "slo-e2e-s",
+    "num_speculative_tokens": "speculative-tokens",
+    "variant": "arm NAME",
+}
+"""Field -> its option of `specdecode bench`, where they are called differently."""
+Part = TypeVar("Part", Workload, BenchmarkArm)
 
 
 class BadRequest(ValueError):
@@ -37,13 +48,13 @@ def endpoints_of(targets: Sequence[str], *, environ: Mapping[str, str]) -> dict[
         if not equals or "/" in name:
             name, url = "base" if number == 1 else f"arm-{number}", target
         if name in endpoints:
-            problems.append(f"two arms are called {name!r}")
+            problems.append(f"two arms are called {name!r}: write base=URL sd=URL")
         try:
             endpoints[name] = Endpoint.of(url, api_key=names.api_key(name, environ))
         except ValueError as error:
             problems.append(str(error))
     if problems:
-        raise BadRequest("; ".join(problems))
+        raise BadRequest("\n".join(problems))
     return endpoints
 
 
@@ -81,7 +92,8 @@ def _of_file(path: Path, *, taken: Collection[str]) -> list[TestCase]:
     try:
         found = read_set(read_file(path), name=set_name(path.stem))
     except (BadPromptSet, Unreadable) as error:
-        raise BadRequest(f"--prompts {path}: {error}") from None
+        told = error.told if isinstance(error, BadPromptSet) else error
+        raise BadRequest(f"--prompts {path}: {told}") from None
     if (many := len(found.categories)) > MOST_CASES:
         raise BadRequest(f"--prompts {path}: {many:,} categories; {MOST_CASES:,} can be measured: merge some")
     cases: dict[str, TestCase] = {}
@@ -117,28 +129,34 @@ def adhoc_spec(
     """The specification; `arms`: name -> what is known of it (fields of BenchmarkArm). Raises BadRequest with every
     value that is out of range.
     """
-    try:
-        load = Workload.model_validate(workload)
-        places = [f"{place}: holds what looks like {kind}" for place, kind in credentials.found(load.model_dump())]
-        if places:
-            raise BadRequest("; ".join([*places, credentials.ADVICE]))
-        return BenchmarkSpec(
-            run_id=run_id,
-            experiment=_PLACEHOLDER,
-            wave=0,
-            round=0,
-            model=model or "",
-            arms=tuple(BenchmarkArm(variant=name, label=name, **known) for name, known in arms.items()),
-            workload=load,
-            **fields,
-        )
-    except ValidationError as error:
-        raise BadRequest(problems_of(error)) from None
-
-
-def problems_of(error: ValidationError) -> str:
-    """Every problem of a document, each with its place."""
-    return "; ".join(
-        f"{'.'.join(str(part) for part in problem['loc']) or 'document'}: {in_words(problem)}"
-        for problem in error.errors()
+    problems: list[str] = []
+    load = _made(Workload, workload, problems)
+    known = [_made(BenchmarkArm, {"variant": name, "label": name, **own}, problems) for name, own in arms.items()]
+    places = credentials.found(load.model_dump()) if load else ()
+    problems += [f"{place}: holds what looks like {kind}; {credentials.ADVICE}" for place, kind in places]
+    if load is None or problems:
+        raise BadRequest("\n".join(problems))
+    return BenchmarkSpec(
+        run_id=run_id,
+        experiment=_PLACEHOLDER,
+        wave=0,
+        round=0,
+        model=model or "",
+        arms=tuple(arm for arm in known if arm),
+        workload=load,
+        **fields,
     )
+
+
+def _made(model: type[Part], values: Mapping[str, Any], problems: list[str]) -> Part | None:
+    """A part of the specification; what is wrong goes to `problems`, under the options' names."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        for problem in error.errors(include_url=False):
+            place = ".".join(part for part in problem["loc"] if isinstance(part, str))
+            option = OPTIONS.get(place, place.replace(".", "-").replace("_", "-"))
+            given = problem["input"]
+            shown = "" if isinstance(given, dict | list | tuple) else f", not {given}"
+            problems.append(f"--{option}: {in_words(problem)}{shown}" if place else in_words(problem))
+    return None

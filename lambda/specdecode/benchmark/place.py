@@ -58,7 +58,7 @@ class S3Folder:
         scheme, _, rest = uri.partition("://")
         bucket, _, prefix = rest.partition("/")
         if scheme != "s3" or not bucket:
-            raise ValueError(f"{uri!r} is not an s3://bucket/prefix/ address")
+            raise ValueError(f"{uri!r} is not an address: write s3://bucket/prefix/")
         self.bucket = bucket
         self.prefix = prefix.rstrip("/") + "/" if prefix.strip("/") else ""
         self.uri = f"s3://{self.bucket}/{self.prefix}"

@@ -6,11 +6,9 @@ import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from specdecode.experiment.benchmark_spec import BenchmarkSpec
+from specdecode.experiment.benchmark_spec import BenchmarkSpec, read_specification
 from specdecode.records import ErrorKind, RequestRecord, raw_file, read_record
-from specdecode.untrusted import Unreadable, read_file
+from specdecode.untrusted import Unreadable
 
 SPECIFICATION = "benchmark.json"
 
@@ -32,9 +30,9 @@ def claim_folder(folder: Path, spec: BenchmarkSpec, *, resume: bool) -> Benchmar
         replace_file(path, spec.model_dump_json(indent=2).encode())
         return spec
     try:
-        earlier = BenchmarkSpec.model_validate_json(read_file(path))
-    except (Unreadable, ValidationError) as error:
-        raise BadResults(f"{path} is no benchmark of this version ({error}): choose another --out") from None
+        earlier = read_specification(path)
+    except Unreadable as error:
+        raise BadResults(f"{error}: choose another --out") from None
     if not resume:
         raise BadResults(f"{folder} holds benchmark {earlier.run_id}: go on with --resume, or choose another --out")
     spec = spec.model_copy(update={"run_id": earlier.run_id})

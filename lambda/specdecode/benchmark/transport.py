@@ -61,7 +61,7 @@ class Address:
                 "give the server's key in OPENAI_API_KEY"
             )
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is not an http:// or https:// URL")
+            raise ValueError(f"{url!r} is not an http:// or https:// URL: write http://localhost:8000, for example")
         tls = ssl.create_default_context() if parts.scheme == "https" else None
         return cls(host=parts.hostname, port=parts.port or (443 if tls else 80), tls=tls)
 

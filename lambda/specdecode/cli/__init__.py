@@ -18,39 +18,35 @@ from typer.core import TyperGroup
 
 from specdecode import __version__
 from specdecode.cli.options import name_values
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json
+from specdecode.cli.output import AS_JSON, EXIT_ENVIRONMENT, EXIT_USAGE, say, stop_with
 from specdecode.escape import spell_out
+from specdecode.untrusted import plain_words
 
 
 class Commands(TyperGroup):
     """Words that typer refuses are told as every other wrong input."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        given = list(args)
+        AS_JSON.set("--json" in args)
         try:
             return super().parse_args(ctx, args)
         except UsageError as error:
-            _refuse(error, given)
+            _refuse(error)
 
     def invoke(self, ctx: Any) -> Any:
-        given = [*ctx._protected_args, *ctx.args]
         try:
             return super().invoke(ctx)
         except UsageError as error:
-            _refuse(error, given)
+            _refuse(error)
 
 
-def _refuse(error: UsageError, given: list[str]) -> NoReturn:
-    """End the command with what is wrong and what to do; with --json among the words also as JSON."""
+def _refuse(error: UsageError) -> NoReturn:
+    """End the command with what is wrong and what to do."""
     if isinstance(error, NoArgsIsHelpError):
         raise error
-    message = error.format_message().replace("Value error, ", "").removesuffix(".")
+    message = plain_words(error.format_message()).removesuffix(".")
     command = error.ctx.command_path if error.ctx else "specdecode"
-    told = f"{message[:1].lower()}{message[1:]}; `{command} -h` shows what it takes"
-    complain(f"error: {told}")
-    if "--json" in given:
-        say_json({"error": told, "exit_code": EXIT_USAGE})
-    raise typer.Exit(EXIT_USAGE)
+    raise stop_with(f"{message[:1].lower()}{message[1:]}; `{command} -h` shows what it takes", EXIT_USAGE)
 
 
 app = typer.Typer(
@@ -140,7 +136,4 @@ def main() -> None:
         told = in_a_line(error)
         if told is None:
             raise
-        complain(f"error: {told}")
-        if "--json" in sys.argv:
-            say_json({"error": told, "exit_code": EXIT_ENVIRONMENT})
-        sys.exit(EXIT_ENVIRONMENT)
+        sys.exit(stop_with(told, EXIT_ENVIRONMENT).exit_code)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,8 +20,9 @@ from specdecode.cli.options import Profile, Region, flat
 from specdecode.cli.output import complain, say_json, stop_with
 
 if TYPE_CHECKING:
-    from specdecode.experiment.benchmark_spec import BenchmarkSpec
+    from specdecode.benchmark.endpoint import Endpoint
     from specdecode.experiment.most_tokens import MostTokens
+    from specdecode.experiment.workload import TestCase
 
 
 def register(app: typer.Typer) -> None:
@@ -51,33 +54,63 @@ def bench(
     Exit codes: 0 all measured, 1 a server or too many requests failed, 2 bad input.
     """
     from specdecode import aws
-    from specdecode.benchmark.adhoc import BadRequest, endpoints_of
+    from specdecode.benchmark.adhoc import BadRequest, adhoc_spec, cases_of, endpoints_of
     from specdecode.benchmark.launch import EXIT_BAD_INPUT, launch
     from specdecode.benchmark.outcome import Options
     from specdecode.benchmark.place import S3Folder
     from specdecode.benchmark.results import BadResults, claim_folder, release_folder
     from specdecode.cli.bench_results import deliver
+    from specdecode.cli.runs_view import new_run_id
 
-    try:
+    problems: list[str] = []
+
+    @contextmanager
+    def told() -> Iterator[None]:
+        try:
+            yield
+        except (BadRequest, BadResults, ValueError) as error:
+            problems.append(str(error))
+
+    endpoints: dict[str, Endpoint] = {}
+    with told():
         endpoints = endpoints_of(targets, environ=os.environ)
-        spec = _spec(endpoints, sent, sending, known, results)
-        if results.resume and results.out is None:
-            raise BadRequest("--resume goes on with the benchmark in --out: give that folder, results/bench-…")
+    names = endpoints or dict.fromkeys(
+        given[0] if given[1:] and "/" not in given[0] else "base" for given in (t.split("=") for t in targets)
+    )
+    arms = _known(names, sent, known, problems)
+    cases: Sequence[TestCase] = ()
+    with told():
+        cases = cases_of(named=sent.case or [], prompts=sent.prompt or [], files=sent.prompts or [])
+    spec = None
+    with told():
+        spec = adhoc_spec(
+            run_id=new_run_id("bench", now=datetime.now(UTC), token=secrets.token_hex(2)),
+            arms=arms.arms(names),
+            model=arms.models.get(None),
+            workload=_workload(cases or cases_of(named=[], prompts=[], files=[]), sent, sending, results),
+            tokenizer=known.tokenizer,
+            accounting=known.accounting.value,
+        )
+    if results.resume and results.out is None:
+        problems.append("--resume goes on with the benchmark in --out: give that folder, results/bench-…")
+    with told():
         if results.upload is not None:
             S3Folder(results.upload)
         if results.upload is not None or results.publish:
             aws.choose(region=region, profile=profile)
-        folder = results.out or Path("results") / spec.run_id
-        spec = claim_folder(folder, spec, resume=results.resume)
-        places = Options(
-            folder=folder,
-            upload=results.upload,
-            duration_s=sending.duration,
-            arrivals=sending.arrivals.value,
-            ramp_s=sending.ramp,
-        )
-    except (BadRequest, BadResults, ValueError) as error:
-        raise stop_with(str(error), EXIT_BAD_INPUT) from None
+    folder = results.out or Path("results") / (spec.run_id if spec else "")
+    with told():
+        if spec and not problems:
+            spec = claim_folder(folder, spec, resume=results.resume)
+    if problems or spec is None:
+        raise stop_with("\n".join(problems), EXIT_BAD_INPUT)
+    places = Options(
+        folder=folder,
+        upload=results.upload,
+        duration_s=sending.duration,
+        arrivals=sending.arrivals.value,
+        ramp_s=sending.ramp,
+    )
     code, outcome = launch(spec, endpoints, places, max_error_rate=results.max_error_rate)
     if isinstance(outcome, str):
         if not release_folder(folder):
@@ -91,48 +124,24 @@ def bench(
     raise typer.Exit(code)
 
 
-def _spec(
-    endpoints: Mapping[str, Any],
-    sent: SentOptions,
-    sending: SendingOptions,
-    known: ServerOptions,
-    results: ResultOptions,
-) -> BenchmarkSpec:
-    """What is measured. Raises BadRequest or ValueError, which name the option and what is wrong with it."""
-    from specdecode.benchmark.adhoc import adhoc_spec
-    from specdecode.cli.runs_view import new_run_id
-
-    arms = _known(endpoints, sent, known)
-    return adhoc_spec(
-        run_id=new_run_id("bench", now=datetime.now(UTC), token=secrets.token_hex(2)),
-        arms=arms.arms(endpoints),
-        model=arms.models.get(None),
-        workload=_workload(sent, sending, results),
-        tokenizer=known.tokenizer,
-        accounting=known.accounting.value,
-    )
-
-
-def _known(endpoints: Mapping[str, Any], sent: SentOptions, known: ServerOptions) -> KnownOfArms:
+def _known(names: Container[str], sent: SentOptions, known: ServerOptions, problems: list[str]) -> KnownOfArms:
     from specdecode.experiment.most_tokens import MostTokens
 
-    dollars, tokens = "a number of dollars", "a number of tokens"
+    read = partial(of_arms, arms=names, problems=problems)
     return KnownOfArms(
-        models=of_arms("--model", sent.model or [], endpoints, str, what="a model's name"),
-        prices=of_arms("--price-per-hour", known.price_per_hour or [], endpoints, float, what=dollars),
-        drafted=of_arms("--speculative-tokens", known.speculative_tokens or [], endpoints, int, what=tokens),
-        most=of_arms(
-            "--most-tokens-per-step", known.most_tokens_per_step or [], endpoints, MostTokens, what="k or k+1"
-        ),
+        models=read("--model", sent.model, str, what="NAME"),
+        prices=read("--price-per-hour", known.price_per_hour, float, what="DOLLARS"),
+        drafted=read("--speculative-tokens", known.speculative_tokens, int, what="TOKENS"),
+        most=read("--most-tokens-per-step", known.most_tokens_per_step, MostTokens, what="k or k+1"),
     )
 
 
-def _workload(sent: SentOptions, sending: SendingOptions, results: ResultOptions) -> dict[str, Any]:
+def _workload(
+    cases: Sequence[TestCase], sent: SentOptions, sending: SendingOptions, results: ResultOptions
+) -> dict[str, Any]:
     """The fields of the experiment's `workload`."""
-    from specdecode.benchmark.adhoc import cases_of
-
     return {
-        "cases": cases_of(named=sent.case or [], prompts=sent.prompt or [], files=sent.prompts or []),
+        "cases": cases,
         "requests": sending.requests,
         "concurrency": sending.concurrency.split(","),
         "rate": sending.rate.split(",") if sending.rate is not None else None,
@@ -188,20 +197,23 @@ class KnownOfArms:
 
 
 def of_arms(
-    option: str, given: list[str], arms: Container[str], read: Callable[[str], Value], *, what: str
+    option: str,
+    given: list[str] | None,
+    read: Callable[[str], Value],
+    *,
+    arms: Container[str],
+    what: str,
+    problems: list[str],
 ) -> Mapping[str | None, Value]:
-    """Reads the values of an option: `VALUE` (key None: for all arms) or `NAME=VALUE`. ValueError names each value that
-    is neither.
+    """Reads the values of an option: `VALUE` (key None: for all arms) or `NAME=VALUE`. Each value that is neither goes
+    to `problems`.
     """
     found: dict[str | None, Value] = {}
-    wrong = []
-    for entry in given:
+    for entry in given or ():
         name, equals, rest = entry.partition("=")
         arm, text = (name, rest) if equals and name in arms else (None, entry)
         try:
             found[arm] = read(text)
         except ValueError:
-            wrong.append(f"{option} {entry}: write {what}, or the name of an arm, = and {what}")
-    if wrong:
-        raise ValueError("; ".join(wrong))
+            problems.append(f"{option} {entry}: write {what}, or ARM={what} for one arm")
     return found

@@ -6,16 +6,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer._click.globals import get_current_context
 
 from specdecode.escape import json_text, plain, plain_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+AS_JSON: ContextVar[bool] = ContextVar("--json", default=False)
+"""Whether the command was called with --json."""
 EXIT_FAILED, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_UNDECIDED, EXIT_IMPOSSIBLE = 1, 2, 3, 4, 5
 
 
@@ -100,7 +102,6 @@ def stop_with(message: str, code: int) -> typer.Exit:
     """Print `message` on standard error; with --json also as JSON. Raise the result to end the command with `code`."""
     wrong = code in (EXIT_USAGE, EXIT_ENVIRONMENT)
     complain(f"error: {message}" if wrong else message)
-    context = get_current_context(silent=True)
-    if context is not None and context.params.get("as_json"):
+    if AS_JSON.get():
         say_json({"error": message, "exit_code": code})
     return typer.Exit(code)

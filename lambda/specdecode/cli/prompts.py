@@ -161,7 +161,7 @@ def _read(path: Path, name: str | None) -> PromptSet:
         if name is not None:
             found = PromptSet.model_validate({**dict(found), "name": name})
     except (BadPromptSet, Unreadable) as error:
-        raise stop_with(str(error) if isinstance(error, BadPromptSet) else f"{path}: {error}", EXIT_USAGE) from None
+        raise stop_with(f"{path}: {error.told if isinstance(error, BadPromptSet) else error}", EXIT_USAGE) from None
     except ValueError:
         raise stop_with(f"--name {name}: use lower-case letters, digits, dots and hyphens", EXIT_USAGE) from None
     for row in found.rows:

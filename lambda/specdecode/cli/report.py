@@ -133,7 +133,7 @@ def compare_runs(
     deployment = Deployment(stack=stack, region=region, profile=profile)
     asked = [run for given in runs for run in given.split(",")]
     if len(asked) < 2:
-        raise stop_with("give two runs or more", EXIT_USAGE)
+        raise stop_with("give two runs or more: `specdecode compare RUN RUN`", EXIT_USAGE)
     measured = find_each(asked, deployment=deployment)
     try:
         found = joint(measured) or difference(measured)

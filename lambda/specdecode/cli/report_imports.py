@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,22 +59,33 @@ def import_results(
     problems: list[str] = []
     described = _described(about or [], problems)
     found: list[tuple[ImportedArm, Variant]] = []
+    names: list[str] = []
     for number, given in enumerate(arms):
         name, equals, path = given.partition("=")
         if not equals:
             problems.append(f"{given}: write NAME=PATH, for example base=results/base")
             continue
+        if name in names:
+            problems.append(f"two arms are called {name!r}: write base=PATH sd=PATH")
+        names.append(name)
+        variant = None
+        try:
+            variant = _variant(name, described.pop(name, {}), None if number == 0 else _first(arms))
+        except (ImportProblem, ValidationError) as error:
+            known = error.errors() if isinstance(error, ValidationError) else ()
+            problems += [f"--about {name}:{_key(each)}: {in_words(each)}, not {each['input']}" for each in known]
+            problems += [] if known else [str(error)]
         try:
             arm = read_other(Path(path), name=name) or read_arm(Path(path), name=name)
-            found.append((arm, _variant(name, described.pop(name, {}), None if number == 0 else _first(arms))))
-        except (ImportProblem, ValidationError) as error:
-            told = str(error) if isinstance(error, ImportProblem) else f"{name}: {in_words(error.errors()[0])}"
-            problems.append(told)
-    problems += [f"--about {name}: there is no arm of that name" for name in described if not problems]
+        except ImportProblem as error:
+            problems.append(str(error))
+        else:
+            found += [(arm, variant)] if variant else []
+    problems += [f"--about {name}: there is no arm of that name ({', '.join(names)})" for name in described]
     if len(arms) < 2:
         problems.append("two arms are needed, the baseline first: base=results/base sd=results/sd")
     if problems:
-        raise stop_with("\n".join(problems), EXIT_USAGE)
+        raise stop_with("\n".join(dict.fromkeys(problems)), EXIT_USAGE)
     comparison = compare_imported(arms=found, title=title)
     if as_json:
         say_document(comparison.json_document())
@@ -81,6 +93,12 @@ def import_results(
         say_coloured(render_terminal(comparison, width=terminal_width(), brief=True))
     if out is not None:
         complain(f"written: {write_report(comparison, out)}")
+
+
+def _key(problem: Mapping[str, Any]) -> str:
+    """The key of --about that a problem is of."""
+    keys = {"num_speculative_tokens": "k", "id": "draft"}
+    return next((keys.get(str(part), str(part)) for part in reversed(problem["loc"])), "arm")
 
 
 def _first(arms: list[str]) -> str:

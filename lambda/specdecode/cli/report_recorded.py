@@ -18,6 +18,7 @@ from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.cli.output import EXIT_USAGE, complain, stop_with
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, ExperimentError, load_file
 from specdecode.experiment.base import MOST_DRAFTED
+from specdecode.experiment.benchmark_spec import read_specification
 from specdecode.experiment.endpoints import of_one_kind
 from specdecode.experiment.model import EndpointExperiment
 from specdecode.experiment.most_tokens import MostTokens
@@ -118,11 +119,8 @@ def _experiment(path: Path, servers: Servers) -> Experiment | None:
         if (path / "experiment.yaml").exists():
             return load_file(path / "experiment.yaml")
         if (path / BENCHMARK).exists():
-            spec = parse_json(read_file(path / BENCHMARK))
-            return experiment_of(BenchmarkSpec.model_validate(spec, extra="ignore"), servers)
-    except Unreadable as error:
-        raise stop_with(f"{path / BENCHMARK}: {error}", EXIT_USAGE) from None
-    except ExperimentError as error:
+            return experiment_of(read_specification(path / BENCHMARK), servers)
+    except (Unreadable, ExperimentError) as error:
         raise stop_with(str(error), EXIT_USAGE) from None
     except ValidationError as error:
         raise stop_with(f"{path / BENCHMARK}: {in_words(error.errors()[0])}", EXIT_USAGE) from None

@@ -9,7 +9,7 @@ import typer
 
 from specdecode import s3_keys
 from specdecode.analysis import Comparison
-from specdecode.analysis.results.comparison import read_report
+from specdecode.analysis.results.comparison import OtherVersion, read_report
 from specdecode.aws import NoRegion
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, complain, stop_with
 from specdecode.cli.report_recorded import REPORT, compared_anew
@@ -71,7 +71,13 @@ def _of_bucket(run_id: str, deployment: Deployment) -> Comparison:
             f"`specdecode diagnose {run_id}` why it failed",
             EXIT_FAILED,
         )
-    return parse(data, origin=deployment.store.url(s3_keys.run_key(run_id, REPORT)))
+    try:
+        return read_report(data)
+    except OtherVersion as error:
+        folder = deployment.store.url(s3_keys.run_key(run_id, ""))
+        raise stop_with(f"{run_id}: {error}, after `aws s3 sync {folder} FOLDER`", EXIT_USAGE) from None
+    except Unreadable as error:
+        raise stop_with(f"{deployment.store.url(s3_keys.run_key(run_id, REPORT))}: {error}", EXIT_USAGE) from None
 
 
 def find_all(*, folder: Path | None, deployment: Deployment) -> list[Comparison]:
@@ -83,14 +89,6 @@ def find_all(*, folder: Path | None, deployment: Deployment) -> list[Comparison]
         except Unreadable as error:
             complain(f"left out {origin}: {error}")
     return found
-
-
-def parse(data: bytes, *, origin: str) -> Comparison:
-    """The comparison in a report.json. Ends the command with 2 if `data` is no report."""
-    try:
-        return read_report(data)
-    except Unreadable as error:
-        raise stop_with(f"{origin}: {error}", EXIT_USAGE) from None
 
 
 def _documents(folder: Path | None, deployment: Deployment) -> Iterator[tuple[str, bytes]]:
@@ -112,7 +110,12 @@ def _from_path(path: Path, price: float | None) -> Comparison:
     if not file.exists():
         return compared_anew(path, price)
     try:
-        return parse(read_file(file), origin=str(file))
+        return read_report(read_file(file))
+    except OtherVersion as error:
+        if not (file.parent / "raw").is_dir():
+            raise stop_with(f"{file}: {error}", EXIT_USAGE) from None
+        complain(f"{file} is of another version: compared anew from raw/ (--price gives its costs)")
+        return compared_anew(file.parent, price)
     except Unreadable as error:
         raise stop_with(f"{file}: {error}", EXIT_USAGE) from None
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from specdecode.experiment.base import Frozen, Name
+from specdecode.experiment.base import Frozen, Many, Name
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.sizing import clients_of, most_clients
 from specdecode.experiment.workload import Level, Workload
+from specdecode.untrusted import Unreadable, in_words, parse_json, read_file
+
+MOST_BYTES = 2**20
+"""Of a specification's file: four times the largest experiment."""
 
 
 class BenchmarkArm(Frozen):
@@ -54,9 +59,9 @@ class BenchmarkSpec(Frozen):
     """Written into every record. A Job measures one round: `workload.rounds` is spread over the plan's waves."""
     model: str
     """The served model's name, sent as `model` in each request."""
-    arms: tuple[BenchmarkArm, ...] = Field(min_length=1)
+    arms: Many[BenchmarkArm] = Field(min_length=1)
     """In the order in which the benchmark loads them."""
-    readers: tuple[BenchmarkReader, ...] = ()
+    readers: Many[BenchmarkReader] = ()
     """Servers that are not loaded."""
     workload: Workload
     accounting: Literal["usage", "vllm", "neuron", "stock"] = "usage"
@@ -75,3 +80,17 @@ class BenchmarkSpec(Frozen):
     def most_clients(self) -> int:
         """Most clients that a level takes: the number of pods of the Job."""
         return most_clients(self.workload, arms=len(self.arms))
+
+
+def read_specification(path: Path) -> BenchmarkSpec:
+    """The specification in a file, without the fields that this version does not know. Raises Unreadable, with the
+    file's name and the first field that is wrong.
+    """
+    try:
+        return BenchmarkSpec.model_validate(parse_json(read_file(path, limit=MOST_BYTES)), extra="ignore")
+    except Unreadable as error:
+        raise Unreadable(f"{path}: {error}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "it"
+        raise Unreadable(f"{path}: no benchmark of this version: {place} {in_words(first)}") from None

@@ -55,8 +55,9 @@ def _problems(error: ValidationError, model: type[BaseModel], plain: Any) -> Ite
                 fix = "add it: GiB of the model's files; a model with another id inherits neither size nor revision"
         else:
             given = item.get("input")
-            shown = "" if isinstance(given, (dict, list)) else f", not {given!r}"[:80]
-            message, fix = f"{in_words(item)}{shown}", "correct the value (`specdecode schema` describes each field)"
+            words = in_words(item)
+            shown = "" if isinstance(given, (dict, list)) or str(given) in words else f", not {given!r}"[:80]
+            message, fix = f"{words}{shown}", "correct the value (`specdecode schema` describes each field)"
         yield Problem(field=_path(location, plain), rule="schema", message=message, fix=fix)
 
 

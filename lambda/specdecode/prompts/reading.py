@@ -47,7 +47,8 @@ class BadPromptSet(ValueError):
         self.problems = tuple(problems)
         lines = [str(problem) for problem in problems[:SHOWN]]
         more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
-        super().__init__(f"{name}: " + "\n".join([*lines, *more]))
+        self.told = "\n".join([*lines, *more])
+        super().__init__(f"{name}: {self.told}")
 
 
 class Header(BaseModel):

@@ -187,7 +187,7 @@ def test_an_arm_s_key_is_its_own_or_the_common_one():
 
 
 def test_values_out_of_range_are_all_named() -> None:
-    with pytest.raises(BadRequest, match=r"requests: .*; concurrency"):
+    with pytest.raises(BadRequest, match=r"(?s)--requests: .*\n--concurrency: must be 1 or more, not 0"):
         adhoc_spec(
             run_id="r",
             arms={"base": {}},

@@ -116,7 +116,7 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_load_of_nothing_is_one_problem(option: str, given: str) -> None:
     result = CliRunner().invoke(app, ["bench", "http://127.0.0.1:1", option, given])
     assert result.exit_code == 2
-    assert result.stderr.strip().count("Input should be") == 1 and "Tuple" not in result.stderr
+    assert result.stderr.strip().count("must be") == 1 and "Tuple" not in result.stderr
 
 
 def test_a_failed_probe_leaves_the_folder_to_the_next_try(tmp_path: Path) -> None:

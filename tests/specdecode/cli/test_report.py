@@ -134,14 +134,29 @@ def test_a_folder_of_raw_files_is_compared_anew(tmp_path: Path) -> None:
 
 
 def test_what_is_no_report_is_refused_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "report.json").write_text('{"schema_version": 2}')
-    assert "no report of this version" in call("report", tmp_path, code=2).stderr
+    (tmp_path / "report.json").write_text("{}")
+    assert "report.json: no report: run_id is missing" in call("report", tmp_path, code=2).stderr
     (tmp_path / "report.json").unlink()
     assert "neither report.json, nor raw" in call("report", tmp_path, code=2).stderr
     (tmp_path / "experiment.yaml").write_text(to_yaml(load_preset("qwen3-32b")))
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "a.jsonl").write_text("{}\n")
     assert "line 1 is no record" in call("report", tmp_path, code=2).stderr
+
+
+def test_a_report_of_another_version_is_made_anew_from_its_records(tmp_path: Path) -> None:
+    tested, folder = experiment(requests=4), tmp_path / "run"
+    write_report(compare(experiment=tested, records=list(run(tested)), context=context()), folder)
+    old = json.loads((folder / "report.json").read_text()) | {"schema_version": 2, "decision": {"action": "use"}}
+    (folder / "report.json").write_text(json.dumps(old))
+    for words in (["report", folder], ["winner", folder], ["gate", folder, "--min-speedup", "1"]):
+        (told,) = call(*words, code=2).stderr.splitlines()
+        assert "a report of another version" in told and "made anew from the run's folder with its raw/" in told
+    (folder / "experiment.yaml").write_text(to_yaml(tested))
+    (folder / "raw").mkdir()
+    (folder / "raw" / "a.jsonl").write_text("".join(each.model_dump_json() + "\n" for each in run(tested)))
+    shown = call("report", folder)
+    assert "compared anew from raw/" in shown.stderr and "Use sd" in shown.stdout
 
 
 def test_the_schema_is_printed() -> None:

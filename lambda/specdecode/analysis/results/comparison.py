@@ -22,7 +22,7 @@ from specdecode.measures.timeline import Stretch
 from specdecode.names import RUN_ID
 from specdecode.untrusted import Unreadable, in_words, parse_json
 
-SCHEMA_VERSION: Literal[2] = 2
+SCHEMA_VERSION: Literal[3] = 3
 
 RunId = Annotated[str, StringConstraints(pattern=f"^{RUN_ID}$")]
 """Usable as the name of a folder."""
@@ -116,7 +116,7 @@ class RunCost(Frozen):
 class Comparison(Frozen):
     """A run's answer, with everything that it rests on."""
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = SCHEMA_VERSION
     run_id: RunId
     title: str
     answer: str
@@ -145,7 +145,7 @@ class Comparison(Frozen):
     work: Many[Work] = ()
     """Each pair by kind of work. Empty if no set of prompts was measured."""
     decision: Decision | None = None
-    """What the run shows, and what to do; all sentences say the same. None in a report of an older version."""
+    """What the run shows, and what to do; all sentences say the same. None while it is made."""
     recommendation: str | None = None
     """Which arm to use, why, and at which cost. None if nothing was compared."""
     advice: str | None = None
@@ -241,16 +241,27 @@ def json_schema() -> dict[str, Any]:
     return Comparison.model_json_schema()
 
 
+class OtherVersion(Unreadable):
+    """A report.json that another version wrote, whose fields mean something else here."""
+
+
 def read_report(data: bytes) -> Comparison:
     """The comparison in a report.json, without the fields that this version does not know. Raises Unreadable, with the
-    first field that is wrong.
+    first field that is wrong, and OtherVersion.
 
     The document is parsed first: `model_validate_json` keeps a copy of it for each field that it lacks, and 2 KiB for
     each that is unknown (pydantic 2.13).
     """
+    document = parse_json(data)
+    version = document.get("schema_version", SCHEMA_VERSION) if isinstance(document, dict) else SCHEMA_VERSION
+    if isinstance(version, int) and version != SCHEMA_VERSION:
+        raise OtherVersion(
+            f"a report of another version (form {version}, this one reads {SCHEMA_VERSION}); it can be made anew from "
+            "the run's folder with its raw/: `specdecode report FOLDER`"
+        )
     try:
-        return Comparison.model_validate(parse_json(data), extra="ignore")
+        return Comparison.model_validate(document, extra="ignore")
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"])) or "document"
-        raise Unreadable(f"no report of this version: {place}: {in_words(first)}") from None
+        raise Unreadable(f"no report: {place} {in_words(first)}") from None
