@@ -68,11 +68,11 @@ def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None,
 
     Exit codes: 0 it can run, 2 it cannot (each problem is printed with its rule, its source and what to do).
     """
-    from specdecode.experiment import engine_of, load, parse_overrides
+    from specdecode.experiment import engine_of, load
     from specdecode.planning.warnings import doubts
 
     with refusing(as_json=as_json):
-        experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=_capacity(ami=ami))
+        experiment = load(reference, settings=overrides or [], capacity=_capacity(ami=ami))
     where = experiment.served_by or "servers that already run"
     engine = engine_of(experiment)
     warnings = doubts(experiment, engine)
@@ -118,7 +118,7 @@ def plan(
     """
     from specdecode.analysis.advice.sweep import next_step
     from specdecode.cli import experiments_view as view
-    from specdecode.experiment import engine_of, load, parse_overrides
+    from specdecode.experiment import engine_of, load
     from specdecode.experiment.model import Sweep
     from specdecode.planning import Inventory, make_bill, make_plan
     from specdecode.planning.several_nodes import plan_parts
@@ -131,7 +131,7 @@ def plan(
             block_end=_utc(block_end),
             longest_run_hours=longest_run_hours,
         )
-        experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=capacity)
+        experiment = load(reference, settings=overrides or [], capacity=capacity)
         engine = engine_of(experiment)
         inventory = _inventory(experiment, engine, bucket, region=region, profile=profile) if bucket else Inventory()
         parts = plan_parts(experiment, nodes, inventory=inventory, capacity=capacity) if nodes > 1 else ()

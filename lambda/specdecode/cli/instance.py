@@ -159,7 +159,7 @@ def _plan(
     reference: str, overrides: Sequence[str], *, price: float | None, store: Path, in_turn: bool, shows: bool
 ) -> Plan:
     """The plan with what the store has; `shows`: as if it had nothing. Raises ExperimentError."""
-    from specdecode.experiment import Capacity, engine_of, load, parse_overrides
+    from specdecode.experiment import Capacity, engine_of, load
     from specdecode.experiment.model import CompileOn, ServedExperiment, Sweep
     from specdecode.experiment.problems import ExperimentError, Problem
     from specdecode.planning import Inventory, make_plan, needed_prefixes, read_inventory
@@ -167,7 +167,7 @@ def _plan(
     from specdecode.pod.folder import FolderClient
 
     capacity = Capacity(price_per_node_hour=price) if price is not None else Capacity()
-    experiment = load(reference, overrides=parse_overrides(list(overrides)), capacity=capacity)
+    experiment = load(reference, settings=overrides, capacity=capacity)
     wrong = {
         "variants": ("its arms are servers that already run", "`specdecode bench` measures such servers from here")
     }

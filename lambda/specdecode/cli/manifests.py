@@ -53,7 +53,7 @@ def manifests(
     """
     from specdecode.cli import standalone_view
     from specdecode.cli.experiments_view import objects_text
-    from specdecode.experiment import Capacity, engine_of, load, parse_overrides
+    from specdecode.experiment import Capacity, engine_of, load
     from specdecode.experiment.model import CompileOn, Sweep
     from specdecode.experiment.problems import ExperimentError, Problem
     from specdecode.manifests import RenderContext, all_objects
@@ -64,7 +64,7 @@ def manifests(
         what = f"letters, digits, dots, underscores and hyphens, at most {names.LONGEST_RUN_ID} together"
         raise stop_with(f"--run-id {run_id!r}: use {what}, and begin with a letter or a digit", EXIT_USAGE)
     with refusing(as_json=False):
-        experiment = load(reference, overrides=parse_overrides(overrides or []))
+        experiment = load(reference, settings=overrides or [])
         if complete and experiment.compile.on is CompileOn.CPU:
             raise ExperimentError([Problem(**ON_CPU)])
         context = RenderContext(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -19,8 +18,7 @@ from specdecode.experiment import (
     ExperimentError,
     engine_of,
     from_document,
-    load_file,
-    load_preset,
+    load,
     parse_overrides,
     preset_names,
     rules,
@@ -52,17 +50,13 @@ def wanted_run(experiment: str | None, overrides: list[str]) -> Wanted:
             EXIT_USAGE,
         )
     try:
-        settings = parse_overrides(overrides)
-        if experiment in preset_names():
-            loaded = load_preset(experiment, overrides=settings)
-            return Wanted(loaded.name, {"experiment": experiment, **({"set": settings} if settings else {})}, loaded)
-        if Path(experiment).suffix in {".yaml", ".yml", ".json"} or Path(experiment).exists():
-            loaded = load_file(Path(experiment), overrides=settings)
-            return Wanted(loaded.name, {"experiment": loaded.model_dump(mode="json")}, loaded)
-        load_preset(experiment)
+        loaded = load(experiment, settings=overrides)
     except ExperimentError as error:
         raise stop_with(str(error), EXIT_USAGE) from None
-    raise AssertionError("load_preset refuses unknown names")
+    if experiment in preset_names():
+        given = {"set": parse_overrides(overrides)} if overrides else {}
+        return Wanted(loaded.name, {"experiment": experiment, **given}, loaded)
+    return Wanted(loaded.name, {"experiment": loaded.model_dump(mode="json")}, loaded)
 
 
 def resumed_run(deployment: Deployment, run_id: str) -> Wanted:

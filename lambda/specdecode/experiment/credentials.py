@@ -48,6 +48,15 @@ def redacted(text: str) -> str:
     return text
 
 
+def without(value: Any, *, at: tuple[str, ...] = ()) -> Any:
+    """Plain data with an empty text in place of each credential, and without the keys that are one."""
+    if isinstance(value, dict):
+        return {key: without(item, at=(*at, str(key))) for key, item in value.items() if not kind_of(str(key))}
+    if isinstance(value, (list, tuple)):
+        return [without(item, at=(*at, "")) for item in value]
+    return "" if any(found(value, at=at)) else value
+
+
 def found(value: Any, *, at: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
     """Dotted path and kind of each credential in plain data; a part of the path that is a credential is hidden."""
     if isinstance(value, str):

@@ -71,18 +71,17 @@ def check_depth(value: Any, *, origin: str, depth: int = 0) -> None:
         check_depth(child, origin=origin, depth=depth + 1)
 
 
-def check_credentials(document: Any, *, overrides: Mapping[str, Any]) -> None:
-    """Raise ExperimentError if the document or an override holds a token or a key."""
+def credentials_in(document: Any, *, overrides: Mapping[str, Any]) -> list[Problem]:
+    """Each token or key in the document or an override."""
     places = list(credentials.found(document))
     for path, value in overrides.items():
         parts = ("…",) if credentials.kind_of(path) else tuple(path.split("."))
         places += credentials.found({path: None})
         places += credentials.found(value, at=parts)
-    if places:
-        raise ExperimentError(
-            Problem(field=field, rule="no-secret", message=f"holds what looks like {kind}", fix=credentials.ADVICE)
-            for field, kind in places
-        )
+    return [
+        Problem(field=field, rule="no-secret", message=f"holds what looks like {kind}", fix=credentials.ADVICE)
+        for field, kind in places
+    ]
 
 
 def refused(origin: str, message: str, fix: str) -> ExperimentError:

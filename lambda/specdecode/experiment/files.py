@@ -2,113 +2,32 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
-from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import ValidationError
 
 from specdecode.assets import assets_dir, engine_names, preset_names
-from specdecode.experiment import documents, endpoints, expand, rules
+from specdecode.experiment import credentials, documents, endpoints, expand, rules
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import AnyExperiment, EndpointExperiment, Experiment, ServedExperiment
 from specdecode.experiment.problems import ExperimentError, Problem
 from specdecode.experiment.prompt_sets import expand_sets
-from specdecode.untrusted import Unreadable, in_words, read_text
-
-Model = TypeVar("Model", bound=BaseModel)
-
-
-def validate(model: type[Model], plain: Any) -> Model:
-    """`plain` as a `model`. Raises ExperimentError with every problem of its shape."""
-    try:
-        text = json.dumps(plain, allow_nan=False)
-    except (ValueError, TypeError) as error:
-        raise documents.refused("", f"holds a value that JSON cannot: {error}", "use finite numbers and text") from None
-    if len(text) > documents.MAX_JSON_BYTES:
-        message = f"is larger than {documents.MAX_JSON_BYTES // 1024} KiB when it is written out"
-        raise documents.refused("", message, "measure fewer arms or cases at a time, or shorten prompts")
-    try:
-        return model.model_validate_json(text, strict=True)
-    except ValidationError as error:
-        raise ExperimentError(_problems(error, model, plain)) from None
-
-
-def _problems(error: ValidationError, model: type[BaseModel], plain: Any) -> Iterator[Problem]:
-    for item in _errors(error):
-        location = item["loc"]
-        if item["type"] == "extra_forbidden":
-            known = sorted(_fields_at(model, location[:-1]))
-            message = f"unknown key {location[-1]!r}{did_you_mean(str(location[-1]), known)}"
-            fix = f"the keys here are {', '.join(known)}"
-        elif item["type"] == "missing":
-            message, fix = "is required and missing", "add it"
-            if location[-1] == "size_gib":
-                fix = "add it: GiB of the model's files; a model with another id inherits neither size nor revision"
-        else:
-            given = item.get("input")
-            words = in_words(item)
-            shown = "" if isinstance(given, (dict, list)) or str(given) in words else f", not {given!r}"[:80]
-            message, fix = f"{words}{shown}", "correct the value (`specdecode schema` describes each field)"
-        yield Problem(field=_path(location, plain), rule="schema", message=message, fix=fix)
-
-
-def _errors(error: ValidationError) -> list[ErrorDetails]:
-    """The errors, without those of a list that is too short for its wrong items alone."""
-    found = error.errors(include_url=False, include_context=False)
-    inner = [item["loc"] for item in found]
-    return [item for item in found if not any(item["loc"] == at[: len(item["loc"])] != at for at in inner)]
-
-
-def _path(location: tuple[int | str, ...], plain: Any) -> str:
-    """Dotted path, with the items of lists by name where they have one."""
-    parts, node = [], plain
-    for part in location:
-        try:
-            node = node[part]
-        except (LookupError, TypeError):
-            node = None
-        named = isinstance(part, int) and isinstance(node, dict) and isinstance(node.get("name"), str)
-        parts.append(node["name"] if named else str(part))
-    return ".".join(parts)
-
-
-def _fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """Names of the fields that the model has at `location`."""
-    current: Any = model
-    for part in location:
-        if isinstance(part, int):
-            continue
-        field = current.model_fields.get(part) if isinstance(current, type) and issubclass(current, BaseModel) else None
-        current = next(_models_in(field.annotation), None) if field else None
-    return list(current.model_fields) if isinstance(current, type) and issubclass(current, BaseModel) else []
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    elif get_origin(annotation) in (tuple, list, dict, Union, UnionType):
-        for inner in get_args(annotation):
-            yield from _models_in(inner)
-
-
-def did_you_mean(given: str, known: list[str]) -> str:
-    """` (did you mean '…'?)` with the known name that is most like `given`; empty if none is."""
-    close = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""
-
+from specdecode.experiment.validated import Model, did_you_mean, errors_of, path_of, validate
+from specdecode.untrusted import Unreadable, read_text
 
 _FIRST = ("schema_version", "name", "title", "description", "engine", "node", "target", "serving")
 STAND_IN, MOST_MENDINGS = "qwen3-32b", 6
 """Preset whose values stand where a document lacks one, while the rest of it is judged; and how often it is tried."""
+OF_A_VALUE = frozenset({"schema", "case-known", "engine-known", "document"})
+"""Rules about a value by itself, whatever stands beside it."""
 FILE_SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -160,13 +79,22 @@ def _with_own_digests(document: dict[str, Any]) -> dict[str, Any]:
     return {**{digest: None for image, digest in pinned.items() if image in document}, **document}
 
 
-def load(
-    reference: str, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None
-) -> AnyExperiment:
-    """The preset of that name, or else the experiment in that file. For the command line: it opens any path."""
-    if reference not in preset_names() and (Path(reference).suffix in FILE_SUFFIXES or Path(reference).is_file()):
-        return load_file(Path(reference), overrides=overrides, capacity=capacity)
-    return load_preset(reference, overrides=overrides, capacity=capacity)
+def load(reference: str, *, settings: Sequence[str] = (), capacity: Capacity | None = None) -> AnyExperiment:
+    """The preset of that name, or else the experiment in that file, with `settings` as `--set` takes them. For the
+    command line: it opens any path.
+    """
+    overrides, wrong = _overrides(settings)
+    of_file = Path(reference).suffix in FILE_SUFFIXES or Path(reference).is_file()
+
+    def loaded() -> AnyExperiment:
+        if reference not in preset_names() and of_file:
+            return load_file(Path(reference), overrides=overrides, capacity=capacity)
+        return load_preset(reference, overrides=overrides, capacity=capacity)
+
+    if wrong:
+        with problems_of_the_rest(wrong):
+            loaded()
+    return loaded()
 
 
 def load_preset(
@@ -203,11 +131,21 @@ def from_document(
     engine, the node and the load cannot do together (`specdecode.experiment.rules`).
     """
     documents.check_depth(document, origin="experiment")
-    documents.check_credentials(document, overrides=overrides or {})
+    overrides = overrides or {}
+    if hidden := documents.credentials_in(document, overrides=overrides):
+        clean = {
+            path: each for path, each in overrides.items() if not documents.credentials_in({}, overrides={path: each})
+        }
+        with problems_of_the_rest(hidden):
+            from_document(credentials.without(document), overrides=clean, capacity=capacity)
     if not isinstance(document, dict):
         raise documents.refused("", "an experiment is a mapping of keys to values", "start with `name:` or `extends:`")
-    plain = expand.inherit(document, preset=_preset)
-    plain = expand.expand(plain, overrides=overrides or {}, library=case_library(), sets=expand_sets)
+    try:
+        plain = expand.inherit(document, preset=_preset)
+    except ExperimentError as error:
+        with problems_of_the_rest(error.problems, OF_A_VALUE):
+            from_document({**document, "extends": STAND_IN}, overrides=overrides, capacity=capacity)
+    plain = expand.expand(plain, overrides=overrides, library=case_library(), sets=expand_sets)
     unknown = expand.unknown_cases(plain, library=case_library())
     problems = unknown + rules.check_document(plain)
     of_one_kind = endpoints.of_one_kind(plain)
@@ -223,12 +161,34 @@ def from_document(
     try:
         beyond = rules.check(experiment, engine_of(experiment), capacity or Capacity()) if experiment else []
     except ExperimentError as error:
-        beyond = list(error.problems)
+        beyond = [*error.problems, *_with_any_engine(experiment, capacity or Capacity())]
     problems += [problem for problem in beyond if not any(_touch(problem.field, path) for path in mended)]
     if problems:
         raise ExperimentError(problems)
     made: AnyExperiment = experiment
     return made
+
+
+@contextmanager
+def problems_of_the_rest(problems: Sequence[Problem], of: Container[str] = ()) -> Iterator[None]:
+    """Raise ExperimentError with `problems`, and with those that the block finds in the rest; `of`: of these rules."""
+    rest: tuple[Problem, ...] = ()
+    try:
+        yield
+    except ExperimentError as error:
+        rest = error.problems
+    raise ExperimentError([*problems, *(each for each in rest if not of or each.rule in of)])
+
+
+def _with_any_engine(experiment: AnyExperiment, capacity: Capacity) -> list[Problem]:
+    """Problems that the experiment has with every engine that there is, since its own is not known."""
+    found: list[list[Problem]] = []
+    for name in engine_names():
+        with suppress(ExperimentError):
+            on_node = load_engine(name).on_node(experiment.node, experiment.devices)
+            found.append(rules.check(experiment, on_node, capacity))
+    known = [{(each.field, each.rule) for each in of_one} for of_one in found]
+    return [each for each in (found[0] if found else ()) if all((each.field, each.rule) in of_one for of_one in known)]
 
 
 def _mended(model: type[Model], plain: Any, paths: list[str]) -> Model | None:
@@ -243,13 +203,15 @@ def _mended(model: type[Model], plain: Any, paths: list[str]) -> Model | None:
         try:
             return model.model_validate_json(json.dumps(plain), strict=True)
         except ValidationError as error:
-            places = [item["loc"] for item in _errors(error)]
+            places = [item["loc"] for item in errors_of(error)]
         except (ValueError, TypeError):
             return None
         for place in sorted(places, key=str, reverse=True):
-            paths.append(_path(place, plain))
+            paths.append(path_of(place, plain))
             try:
                 _mend(plain, stand_in, place)
+                if place[-1] == "name":  # a whole item of the preset's, by whose name the rules call it
+                    paths.append(path_of(place[:-1], plain))
             except (LookupError, TypeError, ValueError):
                 return None
     return None
@@ -272,17 +234,28 @@ def _touch(one: str, other: str) -> bool:
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
-def parse_overrides(settings: list[str]) -> dict[str, Any]:
+def parse_overrides(settings: Sequence[str]) -> dict[str, Any]:
     """`["workload.requests=20"]` -> `{"workload.requests": 20}`; values are YAML."""
-    out: dict[str, Any] = {}
+    found, problems = _overrides(settings)
+    if problems:
+        raise ExperimentError(problems)
+    return found
+
+
+def _overrides(settings: Sequence[str]) -> tuple[dict[str, Any], list[Problem]]:
+    """The settings that can be read, and what is wrong with the others."""
+    found: dict[str, Any] = {}
+    problems: list[Problem] = []
     for setting in settings:
         path, equals, value = setting.partition("=")
-        if not equals or not path.strip("."):
-            raise documents.refused(
-                f"--set {setting}", "not of the form path=value", "write --set workload.requests=20"
-            )
-        out[path] = documents.parse_yaml(value, origin=f"--set {path}")
-    return out
+        try:
+            if not equals or not path.strip("."):
+                fix = "write --set workload.requests=20"
+                raise documents.refused(f"--set {setting}", "not of the form path=value", fix)
+            found[path] = documents.parse_yaml(value, origin=f"--set {path}")
+        except ExperimentError as error:
+            problems += error.problems
+    return found, problems
 
 
 def to_yaml(experiment: Experiment) -> str:

@@ -165,14 +165,14 @@ def test_cases_of_the_command_line(tmp_path: Path) -> None:
     assert [given.name for given in own] == ["letter-a", "prompt-1"]
     with pytest.raises(BadRequest, match="no test case is called nope, what"):
         cases_of(named=["nope", "what"], prompts=[], files=[])
-    with pytest.raises(BadRequest, match="No such file"):
+    with pytest.raises(BadRequest, match="no such file"):
         cases_of(named=[], prompts=[], files=[tmp_path / "none"])
 
 
 def test_targets_of_the_command_line() -> None:
     assert list(endpoints_of(["http://a:1", "sd=http://b/v1", "http://c"], environ={})) == ["base", "sd", "arm-3"]
     assert endpoints_of(["http://a:1/x/v1/"], environ={})["base"].root == "/x"
-    with pytest.raises(BadRequest, match="two arms are called 'a'; 'ftp://x'"):
+    with pytest.raises(BadRequest, match=r"two arms are called 'a': write base=URL sd=URL\n'ftp://x'"):
         endpoints_of(["a=http://b", "a=ftp://x"], environ={})
 
 

@@ -1,6 +1,8 @@
 """Documents: inheritance, overrides, names, and errors that say what to do."""
 
 import json
+from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -20,6 +22,7 @@ from specdecode.experiment import (
     preset_names,
     to_yaml,
 )
+from specdecode.experiment.expand import merge
 from specdecode.experiment.schema import experiment_schema
 
 
@@ -303,3 +306,42 @@ def test_a_problem_of_one_kind_hides_none_of_another(also: dict[str, Any]) -> No
     told = {problem.rule: problem.message for problem in together.value.problems}
     assert told["tensor-parallel"] == alone.value.problems[0].message
     assert len(told) > 1 and not any("Value error" in text or "pattern" in text for text in told.values())
+
+
+MISTAKES: dict[str, Any] = {
+    "extends": {"extends": "nosuch"},
+    "engine": {"engine": "nosuch"},
+    "key": {"nme": "x"},
+    "shape": {"serving": {"max_num_seqs": "many"}},
+    "token": {"serving": {"env": {"A": "hf_abcdefghijklmnopqrstuvwxyz"}}},
+    "case": {"workload": {"cases": ["nonsense"]}},
+    "load": {"workload": {"requests": 0}},
+    "parallel": {"serving": {"tensor_parallel_size": 7}},
+    "node": {"node": "nosuch"},
+    "setting": ["x"],
+    "path": ["title.sub=1"],
+}
+"""One of each kind, at several levels: a part of the document, or settings of the command line."""
+
+
+def refusals(tmp_path: Path, *names: str) -> set[tuple[str, str]]:
+    document: Any = {"extends": "qwen3-32b"}
+    for name in names:
+        document = merge(document, MISTAKES[name]) if isinstance(MISTAKES[name], dict) else document
+    (tmp_path / "x.yaml").write_text(json.dumps(document))
+    settings = [each for name in names if isinstance(MISTAKES[name], list) for each in MISTAKES[name]]
+    with pytest.raises(ExperimentError) as refused:
+        load(str(tmp_path / "x.yaml"), settings=settings)
+    assert not any("hf_abc" in str(problem) for problem in refused.value.problems)
+    return {(problem.field, problem.rule) for problem in refused.value.problems}
+
+
+@pytest.mark.parametrize(("one", "other"), combinations(MISTAKES, 2))
+def test_no_mistake_hides_another(one: str, other: str, tmp_path: Path) -> None:
+    """Only what a preset that is not known would have had beside it cannot be told."""
+    expected = refusals(tmp_path, one) | refusals(tmp_path, other)
+    if "extends" in (one, other):
+        expected = {(field, rule) for field, rule in expected if rule != "tensor-parallel"}
+    if {one, other} == {"node", "parallel"}:  # how many cores a device has is the node's
+        expected = {(field, rule) for field, rule in expected if rule != "tensor-parallel"}
+    assert expected <= refusals(tmp_path, one, other)
