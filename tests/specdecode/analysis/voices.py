@@ -81,7 +81,8 @@ def contradictions(comparison: Comparison, truth: Truth, folder: Path) -> list[s
         types = {sum(c["comparable"] for c in p["cases"]) for p in report["pairs"]}
         for told in re.finditer(r"[\d.]+×(.{0,120})", lines["page"]):
             over = re.search(r"over the (\d+|one) prompt types? measured", told.group(1))
-            named = over is not None and (1 if over.group(1) == "one" else int(over.group(1))) in types
+            of_rows = "import" in truth.reached and "over the requests imported" in told.group(1)
+            named = of_rows or (over is not None and (1 if over.group(1) == "one" else int(over.group(1))) in types)
             hold(
                 named or action == "do not trust" or bool(report["chains"]),
                 f"a figure without its population: {lines['page']}",

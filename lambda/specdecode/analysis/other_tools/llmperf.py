@@ -100,7 +100,7 @@ def _summary_file(path: Path) -> Path:
         return path
     found = sorted(path.glob("*_summary.json")) if path.is_dir() else []
     if len(found) != 1:
-        several = f" (of these one: {', '.join(item.name for item in found)})" if found else ""
+        several = f" (give one of these: {', '.join(item.name for item in found)})" if found else ""
         raise ImportProblem(f"{path}: no result of a tool that is read here{several}; {KNOWN}")
     return found[0]
 

@@ -31,6 +31,7 @@ from specdecode.analysis.texts.published import sources as sources_of
 from specdecode.analysis.texts.recommend import over_load
 from specdecode.analysis.texts.setting import NEXT, objective, setting
 from specdecode.analysis.texts.wording import first_sentence
+from specdecode.experiment.model import ImportedExperiment
 
 BELIEVES = "What the advisor believes, over k and draft"
 LATER = ("Prompts", "How sure", "SLO")
@@ -104,10 +105,11 @@ def _work(found: Work) -> Sequence[Inner]:
 def _load(view: ReportView) -> Iterator[Section]:
     comparison = view.comparison
     levels = comparison.experiment.workload.levels
+    imported = isinstance(comparison.experiment, ImportedExperiment)
     if len(levels) == 1:
         only = (
-            f"Only one load was measured, {levels[0]}: whether it pays at another is not known (workload.concurrency "
-            "takes several)."
+            f"Only {levels[0]} was measured: whether it pays at another load is not known"
+            f"{'' if imported else ' (workload.concurrency takes several)'}."
         )
         if view.pairs and comparison.experiment.workload.knows("concurrency"):
             yield Section("load", "At which load?", only)
@@ -284,7 +286,11 @@ def _exact(view: ReportView) -> Iterator[Section]:
     facts += [("Prompt lengths", context.prompt_lengths)] if context.prompt_lengths else []
     if context.started_at.timestamp() > 0:
         ran = duration((context.finished_at - context.started_at).total_seconds())
-        facts.append(("Started", f"{context.started_at:%Y-%m-%d %H:%M:%S} UTC, ended {ran} later"))
+        if isinstance(comparison.experiment, ImportedExperiment):
+            days = dict.fromkeys(f"{at:%Y-%m-%d %H:%M:%S}" for at in (context.started_at, context.finished_at))
+            facts.append(("Dates of the files", f"{' to '.join(days)}, as the tools wrote them"))
+        else:
+            facts.append(("Started", f"{context.started_at:%Y-%m-%d %H:%M:%S} UTC, ended {ran} later"))
     facts += [("Measured by", context.source), *context.versions.items()]
     arms = [
         (each.name, f"{view.describe(each.name)}; compared with {each.compare_to or 'nothing'}")

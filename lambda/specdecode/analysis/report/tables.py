@@ -8,6 +8,7 @@ from specdecode.analysis.report.blocks import Cell, Column, Listing, ReportTable
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, times
 from specdecode.analysis.results.pairs import CategoryAtLevel, Verdict, Work
+from specdecode.experiment.model import ImportedExperiment
 from specdecode.measures.arm_case import ArmCase
 
 BY_WORK = (
@@ -217,9 +218,13 @@ def figures_table(comparison: Comparison) -> ReportTable:
 def formulas(comparison: Comparison, cost: str) -> Listing:
     """How each figure is computed; `cost`: dollars per million output tokens."""
     known = [(f"{info.label} [{info.unit}]", info.formula) for info in comparison.metrics]
+    methods = dict.fromkeys(each.method for pair in comparison.pairs for case in pair.cases for each in case.speedups)
+    imported = isinstance(comparison.experiment, ImportedExperiment)
     speedup = (
-        "exp(mean over prompts of ln(better / worse direction as stated)); rounds of one prompt averaged first; 95% "
-        "interval by Student's t at a nominal 96% on the log scale"
+        f"arm / baseline, so that above 1 is better; {' or '.join(methods)}"
+        if imported
+        else "exp(mean over prompts of ln(better / worse direction as stated)); rounds of one prompt averaged first; "
+        "95% interval by Student's t at a nominal 96% on the log scale"
     )
-    own = [("Speed-up [ratio]", speedup), ("Cost per million output tokens [$]", cost)]
+    own = [("Speed-up [ratio]", speedup), *([] if imported else [("Cost per million output tokens [$]", cost)])]
     return Listing([*known, *own], "How each figure is computed")

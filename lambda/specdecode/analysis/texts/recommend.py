@@ -13,6 +13,7 @@ from specdecode.analysis.results.pairs import CaseResult, Pair, Verdict
 from specdecode.analysis.texts.by_load import advice_by_load, side
 from specdecode.analysis.texts.decide import about, decide, decided, first_load, total_of
 from specdecode.analysis.texts.wording import SHOWN, alone, answer, differs, distrusts, first_sentence
+from specdecode.experiment.model import ImportedExperiment
 from specdecode.experiment.workload import Workload
 
 KNOWN = {
@@ -144,7 +145,7 @@ def _undone(comparison: Comparison, pair: Pair, total: Pair) -> str:
 def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
     gain = pair.group("all")
     ratio = times(gain.headline.ratio if gain and gain.headline else 1.0)
-    found = f"Use {named(comparison, pair.variant)}: {ratio} as fast{_between(pair)} over {_types(pair)}"
+    found = f"Use {_named(comparison, pair.variant)}: {ratio} as fast{_between(pair)} over {_types(comparison, pair)}"
     cost = ""
     before, after = (comparison.cost_over(name, pair) for name in (pair.baseline, pair.variant))
     if before is not None and after is not None:
@@ -158,8 +159,10 @@ def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
     return f"{found}.{cost}{on}{f' It costs on {worse}.' if worse else ''}{_elsewhere(comparison, pair)}"
 
 
-def _types(pair: Pair) -> str:
+def _types(comparison: Comparison, pair: Pair) -> str:
     """`the 9 prompt types measured together`: what a figure of all prompts is over."""
+    if isinstance(comparison.experiment, ImportedExperiment):
+        return "the requests imported"
     count = sum(case.comparable for case in pair.cases)
     return f"the {count} prompt types measured together" if count > 1 else "the one prompt type measured"
 
@@ -182,8 +185,8 @@ def _keep(comparison: Comparison, pair: Pair, decision: Decision) -> str:
     more, arm = decision.action is Action.MEASURE, named(comparison, pair.variant)
     found = decision.finding(pair.variant)
     over = OVER.get(found.verdict, "is not faster on all prompts") if found else "is not faster"
-    ratio = f" ({times(found.speedup.ratio)} over {_types(pair)})" if found and found.speedup else ""
-    why = decision.why or f"this run cannot tell whether {arm} is faster or slower"
+    ratio = f" ({times(found.speedup.ratio)} over {_types(comparison, pair)})" if found and found.speedup else ""
+    why = decision.why or f"this run cannot tell whether {named} is faster or slower"
     kept = f"Keep {pair.baseline} for now, and measure more: {why}." if more else ""
     about = f" Known of {arm}: it {'; it '.join(known)}." if known else ""
     return f"{kept or f'Keep {pair.baseline}: {arm} {over}{ratio}.'}{about}{_not_among_all(pair, decision)}"

@@ -170,8 +170,9 @@ def objective(comparison: Comparison) -> tuple[Fact, ...]:
 
 def _sure(pair: Pair | None, comparison: Comparison) -> str:
     """What the intervals cover, and what they do not."""
-    if pair is None:
-        return "figures of one run without an interval, since no two arms were compared: another day may differ"
+    if pair is None or not any(case.headline for case in pair.cases):
+        alone = "since no two arms were compared" if pair is None else "since nothing tells what requests vary by"
+        return f"figures of one run without an interval, {alone}: another day may differ"
     one = all(case.distinct_prompts == 1 for case in pair.cases)
     over = "the requests of each prompt" if one else "the prompts of each type"
     if isinstance(comparison.experiment, ImportedExperiment):

@@ -20,6 +20,7 @@ CLOCKS = 0.02
 
 INVENTED = (
     *("tensor parallel", "bf16", "greedy", "arms in turns", "open-ended", "no speculation", "size_gib"),
+    *("prompt type measured", "workload.concurrency", "later", "rounds of one prompt", "price per hour"),
     *("as published", "LLMPerf's count", "/ (last end"),
 )
 """What an import once said of files that do not say it."""
