@@ -219,6 +219,8 @@ FILES: dict[str, tuple[str, bytes]] = {
     "a bomb": ("out/report.json", gzip.compress(b" " * (64 << 20))),
     "escapes": ("out/report.json", b'{"\x1b[2J": 1, "run_id": "\\u001b[2J"}'),
     "unknown fields of a benchmark": ("out/benchmark.json", KEYS),
+    "wrong arms of a benchmark": ("out/benchmark.json", b'{"arms": ' + ONES[: 2**20 - 12] + b"1]}"),
+    "wrong cases of a benchmark": ("out/benchmark.json", b'{"workload": {"cases": ' + ONES[: 2**20 - 30] + b"1]}}"),
     "wrong records": ("out/raw/a.jsonl", KEYS),
     "a long record": ("out/raw/a.jsonl", b'{"chunks": ' + ONES + b"}"),
     "import of unknown fields": ("sd.json", KEYS),
@@ -247,6 +249,10 @@ def test_a_hostile_file_is_never_used(name: str, tmp_path: Path) -> None:
     file.write_bytes(content)
     if place.startswith("out/"):
         commands = [["report", "out"], ["gate", "out", "--min-speedup", "1"], ["winner", "out"]]
+        if place.endswith("benchmark.json"):  # which is read only where there are records, or to go on
+            (tmp_path / "out/raw").mkdir()
+            (tmp_path / "out/raw/a.jsonl").write_text("{}\n")
+            commands.append(["bench", "http://127.0.0.1:9", "--resume", "--out", "out"])
     elif place.endswith(".yaml"):
         commands = [["validate", "sd.yaml"]]
     else:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,6 @@ from specdecode.cli.output import complain, say_json, stop_with
 
 if TYPE_CHECKING:
     from specdecode.benchmark.endpoint import Endpoint
-    from specdecode.experiment.most_tokens import MostTokens
     from specdecode.experiment.workload import TestCase
 
 
@@ -77,7 +75,7 @@ def bench(
     names = endpoints or dict.fromkeys(
         given[0] if given[1:] and "/" not in given[0] else "base" for given in (t.split("=") for t in targets)
     )
-    arms = _known(names, sent, known, problems)
+    model, arms = _known(names, sent, known, problems)
     cases: Sequence[TestCase] = ()
     with told():
         cases = cases_of(named=sent.case or [], prompts=sent.prompt or [], files=sent.prompts or [])
@@ -85,8 +83,8 @@ def bench(
     with told():
         spec = adhoc_spec(
             run_id=new_run_id("bench", now=datetime.now(UTC), token=secrets.token_hex(2)),
-            arms=arms.arms(names),
-            model=arms.models.get(None),
+            arms=arms,
+            model=model,
             workload=_workload(cases or cases_of(named=[], prompts=[], files=[]), sent, sending, results),
             tokenizer=known.tokenizer,
             accounting=known.accounting.value,
@@ -124,16 +122,26 @@ def bench(
     raise typer.Exit(code)
 
 
-def _known(names: Container[str], sent: SentOptions, known: ServerOptions, problems: list[str]) -> KnownOfArms:
+def _known(
+    names: Collection[str], sent: SentOptions, known: ServerOptions, problems: list[str]
+) -> tuple[str | None, dict[str, dict[str, Any]]]:
+    """What the user said about the servers: the model of all, and the fields of each arm of the specification."""
     from specdecode.experiment.most_tokens import MostTokens
 
     read = partial(of_arms, arms=names, problems=problems)
-    return KnownOfArms(
-        models=read("--model", sent.model, str, what="NAME"),
-        prices=read("--price-per-hour", known.price_per_hour, float, what="DOLLARS"),
-        drafted=read("--speculative-tokens", known.speculative_tokens, int, what="TOKENS"),
-        most=read("--most-tokens-per-step", known.most_tokens_per_step, MostTokens, what="k or k+1"),
-    )
+    models = read("--model", sent.model, str, what="NAME")
+    prices = read("--price-per-hour", known.price_per_hour, float, what="DOLLARS")
+    drafted = read("--speculative-tokens", known.speculative_tokens, int, what="TOKENS")
+    most = read("--most-tokens-per-step", known.most_tokens_per_step, MostTokens, what="k or k+1")
+    return models.get(None), {
+        name: {
+            "model": models.get(name),
+            "price_per_hour": prices.get(name, prices.get(None)),
+            "num_speculative_tokens": drafted.get(name),
+            "most_tokens_per_step": most.get(name, most.get(None)),
+        }
+        for name in names
+    }
 
 
 def _workload(
@@ -168,32 +176,6 @@ def _seconds(milliseconds: float | None) -> float | None:
 
 
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, kw_only=True)
-class KnownOfArms:
-    """What the user said about the servers, by arm. The key None stands for all arms."""
-
-    models: Mapping[str | None, str]
-    """The model's name at the server."""
-    prices: Mapping[str | None, float]
-    """US dollars an hour."""
-    drafted: Mapping[str | None, int]
-    """Tokens that the server drafts in a step (k)."""
-    most: Mapping[str | None, MostTokens]
-    """Most tokens that a step yields."""
-
-    def arms(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """The fields of each arm of the benchmark's specification."""
-        return {
-            name: {
-                "model": self.models.get(name),
-                "price_per_hour": self.prices.get(name, self.prices.get(None)),
-                "num_speculative_tokens": self.drafted.get(name),
-                "most_tokens_per_step": self.most.get(name, self.most.get(None)),
-            }
-            for name in names
-        }
 
 
 def of_arms(

@@ -73,9 +73,6 @@ def _of_bucket(run_id: str, deployment: Deployment) -> Comparison:
         )
     try:
         return read_report(data)
-    except OtherVersion as error:
-        folder = deployment.store.url(s3_keys.run_key(run_id, ""))
-        raise stop_with(f"{run_id}: {error}, after `aws s3 sync {folder} FOLDER`", EXIT_USAGE) from None
     except Unreadable as error:
         raise stop_with(f"{deployment.store.url(s3_keys.run_key(run_id, REPORT))}: {error}", EXIT_USAGE) from None
 

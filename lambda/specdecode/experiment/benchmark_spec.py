@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from specdecode.experiment.base import Frozen, Many, Name
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.sizing import clients_of, most_clients
-from specdecode.experiment.workload import Level, Workload
+from specdecode.experiment.workload import MOST_CASES, Level, Workload
 from specdecode.untrusted import Unreadable, in_words, parse_json, read_file
 
 MOST_BYTES = 2**20
@@ -87,7 +87,12 @@ def read_specification(path: Path) -> BenchmarkSpec:
     file's name and the first field that is wrong.
     """
     try:
-        return BenchmarkSpec.model_validate(parse_json(read_file(path, limit=MOST_BYTES)), extra="ignore")
+        document = parse_json(read_file(path, limit=MOST_BYTES))
+        load = document.get("workload") if isinstance(document, dict) else None
+        cases = load.get("cases") if isinstance(load, dict) else None
+        if isinstance(cases, list) and len(cases) > MOST_CASES:  # each wrong one takes 1.3 KiB
+            raise Unreadable(f"more than {MOST_CASES:,} cases")
+        return BenchmarkSpec.model_validate(document, extra="ignore")
     except Unreadable as error:
         raise Unreadable(f"{path}: {error}") from None
     except ValidationError as error:
