@@ -177,7 +177,15 @@ def problems_of_the_rest(problems: Sequence[Problem], of: Container[str] = ()) -
         yield
     except ExperimentError as error:
         rest = error.problems
-    raise ExperimentError([*problems, *(each for each in rest if not of or each.rule in of)])
+    raise ExperimentError(
+        [*problems, *(each for each in rest if (not of or each.rule in of) and not _told(each, problems))]
+    )
+
+
+def _told(problem: Problem, by: Sequence[Problem]) -> bool:
+    """Whether a problem is about a value of which another was told: leaving it out mends both."""
+    last = problem.field.rpartition(".")[2]
+    return any(_touch(problem.field, each.field) or last == each.field.rpartition(".")[2] for each in by)
 
 
 def _with_any_engine(experiment: AnyExperiment, capacity: Capacity) -> list[Problem]:
