@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from specdecode.assets import assets_dir, engine_names, preset_names
 from specdecode.experiment import credentials, documents, endpoints, expand, rules
 from specdecode.experiment.capacity import Capacity
-from specdecode.experiment.engine import Engine
+from specdecode.experiment.engine import Dialect, Engine
 from specdecode.experiment.model import AnyExperiment, EndpointExperiment, Experiment, ServedExperiment
 from specdecode.experiment.problems import ExperimentError, Problem
 from specdecode.experiment.prompt_sets import expand_sets
@@ -26,7 +26,7 @@ from specdecode.untrusted import Unreadable, read_text
 _FIRST = ("schema_version", "name", "title", "description", "engine", "node", "target", "serving")
 STAND_IN, MOST_MENDINGS = "qwen3-32b", 6
 """Preset whose values stand where a document lacks one, while the rest of it is judged; and how often it is tried."""
-OF_A_VALUE = frozenset({"schema", "case-known", "engine-known", "document"})
+OF_A_VALUE = frozenset({"schema", "case-known", "engine-known", "override", "document"})
 """Rules about a value by itself, whatever stands beside it."""
 FILE_SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -145,7 +145,16 @@ def from_document(
     except ExperimentError as error:
         with problems_of_the_rest(error.problems, OF_A_VALUE):
             from_document({**document, "extends": STAND_IN}, overrides=overrides, capacity=capacity)
-    plain = expand.expand(plain, overrides=overrides, library=case_library(), sets=expand_sets)
+    try:
+        plain = expand.expand(plain, overrides=overrides, library=case_library(), sets=expand_sets)
+    except ExperimentError as error:
+        rest = {
+            key: each for key, each in overrides.items() if key not in {problem.field for problem in error.problems}
+        }
+        if len(rest) == len(overrides):
+            raise
+        with problems_of_the_rest(error.problems):
+            from_document(document, overrides=rest, capacity=capacity)
     unknown = expand.unknown_cases(plain, library=case_library())
     problems = unknown + rules.check_document(plain)
     of_one_kind = endpoints.of_one_kind(plain)
@@ -189,12 +198,13 @@ def _told(problem: Problem, by: Sequence[Problem]) -> bool:
 
 
 def _with_any_engine(experiment: AnyExperiment, capacity: Capacity) -> list[Problem]:
-    """Problems that the experiment has with every engine that there is, since its own is not known."""
+    """Problems that the experiment has with every engine for its kind of node, since its own is not known."""
     found: list[list[Problem]] = []
     for name in engine_names():
         with suppress(ExperimentError):
             on_node = load_engine(name).on_node(experiment.node, experiment.devices)
-            found.append(rules.check(experiment, on_node, capacity))
+            if (on_node.dialect is Dialect.UPSTREAM) == (not experiment.devices):
+                found.append(rules.check(experiment, on_node, capacity))
     known = [{(each.field, each.rule) for each in of_one} for of_one in found]
     return [each for each in (found[0] if found else ()) if all((each.field, each.rule) in of_one for of_one in known)]
 

@@ -160,7 +160,7 @@ def test_one_number_is_written_as_one_number_and_a_precision_as_it_was_given() -
         ({"requests": {"min": 9, "max": 8, "precision": 0.1}}, "min 9 is more than max 8"),
         ({"requests": {"min": 9, "max": 18}}, "min is for requests with a precision"),
         ({"requests": {"max": 18, "precision": 0}}, "greater than 0"),
-        ({"requests": {"precision": 0.1}}, "is missing"),
+        ({"requests": {"precision": 0.1}}, "Field required"),
         ({"requests": 0}, "a whole number of 1 to 100,000, or {min, max, precision}"),
         ({"requests": "8"}, "a whole number"),
         ({"requests": True}, "a whole number"),

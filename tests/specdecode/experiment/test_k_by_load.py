@@ -69,7 +69,7 @@ def test_an_engine_with_one_k_refuses_it() -> None:
         ([[1, 0, 5]], "ranges begin at 1"),
         ([[1, 4, 6]], "k is 0 to num_speculative_tokens, here 5"),
         ([[1, 4, -1]], "k is 0 to num_speculative_tokens"),
-        ([[1, 4]], "is missing"),
+        ([[1, 4]], "Field required"),
     ],
 )
 def test_tables_that_vllm_refuses_or_would_change_are_refused(ranges: list[list[int]], says: str) -> None:
