@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from specdecode.benchmark.adhoc import adhoc_spec
+from specdecode.benchmark.adhoc import adhoc_spec, cases_of
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.probe import ArmFacts
 from specdecode.benchmark.runner import Benchmark, takes_s
@@ -163,7 +163,8 @@ def test_the_time_is_told_before_and_while_it_runs_and_the_resume_line_works(
 
 
 def test_the_defaults_take_five_minutes_at_most_where_a_token_takes_ten_milliseconds() -> None:
-    workload = _workload(SentOptions(case=["structured", "open"]), SendingOptions(), ResultOptions())
+    cases = cases_of(named=["structured", "open"], prompts=[], files=[])
+    workload = _workload(cases, SentOptions(), SendingOptions(), ResultOptions())
     made = adhoc_spec(run_id="x", arms={"base": {}, "sd": {}}, model="m", workload=workload)
     facts = [cast(ArmFacts, SimpleNamespace(first_s=0.2, token_s=0.010))] * 2
     assert len(made.workload.cases) >= 9

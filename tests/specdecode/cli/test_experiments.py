@@ -113,7 +113,7 @@ def test_problems_are_all_told_with_exit_code_2(run):
     ("arguments", "says"),
     [
         (["validate", "qwen3-32"], "did you mean 'qwen3-32b'?"),
-        (["validate", "nowhere.yaml"], "cannot be read"),
+        (["validate", "nowhere.yaml"], "no such file"),
         (["plan", "rehearsal", "--set", "x"], "path=value"),
         (["plan", "rehearsal", "--ami", "latest"], "--ami"),
         (["plan", "qwen3-32b", "--ami", "v20260714"], "ami-driver"),

@@ -39,7 +39,7 @@ def test_run_sends_a_file_as_a_document(command, tmp_path):
     [
         (["nonsense"], "no preset is called 'nonsense'"),
         (["rehearsal", "--set", "workload.requests=0"], "workload.requests"),
-        (["missing.yaml"], "cannot be read"),
+        (["missing.yaml"], "no such file"),
         (["rehearsal", "--set", "nothing"], "path=value"),
     ],
 )

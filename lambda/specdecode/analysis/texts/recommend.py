@@ -145,7 +145,7 @@ def _undone(comparison: Comparison, pair: Pair, total: Pair) -> str:
 def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
     gain = pair.group("all")
     ratio = times(gain.headline.ratio if gain and gain.headline else 1.0)
-    found = f"Use {_named(comparison, pair.variant)}: {ratio} as fast{_between(pair)} over {_types(comparison, pair)}"
+    found = f"Use {named(comparison, pair.variant)}: {ratio} as fast{_between(pair)} over {_types(comparison, pair)}"
     cost = ""
     before, after = (comparison.cost_over(name, pair) for name in (pair.baseline, pair.variant))
     if before is not None and after is not None:
@@ -186,7 +186,7 @@ def _keep(comparison: Comparison, pair: Pair, decision: Decision) -> str:
     found = decision.finding(pair.variant)
     over = OVER.get(found.verdict, "is not faster on all prompts") if found else "is not faster"
     ratio = f" ({times(found.speedup.ratio)} over {_types(comparison, pair)})" if found and found.speedup else ""
-    why = decision.why or f"this run cannot tell whether {named} is faster or slower"
+    why = decision.why or f"this run cannot tell whether {arm} is faster or slower"
     kept = f"Keep {pair.baseline} for now, and measure more: {why}." if more else ""
     about = f" Known of {arm}: it {'; it '.join(known)}." if known else ""
     return f"{kept or f'Keep {pair.baseline}: {arm} {over}{ratio}.'}{about}{_not_among_all(pair, decision)}"
