@@ -108,7 +108,7 @@ def _load(view: ReportView) -> Iterator[Section]:
     imported = isinstance(comparison.experiment, ImportedExperiment)
     if len(levels) == 1:
         only = (
-            f"Only {levels[0]} was measured: whether it pays at another load is not known"
+            f"Only one load was measured, {levels[0]}: whether it pays at another is not known"
             f"{'' if imported else ' (workload.concurrency takes several)'}."
         )
         if view.pairs and comparison.experiment.workload.knows("concurrency"):
