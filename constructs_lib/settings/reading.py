@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import ValidationError
 from specdecode.experiment import credentials, kept
-from specdecode.untrusted import in_words
 
 from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.rules import problems_across
@@ -132,7 +131,7 @@ def read_settings(context: Mapping[str, Any], *, now: datetime | None = None) ->
         for item in error.errors():
             key = str(item["loc"][0])
             rejected.add(key)
-            problems.append(f"{key}: {in_words(item)} (given: {item['input']!r})")
+            problems.append(f"{key}: {item['msg'].removeprefix('Value error, ')} (given: {item['input']!r})")
         settings = _valid_part(known, rejected)
     problems += problems_across(settings, now=now or datetime.now(UTC))
     if problems:

@@ -106,7 +106,7 @@ def test_a_folder_or_a_dangling_link_in_place_of_the_file_is_no_absence(
 @pytest.mark.parametrize(
     ("given", "code", "says"),
     [
-        (["nodes=99"], 2, "nodes: must be 16 or less"),
+        (["nodes=99"], 2, "nodes: Input should be less than or equal to 16"),
         (["nodes"], 2, "write settings as KEY=VALUE, not nodes"),
         (["region=ap-southeast-4", "price_per_node_hour=2"], 3, "the deployment stands in us-east-2; destroy it first"),
     ],
