@@ -20,6 +20,7 @@ WHOLE = {
     "a run, the watchdog, a failure": {"runs": 1, "failures": 1},
     "two runs on two nodes": {"runs": 2, "nodes": 2, "failures": 0, "rounds": 0},
 }
+"""The largest sizes that end. Two runs with a failure do not in ten minutes; draws try those (tests/chaos)."""
 FEWEST = {
     "two runs": 2000,
     "a run and the watchdog": 2000,
