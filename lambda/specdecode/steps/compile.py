@@ -73,6 +73,8 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
     if waits:
         return Progress(done=False, message="; ".join(waits), wait_s=run.plan.poll_seconds)
     note_contents(map(s3_keys.compiled_prefix, {arm.fingerprint for arm in run.wave(given.wave).arms}), run, rt)
+    if run.state.awaited:  # a later wave that finds an artifact damaged waits anew
+        change_state(rt.store, given.run_id, awaited={})
     is_back(run, given.wave, rt=rt)
     return Progress(done=True, message=f"{len(arms)} artifacts are ready" if arms else "CPU nodes have compiled all")
 

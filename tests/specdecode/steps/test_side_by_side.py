@@ -199,6 +199,7 @@ def test_one_run_compiles_what_the_other_does_not_and_then_waits_for_its_artifac
     world.finish("Compile", "run-1")
     world.finish("Compile", "run-2")
     assert made_by(world) == both
+    assert compiling.load_run(world.rt.store, "run-2").state.awaited == {}, "the next wait has its own time"
 
 
 def test_a_run_that_waited_in_vain_compiles_itself_one_at_a_time_and_not_without_end():
