@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from specdecode.experiment import Capacity, load_preset
+from specdecode.experiment import Capacity, engine_names, load_engine, load_preset
 from specdecode.planning import make_bill
 from specdecode.planning.offers import offers
 
@@ -49,3 +49,6 @@ def test_the_readme_says_what_the_plans_say() -> None:
     assert f"{len(ended)} of these {len(offered)} presets run on vLLM 0.9.1" in readme
     assert {(engine.name, str(engine.support.ended)) for engine in ended} == {("0.9.1-sdk2.26.1", "2026-02-26")}
     assert "AWS ended on 2026-02-26" in readme
+    supported = [engine for engine in map(load_engine, engine_names()) if engine.on_neuron and engine not in ended]
+    heads = {family for engine in supported for method in engine.methods.values() for family in method.families}
+    assert "(none of them for Qwen3)" in readme and heads and "qwen3" not in heads
