@@ -197,7 +197,7 @@ async def _reader(name: str, url: str, models: list[str]) -> Reader:
 
 def _named(draft: str) -> tuple[str, str]:
     name, equals, url = draft.partition("=")
-    if not equals or not name or "/" in name:
+    if not equals or not name or not url or "/" in name:
         raise stop_with(
             f"--draft {draft}: write NAME=URL or NAME=MODEL, for example qwen3-0.6b=http://localhost:8001", EXIT_USAGE
         )

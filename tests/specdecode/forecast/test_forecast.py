@@ -196,6 +196,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["--draft", "x"], "write NAME=URL"),
+        (["--draft", "x="], "write NAME=URL"),
         (["--draft", "x=ftp://a"], "http"),
         (["--draft", "x=http://127.0.0.1:9", "--k", "0,3"], "--k 0,3"),
     ],

@@ -1,6 +1,7 @@
 """Steps read from answers are the steps that a speculating server takes."""
 
 import random
+import time
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -149,3 +150,12 @@ def test_suffixes_are_proposed_as_by_counting(seed: int) -> None:
             accepted[taken] += 1
             at += taken + 1
         assert found.accepted == tuple(accepted) and found.tokens == len(answer) - 1
+
+
+@pytest.mark.slow
+def test_ten_thousand_answers_are_walked_for_every_k_in_ten_seconds_of_a_core() -> None:
+    rng = random.Random(1)
+    answers = [[rng.random() < 0.8 for _ in range(499)] for _ in range(10_000)]
+    began = time.process_time()
+    steps = sum(decode(agree, k).steps for agree in map(agreement, answers) for k in range(1, 16))
+    assert time.process_time() - began <= 10.0 and steps > 10_000 * 15
