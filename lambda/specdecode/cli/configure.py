@@ -87,7 +87,10 @@ def _pairs(words: list[str]) -> dict[str, str]:
     wrong = [word for word in words if "=" not in word]
     if wrong:
         raise stop_with(f"write settings as KEY=VALUE, not {', '.join(wrong)} (docs/settings.md)", EXIT_USAGE)
-    return {key: value for key, _, value in (word.partition("=") for word in words)}
+    pairs = [(key, value) for key, _, value in (word.partition("=") for word in words)]
+    if twice := [f"{key}={value}" for key, value in pairs if dict(pairs)[key] != value]:
+        raise stop_with(f"two values for one setting: {', '.join(twice)} and another one", EXIT_USAGE)
+    return dict(pairs)
 
 
 def _said() -> str:

@@ -108,6 +108,7 @@ def test_a_folder_or_a_dangling_link_in_place_of_the_file_is_no_absence(
     [
         (["nodes=99"], 2, "nodes: Input should be less than or equal to 16"),
         (["nodes"], 2, "write settings as KEY=VALUE, not nodes"),
+        (["nodes=1", "nodes=2"], 2, "two values for one setting: nodes=1 and another one"),
         (["region=ap-southeast-4", "price_per_node_hour=2"], 3, "the deployment stands in us-east-2; destroy it first"),
     ],
 )
