@@ -2,6 +2,8 @@
 
 import base64
 import json
+import re
+import textwrap
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from specdecode.experiment.shapes import SHAPES
 from specdecode.experiment.sizing import room_of, unfit
 from specdecode.kubernetes.node_room import amount, room_of_node
 
+from tests.docs.markdown import ROOT
 from tests.specdecode.cli.preflight.test_cluster import Shell, world
 from tests.specdecode.cli.preflight.test_cluster_nodes import THEIRS, group
 
@@ -28,7 +31,9 @@ GOOD = {"amiType": "AL2023_x86_64_NEURON", "releaseVersion": "1.35.0-20260224"}
 QUOTA = {"Quota": {"Value": 192.0}}
 
 
-def found(answer: dict[str, Any], *, data: dict[str, Any] | None = None, **answers: Any) -> list[tuple[str, str, str]]:
+def found(
+    answer: dict[str, Any], *, data: dict[str, Any] | None = None, preset: str = "qwen3-32b", **answers: Any
+) -> list[tuple[str, str, str]]:
     data = {} if data is None else data
     more = {
         "DescribeNodegroup": answer,
@@ -37,7 +42,7 @@ def found(answer: dict[str, Any], *, data: dict[str, Any] | None = None, **answe
         "GetServiceQuota": QUOTA,
     }
     ask = world(**more | answers).ask(cluster="theirs", existing=THEIRS)
-    return [(check.name, check.verdict, check.detail) for check in room.of_group(ask, QWEN, "trainium")]
+    return [(check.name, check.verdict, check.detail) for check in room.of_group(ask, load_preset(preset), "trainium")]
 
 
 def nvme() -> dict[str, Any]:
@@ -75,6 +80,24 @@ def nvme() -> dict[str, Any]:
 def test_the_next_node_of_a_group(changes, data, verdict, said):
     (name, came, detail), *_ = found(group(**changes), data=data)
     assert (name, came) == ("room", verdict) and said in detail, detail
+
+
+def test_the_recipe_of_the_page_makes_a_node_on_which_the_page_s_preset_fits():
+    page = (ROOT / "docs" / "how-to" / "own-cluster.md").read_text("utf-8")
+    script, ami, release, preset = (
+        re.search(pattern, page, re.DOTALL)
+        for pattern in (
+            r"cat > node\.txt <<'EOF'\n(.*?) +EOF",
+            r"--ami-type (\S+)",
+            r"--release-version (\S+)",
+            r"existing_node_group=trainium\s+specdecode preflight (\S+)",
+        )
+    )
+    assert script and ami and release and preset
+    user_data = base64.b64encode(textwrap.dedent(script[1]).encode()).decode()
+    made = group(amiType=ami[1], releaseVersion=release[1], launchTemplate=TEMPLATE)
+    (_, came, detail), *_ = found(made, data={"UserData": user_data}, preset=preset[1])
+    assert came == "ok", detail
 
 
 def test_the_quota_counts_for_a_group_on_demand_without_its_own_node():
