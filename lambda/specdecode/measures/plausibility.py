@@ -234,7 +234,7 @@ def impossible_speedup(ratio: float, low: float | None, *, most: float | None) -
     if most is not None and surely > most * 1.02:
         return f"a speed-up of {ratio:,.4g}× is more than speculation can give: a step yields {most:g} tokens at most"
     if surely > MOST_SPEEDUP or ratio < 1.0 / MOST_SPEEDUP:
-        return f"a speed-up of {ratio:,.4g}× is no server's: times in another unit, or a wrong count of tokens?"
+        return f"a speed-up of {ratio:,.4g}× is no server's: perhaps times in another unit, or a wrong count of tokens"
     return ""
 
 

@@ -72,7 +72,7 @@ def _result_file(path: Path) -> Path | None:
             return path / known
     if below := sorted(found.parent for found in path.glob(f"*/{AIPERF_SUMMARY}")):
         raise ImportProblem(
-            f"{path}: artifacts of {len(below)} runs of {AIPERF}; give one of them: {', '.join(map(str, below[:5]))}"
+            f"{path}: it holds artifacts of {AIPERF}; give one of them: {', '.join(map(str, below[:5]))}"
         )
     if (path / AIPERF_RECORDS).is_file():
         raise ImportProblem(f"{path}: {AIPERF_RECORDS} without the {AIPERF_SUMMARY} that {AIPERF} writes beside it")
