@@ -173,6 +173,7 @@ def test_each_way_of_holding_devices_counts_the_same_though_three_rounds_have_on
     assert slow.headline.ratio / even.headline.ratio == pytest.approx(2**-0.5, rel=1e-6)
     drift = compare(experiment=tested, records=run(tested, slow=both[1]), context=context(device_groups=held)).drift
     assert drift[1].ratio == pytest.approx(1.0, abs=0.03), "the last round against the first"
+    assert not any(each.shown for each in drift)
 
 
 def test_a_ratio_that_moves_between_rounds_on_the_same_devices_cannot_be_judged() -> None:
