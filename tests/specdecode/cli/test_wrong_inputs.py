@@ -120,3 +120,24 @@ def test_a_wrong_input_is_told_in_one_style(line: str, tmp_path: Path, monkeypat
     if line.split()[0] in WITH_JSON:
         document = json.loads(CliRunner().invoke(app, [*line.split(), "--json"]).stdout)
         assert document.get("exit_code") == 2 or document["valid"] is False
+
+
+MANY = {
+    "bench ftp://x --requests 0 --timeout 0 --price-per-hour x --case nope --upload y --resume": (
+        *("'ftp://x'", "--price-per-hour x", "no test case is called nope", "--requests:", "--timeout:"),
+        *("--resume goes on", "'y' is not an address"),
+    ),
+    "import a=x b --about c:k=y --about a:k=0": ("x: no such file", "b: write NAME=PATH", "--about c:", "--about a:k:"),
+    "validate c.yaml --set x --set engine=nope --set title.sub=1": (
+        *("--set x:", "title.sub:", "'nonsense'", "engine: no engine", "serving.tensor_parallel_size:"),
+    ),
+}
+
+
+@pytest.mark.parametrize("line", MANY)
+def test_all_problems_are_told_at_once(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "c.yaml").write_text(FILES["c.yaml"])
+    monkeypatch.chdir(tmp_path)
+    found = CliRunner().invoke(app, line.split())
+    assert found.exit_code == 2 and not (tmp_path / "results").exists()
+    assert [words for words in MANY[line] if words not in found.stderr] == []
