@@ -52,7 +52,9 @@ class AnswerOptions:
     output_tokens: Annotated[int, typer.Option(min=2, max=100_000, help="With --prompts: longest answer.")] = 256
     tokenizer: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="The target's tokenizer, to make a run's prompts again."),
+        typer.Option(
+            metavar="FOLDER", help="The target's tokenizer: makes a run's prompts again, and tokens without a draft."
+        ),
     ] = None
     most_answers: Annotated[int, typer.Option(min=1, max=100_000, help="Answers that are read at most.")] = MOST_ANSWERS
 
@@ -93,8 +95,13 @@ def made_of(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | No
     from specdecode.forecast.answers import BadAnswers
     from specdecode.forecast.server import BadServer
 
-    if not drafts.draft or (given.answers is None) == (given.target is None):
-        raise stop_with("specdecode forecast: give --draft, and either --answers or --target", EXIT_USAGE)
+    lookups = given.answers is not None and given.tokenizer is not None
+    if not (drafts.draft or lookups) or (given.answers is None) == (given.target is None):
+        raise stop_with(
+            "specdecode forecast: give --draft, and either --answers or --target; for lookups alone, which need no "
+            "draft: --answers and --tokenizer FOLDER",
+            EXIT_USAGE,
+        )
     try:
         found = asyncio.run(_forecast(given, drafts, planned))
     except BadAnswers as error:
@@ -160,6 +167,7 @@ def _written_so_far(of: int, done: int) -> None:
 async def _forecast(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | None) -> Forecast:
     from specdecode.analysis.advice.sweep import candidates, kind
     from specdecode.experiment.most_tokens import MostTokens
+    from specdecode.forecast.local import TokenizerFolder
     from specdecode.forecast.making import forecast as make
 
     most = kind(planned) if planned else MostTokens.K_PLUS_1
@@ -171,7 +179,8 @@ async def _forecast(given: AnswerOptions, drafts: DraftOptions, planned: Experim
         answers = _answers(given.answers, given)
     else:
         answers = await _written(str(given.target), given, planned, drafts.model or [])
-    return await make(answers, readers, ks=ks, most=most, progress=_progress)
+    alone = None if readers else TokenizerFolder(str(given.tokenizer))
+    return await make(answers, readers, ks=ks, most=most, progress=_progress, tokenizer=alone)
 
 
 async def _draft(name: str, where: str, models: list[str]) -> Draft:

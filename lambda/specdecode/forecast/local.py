@@ -9,6 +9,7 @@ Only weights in safetensors are read, and no code that comes with a model is run
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from specdecode.escape import clip, line
@@ -70,3 +71,28 @@ class LocalReader:
         except ValueError as error:
             raise BadServer(f"{self._where}: {clip(line(str(error)), SAID)}") from None
         return list(made["input_ids"])
+
+
+class TokenizerFolder:
+    """The target's `tokenizer.json`, where no draft makes the tokens: enough for lookups in the text. A chat's messages
+    are joined, since its template is not in that file.
+    """
+
+    def __init__(self, folder: str) -> None:
+        """Raises BadServer."""
+        try:
+            from tokenizers import Tokenizer  # type: ignore[import-not-found,unused-ignore]
+        except ImportError:
+            raise BadServer("--tokenizer: the package `tokenizers` is not installed: pip install tokenizers") from None
+        try:
+            self._tokenizer: Any = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
+        except Exception as error:  # tokenizers raises bare Exception
+            raise BadServer(f"--tokenizer {folder}: {clip(line(str(error)), SAID)}") from None
+
+    async def tokens(self, answer: WrittenAnswer) -> Tokens:
+        """The ids of an answer, as `Reader.tokens`."""
+        asked = answer.prompt
+        text = asked if isinstance(asked, str) else "\n".join(str(each["content"]) for each in asked)
+        prompt = answer.prompt_ids or tuple(self._tokenizer.encode(text).ids)
+        own = answer.answer_ids or tuple(self._tokenizer.encode(answer.text, add_special_tokens=False).ids)
+        return Tokens(prompt=prompt, answer=own[: max(0, MOST_TOKENS - len(prompt))])

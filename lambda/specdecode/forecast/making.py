@@ -8,7 +8,7 @@ from functools import partial
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.forecast.answers import WrittenAnswer, WrittenAnswers
 from specdecode.forecast.result import Forecast, Read, of_draft
-from specdecode.forecast.server import BadServer, Draft, Tokens, read_all
+from specdecode.forecast.server import BadServer, Draft, Tokenizer, Tokens, read_all
 from specdecode.speculation.acceptance import agreement, decode
 from specdecode.speculation.lookup import lookup_agreement, suffix_steps
 
@@ -21,14 +21,21 @@ Progress = Callable[[str, int, int], None]
 
 
 async def forecast(
-    answers: WrittenAnswers, drafts: Sequence[Draft], *, ks: Sequence[int], most: MostTokens, progress: Progress
+    answers: WrittenAnswers,
+    drafts: Sequence[Draft],
+    *,
+    ks: Sequence[int],
+    most: MostTokens,
+    progress: Progress,
+    tokenizer: Tokenizer | None = None,
 ) -> Forecast:
-    """The forecast of `drafts` (one or more; the first one's server makes the tokens) and of lookups, which need
-    no model. Raises BadServer.
+    """The forecast of `drafts` and of lookups, which need no model. The tokens are made by `tokenizer`, or by the first
+    draft. Raises BadServer.
     """
+    maker = tokenizer or drafts[0]
     tokens = []
     for number, answer in enumerate(answers.found, 1):
-        tokens.append(await drafts[0].tokens(answer))
+        tokens.append(await maker.tokens(answer))
         progress("tokens", number, len(answers.found))
     for draft in drafts:
         await _check_alike(draft, answers.found, tokens)

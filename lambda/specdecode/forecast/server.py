@@ -41,15 +41,19 @@ class Tokens:
     answer: tuple[int, ...]
 
 
-class Draft(Protocol):
+class Tokenizer(Protocol):
+    """Whoever makes tokens of answers."""
+
+    async def tokens(self, answer: WrittenAnswer) -> Tokens:
+        """The ids of an answer."""
+
+
+class Draft(Tokenizer, Protocol):
     """Whoever reads answers as a draft model: a server, or this process (local.py)."""
 
     @property
     def name(self) -> str:
         """The name of the draft in the forecast."""
-
-    async def tokens(self, answer: WrittenAnswer) -> Tokens:
-        """The ids of an answer."""
 
     async def bits(self, tokens: Tokens) -> list[bool]:
         """For each token of the answer but the first: whether the model writes it too. Raises BadServer."""

@@ -88,6 +88,20 @@ def test_a_server_of_the_target_writes_the_answers(tmp_path: Path, draft: str) -
     assert "house" not in json.dumps(written)
 
 
+def test_without_a_draft_it_tells_what_lookups_do(tmp_path: Path, draft: str) -> None:
+    """With the target's tokenizer the same as with a draft's server, which makes the same tokens."""
+    (log := tmp_path / "log.jsonl").write_text(
+        "".join(json.dumps({"prompt": f"say {word}", "answer": f"{word} and more " * 9}) + "\n" for word in "abcd")
+    )
+    arguments = ["--answers", str(log), "--k", "3,5"]
+    alone = told(*arguments, "--tokenizer", str(DRAFT))
+    assert [item["draft"] for item in alone["drafts"]] == ["n-gram", "suffix"]
+    assert alone["drafts"] == told(*arguments, "--draft", f"small={draft}")["drafts"][:2]
+    assert of(alone, "suffix", 5)["all"] > 2.0
+    wrong = CliRunner().invoke(app, ["forecast", *arguments, "--tokenizer", str(tmp_path)])
+    assert wrong.exit_code == 3 and "--tokenizer" in wrong.output
+
+
 def test_an_experiment_with_its_forecast_is_planned_from_it(measured: Path, draft: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     arguments = ["--answers", str(measured), "--draft", f"pair-draft={draft}", "--write", str(file)]
