@@ -21,6 +21,8 @@ from specdecode.measures.student import (
     with_shared,
 )
 
+from tests.specdecode.analysis import recompute_intervals
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -128,6 +130,7 @@ def test_the_interval_over_prompts_reaches_further_where_few_prompts_gain_much()
     plain, found = log_mean(few).interval(), over_prompts(few).interval()
     assert plain and found
     assert found[1] > plain[1] * 1.05 and found[0] == pytest.approx(plain[0])
+    assert found == pytest.approx(recompute_intervals.over_prompts(few)[1:]), "Hall's transformation, by bisection"
     mirrored = over_prompts([-value for value in few]).interval()
     assert mirrored == pytest.approx((1 / found[1], 1 / found[0]))
     assert over_prompts(few[1:]).interval() == log_mean(few[1:]).interval()
