@@ -66,7 +66,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     except Unreadable:
         raise
     except (OSError, ValueError) as error:
-        missing = isinstance(error, FileNotFoundError)
+        missing = isinstance(error, FileNotFoundError) and not path.is_symlink()
         why = "no such file" if missing else f"cannot be read: {getattr(error, 'strerror', None) or error}"
         raise Unreadable(why) from None
 
