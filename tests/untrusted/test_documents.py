@@ -116,7 +116,7 @@ def test_files_are_read_to_a_limit(tmp_path: Path) -> None:
     with pytest.raises(Unreadable, match="a device"):
         read_file(Path("/dev/zero"), limit=1000)
     for nothing in (tmp_path, tmp_path / "none", tmp_path / ("x" * 300)):
-        with pytest.raises(Unreadable, match="cannot be read|no such file"):
+        with pytest.raises(Unreadable, match=r"cannot be read|no such file"):
             read_file(nothing)
 
 
