@@ -75,6 +75,7 @@ FUNCTIONS: dict[str, FunctionSpec] = {
     "Advise": FunctionSpec(
         "advise",
         "plans the next wave of an adaptive sweep",
+        reads=(RUNS, *MARKS),
         kubernetes=False,
         timeout_s=300,
         memory_mib=2048,

@@ -143,6 +143,8 @@ def from_document(
     try:
         plain = expand.inherit(document, preset=_preset)
     except ExperimentError as error:
+        if document.get("extends") == STAND_IN:
+            raise
         with problems_of_the_rest(error.problems, OF_A_VALUE):
             from_document({**document, "extends": STAND_IN}, overrides=overrides, capacity=capacity)
     try:

@@ -116,7 +116,7 @@ def test_the_hold_is_ended_by_a_word(question: Any) -> None:
     [
         (("run", "rehearsal", "--hold", "90s", "--yes"), {"hold": 2}),
         (("run", "rehearsal", "--hold", "soon", "--yes"), "90s, 10m or 2h"),
-        (("run", "rehearsal", "--hold", "9h", "--yes"), "less than or equal to 480"),
+        (("run", "rehearsal", "--hold", "9h", "--yes"), "must be 480 or less"),
         (("run", "--resume", "r", "--hold", "5m", "--yes"), "start a new one with --hold"),
     ],
 )

@@ -51,7 +51,7 @@ def test_it_compares_the_arms_and_leaves_the_report(measured: tuple[Path, Any]) 
     said = " ".join(result.stdout.split())
     assert "Speculative decoding" in said and "structured prompts" in said
     assert {"report.html", "report.md", "report.csv", "report.json"} <= {path.name for path in folder.iterdir()}
-    shown = CliRunner().invoke(app, ["report", str(folder)])
+    shown = CliRunner().invoke(app, ["report", str(folder), "--full"])
     assert shown.exit_code == 0
     assert "sd against base" in shown.stdout and "6 of 6" in shown.stdout
 

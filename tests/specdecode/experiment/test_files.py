@@ -235,7 +235,7 @@ def test_what_is_not_a_plain_document_is_refused_in_one_line(text, says, tmp_pat
 def test_unreadable_files(tmp_path):
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     for path, says in (
-        (tmp_path / "none.yaml", "No such file"),
+        (tmp_path / "none.yaml", "no such file"),
         (tmp_path / "binary.yaml", "not UTF-8"),
         (tmp_path, "a folder, not a file"),
     ):

@@ -87,10 +87,10 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
             "workload.cases": ["count"],
         },
     )
-    assert "greater than or equal to 1" in found["variants.sd-seqs0-tp32.max_num_seqs"]
+    assert "must be 1 or more, not 0" in found["variants.sd-seqs0-tp32.max_num_seqs"]
     assert "are 32 logical cores, not 64" in found["variants.base-seqs2-tp64.tensor_parallel_size"]
     assert "max_model_len is 1024" in found["workload.cases.count-out2000"]
-    assert "valid integer" in problems("rehearsal", {"serving.max_num_seqs": []})["serving.max_num_seqs"]
+    assert "must be a whole number" in problems("rehearsal", {"serving.max_num_seqs": []})["serving.max_num_seqs"]
     assert "64 variants" in problems("rehearsal", {"serving.max_num_seqs": list(range(1, 40))})["serving"]
     assert "one baseline" in problems("rehearsal-sweep", SEQS)["sweep"]
 
@@ -103,4 +103,4 @@ def test_a_list_of_lengths_measures_every_case_at_each() -> None:
     assert found.workload.output_tokens == 256
     assert [case.label for case in found.workload.cases][:2] == [f"Count_from_1_to_200-out{n}" for n in (32, 256)]
     bad = problems("rehearsal", {"workload.cases": ["count"], "workload.output_tokens": [32, "a"]})
-    assert "valid integer" in bad["workload.cases.count-outa.output_tokens"]
+    assert "must be a whole number" in bad["workload.cases.count-outa.output_tokens"]

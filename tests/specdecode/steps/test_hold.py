@@ -90,7 +90,7 @@ def test_each_arm_is_held_once_after_its_last_wave_and_the_plan_and_the_bill_hav
 @pytest.mark.parametrize(
     ("preset", "changes", "told"),
     [
-        ("rehearsal", {"hold": 481}, "less than or equal to 480"),
+        ("rehearsal", {"hold": 481}, "must be 480 or less"),
         ("rehearsal-sweep", {"hold": 5, "sweep": "adaptive"}, "does not know when an arm is served for the last time"),
         (
             "rehearsal",
