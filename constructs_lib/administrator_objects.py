@@ -7,8 +7,6 @@ the deployment and the pipeline have there; with `karpenter_node_role`, NodePool
 as `cdk deploy -c KEY=VALUE` does; exit status 2, with every problem, if they cannot work.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -3,8 +3,6 @@
 The constructs do not know what a run costs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime

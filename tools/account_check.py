@@ -3,8 +3,6 @@
 Exit status: 0 it did, 1 it did not (each missing thing is a line).
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

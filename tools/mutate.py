@@ -10,8 +10,6 @@ exits 1 if less than half are caught. A survivor is a question, not always a fau
 can see. docs/benchmarks.md has a score.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import os

@@ -4,8 +4,6 @@
 .venv/bin/python -m tools.security_results tests/stacks  only lines with a test whose name holds one of the words
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import subprocess

@@ -8,8 +8,6 @@ Only the standard library and git, so that the table needs no installation. `all
 since what passed on this code is not run again. It starts a suite only if its bound fits into the minutes (0: any).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -2,8 +2,6 @@
 133).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from aws_cdk import ArnFormat, Duration, RemovalPolicy, Stack

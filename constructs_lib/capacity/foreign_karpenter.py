@@ -1,7 +1,5 @@
 """Our NodePools in the Karpenter of a cluster that exists: the objects, and the rights that they need (ADR 194)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

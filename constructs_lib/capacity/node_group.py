@@ -1,7 +1,5 @@
 """The rights of functions on the managed node group that runs scale, and on its nodes (ADR 194)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

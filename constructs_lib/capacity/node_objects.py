@@ -1,7 +1,5 @@
 """The Kubernetes objects from which Karpenter makes the nodes that runs hold: an EC2NodeClass, NodePools, a price."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

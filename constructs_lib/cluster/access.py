@@ -1,7 +1,5 @@
 """What the pipeline's functions may do in the cluster: exactly the verbs that they use."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from aws_cdk import aws_ec2 as ec2

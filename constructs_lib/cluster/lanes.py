@@ -3,8 +3,6 @@
 Why it is so: ADR 40.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import accumulate
 

@@ -1,7 +1,5 @@
 """Alarms on results. The pipeline has the alarms on runs that fail, on the watchdog and on idle nodes."""
 
-from __future__ import annotations
-
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cw
 from constructs import Construct

@@ -1,7 +1,5 @@
 """The CloudWatch dashboard `Qwen/LLMPerf`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from aws_cdk import Stack

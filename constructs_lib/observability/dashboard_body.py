@@ -7,8 +7,6 @@ expressions. A SEARCH finds what had data in the last two weeks, at most 500 ser
 "Search expression syntax"). Alarms on results use Metrics Insights, since no alarm can watch a SEARCH.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from specdecode import names

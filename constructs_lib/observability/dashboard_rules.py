@@ -3,8 +3,6 @@
 Places are the canvas's: rows of equal widgets on 24 columns, which neither overlap nor leave the page.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 Source of the format: Amazon CloudWatch API Reference, "Dashboard body structure and syntax".
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

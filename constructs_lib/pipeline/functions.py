@@ -1,7 +1,5 @@
 """The pipeline's Lambda functions: one for each step, each with a role that can do that step's work and no more."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from aws_cdk import Duration, RemovalPolicy

@@ -1,7 +1,5 @@
 """The pipeline: a state machine of Lambda functions, and a watchdog that works without the machine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """A run that EventBridge Scheduler starts, and the alarm for a run that could not be started (ADR 113)."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime

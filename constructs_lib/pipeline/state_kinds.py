@@ -1,7 +1,5 @@
 """The kinds of tasks: one that answers at once, and a step that is called again until it is done."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -13,8 +13,6 @@ The waves are a loop over a counter, not a Map: states stay at the top level, wh
 reach them alike. All data lies in S3; the states carry the run's id, the wave's number and a line of progress.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

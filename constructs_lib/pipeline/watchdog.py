@@ -1,7 +1,5 @@
 """When the watchdog runs, and the alarms for a watchdog that does not run and for a node that no run holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from aws_cdk import Duration

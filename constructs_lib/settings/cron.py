@@ -4,8 +4,6 @@
 (docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html).
 """
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from typing import NamedTuple

@@ -2,8 +2,6 @@
 them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal

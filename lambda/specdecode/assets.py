@@ -3,8 +3,6 @@
 Nothing here knows a model of what is in them, so that the shell's completion can ask at every press of a key.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

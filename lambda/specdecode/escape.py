@@ -5,8 +5,6 @@ The template engine escapes HTML (analysis/report/html.py), and manifests/pods.p
 Why it is so: ADR 128.
 """
 
-from __future__ import annotations
-
 import codecs
 import io
 import json

@@ -6,8 +6,6 @@ SHA-256. The hash of a folder is that of its files' names, sizes and hashes.
 Why it is so: ADR 201.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass

@@ -4,8 +4,6 @@ What is absent is None. All else is botocore's error. No library is imported her
 that, and a benchmark that stores nothing in S3 spends no time on boto3.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

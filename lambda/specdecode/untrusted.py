@@ -4,8 +4,6 @@ folder.
 Why it is so: ADR 128.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """docs/reference/alarms.md: every alarm of the templates."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

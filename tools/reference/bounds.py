@@ -1,7 +1,5 @@
 """docs/reference/bounds.md: the longest time for which the node can be billed, by cause, computed from what ends it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any

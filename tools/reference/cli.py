@@ -1,7 +1,5 @@
 """docs/reference/cli.md: the commands in groups, the names of their options, and exit codes, from the Typer app."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from typing import Any

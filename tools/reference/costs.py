@@ -1,7 +1,5 @@
 """docs/reference/costs.md: every price, the cost at rest, and the cost of each preset."""
 
-from __future__ import annotations
-
 from specdecode.experiment import Capacity, prices
 from specdecode.experiment.prices import HOURS_A_MONTH
 from specdecode.experiment.standing import (

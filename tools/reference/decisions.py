@@ -1,7 +1,5 @@
 """The list of decisions in docs/README.md, from the headings of docs/adr."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docs/reference/engines.md: which engine has which method for which model family, and until when it is supported."""
 
-from __future__ import annotations
-
 from specdecode.experiment import Engine, engine_names, load_engine
 from specdecode.experiment.engine_parts import CpuCompile
 from specdecode.experiment.variants import Method

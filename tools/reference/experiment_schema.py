@@ -1,7 +1,5 @@
 """The fields of an experiment, in docs/reference/fields.md."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from enum import StrEnum

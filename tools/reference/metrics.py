@@ -1,7 +1,5 @@
 """The formulas in docs/reference/metrics.md, from the classes of the metrics."""
 
-from __future__ import annotations
-
 import inspect
 
 from specdecode.measures.accounting import MODES, Accounting

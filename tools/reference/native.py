@@ -4,8 +4,6 @@ A condition is a fact that upstream's source, its documentation or somebody who 
 held against the pods that are rendered for each preset, not against the preset's file.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Callable, Iterator

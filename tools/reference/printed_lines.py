@@ -1,7 +1,5 @@
 """docs/reference/printed-lines.md: how many command lines the project prints and shows, and what has read each."""
 
-from __future__ import annotations
-
 from tests import printed
 from tools.reference import page, table
 

@@ -1,7 +1,5 @@
 """docs/reference/s3-layout.md: every key of the artifact bucket, with who writes and who reads it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from specdecode import s3_keys

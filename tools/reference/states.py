@@ -1,7 +1,5 @@
 """docs/reference/states.md: the state machine, from its definition."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every part that is installed or lies in this repository: version, licence, and where it is used."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 Why it is so: CONTRIBUTING.md, "Dependencies".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.metadata import Distribution, distributions
 from pathlib import Path

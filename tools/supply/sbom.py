@@ -1,7 +1,5 @@
 """docs/sbom.cdx.json: the inventory as a CycloneDX 1.6 bill of materials, the same bytes for the same parts."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import uuid

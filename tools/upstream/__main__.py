@@ -8,8 +8,6 @@ What is not there is a comparison that is skipped, with its reason. Exit status:
 (with a named folder some may be skipped), 1 something differs or could not be fetched, 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Fetches by the lock: over HTTPS, three tries a file. A file whose hash differs from the lock's is not kept."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import time

@@ -1,7 +1,5 @@
 """The upstream files that are compared: address, revision and SHA-256 of each. None of them is in this repository."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

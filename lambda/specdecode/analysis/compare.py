@@ -1,7 +1,5 @@
 """`compare`: records and context in, the answer out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise

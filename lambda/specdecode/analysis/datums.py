@@ -1,7 +1,5 @@
 """CloudWatch metric data of a comparison, in the form that `specdecode.measures.publish.Publisher` sends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from specdecode.analysis.results.comparison import Comparison

@@ -1,7 +1,5 @@
 """What a report says of a run that served its own arms: node, versions, the engine's caveats, what servers told."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results by kind of work: the categories of the measured sets of prompts."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

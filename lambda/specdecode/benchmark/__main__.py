@@ -1,7 +1,5 @@
 """`python -m specdecode.benchmark`: the benchmark in a pod, from a specification file."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

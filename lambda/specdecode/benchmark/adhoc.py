@@ -1,7 +1,5 @@
 """Makes a specification for servers at hand, without an experiment, from the command line of `specdecode bench`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar

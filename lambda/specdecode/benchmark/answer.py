@@ -1,7 +1,5 @@
 """Reads a streamed completion, one event at a time: text, token counts, why it ended."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, TypeGuard
 

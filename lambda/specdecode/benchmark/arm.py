@@ -1,7 +1,5 @@
 """Loads one arm: sends the requests of one case and level."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Order in which arms, cases and levels are loaded."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Figures of a block while it runs, for a live table or a log."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from specdecode.measures.distribution import quantile

@@ -1,7 +1,5 @@
 """Sends requests, each on a connection of its own, and makes their records."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import time

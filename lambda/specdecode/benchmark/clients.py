@@ -7,8 +7,6 @@ and sets the beginning. There is no server: a restarted client reads the notes a
 Why it is so: ADR 188.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

@@ -1,7 +1,5 @@
 """The run's clock, and the delays of this process."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

@@ -2,8 +2,6 @@
 told.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from specdecode.benchmark.histories import Histories, file_of

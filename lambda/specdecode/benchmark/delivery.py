@@ -1,7 +1,5 @@
 """Uploads the results of a benchmark to S3, and fetches the earlier results of the same run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path

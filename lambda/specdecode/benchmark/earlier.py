@@ -1,7 +1,5 @@
 """Results of earlier processes of the same run, so that an interrupted run continues and other rounds are kept."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from specdecode.benchmark.enough import Enough

@@ -1,7 +1,5 @@
 """Number of requests of each case: as many as asked, or as many as settle its speed-up."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator

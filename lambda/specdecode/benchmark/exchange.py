@@ -1,7 +1,5 @@
 """Reads the bytes of one answer as they come: what they say, when each chunk came, and how the answer ended."""
 
-from __future__ import annotations
-
 import asyncio
 
 from specdecode.benchmark.answer import Answer, AnswerError, error_in_body

@@ -1,7 +1,5 @@
 """A small request with a whole answer: `/v1/models`, `/metrics`, `/tokenize`."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ A client of ours and not a library's, because a load generator must neither sit 
 generality: docs/benchmarks.md has the comparison, ADR 197 that with h11.
 """
 
-from __future__ import annotations
-
 import re
 from enum import Enum, auto
 

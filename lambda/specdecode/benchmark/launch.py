@@ -1,7 +1,5 @@
 """Runs a benchmark from its specification to an exit code: to its end, or to the first signal."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import Mapping

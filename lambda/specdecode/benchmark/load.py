@@ -1,7 +1,5 @@
 """Sends requests at their times: closed loop or open loop."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random

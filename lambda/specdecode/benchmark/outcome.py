@@ -1,7 +1,5 @@
 """Options of a benchmark beside its specification, and its outcome."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

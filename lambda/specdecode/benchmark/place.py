@@ -2,8 +2,6 @@
 bucket, or a folder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Probes an arm before any load: does it answer, does it serve the model, and what does it understand?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from specdecode import names

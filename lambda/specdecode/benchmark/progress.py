@@ -1,7 +1,5 @@
 """What the user sees while the load runs."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The JSON that a completion request carries."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A run's folder: it stores records as they come, and reads earlier ones (`records.raw_file`)."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A whole benchmark: probe the arms, load them case by case, keep and upload the records. It computes no figure."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

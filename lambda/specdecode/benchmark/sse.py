@@ -2,8 +2,6 @@
 reads.
 """
 
-from __future__ import annotations
-
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 """Longest event that is accepted. A server whose event never ends is broken."""
 

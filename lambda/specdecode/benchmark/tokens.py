@@ -1,7 +1,5 @@
 """Length of a text in tokens: by the model's own tokenizer if it is at hand, else estimated."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from pathlib import Path

@@ -5,8 +5,6 @@ top such a module imports only what options are made of. A command imports what 
 holds which modules may be there; `benchmarks/command_start.py` measures what they cost.)
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 from importlib import import_module

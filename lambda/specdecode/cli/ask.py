@@ -1,7 +1,5 @@
 """`specdecode ask`: a question to an arm that a run holds, through the bucket."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """What the user can do about an error of AWS. Every command says it in the same words."""
 
-from __future__ import annotations
-
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,

@@ -1,7 +1,5 @@
 """The options of `specdecode bench`, in the order of its --help. Each class is a panel there."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path

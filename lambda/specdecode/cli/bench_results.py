@@ -1,7 +1,5 @@
 """What `specdecode bench` makes from the records: the table, the report, LLMPerf's files, CloudWatch's metrics."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from specdecode import names

@@ -4,8 +4,6 @@ No completion uses the network, so runs in the bucket are not offered: `specdeco
 is in a preset: the names of files are enough.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from specdecode.assets import CASE_GROUPS, case_names, preset_names

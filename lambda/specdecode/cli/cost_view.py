@@ -1,7 +1,5 @@
 """What a run costs, in lines for a terminal of 80 columns."""
 
-from __future__ import annotations
-
 from specdecode.experiment.capacity import TERMS, CapacityType
 from specdecode.experiment.model import CompileOn
 from specdecode.experiment.prices import HOURS_A_MONTH

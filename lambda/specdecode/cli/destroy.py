@@ -3,8 +3,6 @@
 `cdk destroy` of stacks that are not in the region says "destroyed" all the same (aws-cdk#22240).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """How experiments, engines and plans look in a terminal."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

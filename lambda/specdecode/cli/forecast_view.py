@@ -1,7 +1,5 @@
 """Texts of `specdecode forecast`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from specdecode.analysis.advice.payoff import Expected, Payoff, PayoffAt, PayoffOn, payoff, payoff_line, percent

@@ -5,8 +5,6 @@ event with `log` and `kubernetes` (pod_name, namespace_name, container_name; lab
 cluster, which it makes with the first line (`containerLogs` in values.yaml of aws-observability/helm-charts).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """`specdecode logs`: what the pods of a run write, while it goes on and after."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated

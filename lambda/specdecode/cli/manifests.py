@@ -1,7 +1,5 @@
 """`specdecode manifests`: the Kubernetes objects of a run, for a cluster with SpecDecodeStack or for a bare one."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """Options: those that many commands have, how a command takes dataclasses of them, and how `--help` names values."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass

@@ -1,7 +1,5 @@
 """How sets of prompts are shown: tables, texts, and the lines of an experiment that name a set."""
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reads a folder with raw records and no report."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import suppress

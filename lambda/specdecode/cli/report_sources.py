@@ -1,7 +1,5 @@
 """Finds the comparison for the report commands: in a run's folder, a report.json, or the bucket by a run id."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

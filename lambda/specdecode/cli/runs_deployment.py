@@ -1,7 +1,5 @@
 """The deployed pipeline as the command line sees it: Step Functions, the bucket and two functions. Never Kubernetes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One sweep on several nodes: splits it, shows what all parts cost, asks once, and starts an ordinary run for each."""
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Sequence

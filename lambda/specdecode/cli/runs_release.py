@@ -1,7 +1,5 @@
 """Gives the node back from the command line. It runs the watchdog, which works without the bucket's documents."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

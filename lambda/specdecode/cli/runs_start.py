@@ -1,7 +1,5 @@
 """Starts a run: its request, what it would cost, and the user's consent."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A run in a few lines, pure functions of history, state and plan; and how it is followed, a line for each change."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Sequence

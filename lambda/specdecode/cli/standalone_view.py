@@ -3,8 +3,6 @@
 Lines that begin with COMMAND are shell source. Together they are the whole run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from specdecode import s3_keys

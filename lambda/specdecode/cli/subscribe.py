@@ -1,7 +1,5 @@
 """`specdecode subscribe`: who gets the alerts, and the mail with the link once more."""
 
-from __future__ import annotations
-
 import typer
 
 from specdecode.cli.options import STACK, Profile, Region, Stack

@@ -1,7 +1,5 @@
 """The Lambda handler of the guards. It always answers CloudFormation: else the stack would hang for an hour."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

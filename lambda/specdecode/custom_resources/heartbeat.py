@@ -4,8 +4,6 @@ Without it the alarm on missing heartbeats would go off on every new deployment.
 now, not when a node is left running.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

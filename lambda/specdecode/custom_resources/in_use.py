@@ -1,7 +1,5 @@
 """What the guards ask the cluster: could a node come, which run has it, what is left of it. And how they give it up."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from specdecode import names

@@ -1,7 +1,5 @@
 """Waits longer than one Lambda may run: look, sleep, and hand over to a new invocation of the same function."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Base types of all parts of an experiment: frozen models, and texts of a known form."""
 
-from __future__ import annotations
-
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FailFast, StringConstraints

@@ -1,7 +1,5 @@
 """The instructions of a benchmark in a pod: the one file that its Job mounts. `specdecode.manifests` writes it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

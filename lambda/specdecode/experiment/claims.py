@@ -1,7 +1,5 @@
 """ResourceClaimTemplates: what an arm's pods ask of the Neuron DRA driver."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from specdecode import names

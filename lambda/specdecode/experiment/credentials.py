@@ -6,8 +6,6 @@ published forms of each kind; a key without a form of its own is known by the na
 Why it is so: ADR 128.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The parts of a deployment that can be checked from outside. `preflight` reads this document."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict

@@ -1,7 +1,5 @@
 """YAML text to a plain mapping, safely: bounded, no tags, no aliases, no duplicate keys, no surprises of YAML 1.1."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable, Mapping
 from typing import Any

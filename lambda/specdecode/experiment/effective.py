@@ -1,7 +1,5 @@
 """The effective configuration of one arm (what we set, and the engine's defaults), and how two arms differ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

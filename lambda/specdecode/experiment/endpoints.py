@@ -3,8 +3,6 @@
 Why it is so: ADR 106.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from typing import Any
 

@@ -3,8 +3,6 @@
 How it compiles without Neuron devices: ADR 178.
 """
 
-from __future__ import annotations
-
 import math
 from datetime import date
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """From the document that a person writes to the plain one that is validated: inheritance, overrides, cases, sweeps."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Experiments and engines from files, by name or from a document: validated whole, or refused with every reason."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress

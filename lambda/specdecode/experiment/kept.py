@@ -7,8 +7,6 @@ says which deployed value it replaces.
 Why it is so: ADR 199.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping

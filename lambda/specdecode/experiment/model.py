@@ -3,8 +3,6 @@
 There are two kinds: the run serves the arms on a node, or the arms are servers that already run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self, TypeVar

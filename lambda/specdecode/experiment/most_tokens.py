@@ -1,7 +1,5 @@
 """How many of its drafts an engine verifies. This limits the tokens that a step yields."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

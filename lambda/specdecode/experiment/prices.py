@@ -6,8 +6,6 @@ List prices of us-east-2 in US dollars. No program looks a price up: correct it 
 Why it is so: ADR 113.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import date
 

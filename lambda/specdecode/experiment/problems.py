@@ -1,7 +1,5 @@
 """The problems of an experiment, all in one exception."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from specdecode.escape import clip, line, plain

@@ -1,7 +1,5 @@
 """Lengths of prompts in the model's own tokens: which prompts to count, the result, and which do not fit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Annotated, Any, Literal

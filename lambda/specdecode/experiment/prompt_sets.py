@@ -1,7 +1,5 @@
 """Sets of prompts in experiments: the sets that ship, and `workload.prompts` written out as cases."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Iterator
 from functools import cache

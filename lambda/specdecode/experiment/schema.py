@@ -1,7 +1,5 @@
 """The JSON Schema of the document that a person writes: an experiment, or a change to a preset."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import textwrap

@@ -8,8 +8,6 @@ open either, with reasons and sources.
 Why it is so: ADR 128.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

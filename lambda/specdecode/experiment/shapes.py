@@ -4,8 +4,6 @@ A new shape is an entry here. Sizes are those that pods can have: Karpenter 1.14
 (website/content/en/docs/reference/instance-types.md), or its formula where that page lacks the type.
 """
 
-from __future__ import annotations
-
 import difflib
 from dataclasses import dataclass, field
 

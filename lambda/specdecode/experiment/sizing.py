@@ -1,7 +1,5 @@
 """Resources of a node that pods take beside its devices, and how many arms fit on it at once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The resources that are billed while no run holds a node, at the prices of `prices`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import date
 

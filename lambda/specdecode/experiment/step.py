@@ -1,7 +1,5 @@
 """A step of an arm: its most tokens, and the kind of engine that takes it, from the engine's file or the experiment."""
 
-from __future__ import annotations
-
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import Experiment

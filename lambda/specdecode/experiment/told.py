@@ -1,7 +1,5 @@
 """Figures of an experiment that were told before it ran: published ones, and its forecast."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, field_validator

@@ -1,7 +1,5 @@
 """A plain document as one of the models, or every problem of its shape, in words."""
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 servers that already run.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 

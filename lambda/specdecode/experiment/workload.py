@@ -1,7 +1,5 @@
 """The load that every arm gets: its cases, its levels, its objective."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self

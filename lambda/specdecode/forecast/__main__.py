@@ -1,7 +1,5 @@
 """`python -m specdecode.forecast`: the benchmark in a pod, and then drafts that read what its arms have answered."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

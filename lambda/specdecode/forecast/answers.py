@@ -3,8 +3,6 @@
 Texts stay in memory: no result of a forecast holds a prompt or an answer.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Sequence

@@ -7,8 +7,6 @@ smaller, but want the weights converted first, and round otherwise than the engi
 Only weights in safetensors are read, and no code that comes with a model is run.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From a target's answers to the forecast: tokens, what each draft would have written, and the steps for every k."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

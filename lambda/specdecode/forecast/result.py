@@ -1,7 +1,5 @@
 """The forecast: tokens per step of every draft, for every k and type of prompt. No text is in it."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence

@@ -6,8 +6,6 @@ What is asked of it (vLLM's OpenAI-compatible server): `/tokenize`, and `/v1/com
 probable one, each with its `rank`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass

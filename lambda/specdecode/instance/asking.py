@@ -1,7 +1,5 @@
 """One question to a server that runs here, its answer as it comes."""
 
-from __future__ import annotations
-
 import json
 import time
 import urllib.error

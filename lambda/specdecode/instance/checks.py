@@ -1,7 +1,5 @@
 """What must be here before a run begins: every problem at once, each with what to do."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

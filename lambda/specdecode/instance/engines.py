@@ -3,8 +3,6 @@
 A folder (`store`) stands for the bucket. Programs of ours run on the machine itself, with the words that the pods have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Compiled artifacts between the store and a prefix of S3, so that another machine need not compile them again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from specdecode import finished, s3_keys

@@ -4,8 +4,6 @@ Whatever ends it, nothing goes on: it ends in order what it started; if it is ki
 and the next start looks again.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A run as a shell script: each container and each program that `specdecode instance` would start, with comments."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ All that a run starts carries its mark: a label of a container, a variable of a 
 whatever has died before.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -4,8 +4,6 @@ Its standard input is a pipe whose other end the command alone holds: it closes 
 holds the store then, so that it ends nothing of a next run; if a next run has it already, that one looks itself.
 """
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -5,8 +5,6 @@ Requests that failed on the way, or got 429 or 5xx, are repeated with backoff an
 Why it is so: ADR 197.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import time

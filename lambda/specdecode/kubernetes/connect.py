@@ -1,7 +1,5 @@
 """The client of the cluster that the Lambda's environment names."""
 
-from __future__ import annotations
-
 import base64
 import ssl
 import time

@@ -1,7 +1,5 @@
 """The cause of a failure in plain words, from a table that is data (assets/diagnosis.yaml)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """Errors of the Kubernetes API, by what the caller can do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,7 +1,5 @@
 """Collects what a person needs to understand a failure, before anything is deleted."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A managed node group of EKS, of one node, that is scaled for a run (ADR 194)."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping

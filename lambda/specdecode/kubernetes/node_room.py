@@ -1,7 +1,5 @@
 """What a node that is there, or the next node of a node group, has for the pods of a run."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Iterable, Mapping

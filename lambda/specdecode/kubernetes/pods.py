@@ -1,7 +1,5 @@
 """The problems of pods and the state of Jobs, read from the objects alone: pure functions, no API."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The place of each kind in the Kubernetes API."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Deletes what a run created, and says what still exists."""
 
-from __future__ import annotations
-
 from specdecode import names
 from specdecode.kubernetes.client import Kubernetes
 from specdecode.kubernetes.resources import WORKLOAD_KINDS, KubeObject, name_of

@@ -1,7 +1,5 @@
 """How pods reach the server of an arm: its address, and the key that it demands."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Jobs that send requests to the arms of a wave: the smoke test, the benchmark, the accuracy test."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

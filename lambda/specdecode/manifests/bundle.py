@@ -5,8 +5,6 @@ these pods has a role. The pipeline asks STS for the session and puts it into a 
 bundle runs.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ Three containers, one after the other. The first and the last have the pod's ses
 between them runs the engine and has no credentials (ADR 127).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -7,8 +7,6 @@ so only when it is opened, since root passes every test of permissions. Linux sh
 Why it is so: ADR 65.
 """
 
-from __future__ import annotations
-
 from specdecode.exit_codes import Exit
 from specdecode.experiment.engine import Engine
 

@@ -3,8 +3,6 @@
 Names are pure functions, so that the pipeline always finds the objects again. All else comes from the plan.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from hashlib import sha256

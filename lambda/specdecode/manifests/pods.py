@@ -1,7 +1,5 @@
 """The parts that all pods of a run share: security, working directory, placement."""
 
-from __future__ import annotations
-
 import base64
 import re
 import shlex

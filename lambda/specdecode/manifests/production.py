@@ -1,7 +1,5 @@
 """The winning arm as a Deployment to keep: served as in the run, without the objects of the run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from specdecode import names

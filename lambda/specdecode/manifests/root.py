@@ -1,7 +1,5 @@
 """Objects before any pod: network policies, and the ConfigMap that owns all other objects."""
 
-from __future__ import annotations
-
 from specdecode import names
 from specdecode.assets import kubernetes_objects
 from specdecode.manifests.naming import RenderContext, labels, root_name

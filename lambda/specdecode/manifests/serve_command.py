@@ -1,7 +1,5 @@
 """The `vllm serve` command of an arm: the same for compiling and for serving, as far as loaders allow, and by hand."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ The engine's container has no AWS credentials: the mounts are made outside it, w
 the CSI driver (Mountpoint for S3 CSI driver, docs/CONFIGURATION.md, "Pod-Level Credentials").
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

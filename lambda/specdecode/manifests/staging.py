@@ -1,7 +1,5 @@
 """Jobs on ordinary CPU nodes before a node is taken: weights and sets of prompts to the bucket, prompts counted."""
 
-from __future__ import annotations
-
 from specdecode import names, s3_keys
 from specdecode.experiment.prompt_lengths import CountSpec
 from specdecode.experiment.variants import ModelRef

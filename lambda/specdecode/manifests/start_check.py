@@ -4,8 +4,6 @@ Image, words of the command, devices and variables are the arm's. The first cont
 session; the engine's has no credentials, and nothing that it writes is kept (ADR 198).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

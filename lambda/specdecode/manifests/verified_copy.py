@@ -7,8 +7,6 @@ with `name`, `content` (the hash, "" if it is not known), `copied`, and `code`, 
 Why it is so: ADR 201.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

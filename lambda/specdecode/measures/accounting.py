@@ -8,8 +8,6 @@ Semantics read from ray-project/llmperf f1d6bed (`openai_chat_completions_client
 the Neuron SDK's `src/benchmark/helper_scripts/neuron_perf.patch`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal

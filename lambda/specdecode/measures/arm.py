@@ -1,7 +1,5 @@
 """Measures one arm in one case: every figure of it is computed here, from its records, and nowhere else."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One arm in one case, as data: what is known of it beside its records, and its figures."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pydantic import Field

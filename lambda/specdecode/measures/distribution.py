@@ -1,7 +1,5 @@
 """Distribution of a metric: the moments and percentiles that tables and files show."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Annotated

@@ -2,8 +2,6 @@
 from their streamed chunks. Whether they are plausible, and their sum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

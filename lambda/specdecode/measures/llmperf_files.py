@@ -3,8 +3,6 @@
 One field is added where LLMPerf lets its users add some (`--metadata`): `token_accounting`, the formula used.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -2,8 +2,6 @@
 of them: the interval is short enough, or the verdict cannot change any more (ADR 62).
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping

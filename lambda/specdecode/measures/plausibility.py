@@ -5,8 +5,6 @@ recommended, and no gate lets them pass. *Late* is a load generator that fell be
 ADR 200.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

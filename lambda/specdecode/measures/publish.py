@@ -1,7 +1,5 @@
 """CloudWatch metrics of an arm in a case, with the public sample's names; and how metrics are sent."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

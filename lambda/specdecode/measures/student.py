@@ -7,8 +7,6 @@ Welch 1947 / Satterthwaite 1946 (df), Hall 1992, "On the removal of skewness by 
 54, 221-228 (the longer tail of prompts).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The course of a run: when each arm was loaded with which case, and how its requests ended."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 

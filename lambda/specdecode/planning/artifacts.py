@@ -4,8 +4,6 @@ The fingerprint of an artifact is the hash of everything that decides it, and of
 ADR 198 for the marks.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable
 from hashlib import sha256

@@ -3,8 +3,6 @@
 Why it is so: ADR 113.
 """
 
-from __future__ import annotations
-
 from specdecode.experiment import prices
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.capacity import TERMS, Capacity, CapacityType

@@ -3,8 +3,6 @@
 Why it is so: ADR 55.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import timedelta
 from itertools import combinations_with_replacement

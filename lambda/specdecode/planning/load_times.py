@@ -6,8 +6,6 @@ other: one reader of a mount is far from filling the link, however wide that is.
 Why it is so: ADR 178.
 """
 
-from __future__ import annotations
-
 from specdecode.experiment.capacity import COPY_STREAMS, NodeStorage
 from specdecode.experiment.effective import neuron_config
 from specdecode.experiment.engine import Dialect, Engine, Reads

@@ -3,8 +3,6 @@
 Whoever names no experiment gets this list, and nothing is started: ADR 113.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from specdecode.experiment import Capacity, Engine, Experiment, ExperimentError, engine_of, load_preset, preset_names

@@ -1,7 +1,5 @@
 """The plan of a run: the data that exists, the data to make, the steps in order, the time and the cost."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Literal

@@ -1,7 +1,5 @@
 """A large sweep on several nodes: its arms in as many experiments, each planned as an ordinary run (ADR 188)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cache

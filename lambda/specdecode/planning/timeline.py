@@ -5,8 +5,6 @@ It is made once, from the waves. History, node hours, warnings and bill are read
 estimate: a plan warns if one would. Why it is so: ADR 55.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ The rules about requests are those of the analysis: an interval is over prompts,
 requests, and a rate is carried only if its requests were sent over most of the time (experiment/slo.py).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta

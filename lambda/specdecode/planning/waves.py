@@ -3,8 +3,6 @@
 Why it is so: ADR 62.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple

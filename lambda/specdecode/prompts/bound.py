@@ -1,7 +1,5 @@
 """How many tokens a text has at least, at most and about, whatever the tokenizer."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

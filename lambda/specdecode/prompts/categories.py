@@ -1,7 +1,5 @@
 """Categories as files write them, and as names of cases and keys."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from itertools import count

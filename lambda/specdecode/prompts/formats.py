@@ -13,8 +13,6 @@ OpenAI       {"messages": [{"role", "content"}, …], "max_tokens"?}: the last o
              is sent as it is (API reference, chat completions)
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A prompt, and a set of prompts. Plain frozen data; `reading` makes it from files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cached_property

@@ -1,7 +1,5 @@
 """From the bytes of a file to a PromptSet: read as a whole, or refused with one line for each problem."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """How an experiment names prompts of a set: the set and the hash of its file, and a category."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints

@@ -1,7 +1,5 @@
 """A question to an arm that a run holds, and its answer in parts: what lies in the bucket below asks/ (ADR 202)."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints

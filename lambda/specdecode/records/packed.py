@@ -1,7 +1,5 @@
 """Records read back from raw files: many at once, so each takes a fifth of the memory of a new record."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import overload

@@ -1,7 +1,5 @@
 """The raw record of one request: a line of a file below runs/<run id>/raw/ (`raw_file`), and nothing derived."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal, Self

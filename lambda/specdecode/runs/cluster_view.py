@@ -1,7 +1,5 @@
 """The cluster for the command line."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict
 
 from specdecode.runs.lease import Lease

@@ -14,8 +14,6 @@ Unknown fields are skipped: a newer version wrote them before it was rolled back
 lease at all (`impossible`): a wrong time could keep a node from every run (ADR 52).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any

@@ -4,8 +4,6 @@ S3 takes a write with If-Match only if the object is still the one that was read
 there is none ("Conditional writes" in the user guide of Amazon S3).
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence

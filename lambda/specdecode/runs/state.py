@@ -1,7 +1,5 @@
 """The run's own record, runs/<id>/state.json: what a step tells a later step, the command line or the report."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Whether somebody gets a message about something that stays and costs money."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from specdecode.experiment.kept import deploy_with

@@ -10,8 +10,6 @@ With sampling the same holds where a server accepts the draft's most probable to
 (vLLM's strict verification): over answers that the target sampled, the mean over these places is unbiased.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple

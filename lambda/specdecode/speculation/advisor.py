@@ -8,8 +8,6 @@ optimization"). Then arms that may equal the best are worth another measurement,
 benchmarks/advisor.py measures its error against simulated sweeps that break its model. See ADR 82.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

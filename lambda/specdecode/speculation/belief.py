@@ -2,8 +2,6 @@
 guess) over the time of a step (the card of step costs, and the own runs).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

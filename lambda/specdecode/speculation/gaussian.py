@@ -1,7 +1,5 @@
 """A Gaussian process on a handful of points, in plain Python (Rasmussen & Williams 2006, algorithm 2.1)."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence

@@ -4,8 +4,6 @@ Each load has its own best k (`advisor.advise`), and a deployment can use each k
 is its expected improvement over the best arm of each load: the mean over the loads, with equal weights.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -15,8 +15,6 @@ accepted / drafted that vLLM reports, for which E = 1 + n * rate holds exactly. 
 into the geometric form.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from specdecode.experiment.most_tokens import MostTokens

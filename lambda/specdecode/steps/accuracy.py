@@ -2,8 +2,6 @@
 failure costs no measured benchmark.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from specdecode import manifests

@@ -3,8 +3,6 @@
 For servers that already run: wait in their queue. It takes no node.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial

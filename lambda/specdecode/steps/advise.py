@@ -1,7 +1,5 @@
 """Advise: after the last wave of an adaptive sweep, plan one more from what is measured so far, or end the sweep."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import BaseModel

@@ -1,7 +1,5 @@
 """The serving pods of an arm, and their devices."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 

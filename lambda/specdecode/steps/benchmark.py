@@ -1,7 +1,5 @@
 """Benchmark: run the wave's Job. If an arm dies under it, the next look sees it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from specdecode import manifests

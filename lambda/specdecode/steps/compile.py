@@ -3,8 +3,6 @@
 With `compile.on: cpu`: on CPU nodes, several at a time, before the run queues for the node.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple

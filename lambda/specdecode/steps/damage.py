@@ -1,7 +1,5 @@
 """Folders of the bucket that are not what their COMPLETE.json says: set aside, so that they are made anew."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from specdecode import finished, s3_keys

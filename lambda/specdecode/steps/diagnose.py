@@ -1,7 +1,5 @@
 """Diagnose: keep the evidence in the run's folder, and put the cause in plain words on top of it."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ answer, S3 throttles, the function was killed) is retried with backoff.
 Why it is so: ADR 55.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from specdecode.escape import clip, line, plain

@@ -1,7 +1,5 @@
 """Which runs go on, as Step Functions knows it. Used where the bucket's documents may be missing."""
 
-from __future__ import annotations
-
 from botocore.exceptions import ClientError
 
 from specdecode.runs.lease import Claim

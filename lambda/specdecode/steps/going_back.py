@@ -4,8 +4,6 @@ Serve notes it and ends with ArtifactRefused. The state machine stops the wave's
 Compile make the noted artifacts, and serves the wave again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from specdecode.analysis.results.run_context import Failure

@@ -1,7 +1,5 @@
 """Parts of a step. A part that fails must not stop the others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

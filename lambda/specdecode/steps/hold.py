@@ -3,8 +3,6 @@
 The state machine's own looks end it, so it ends at its bound when nobody watches.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from specdecode import manifests

@@ -1,7 +1,5 @@
 """What a resumed run copies from the run that it resumes, so that its folder is complete."""
 
-from __future__ import annotations
-
 import json
 
 from specdecode import s3_keys

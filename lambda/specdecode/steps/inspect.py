@@ -1,7 +1,5 @@
 """Inspect: the cluster for the command line, which never calls the Kubernetes API itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from specdecode import names

@@ -1,7 +1,5 @@
 """Brings a Job to completion, one look at a time: the common part of staging, compiling, smoke test and benchmark."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Structured logs: one JSON object a line. Each names the run, the step and the request that it belongs to."""
 
-from __future__ import annotations
-
 import json
 import logging
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """An adaptive sweep goes on without an arm that cannot be measured. Every other run fails with it."""
 
-from __future__ import annotations
-
 from specdecode.analysis.results.run_context import Failure
 from specdecode.planning import Arm
 from specdecode.runs.state import change_state

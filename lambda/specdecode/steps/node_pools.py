@@ -1,7 +1,5 @@
 """The node of a run: which node it can use, and the reason if no node has come."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """The nodes that exist, each of which is billed, and those that Karpenter leaves though no run needs them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from specdecode.giving_back import CLAIM_GRACE_MINUTES

@@ -3,8 +3,6 @@
 How many looks an execution's history can hold is in `planning/events.py`.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from specdecode.planning import Plan

@@ -1,7 +1,5 @@
 """Plan: refuse what cannot work, store experiment and plan, say how many waves there are."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sets of prompts in the bucket: they exist, are as named, and are not too long. Checked before anything is created."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from specdecode import s3_keys

@@ -1,7 +1,5 @@
 """What a report sends to CloudWatch: the comparison's figures, and once the figures of its requests."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any

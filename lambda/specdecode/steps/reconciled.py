@@ -1,7 +1,5 @@
 """What the watchdog found and did, and its metrics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict

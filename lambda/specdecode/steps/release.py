@@ -1,7 +1,5 @@
 """ReleaseCapacity: give the lease up, then scale the NodePool. It never fails because there is nothing to release."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The NodePools' replicas follow the lease, whatever happens to the lease's document (ADR 52)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from specdecode.kubernetes.pools import Pools

@@ -1,7 +1,5 @@
 """Report: compare the arms from the raw records, write the report, publish its figures, answer with the verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode

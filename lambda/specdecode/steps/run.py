@@ -1,7 +1,5 @@
 """A run as the steps after Plan read it from the bucket."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pydantic import ValidationError

@@ -1,7 +1,5 @@
 """Serve: start the wave's arms one after the other, so that device groups are given out in the plan's order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any

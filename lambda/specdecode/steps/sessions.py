@@ -1,7 +1,5 @@
 """Sessions of AWS for the pods of a step: made with their Job, renewed when the step looks (ADR 127)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta

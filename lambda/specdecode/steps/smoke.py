@@ -1,7 +1,5 @@
 """Smoke: send one real request, and the longest prompt, to every ready arm before anything is measured."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

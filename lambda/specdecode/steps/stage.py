@@ -1,7 +1,5 @@
 """StageModels: bring missing models to the bucket, on ordinary CPU nodes, and check that the prompts fit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

@@ -3,8 +3,6 @@
 Why it is so: ADR 198.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from specdecode import manifests

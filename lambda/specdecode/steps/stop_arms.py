@@ -1,7 +1,5 @@
 """StopArms: delete the run's workloads and wait until no pod and no device claim of it is left."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An adaptive sweep plans its next step from what is measured, or ends. A repeated call changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from datetime import timedelta
 

@@ -7,8 +7,6 @@ vLLM logs `Initializing a V1 LLM engine (v%s) with config: %s` (vllm/v1/engine/c
 VllmConfig.__str__ and SpeculativeConfig.__repr__.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ It needs to know of an execution only whether it runs. So it works even if a mac
 node comes first. A part that fails stops no other part; failures are counted, so that a person gets an alarm.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime

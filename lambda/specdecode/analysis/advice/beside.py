@@ -1,7 +1,5 @@
 """The forecast beside what was measured, and how far off it was."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

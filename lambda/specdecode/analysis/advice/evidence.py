@@ -1,7 +1,5 @@
 """The rows that a finished run adds to the card of step costs."""
 
-from __future__ import annotations
-
 from specdecode.analysis.advice.learned import observation, observation_at
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.experiment.step import most_tokens

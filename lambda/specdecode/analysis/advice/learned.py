@@ -1,7 +1,5 @@
 """What the advisor learns of measured arms: observations, and the calibrated model of each draft."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

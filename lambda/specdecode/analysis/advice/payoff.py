@@ -4,8 +4,6 @@ Tokens per step come from the forecast (nearly exact) or are guessed; the time o
 costs. So the range of a speed-up is mostly what is not known of the step.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 

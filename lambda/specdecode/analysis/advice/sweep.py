@@ -1,7 +1,5 @@
 """The advisor for an experiment's own arms: which arm to compile or measure next, given the results so far."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence

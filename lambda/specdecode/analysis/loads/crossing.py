@@ -5,8 +5,6 @@ them. So the interval always ends at measured levels; the place itself is where 
 picture. docs/explanation/how-sure.md has how often the interval is right. See ADR 163.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Iterator, Sequence

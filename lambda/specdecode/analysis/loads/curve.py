@@ -1,7 +1,5 @@
 """The answer as a curve over the load: the speed-up at each level, and the load at which speculation stops paying."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ Each k is the best guess, and may not be proven: beside it stand the values of k
 than. A k whose arm failed too many requests at a load is not chosen there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -4,8 +4,6 @@ The spread between prompts does not contain it. With 2% of this noise, two equal
 quarter of the simulated runs if the intervals of a curve did not include it (docs/explanation/how-sure.md, ADR 163).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

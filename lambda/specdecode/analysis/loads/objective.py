@@ -1,7 +1,5 @@
 """Load that each arm carries within the service-level objective, over all its cases."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ tokenizer (begin-of-sequence token included), whatever the model's own; `inter_t
 over streamed chunks, unless the Neuron patches were applied; a throughput's 99th percentile is its best request.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Notes for readers of LLMPerf results, found from the figures themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from specdecode.analysis.other_tools.imported import FIELDS, LLMPERF, MEANS, ImportedArm

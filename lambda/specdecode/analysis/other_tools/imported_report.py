@@ -1,7 +1,5 @@
 """The report from other tools' results: corrected where possible, with notes on what their figures hide."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

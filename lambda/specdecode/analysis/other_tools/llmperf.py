@@ -1,7 +1,5 @@
 """Results of LLMPerf's `token_benchmark_ray.py`: its two JSON files, read and checked."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

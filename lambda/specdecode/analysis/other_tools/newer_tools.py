@@ -6,8 +6,6 @@ Everything is taken from the requests that the files list, not from the tools' o
 tokens that were counted mean the same in all of them, what is computed from these does not (`MEANS`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """What a report consists of: sections in one order, each of few kinds of blocks. Every form walks the same ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The comparison as one CSV table in long form: a row for each arm, case and metric, and for each speed-up."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Mapping

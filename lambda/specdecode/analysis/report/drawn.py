@@ -1,7 +1,5 @@
 """Data of the page's charts, and the same in words for people who hear the page or use the keyboard."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import cycle

@@ -1,7 +1,5 @@
 """Tokens per step that were forecast, for every form of the report: a table and charts, beside what was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The result of a gate: for the terminal, for a pull request (Markdown), and as JUnit's XML."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from xml.etree import ElementTree as Xml
 

@@ -1,7 +1,5 @@
 """The report as one HTML file that needs nothing else: style, charts, library and data are in it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The report as Markdown: for a pull request, a chat or a terminal pager."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from specdecode.analysis.report.blocks import Block, Cell, Code, Drawing, Listing, More, ReportTable, Text

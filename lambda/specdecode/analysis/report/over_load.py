@@ -1,7 +1,5 @@
 """A pair over the load: its table, the same in every form of the report, and its charts with their words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

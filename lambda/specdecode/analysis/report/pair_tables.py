@@ -1,7 +1,5 @@
 """Tables of arms beside their baselines: by prompt type, by metric, by arm, by draft and k, by change."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

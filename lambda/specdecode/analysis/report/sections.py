@@ -1,7 +1,5 @@
 """What the report says, in the order in which a reader asks. Page, Markdown and terminal walk this list."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from specdecode.analysis.loads.k_by_load import in_words

@@ -2,8 +2,6 @@
 figures 3, 4 and 5 of AWS's article show them.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, cycle

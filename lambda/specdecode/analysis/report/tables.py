@@ -1,7 +1,5 @@
 """Tables by kind of work and turn by turn, of arms by themselves, of devices and formulas."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from specdecode.analysis.report.blocks import Cell, Column, Listing, ReportTable

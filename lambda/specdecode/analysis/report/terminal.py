@@ -1,7 +1,5 @@
 """The report as text for a terminal: one screen of it, or all."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
 

@@ -1,7 +1,5 @@
 """The few figures of the first screen, and what the run and its arms cost."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from specdecode.analysis.results.comparison import Comparison

@@ -1,7 +1,5 @@
 """The comparison: everything a report shows, as data. Its JSON schema is assets/schemas/comparison.schema.json."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self

@@ -2,8 +2,6 @@
 (ADR 200); `specdecode.analysis.texts.decide` makes it.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from pydantic import Field

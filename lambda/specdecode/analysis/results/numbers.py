@@ -1,7 +1,5 @@
 """Figures as people read them, everywhere: three significant digits, a unit, and the formula behind them."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -2,8 +2,6 @@
 each arm carries at the service-level objective.
 """
 
-from __future__ import annotations
-
 from typing import Literal, Self
 
 from pydantic import Field, model_validator

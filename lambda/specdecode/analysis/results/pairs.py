@@ -1,7 +1,5 @@
 """One arm against another as data: case by case, by kind of prompts and by kind of work; and their parts."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, Literal
 

@@ -5,8 +5,6 @@ rebuilds it from a run's folder. Every field but `run_id` and the two times has 
 records of any two servers can be compared.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import AwareDatetime, Field

@@ -1,7 +1,5 @@
 """Whether two experiments can be compared or learned from together, and what differs if they cannot."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from specdecode.experiment.model import Experiment, ServedExperiment

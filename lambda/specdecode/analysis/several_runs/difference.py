@@ -1,7 +1,5 @@
 """Several runs: of one question together, with an interval over runs; or of two questions against each other."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime

@@ -7,8 +7,6 @@ variation between runs (`measures.student.moderated`). docs/explanation/how-sure
 often the answers are wrong. See ADR 80.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The arms of one sweep that several runs measured, each beside the baseline of its own run (ADR 188)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

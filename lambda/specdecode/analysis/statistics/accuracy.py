@@ -1,7 +1,5 @@
 """Whether an arm answers worse than its baseline: differences of lm-eval scores with their intervals."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard

@@ -1,7 +1,5 @@
 """The same arm measured twice: over time (A-B-A) and on another device group."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from specdecode.analysis.results.comparison import Drift

@@ -5,8 +5,6 @@ Each verdict by itself is right in 95% of the runs. A run of many arms has many 
 of them. So an arm is recommended only if it is shown to be faster at a level that holds for all arms together.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Measures every arm of a run: terms of the arm from the experiment, figures from the records."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

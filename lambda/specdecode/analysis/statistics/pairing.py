@@ -1,7 +1,5 @@
 """Speed-ups of one arm over another: paired by prompt, on the log scale."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence

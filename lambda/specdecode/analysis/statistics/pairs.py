@@ -1,7 +1,5 @@
 """One arm against another: every case, with whether both wrote the same text, and the groups of cases."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Difference, Equality, GroupName, Pair, Verdict

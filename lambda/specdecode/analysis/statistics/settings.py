@@ -3,8 +3,6 @@
 Why it is so: ADR 211.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from specdecode.analysis.results.pairs import Pair

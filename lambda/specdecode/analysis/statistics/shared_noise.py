@@ -6,8 +6,6 @@ of portions, and between the rounds of a case that is left when its prompts and 
 two-way residual of case x round. Both are pooled over the cases, since one case has few of them.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Pairs of which a figure cannot be true (specdecode.measures.plausibility): they have neither figures nor verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from specdecode.analysis.results.pairs import CaseResult, Pair, Verdict

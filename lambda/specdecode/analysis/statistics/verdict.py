@@ -1,7 +1,5 @@
 """The verdict of an interval. If it is *cannot tell*: how many requests or prompt types would settle it (ADR 80)."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A curve over the load, in words."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The decision of a run: one function, from the figures that plausibility left (ADR 200)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from specdecode.analysis.results.comparison import Comparison

@@ -1,7 +1,5 @@
 """What a reader must know before believing the figures: notes, and what is missing in the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from specdecode.analysis.results.comparison import Drift

@@ -1,7 +1,5 @@
 """Figures that others published, beside the measured ones: reproduced, not reproduced, or not comparable, and why."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """One recommendation a report: which arm to use, why, and at which cost; its headline, and what to doubt."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from specdecode.analysis.loads.objective import listed

@@ -1,7 +1,5 @@
 """Conditions of an answer: what ran, at which load, how sure. One text for every form of the report."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from specdecode.analysis.loads.objective import carried, limits

@@ -1,7 +1,5 @@
 """The answer in a sentence or two: the best arm, by kind of prompts; doubts; and what is missing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

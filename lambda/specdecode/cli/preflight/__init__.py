@@ -3,8 +3,6 @@
 Why it is so: ADR 113.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """The account: what is deployed in it, or would be, for whom, who is told, and what AWS must still offer for that."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence

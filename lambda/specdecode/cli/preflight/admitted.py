@@ -1,7 +1,5 @@
 """Whether a cluster of yours admits the pods of a run, and whether they would find names."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

@@ -1,7 +1,5 @@
 """Where nodes come from: number, zones, reservation, its window, and which runs hold them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """The result of one check, and what an error of AWS means for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime

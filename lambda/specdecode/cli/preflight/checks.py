@@ -1,7 +1,5 @@
 """Which checks are made before a deployment, before a run, and at the start of a run, and in which order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A cluster of yours: what EKS says about it, and what its API server says to your own kubectl."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

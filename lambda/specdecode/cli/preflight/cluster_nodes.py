@@ -1,7 +1,5 @@
 """The nodes of a cluster of yours: your Karpenter's pools, your managed node group, or nodes with our label."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What an earlier deployment left: things that would stop the next deployment, and things that still cost money."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A VPC of yours: problems of subnets, routes, addresses and endpoints that would make a deployment or a run fail."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

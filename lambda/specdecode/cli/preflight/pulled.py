@@ -1,7 +1,5 @@
 """What pods pull: the engine's images from their registries, and models from the bucket or from Hugging Face."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.error

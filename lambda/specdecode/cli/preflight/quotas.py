@@ -3,8 +3,6 @@
 The codes are those that `aws service-quotas list-service-quotas` lists for ec2, vpc and lambda.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Whether the largest pods of an experiment find a place on the nodes of a cluster of yours."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What cannot work together. Every rule is in RULES, and all violations of all rules are reported at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 

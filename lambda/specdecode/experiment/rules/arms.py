@@ -1,7 +1,5 @@
 """Rules of arms beside each other: alike but for what is compared, and fit for a sweep."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The input and the output of every rule."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

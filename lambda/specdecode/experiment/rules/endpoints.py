@@ -1,7 +1,5 @@
 """Rules of servers that already run: addresses that a pod may reach, and settings that they cannot have."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Rules of an engine: what it serves, what an experiment may set on it, where its artifacts are compiled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from specdecode.experiment import settable

@@ -4,8 +4,6 @@ Sources: Neuron 2.32's vllm-neuron/docs, guides/reference-configuration.md ("Com
 recompilation"), design/vllm/additional-config.md and design/compilation/cpu_compilation.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

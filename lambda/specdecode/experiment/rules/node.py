@@ -1,7 +1,5 @@
 """Rules of the node: its devices, memory, CPUs and disk."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from specdecode.experiment.effective import family

@@ -1,7 +1,5 @@
 """Rules of what is sent: every case has its prompts, and they fit into the model's window."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from specdecode.experiment.model import Experiment

@@ -1,7 +1,5 @@
 """Rules of speculation: methods that an engine has, drafts that suit the target, and numbers of drafted tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from specdecode.experiment.effective import arguments, flags

@@ -1,7 +1,5 @@
 """Rules of the comparison: variants that can be told apart, and a load that every arm can take."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from specdecode.experiment.rules.case import Case, Finding, ServedCase

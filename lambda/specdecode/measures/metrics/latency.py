@@ -1,7 +1,5 @@
 """How long an answer takes: the metrics of time."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from specdecode.measures.metrics.metric import (

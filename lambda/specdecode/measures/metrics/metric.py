@@ -1,7 +1,5 @@
 """What every metric has: a formula, a unit, a direction; and the requests that it is computed from."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

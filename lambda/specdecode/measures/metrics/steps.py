@@ -1,7 +1,5 @@
 """What speculation did: tokens per step of the engine, and how many drafts were accepted."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

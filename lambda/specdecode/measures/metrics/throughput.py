@@ -1,7 +1,5 @@
 """What the server produced: the metrics of amounts, rates and failures."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from specdecode.experiment.workload import Slo
