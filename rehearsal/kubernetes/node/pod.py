@@ -170,7 +170,8 @@ class PodWorker:
         if settings.faults.engine:
             env["REHEARSAL_IMAGE"] = settings.faults.engine
         if self._dead_mount:
-            env["PATH"] = dead_mount.search_path(self._folder.path / "dead-mount", env["PATH"])
+            dead = self._folder.path / "dead-mount"
+            env["PATH"] = dead_mount.search_path(dead, env["PATH"], settings.faults.mount_dies)
         return env
 
     def publish(self) -> None:
