@@ -247,8 +247,8 @@ def _serve(view: ReportView) -> Iterator[Section]:
         return
     says = (
         f"{found.variant}: specdecode winner {view.comparison.run_id} prints its Deployment and Service. By "
-        "hand, its commands run in the engine's image, with credentials that may read the bucket; the last is that of "
-        "this run's pod."
+        "hand, its commands run in the engine's image, with credentials that may read the bucket; the last one is "
+        "the server's, as this run's pod had it."
     )
     where = [Text(f"Artifact: {found.where}")] if found.where else []
     yield Section("serve", "Serve it", says, [More(f"Serve {found.variant} by hand", [*where, Code(found.recipe)])])
