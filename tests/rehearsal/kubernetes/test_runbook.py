@@ -17,7 +17,7 @@ from specdecode.names import NAMESPACE
 from tests import printed
 from tests.patience import PATIENCE_S
 from tests.rehearsal.kubernetes.conftest import REPOSITORY, Double
-from tests.rehearsal.kubernetes.manifests import claim_template, job
+from tests.rehearsal.kubernetes.manifests import job
 from tests.rehearsal.kubernetes.test_karpenter import CLAIMS, POOLS, capacity, running
 from tests.rehearsal.kubernetes.test_quotas import quota
 
@@ -61,12 +61,10 @@ def kubectl(kubectl_binary: Path, capacity: Double, tmp_path: Path) -> Kubectl:
 
 
 def test_every_line_of_the_runbook_does_what_it_says(kubectl: Kubectl, capacity: Double) -> None:
-    assert len(LINES) == 6, "each new line needs its effect here"
-    look, pods, slices, scale, delete, templates = LINES
+    assert len(LINES) == 5, "each new line needs its effect here"
+    look, pods, slices, scale, delete = LINES
     capacity.wait(CLAIMS, lambda listed: len(listed["items"]) == 1)
     capacity.namespace("specdecode")
-    place = "/apis/resource.k8s.io/v1/namespaces/specdecode/resourceclaimtemplates"
-    capacity.ok("POST", place, claim_template(8))
 
     shown = kubectl(look)
     assert "nodepool.karpenter.sh/trn2" in shown and "nodeclaim.karpenter.sh/trn2-" in shown
@@ -79,8 +77,6 @@ def test_every_line_of_the_runbook_does_what_it_says(kubectl: Kubectl, capacity:
     kubectl(delete)
     capacity.wait(CLAIMS, lambda listed: not listed["items"])
     assert not running(capacity), "the instance is gone"
-    kubectl(templates)
-    assert not capacity.get(place)["items"]
 
 
 def test_every_other_line_is_taken(kubectl: Kubectl, capacity: Double, tmp_path: Path) -> None:
