@@ -53,8 +53,9 @@ rehearse: need-preset install-rehearsal $(if $(filter rehearsal-vllm rehearsal-a
 test: install install-rehearsal
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	@.venv/bin/mypy & types=$$!; \
-	.venv/bin/pytest --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder && wait $$types
+	@said=$$(mktemp); .venv/bin/mypy >$$said 2>&1 & types=$$!; \
+	.venv/bin/pytest --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder; tests=$$?; \
+	wait $$types; types=$$?; cat $$said; rm $$said; exit $$((tests + types))
 
 # Suites that take minutes each (tools/suites.py): all that did not pass on this code; one; which passed where.
 test-all: install install-rehearsal

@@ -171,9 +171,9 @@ def _sure(pair: Pair | None, comparison: Comparison) -> str:
     if pair is None or not any(case.headline for case in pair.cases):
         alone = "since no two arms were compared" if pair is None else "since nothing tells what requests vary by"
         return f"figures of one run without an interval, {alone}: another day may differ"
-    alone = [case.distinct_prompts == 1 for case in pair.cases]
-    over = "the requests of each prompt" if all(alone) else "the prompts of each type"
-    if any(alone) and not all(alone):
+    one_prompt = [case.distinct_prompts == 1 for case in pair.cases]
+    over = "the requests of each prompt" if all(one_prompt) else "the prompts of each type"
+    if any(one_prompt) and not all(one_prompt):
         over += " (of a type with one prompt: its requests)"
     if isinstance(comparison.experiment, ImportedExperiment):
         over = "the requests that the files list"
