@@ -65,11 +65,12 @@ def doubtful(records: Sequence[RequestRecord]) -> bool:
 
 
 def late(records: Sequence[RequestRecord]) -> bool:
-    """Whether the speed of an arm at a load says nothing for sure: the load generator was late in most of its requests,
-    or by more than AGREE of their time, or it read more than SOME of the answers at once. A busy machine delays many
-    requests a little, which is no reason.
+    """Whether the speed of an arm at a load says nothing for sure: the load generator was late at the end of most of
+    its answers, or by more than AGREE of their time, or it read more than SOME of the answers at once. A busy machine
+    delays many requests a little, which is no reason; and where the kernel times what comes, chunks that lay there
+    together have wrong times between them, but the answer's end, which its speed is counted by, has its own.
     """
-    wrong_s = [min(record.time_doubt_s, record.end_s) for record in records]
+    wrong_s = [min(record.time_doubt_s, record.end_s) if _timed_by_read(record) else 0.0 for record in records]
     behind = math.fsum(wrong_s) > AGREE * math.fsum(record.end_s for record in records)
     mostly = sum(each > DOUBTFUL_S for each in wrong_s) > len(records) / 2
     at_once = sum(map(read_late, records)) > SOME * len(records)
@@ -110,10 +111,15 @@ def _doubtful_chunks(record: RequestRecord) -> int:
     return len(record.chunks) if record.doubtful_chunks is None else record.doubtful_chunks
 
 
+def _timed_by_read(record: RequestRecord) -> bool:
+    """Whether each chunk has the time at which it was read, and not the kernel's: the last one too."""
+    return _doubtful_chunks(record) >= len(record.chunks)
+
+
 def _first_is_doubtful(record: RequestRecord) -> bool:
     """Chunks of one read have the same time, so the first of them may have come before it."""
     times = [chunk.at_s for chunk in record.chunks[:2]]
-    return _doubtful_chunks(record) >= len(record.chunks) or (len(times) == 2 and times[0] == times[1])
+    return _timed_by_read(record) or (len(times) == 2 and times[0] == times[1])
 
 
 def held_back(records: Iterable[RequestRecord]) -> float:

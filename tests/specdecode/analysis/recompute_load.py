@@ -75,19 +75,20 @@ def met(records: list[raw.Record]) -> float:
 
 
 def late(records: list[raw.Record]) -> bool:
-    """Whether the load generator fell behind."""
+    """Whether the load generator fell behind. The end of an answer is sure where not all of its chunks are doubtful."""
     marked = [r for r in records if r["time_doubt_s"] > 0.005]
-    few = len(marked) <= 0.5 * len(records)
-    wrong_s = sum(min(r["time_doubt_s"], r["end_s"]) for r in records)
     known = [r.get("doubtful_chunks") for r in marked]
     wrong = [len(r["chunks"]) if count is None else count for r, count in zip(marked, known, strict=True)]
+    whole = [count >= len(r["chunks"]) for r, count in zip(marked, wrong, strict=True)]
+    wrong_s = sum(min(r["time_doubt_s"], r["end_s"]) for r, all_of_it in zip(marked, whole, strict=True) if all_of_it)
     first = [
-        count >= len(r["chunks"]) or r["chunks"][0]["at_s"] == r["chunks"][1]["at_s"]
-        for r, count in zip(marked, wrong, strict=True)
+        all_of_it or r["chunks"][0]["at_s"] == r["chunks"][1]["at_s"]
+        for r, all_of_it in zip(marked, whole, strict=True)
     ]
     if wrong_s > 0.02 * sum(r["end_s"] for r in records):
         return True
-    if not few and (sum(wrong) > 0.01 * sum(len(r["chunks"]) for r in records) or sum(first) > 0.01 * len(records)):
+    mostly = sum(whole) > 0.5 * len(records)
+    if mostly and (sum(wrong) > 0.01 * sum(len(r["chunks"]) for r in records) or sum(first) > 0.01 * len(records)):
         return True
     return any(r["scheduled_s"] is not None and r["sent_s"] - r["scheduled_s"] > 0.1 for r in records)
 

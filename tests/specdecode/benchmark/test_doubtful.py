@@ -60,7 +60,7 @@ def one_token_a_chunk(made: RequestRecord) -> RequestRecord:
     return made.model_copy(update={"chunks": chunks, "completion_tokens": len(chunks)})
 
 
-def test_a_client_that_stalls_at_one_load_marks_that_load_in_the_curve(
+def test_a_client_that_stalls_at_one_load_marks_that_load_in_the_curve_where_no_kernel_timed_its_answers(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     world: World,
@@ -97,6 +97,11 @@ def test_a_client_that_stalls_at_one_load_marks_that_load_in_the_curve(
     tested = experiment()
     tested = tested.model_copy(update={"workload": given.workload})
     told = [one_token_a_chunk(each) for each in measured]
-    points = compare(experiment=tested, records=told, context=context()).curve[0].points
-    assert points[1].level.name == "c8" and points[1].doubtful
-    assert not points[0].doubtful
+    by_read = [
+        each.model_copy(update={"doubtful_chunks": len(each.chunks)} if each.time_doubt_s > 0.03 else {})
+        for each in told
+    ]
+    for timed, marked in ((told, [False, False]), (by_read, [False, True])):
+        points = compare(experiment=tested, records=timed, context=context()).curve[0].points
+        assert [(each.level.name, each.doubtful) for each in points] == list(zip(("c1", "c8"), marked, strict=True))
+        assert [doubtful([r for r in timed if r.level == name]) for name in ("c1", "c8")] == [False, True]

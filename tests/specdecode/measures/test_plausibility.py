@@ -58,8 +58,19 @@ def test_sessions_are_laid_side_by_side_each_on_its_own() -> None:
 
 def test_a_busy_machine_that_delays_half_of_the_requests_a_little_is_not_late() -> None:
     clean, slow = (load(0, requests=4, begins=at, clients=1) for at in (0.0, 4.0))
-    delayed = [each.model_copy(update={"time_doubt_s": 0.006, "doubtful_chunks": 1}) for each in slow]
+    delayed = [each.model_copy(update={"time_doubt_s": 0.006, "doubtful_chunks": len(each.chunks)}) for each in slow]
     assert doubtful(clean + delayed) and not late(clean + delayed) and late(clean[1:] + delayed)
+
+
+def test_chunks_that_were_read_together_leave_the_speed_of_an_answer_sure() -> None:
+    """The kernel has the time of the last one. What a client times when it reads (TLS) has none that is sure."""
+    together, by_read = (
+        [each.model_copy(update={"time_doubt_s": 0.5, "doubtful_chunks": len(each.chunks) - less}) for each in load(0)]
+        for less in (1, 0)
+    )
+    single = [[each.model_copy(update={"clients": 1}) for each in found] for found in (together, by_read)]
+    assert [late(found) for found in single] == [False, True]
+    assert all(map(doubtful, single)), "the times between the chunks are wrong in both"
 
 
 def test_hidden_reasoning_needs_no_text() -> None:
