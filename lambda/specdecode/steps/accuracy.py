@@ -10,7 +10,7 @@ from specdecode.kubernetes.resources import name_of
 from specdecode.planning import first_served
 from specdecode.planning.timeline import ACCURACY_MINUTES
 from specdecode.runs.state import change_state
-from specdecode.steps.acquire import require_node
+from specdecode.steps.acquire import on_the_node, require_node
 from specdecode.steps.arms import check_alive
 from specdecode.steps.errors import AccuracyFailed
 from specdecode.steps.hold import hold
@@ -20,6 +20,7 @@ from specdecode.steps.run import Run, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 
 
+@on_the_node
 def accuracy(given: StepInput, rt: Runtime) -> Progress:
     """Done when the wave's new arms are tested, and those that are served for the last time were held."""
     run = load_run(rt.store, given.run_id)

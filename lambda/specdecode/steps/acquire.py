@@ -3,9 +3,9 @@
 For servers that already run: wait in their queue. It takes no node.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 from specdecode import names
@@ -21,7 +21,7 @@ from specdecode.runs import lease as leases
 from specdecode.runs.lease import Claim
 from specdecode.runs.lease_store import LeaseStore
 from specdecode.runs.state import change_state
-from specdecode.steps.errors import CapacityUnavailable, LeaseLost, NodeLost
+from specdecode.steps.errors import CapacityUnavailable, LeaseLost, NodeLost, StepFailed
 from specdecode.steps.node_pools import outside_window, usable_node
 from specdecode.steps.pace import attentive
 from specdecode.steps.replicas import follow_lease
@@ -131,6 +131,23 @@ def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
         raise NodeLost(f"the run's node {run.state.node} no longer exists")
     if hung := why_hung(node, rt.now()):
         raise NodeLost(f"the run's node {run.state.node} {hung}")
+
+
+def on_the_node(step: Callable[[StepInput, Runtime], Progress]) -> Callable[[StepInput, Runtime], Progress]:
+    """`step`, and a second look for the node if it fails: pods of a node that went away after the first look show
+    everything but that.
+    """
+
+    @wraps(step)
+    def looks_twice(given: StepInput, rt: Runtime) -> Progress:
+        try:
+            return step(given, rt)
+        except StepFailed as failed:
+            if not isinstance(failed, LeaseLost | NodeLost):
+                require_node(given, rt, load_run(rt.store, given.run_id))
+            raise
+
+    return looks_twice
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

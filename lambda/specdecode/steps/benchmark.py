@@ -4,7 +4,7 @@ from typing import Any
 
 from specdecode import manifests
 from specdecode.runs.state import change_state
-from specdecode.steps.acquire import require_node
+from specdecode.steps.acquire import on_the_node, require_node
 from specdecode.steps.arms import check_alive
 from specdecode.steps.errors import BenchmarkFailed
 from specdecode.steps.jobs import advance_job
@@ -13,6 +13,7 @@ from specdecode.steps.run import load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 
 
+@on_the_node
 def benchmark(given: StepInput, rt: Runtime) -> Progress:
     run = load_run(rt.store, given.run_id)
     ctx = render_context(run, rt)

@@ -16,7 +16,7 @@ from specdecode.kubernetes.teardown import run_selector
 from specdecode.planning import Arm
 from specdecode.planning.timeline import cpu_deadline
 from specdecode.runs.state import change_state
-from specdecode.steps.acquire import require_node
+from specdecode.steps.acquire import on_the_node, require_node
 from specdecode.steps.damage import is_there, note_contents, set_aside
 from specdecode.steps.errors import CompileFailed
 from specdecode.steps.going_back import is_back
@@ -30,6 +30,7 @@ from specdecode.steps.start_check import start_check
 INSTEAD = "on a CPU node, before the node was taken; --set compile.on=accelerator compiles on the node"
 
 
+@on_the_node
 def compile_arms(given: StepInput, rt: Runtime) -> Progress:
     """Done when the artifact of every arm of the wave is complete in the bucket, or the engine has none. Artifacts of
     CPU nodes count as there: Serve finds out whether they load.

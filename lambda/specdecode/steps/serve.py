@@ -11,7 +11,7 @@ from specdecode.kubernetes.pods import PodProblem, created_at, is_ready
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.planning import Arm
 from specdecode.runs.state import change_state
-from specdecode.steps.acquire import require_node
+from specdecode.steps.acquire import on_the_node, require_node
 from specdecode.steps.arms import arm_pods, claims_of, device_group, is_allocated
 from specdecode.steps.damage import set_aside
 from specdecode.steps.errors import DamagedFolder, ServeNotReady
@@ -24,6 +24,7 @@ from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 from specdecode.steps.used import keep_words
 
 
+@on_the_node
 def serve(given: StepInput, rt: Runtime) -> Progress:
     """Done when every arm of the wave is ready and its devices are noted."""
     run = load_run(rt.store, given.run_id)

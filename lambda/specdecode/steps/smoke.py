@@ -8,7 +8,7 @@ from specdecode.experiment.prompt_lengths import longest_prompt
 from specdecode.kubernetes.resources import name_of
 from specdecode.manifests.benchmarking import SMOKE_MINUTES
 from specdecode.planning.artifacts import served_key
-from specdecode.steps.acquire import require_node
+from specdecode.steps.acquire import on_the_node, require_node
 from specdecode.steps.errors import SmokeFailed
 from specdecode.steps.jobs import advance_job
 from specdecode.steps.pace import soon
@@ -17,6 +17,7 @@ from specdecode.steps.run import Run, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 
 
+@on_the_node
 def smoke(given: StepInput, rt: Runtime) -> Progress:
     run = load_run(rt.store, given.run_id)
     ctx = render_context(run, rt)

@@ -11,7 +11,7 @@ from specdecode.kubernetes.node_room import DRA_DRIVER
 from specdecode.kubernetes.resources import name_of
 from specdecode.planning.artifacts import groups
 from specdecode.runs.state import change_state
-from specdecode.steps.acquire import require_node
+from specdecode.steps.acquire import on_the_node, require_node
 from specdecode.steps.errors import StartCheckFailed
 from specdecode.steps.jobs import Advance, advance_job, keep_failed_logs
 from specdecode.steps.pace import attentive
@@ -19,6 +19,7 @@ from specdecode.steps.run import Run, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput
 
 
+@on_the_node
 def start_check(given: StepInput, rt: Runtime) -> Progress:
     """Done when the arms that the plan names have started and answered. The message says what it cost.
 

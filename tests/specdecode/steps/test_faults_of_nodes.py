@@ -167,6 +167,26 @@ def test_a_node_that_hangs_is_paid_for_ten_minutes_more(step):
     assert_nothing_left(world)
 
 
+def test_a_node_that_goes_between_two_looks_of_a_step_is_named_and_not_its_pods(monkeypatch):
+    """The first look sees the node; then it is gone, and its pods with it."""
+    world = World()
+    up_to(world, "Benchmark")
+    WAITING["Benchmark"](world.given("run-1"), world.rt)
+    seen = world.rt.kube.list
+
+    def goes(kind, **asked):
+        found = seen(kind, **asked)
+        if kind == "Node":
+            world.cluster.react = lambda: None
+            kept = {key: obj for key, obj in world.cluster.objects.items() if key[0] not in {"Pod", "Node"}}
+            world.cluster.objects = kept
+        return found
+
+    monkeypatch.setattr(world.rt.kube, "list", goes)
+    with pytest.raises(NodeLost, match=f"{NODE} no longer exists"):
+        world.finish("Benchmark")
+
+
 def test_pods_that_end_no_more_are_not_waited_for_on_a_node_that_hangs():
     world = World()
     up_to(world, "Serve")
