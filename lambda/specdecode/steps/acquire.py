@@ -143,7 +143,7 @@ def on_the_node(step: Callable[[StepInput, Runtime], Progress]) -> Callable[[Ste
         try:
             return step(given, rt)
         except StepFailed as failed:
-            if not isinstance(failed, LeaseLost | NodeLost):
+            if not given.ahead and not isinstance(failed, LeaseLost | NodeLost):
                 require_node(given, rt, load_run(rt.store, given.run_id))
             raise
 
