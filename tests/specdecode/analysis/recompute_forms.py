@@ -206,15 +206,15 @@ def check_terminal(check: raw.Check, run: Run, text: str) -> None:
 
 def _check_row(check: raw.Check, run: Run, pair: tuple[str, str], cells: list[str]) -> None:
     case, name = cells[0], f"terminal {pair[0]} in {cells[0]}"
-    check.same(f"{name} verdict", cells[2], run.verdict(*pair, case))
-    for shown, value in zip(NUMBER.findall(cells[3]), run.speedup(*pair, case, HEADLINE)[:3], strict=True):
+    check.same(f"{name} verdict", cells[1], run.verdict(*pair, case))
+    for shown, value in zip(NUMBER.findall(cells[2]), run.speedup(*pair, case, HEADLINE)[:3], strict=True):
         raw.shows(check, f"{name} speed-up", shown, [value])
-    for cell, metric in zip(cells[4:6], SHORT, strict=True):
+    for cell, metric in zip(cells[3:5], SHORT, strict=True):
         raw.shows(check, f"{name} {metric}", NUMBER.findall(cell)[0], [run.speedup(*pair, case, metric)[0]])
-    check.same(f"{name} same output", tuple(map(int, NUMBER.findall(cells[6]))), run.identical(*pair, case))
+    check.same(f"{name} same output", tuple(map(int, NUMBER.findall(cells[5]))), run.identical(*pair, case))
     both = zip((pair[1], pair[0]), run.beside(*pair, case), strict=True)
     costs = [run.figure(arm, own, "cost_per_million") or math.nan for arm, own in both]
-    for shown, value in zip(NUMBER.findall(cells[7]), costs, strict=True):
+    for shown, value in zip(NUMBER.findall(cells[6]), costs, strict=True):
         raw.shows(check, f"{name} cost", shown, [value])
 
 

@@ -122,9 +122,8 @@ class ReportView:
 
     @cached_property
     def rows(self) -> list[CaseResult]:
-        """Prompt types of the first screen's picture, those of one kind beside each other."""
-        cases = sorted(self.best.cases, key=lambda case: not case.structured) if self.best else []
-        return cases[:MOST_ROWS]
+        """Prompt types of the first screen's picture."""
+        return self.best.by_kind[:MOST_ROWS] if self.best else []
 
     @property
     def verdicts(self) -> list[Verdict]:

@@ -20,13 +20,13 @@ SPEEDUP = Column(
 )
 CASES = (
     Column("prompts", words=True),
-    Column("kind", words=True),
     Column("verdict", words=True),
     SPEEDUP,
     Column("TPOT", "Speed-up of the time per output token after the first: where speculation acts"),
     Column("tokens/step", "Output tokens of an engine step, arm / baseline"),
     Column("same output", "Pairs of answers to the same prompt, equal character for character"),
     Column("$/1M tokens", "Dollars per million output tokens at the measured load: baseline → arm"),
+    Column("kind", words=True),
     Column("interval over", "What the interval of the speed-up rests on", words=True),
 )
 RULE = (
@@ -38,7 +38,7 @@ RULE = (
 
 def case_table(comparison: Comparison, pair: Pair) -> ReportTable:
     """A row for each prompt type, then one for each kind of prompts and for all together."""
-    rows = [_case(comparison, pair, case) for case in pair.cases]
+    rows = [_case(comparison, pair, case) for case in pair.by_kind]
     rows += [_group(comparison, pair, group) for group in pair.groups if len(group.cases) > 1]
     return ReportTable(CASES, rows, f"{pair.variant} against {pair.baseline}", RULE)
 
@@ -49,12 +49,12 @@ def _case(comparison: Comparison, pair: Pair, case: CaseResult) -> list[Cell]:
     costs = [arm.cost_per_million for name in (pair.baseline, pair.variant) if (arm := comparison.arm(name, case.case))]
     return [
         Cell(case.case, title=case.reason),
-        Cell(kind_of(case.structured)),
         Cell(case.verdict.value, case.verdict, case.reason),
         Cell(compact(case.headline) if case.headline else NONE, case.verdict),
         *(Cell(_short(by_name.get(name))) for name in ("time_per_output_token", "tokens_per_step")),
         Cell(f"{same.identical} of {same.compared}" if same.compared else NONE),
         Cell(_costs(costs)),
+        Cell(kind_of(case.structured)),
         Cell(_sample(case)),
     ]
 
@@ -78,13 +78,13 @@ def _group(comparison: Comparison, pair: Pair, group: GroupResult) -> list[Cell]
     all_of, same = sum(each.compared for each in compared), sum(each.identical for each in compared)
     return [
         Cell(f"{group.group} prompts"),
-        Cell("together"),
         Cell(group.verdict.value, group.verdict, group.reason),
         Cell(of, group.verdict, figure_of(group)),
         Cell(NONE),
         Cell(NONE),
         Cell(f"{same} of {all_of}" if all_of else NONE),
         Cell(_costs(costs)),
+        Cell("together"),
         Cell(f"{len(group.judged)} prompt types"),
     ]
 

@@ -185,6 +185,11 @@ class Pair(Frozen):
         return next((case.reason for case in self.cases if case.verdict is Verdict.DISTRUST), "")
 
     @property
+    def by_kind(self) -> list[CaseResult]:
+        """The cases, those of one kind beside each other, as every picture and table has them."""
+        return sorted(self.cases, key=lambda case: not case.structured)
+
+    @property
     def kinds(self) -> list[GroupResult]:
         """Structured and open-ended prompts; all of them if their kind is not known."""
         known = [found for name in ("structured", "open-ended") if (found := self.group(name))]
