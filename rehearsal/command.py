@@ -7,6 +7,7 @@ import argparse
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 from urllib.error import URLError
 
@@ -80,30 +81,39 @@ def _rehearse(experiment: Experiment, progress: Progress) -> int:
     with rehearsal(progress, settings_for(experiment.node)) as running:
         running.deploy()
         running.import_models(experiment)
-        succeeded = _run(running, experiment, progress)
+        first = _run(running, experiment, progress)
+        again = _read_again(running, experiment, progress, first) if first and experiment.readers else first
         running.destroy()
     strays = running.left()
     ended = f"but still running: {strays}" if strays else "no process left"
     progress.note(f"{clock(progress.elapsed_s):>6}   NodePool at 0 replicas, stacks deleted, {ended}")
-    if not succeeded or strays:
+    if not again or strays:
         progress.note(f"Logs of the embedded cloud: {running.processes.folder}/logs")
         return 1
     running.forget()
     return 0
 
 
-def _run(running: Rehearsal, experiment: Experiment, progress: Progress) -> bool:
-    """Run the experiment, fetch its folder, print its answer. False if the run failed."""
-    run = running.run(experiment.name)
+def _read_again(running: Rehearsal, experiment: Experiment, progress: Progress, first: Path) -> Path | None:
+    """Run the experiment from the answers of its `first` run, and lay that forecast beside what was measured then."""
+    found = _run(running, experiment, progress, f"answers={first.name}")
+    if found:
+        print(results.beside_measured(found, first), flush=True)
+    return found
+
+
+def _run(running: Rehearsal, experiment: Experiment, progress: Progress, *settings: str) -> Path | None:
+    """Run the experiment, fetch its folder, print its answer. None if the run failed."""
+    run = running.run(experiment.name, *settings)
     progress.note(f"       Run {run.run_id}")
     ended = run.follow(progress)
     folder = running.download(run.run_id, to=tools.RESULTS).relative_to(tools.ROOT)
     if ended.status != "SUCCEEDED":
         progress.note(f"\nThe run ended as {ended.status}: {ended.error}\n{ended.cause}", style="red")
         progress.note(f"Logs, events and descriptions: {folder}/diagnostics\n")
-        return False
+        return None
     width = progress.console.width if sys.stdout.isatty() else 120
     print(f"\n{results.table(tools.ROOT / folder, colour=sys.stdout.isatty(), width=width)}", flush=True)
     print(f"Report: {folder}/report.html\nRaw records: {folder}/raw", flush=True)
     print(f"Nothing was billed. The dollars above are what a {experiment.node} would cost.\n", flush=True)
-    return True
+    return tools.ROOT / folder

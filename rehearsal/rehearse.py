@@ -96,12 +96,13 @@ class Rehearsal:
         run_id = new_run_id(name, now=datetime.now(UTC), token=secrets.token_hex(2))
         return execution.start(self.services, request, run_id=run_id)
 
-    def run(self, preset: str) -> execution.Run:
+    def run(self, preset: str, *settings: str) -> execution.Run:
         """Start a run as a script of a user does: `specdecode run PRESET --yes --json`. Raises ChildFailed."""
+        changes = [word for each in settings for word in ("--set", each)]
         program = Path(sys.executable).with_name("specdecode")
         try:
             ended = subprocess.run(
-                [program, "run", preset, "--yes", "--json", "--region", tools.REGION],
+                [program, "run", preset, *changes, "--yes", "--json", "--region", tools.REGION],
                 env=tools.environment(tools.aws_environment(self.services.endpoint)),
                 capture_output=True,
                 text=True,

@@ -1,11 +1,12 @@
 """A run's folder, from the bucket to results/<run id>/, and its answer for the terminal."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from specdecode import s3_keys
 from specdecode.analysis import Comparison
-from specdecode.analysis.advice.beside import beside
+from specdecode.analysis.advice.beside import Beside, beside
 from specdecode.analysis.report import render_terminal
 
 
@@ -22,8 +23,22 @@ def download(run_id: str, *, s3: Any, bucket: str, to: Path) -> Path:
 
 def table(folder: Path, *, colour: bool, width: int) -> str:
     """The comparison in a run's folder, for the terminal."""
-    comparison = Comparison.model_validate_json((folder / "report.json").read_bytes())
-    told = beside(comparison.experiment, comparison.pairs, comparison.arms)
-    each = [f"  {one.case}: forecast {one.told:.3f}, {one.variant} measured {one.measured:.3f}\n" for one in told]
+    comparison = _comparison(folder)
+    each = _each(beside(comparison.experiment, comparison.pairs, comparison.arms))
     heading = ["\nTokens per step:\n"] if each else []
     return "".join([render_terminal(comparison, colour=colour, width=width, brief=True), *heading, *each])
+
+
+def beside_measured(folder: Path, measured: Path) -> str:
+    """The forecast of the run in `folder` beside what the run in `measured`, whose answers it read, has measured."""
+    told, known = _comparison(folder).experiment.forecast, _comparison(measured)
+    experiment = known.experiment.model_copy(update={"forecast": told})
+    return "".join(["Tokens per step, from its answers:\n", *_each(beside(experiment, known.pairs, known.arms))])
+
+
+def _comparison(folder: Path) -> Comparison:
+    return Comparison.model_validate_json((folder / "report.json").read_bytes())
+
+
+def _each(told: Sequence[Beside]) -> list[str]:
+    return [f"  {one.case}: forecast {one.told:.3f}, {one.variant} measured {one.measured:.3f}\n" for one in told]

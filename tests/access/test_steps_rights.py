@@ -1,15 +1,21 @@
-"""Every object that a step touches in a whole run is one that its role may touch: a run, and an adaptive sweep."""
+"""Every object that a step touches in a whole run is one that its role may touch: a run, an adaptive sweep, and a
+forecast from an earlier run's answers.
+"""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from typing import Any
 
 import pytest
+from specdecode.experiment.told import Forecasted
+from specdecode.records import Servers
 from specdecode.steps import diagnose, release, report
 
 from constructs_lib.pipeline.functions import FUNCTIONS
 from tests.specdecode.steps.test_sweep import SWEEP, Measured
-from tests.specdecode.steps.world import DEFAULT
+from tests.specdecode.steps.two_pools import TwoPools
+from tests.specdecode.steps.world import DEFAULT, World
 
 OF = {spec.module: spec for spec in FUNCTIONS.values()}
 RIGHTS = {"GetObject": "reads", "HeadObject": "reads", "PutObject": "writes", "DeleteObject": "deletes"}
@@ -25,11 +31,29 @@ def step() -> str:
     return found
 
 
-@pytest.fixture(params=["a run", "a sweep"])
+def forecasting() -> TwoPools:
+    """A world in which run-0 has measured, and the drafts of run-1 have read its answers."""
+    world = TwoPools()
+    world.plan("run-0", {"experiment": "rehearsal-forecast"})
+    world.s3.objects["runs/run-0/raw/base/count.jsonl"] = b"{}"
+    told = Forecasted(draft="a/draft", case="count", prompts=1, at=((1, 1.5, 0.1),))
+    world.s3.objects["runs/run-1/servers.json"] = Servers(run_id="run-1", forecast=(told,)).model_dump_json().encode()
+    return world
+
+
+ASKED: dict[str, tuple[Callable[[], World], dict[str, Any]]] = {
+    "a run": (Measured, DEFAULT),
+    "a sweep": (Measured, SWEEP),
+    "a forecast": (forecasting, {"experiment": "rehearsal-forecast", "set": {"answers": "run-0"}}),
+}
+
+
+@pytest.fixture(params=ASKED)
 def touched(request: pytest.FixtureRequest) -> Iterator[set[tuple[str, str, str]]]:
-    world, found = Measured(), set()
+    made, asked = ASKED[request.param]
+    world, found = made(), set()
     world.s3.before = lambda operation, key: found.add((step(), operation, key))
-    world.run_through(request=SWEEP if request.param == "a sweep" else DEFAULT)
+    world.run_through(request=asked)
     release.release(world.given("run-1"), world.rt)
     report.report(world.given("run-1"), world.rt)
     diagnose.diagnose(world.given("run-1", error={"Error": "X", "Cause": "{}"}), world.rt)

@@ -27,6 +27,7 @@ from tests.access.principals import PODS
 from tests.canaries import HUGGING_FACE
 from tests.conftest import STACKS
 from tests.patience import PATIENCE_S
+from tests.plans import plan_for
 from tests.templates import Templates
 
 from .came_out import came_out
@@ -171,7 +172,7 @@ def _tried(running):
     rights = {
         "staging": Rights(reads=("models/own@main/*",), writes=("models/own@main/*",)),
         "compile": Rights(reads=("compiled/own/*", "models/own@main/*"), writes=("compiled/own/*",)),
-        "results": benchmark_rights(ctx),
+        "results": benchmark_rights(ctx, plan_for(load_preset("rehearsal"))),
     }
     reached = {
         role: sessions.reached(caller, there, sessions.given(caller, there, role, its, ctx), sessions.FOREIGN + OWN)

@@ -80,6 +80,14 @@ class S3Folder:
                     return None  # without s3:ListBucket a missing key is denied, not missing
                 raise
 
+    def lines_below(self, name: str) -> Iterator[tuple[str, bytes]]:
+        """Each line of the files of JSON Lines below `name`, with its place. Raises PlaceError."""
+        with self._told("read", name):
+            for key in self.store.keys(self.prefix + name):
+                if key.endswith(".jsonl"):
+                    for number, data in enumerate(self.store.lines(key), 1):
+                        yield f"{self.store.url(key)} line {number}", data
+
     def put(self, name: str, path: Path) -> None:
         """Store a file. Raises PlaceError."""
         with path.open("rb") as file:

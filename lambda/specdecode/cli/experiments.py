@@ -18,7 +18,8 @@ from specdecode.names import MOST_NODES
 from specdecode.untrusted import in_words
 
 if TYPE_CHECKING:
-    from specdecode.experiment import Capacity, Engine, Experiment
+    from specdecode.experiment import Capacity, Engine
+    from specdecode.experiment.model import AnyExperiment
     from specdecode.planning import Bill, Inventory, Plan
 
 Reference = Annotated[
@@ -132,8 +133,9 @@ def plan(
             longest_run_hours=longest_run_hours,
         )
         experiment = load(reference, settings=overrides or [], capacity=capacity)
-        engine = engine_of(experiment)
-        inventory = _inventory(experiment, engine, bucket, region=region, profile=profile) if bucket else Inventory()
+        engine, inventory = engine_of(experiment), Inventory()
+        if bucket:
+            experiment, inventory = _known(experiment, engine, bucket, region=region, profile=profile)
         parts = plan_parts(experiment, nodes, inventory=inventory, capacity=capacity) if nodes > 1 else ()
         adaptive = experiment.sweep is Sweep.ADAPTIVE
         begun = (next_step(experiment, ()),) if adaptive else ()
@@ -189,18 +191,22 @@ def _utc(moment: datetime | None) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
 
 
-def _inventory(
-    experiment: Experiment, engine: Engine, bucket: str, *, region: str | None, profile: str | None
-) -> Inventory:
+def _known(
+    experiment: AnyExperiment, engine: Engine, bucket: str, *, region: str | None, profile: str | None
+) -> tuple[AnyExperiment, Inventory]:
+    """The experiment with the prompts of the run that its `answers` name, and what the bucket has for it."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     from specdecode.cli.runs_deployment import session_of
     from specdecode.planning import needed_prefixes, read_inventory
+    from specdecode.runs.answers import with_prompts_of_answers
+    from specdecode.store import Store
 
     try:
         prefixes = needed_prefixes(experiment, engine)
         s3 = session_of(region, profile).client("s3")
-        return read_inventory(s3, bucket=bucket, prefixes=prefixes)
+        experiment = with_prompts_of_answers(Store(s3=s3, bucket=bucket), experiment)
+        return experiment, read_inventory(s3, bucket=bucket, prefixes=prefixes)
     except (BotoCoreError, ClientError) as error:
         complain(f"cannot read the bucket {bucket}: {error}")
         raise typer.Exit(EXIT_ENVIRONMENT) from None

@@ -25,6 +25,7 @@ from specdecode.experiment.documents import parse_yaml
 from specdecode.experiment.model import AnyExperiment
 from specdecode.planning import Bill, Inventory, Plan, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.offers import offer_lines
+from specdecode.runs.answers import with_prompts_of_answers
 from specdecode.runs.state import StateDamaged
 
 
@@ -91,6 +92,7 @@ def estimate(deployment: Deployment, experiment: AnyExperiment, inventory: Inven
     """The plan, and its bill at this deployment's prices. Ends the command with 2 if the deployment cannot run it."""
     engine, capacity = engine_of(experiment), deployment.capacity
     try:
+        experiment = with_prompts_of_answers(deployment.store, experiment)
         if problems := rules.check(experiment, engine, capacity):
             raise ExperimentError(problems)
         plan = make_plan(experiment, engine, inventory=inventory, capacity=capacity)

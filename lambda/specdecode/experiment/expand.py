@@ -227,10 +227,18 @@ def inherit(document: Document, *, preset: Callable[[str], Document], seen: tupl
     if parent in seen:
         raise refused("extends", f"{' -> '.join((*seen, parent))} goes round in a circle", "remove one `extends`")
     own = {key: value for key, value in document.items() if key != "extends"}
-    before = inherit(preset(parent), preset=preset, seen=(*seen, parent))
+    before = with_answers(inherit(preset(parent), preset=preset, seen=(*seen, parent)), own.get("answers"))
     if _names(own, "cases") and not _names(own, "prompts"):
         before = without_sets(before)
     return dict(merge(before, own))
+
+
+def with_answers(document: Document, answers: Any) -> Document:
+    """With what the document says under `with_answers`, if it is given `answers`: no target is served then."""
+    smaller = document.get("with_answers")
+    if not answers or not isinstance(smaller, dict):
+        return document
+    return dict(merge(document, smaller))
 
 
 def without_sets(document: Document) -> Document:
@@ -260,6 +268,8 @@ def expand(
     """
     if "workload.cases" in overrides and not any(path.startswith("workload.prompts") for path in overrides):
         document = without_sets(document)
+    document = with_answers(document, overrides.get("answers"))
+    document = {key: value for key, value in document.items() if key != "with_answers"}
     document, failed = override(document, overrides)
     document = sets(expand_cases(expand_variants(document), library=library))
     document, failed = override(document, {path: overrides[path] for path in failed})

@@ -24,6 +24,7 @@ from specdecode.experiment.base import Frozen, Name, Prose
 from specdecode.experiment.told import MOST_FORECAST, Forecasted, Published
 from specdecode.experiment.variants import TUNED, EndpointVariant, ModelRef, ServedVariant, Serving, Variant
 from specdecode.experiment.workload import ImportedWorkload, Workload
+from specdecode.names import RUN_ID
 
 
 class CompileOn(StrEnum):
@@ -106,6 +107,21 @@ class Experiment(Frozen):
     def holds_arms(self) -> int:
         """Minutes for which arms stay after they are measured."""
         return 0
+
+    @property
+    def on_node(self) -> tuple[Variant, ...]:
+        """The arms that the run serves."""
+        return self.variants
+
+    @property
+    def loaded(self) -> tuple[Variant, ...]:
+        """The arms that the run measures."""
+        return self.variants
+
+    @property
+    def answered(self) -> tuple[Variant, ...]:
+        """The arms whose answers an earlier run has."""
+        return ()
 
     @property
     def served_by(self) -> str | None:
@@ -222,6 +238,9 @@ class ServedExperiment(Experiment):
     model. `false` begins with the compile."""
     hold: int = Field(default=0, ge=0, le=480)
     """Minutes for which an arm stays on the node after its last benchmark, and answers `specdecode ask`. They cost."""
+    answers: Annotated[str, StringConstraints(pattern=f"^{RUN_ID}$")] | None = None
+    """An earlier run of this target. The arms that read then read what its arm of that name has answered, to its
+    prompts, and no other arm is served."""
     variants: tuple[ServedVariant, ...] = Field(min_length=1)
 
     @property
@@ -231,6 +250,19 @@ class ServedExperiment(Experiment):
     @property
     def holds_arms(self) -> int:
         return self.hold
+
+    @property
+    def on_node(self) -> tuple[ServedVariant, ...]:
+        return (self.answers and self.readers) or self.variants
+
+    @property
+    def loaded(self) -> tuple[ServedVariant, ...]:
+        return () if self.answers else tuple(variant for variant in self.variants if not variant.reads)
+
+    @property
+    def answered(self) -> tuple[ServedVariant, ...]:
+        read = {variant.reads for variant in self.readers} if self.answers else ()
+        return tuple(variant for variant in self.variants if variant.name in read)
 
     @property
     def served_by(self) -> str:
@@ -255,7 +287,7 @@ class ServedExperiment(Experiment):
 
     @property
     def staged(self) -> tuple[ModelRef, ...]:
-        return tuple({model.prefix: model for arm in self.variants for model in self.models_of(arm)}.values())
+        return tuple({model.prefix: model for arm in self.on_node for model in self.models_of(arm)}.values())
 
     @property
     def readers(self) -> tuple[ServedVariant, ...]:
@@ -265,7 +297,7 @@ class ServedExperiment(Experiment):
     def side_by_side(self) -> int:
         """As many as the node has devices for."""
         if not self.serving.devices:
-            return len(self.variants)
+            return len(self.on_node)
         return max(1, self.shape.devices // self.serving.devices)
 
     @property

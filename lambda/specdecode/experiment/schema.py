@@ -56,6 +56,10 @@ def _add_choices(schema: dict[str, Any]) -> None:
         "enum": preset_names(),
         "description": "Start from this preset; what the document says replaces it, mappings key by key.",
     }
+    schema["properties"]["with_answers"] = {
+        "type": "object",
+        "description": "What replaces the rest where somebody sets `answers`: a smaller node, for no target is served.",
+    }
     cases = schema["$defs"]["Workload"]["properties"]["cases"]
     cases["items"] = {"anyOf": [{"type": "string", "enum": list(case_library())}, cases["items"]]}
 

@@ -82,7 +82,7 @@ def arms_at_once(experiment: Experiment, engine: Engine) -> int:
     """
     if not isinstance(experiment, ServedExperiment):
         return experiment.side_by_side
-    most, room = min(experiment.side_by_side, len(experiment.variants)), room_of(experiment.shape)
+    most, room = min(experiment.side_by_side, len(experiment.on_node)), room_of(experiment.shape)
     return next((arms for arms in range(most, 1, -1) if not lacking(room, serving_needs(experiment, engine, arms))), 1)
 
 
@@ -152,7 +152,7 @@ def compile_needs(experiment: ServedExperiment, engine: Engine) -> Needs | None:
 
 def heaviest_gib(experiment: ServedExperiment) -> Sequence[float]:
     """GiB of weights of each arm, the most first."""
-    return sorted(map(experiment.weights_gib, experiment.variants), reverse=True)
+    return sorted(map(experiment.weights_gib, experiment.on_node), reverse=True)
 
 
 def _mount_buffers_gib(experiment: ServedExperiment, engine: Engine, *, arms: int) -> float:

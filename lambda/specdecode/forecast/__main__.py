@@ -1,14 +1,17 @@
-"""`python -m specdecode.forecast`: the benchmark in a pod, and then drafts that read what its arms have answered."""
+"""`python -m specdecode.forecast`: the benchmark in a pod, and then drafts that read what its arms have answered; or
+without it, what the arms of an earlier run have answered.
+"""
 
 import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from specdecode.benchmark.__main__ import fetch_sets, parser, specification
 from specdecode.benchmark.__main__ import main as load
-from specdecode.benchmark.__main__ import parser, specification
 from specdecode.benchmark.adhoc import BadRequest, endpoints_of
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.launch import EXIT_BAD_INPUT, EXIT_FAILED
@@ -18,11 +21,12 @@ from specdecode.benchmark.tokens import token_counter
 from specdecode.escape import line
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.told import Forecasted
+from specdecode.experiment.workload import TestCase
 from specdecode.forecast.answers import BadAnswers, of_run
 from specdecode.forecast.making import forecast
 from specdecode.forecast.result import forecasted
 from specdecode.forecast.server import BadServer, reader
-from specdecode.records import SERVERS, Servers
+from specdecode.records import SERVERS, RequestRecord, Servers, read_record
 
 KS = range(1, 16)
 """Every k that a preset sweeps."""
@@ -34,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code: that of the load; 1 if a draft could not read; 2 for bad input."""
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     own.add_argument("--reader", action="append", default=[], metavar="NAME=URL")
+    own.add_argument("--answers", metavar="S3_URI", help="s3://bucket/runs/<run id>/raw/ of the earlier run")
     given, rest = own.parse_known_args(arguments)
     args = parser().parse_args(rest)
     try:
@@ -43,45 +48,78 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"error: {line(str(error))}", file=sys.stderr)
         return EXIT_BAD_INPUT
-    if code := load(rest):
+    if not given.answers and (code := load(rest)):
         return code
     try:
-        told = asyncio.run(_read(spec, readers, args.out))
-        _keep(spec, told, args.out, args.upload)
+        if given.answers:
+            fetch_sets(spec, args.upload)
+        told, notes = asyncio.run(_read(spec, readers, Recorded(spec.run_id, args.out, given.answers)))
+        _keep(spec, told, notes if given.answers else (), args.out, args.upload)
     except (BadAnswers, BadServer, ExceptionGroup, PlaceError) as error:
         print(f"error: {line(str(_first(error)))}", file=sys.stderr)
         return EXIT_FAILED
     return 0
 
 
-async def _read(spec: BenchmarkSpec, readers: Mapping[str, Endpoint], folder: Path) -> list[Forecasted]:
-    """What every draft would yield, and what needs no model. Raises BadAnswers, BadServer."""
-    found = {
-        (one.draft, one.case): one for arm in spec.arms for one in await _of_arm(spec, arm.variant, readers, folder)
-    }
-    return list(found.values())
+class Recorded(NamedTuple):
+    """Where the records of the arms are."""
+
+    run_id: str
+    folder: Path
+    """Of this run."""
+    earlier: str | None
+    """Address of the earlier run's records, if they are read in place of this run's."""
+
+    def of(self, arm: str, cases: Iterable[TestCase]) -> list[RequestRecord]:
+        """Raises PlaceError, BadAnswers."""
+        if self.earlier is None:
+            results = Results(self.folder, run_id=self.run_id)
+            return [record for case in cases for record in results.load(arm, case.name)]
+        return [_record(*each) for each in S3Folder(self.earlier).lines_below(f"{arm}/")]
 
 
-async def _of_arm(spec: BenchmarkSpec, arm: str, readers: Mapping[str, Endpoint], folder: Path) -> Iterator[Forecasted]:
-    own = [one for one in spec.readers if one.reads == arm]
-    if not own:
-        return iter(())
+def _record(where: str, data: bytes) -> RequestRecord:
+    try:
+        return read_record(data)
+    except ValueError:  # its words would show what the line holds
+        raise BadAnswers(f"{where} is no record") from None
+
+
+async def _read(
+    spec: BenchmarkSpec, readers: Mapping[str, Endpoint], recorded: Recorded
+) -> tuple[list[Forecasted], list[str]]:
+    """What every draft would yield, and what needs no model; and what makes it less sure. Raises BadAnswers, BadServer,
+    PlaceError.
+    """
+    found: dict[tuple[str, str], Forecasted] = {}
+    notes: list[str] = []
+    for arm in spec.arms:
+        own = [one for one in spec.readers if one.reads == arm.variant]
+        if not own:
+            continue
+        records = recorded.of(arm.variant, spec.workload.cases)
+        answers = of_run(spec.workload, arm.variant, records, counter=token_counter(spec.tokenizer)[0])
+        drafts = [await reader(one.variant, readers[one.variant], spec.model) for one in own]
+        made = await forecast(answers, drafts, ks=KS, most=own[0].most_tokens_per_step, progress=_progress)
+        for note in made.notes:
+            print(f"note: {line(note)}", flush=True)
+        ids = {one.variant: one.draft for one in own}
+        for draft in made.drafts:
+            told = forecasted(draft, ids.get(draft.draft, draft.draft))
+            found.update({(one.draft, one.case): one for one in told})
+        notes += made.notes
+    return list(found.values()), notes
+
+
+def _keep(
+    spec: BenchmarkSpec, told: Sequence[Forecasted], notes: Sequence[str], folder: Path, upload: str | None
+) -> None:
+    """Put the forecast beside what the load, if there was one, has found of the servers. Raises PlaceError."""
     results = Results(folder, run_id=spec.run_id)
-    records = [record for case in spec.workload.cases for record in results.load(arm, case.name)]
-    answers = of_run(spec.workload, arm, records, counter=token_counter(spec.tokenizer)[0])
-    drafts = [await reader(one.variant, readers[one.variant], spec.model) for one in own]
-    made = await forecast(answers, drafts, ks=KS, most=own[0].most_tokens_per_step, progress=_progress)
-    for note in made.notes:
-        print(f"note: {line(note)}", flush=True)
-    ids = {one.variant: one.draft for one in own}
-    return (one for draft in made.drafts for one in forecasted(draft, ids.get(draft.draft, draft.draft)))
-
-
-def _keep(spec: BenchmarkSpec, told: Sequence[Forecasted], folder: Path, upload: str | None) -> None:
-    """Put the forecast beside what the load has found of the servers. Raises PlaceError."""
-    results = Results(folder, run_id=spec.run_id)
-    servers = Servers.model_validate_json(results.read(SERVERS) or b"")
-    path = results.write(SERVERS, servers.model_copy(update={"forecast": tuple(told)}).model_dump_json(indent=1))
+    data = results.read(SERVERS)
+    servers = Servers.model_validate_json(data) if data else Servers(run_id=spec.run_id)
+    more = {"forecast": tuple(told), "notes": (*servers.notes, *notes)}
+    path = results.write(SERVERS, servers.model_copy(update=more).model_dump_json(indent=1))
     if upload:
         S3Folder(upload).put(SERVERS, path)
 

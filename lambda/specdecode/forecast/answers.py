@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,6 +50,9 @@ class WrittenAnswer:
     answer_ids: tuple[int, ...] = ()
     counted: int | None = None
     """Tokens of the answer by its server's count."""
+    prompt_counted: int | None = None
+    thinking: bool | None = None
+    """What the chat template was told of Qwen3's thinking mode. None: nothing."""
 
     @property
     def asks(self) -> str:
@@ -63,6 +66,7 @@ class ToAnswer(NamedTuple):
     category: str
     prompt: str | Messages
     output_tokens: int
+    thinking: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +134,8 @@ def of_run(
                 prompt=_asked(prompt, chat=load.endpoint == "chat"),
                 text=answered[key].output,
                 counted=answered[key].completion_tokens,
+                prompt_counted=answered[key].prompt_tokens,
+                thinking=load.thinking,
             )
             for key, prompt in sent.items()
         ]
@@ -156,7 +162,9 @@ def questions_of(experiment: Experiment, counter: TokenCounter) -> list[ToAnswer
     load, chat = experiment.workload, experiment.workload.endpoint == "chat"
     try:
         made = {
-            (case.name, prompt.sha256): ToAnswer(case.name, _asked(prompt, chat=chat), load.output_tokens_of(case))
+            (case.name, prompt.sha256): ToAnswer(
+                case.name, _asked(prompt, chat=chat), load.output_tokens_of(case), load.thinking
+            )
             for case in load.cases
             for prompt in prompts_of(case, load, counter, count=load.requests_of(case))
         }
@@ -242,12 +250,14 @@ def of_exchange(request: Any, response: Any, category: str) -> WrittenAnswer:
         raise ValueError("`response` has no text")
     if "messages" not in request and not isinstance(prompt, str):
         raise ValueError("`request` has neither messages nor a prompt")
+    told = template if isinstance(template := request.get("chat_template_kwargs"), dict) else {}
     return WrittenAnswer(
         category=category,
         prompt=_messages(request["messages"]) if "messages" in request else str(prompt),
         text=text,
         prompt_ids=_ids(choice.get("prompt_token_ids") or response.get("prompt_token_ids")),
         answer_ids=_ids(choice.get("token_ids")),
+        thinking=thinks if isinstance(thinks := told.get("enable_thinking"), bool) else None,
     )
 
 
@@ -293,13 +303,4 @@ def _few_categories(found: Sequence[WrittenAnswer]) -> tuple[WrittenAnswer, ...]
     """A log whose categories are free text is of one category: names of people are no categories."""
     if len({answer.category for answer in found}) <= MOST_CATEGORIES:
         return tuple(found)
-    return tuple(
-        WrittenAnswer(
-            category="all",
-            prompt=answer.prompt,
-            text=answer.text,
-            prompt_ids=answer.prompt_ids,
-            answer_ids=answer.answer_ids,
-        )
-        for answer in found
-    )
+    return tuple(replace(answer, category="all") for answer in found)

@@ -42,7 +42,7 @@ class LocalReader:
 
     async def tokens(self, answer: WrittenAnswer) -> Tokens:
         """The ids of an answer, as `Reader.tokens`."""
-        prompt = answer.prompt_ids or tuple(self._asked(answer.prompt))
+        prompt = answer.prompt_ids or tuple(self._asked(answer.prompt, answer.thinking))
         own = answer.answer_ids or tuple(self._tokenizer(answer.text, add_special_tokens=False)["input_ids"])
         return Tokens(prompt=prompt, answer=own[: max(0, MOST_TOKENS - len(prompt))])
 
@@ -61,11 +61,14 @@ class LocalReader:
         written = logits.argmax(dim=-1)[:-1].tolist()
         return [one == own for one, own in zip(written, tokens.answer[1:], strict=True)]
 
-    def _asked(self, prompt: str | Messages) -> list[int]:
+    def _asked(self, prompt: str | Messages, thinking: bool | None) -> list[int]:
         if isinstance(prompt, str):
             return list(self._tokenizer(prompt)["input_ids"])
+        told = {} if thinking is None else {"enable_thinking": thinking}
         try:
-            made = self._tokenizer.apply_chat_template(list(prompt), add_generation_prompt=True, return_dict=True)
+            made = self._tokenizer.apply_chat_template(
+                list(prompt), add_generation_prompt=True, return_dict=True, **told
+            )
         except ValueError as error:
             raise BadServer(f"{self._where}: {clip(line(str(error)), SAID)}") from None
         return list(made["input_ids"])

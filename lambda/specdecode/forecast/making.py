@@ -1,6 +1,7 @@
 """From a target's answers to the forecast: tokens, what each draft would have written, and the steps for every k."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from specdecode.experiment.most_tokens import MostTokens
@@ -81,9 +82,10 @@ def _by_suffix(answer: WrittenAnswer, own: Tokens, verified: Sequence[int]) -> R
 async def _check_alike(draft: Draft, answers: Sequence[WrittenAnswer], tokens: Sequence[Tokens]) -> None:
     """Refuse a draft whose tokenizer or chat template is another one than that of the answers' tokens."""
     for answer, own in list(zip(answers, tokens, strict=True))[:COMPARED]:
-        prompt = await draft.tokens(WrittenAnswer(category="", prompt=answer.prompt, text=answer.text))
-        if prompt.prompt != own.prompt:
+        made = (await draft.tokens(replace(answer, prompt_ids=(), answer_ids=()))).prompt
+        counted = answer.prompt_counted or len(own.prompt)
+        if made != own.prompt or len(made) != counted:
             raise BadServer(
-                f"{draft.name} makes other tokens of a prompt ({len(prompt.prompt)} of them, not {len(own.prompt)}): "
+                f"{draft.name} makes other tokens of a prompt ({len(made)} of them, not {counted}): "
                 "its tokenizer or chat template is another one, and a draft must have its target's"
             )

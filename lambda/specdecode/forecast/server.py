@@ -70,7 +70,7 @@ class Reader:
         """The ids of an answer. Ids that the answer has are taken; a prompt's text goes through this server's chat
         template, or gets its BOS token.
         """
-        prompt = answer.prompt_ids or await self._tokenized(_asked(answer.prompt))
+        prompt = answer.prompt_ids or await self._tokenized(_asked(answer.prompt, answer.thinking))
         own = answer.answer_ids or await self._tokenized({"prompt": answer.text, "add_special_tokens": False})
         return Tokens(prompt=prompt, answer=own[: max(0, MOST_TOKENS - len(prompt))])
 
@@ -94,7 +94,9 @@ class Reader:
     async def write(self, question: ToAnswer) -> WrittenAnswer:
         """The model's greedy answer, with its ids if the server tells them (vLLM: `return_token_ids`)."""
         chat = not isinstance(question.prompt, str)
-        asked = {"messages": list(question.prompt)} if chat else {"prompt": question.prompt}
+        asked = (
+            {"messages": list(question.prompt), **_template(question.thinking)} if chat else {"prompt": question.prompt}
+        )
         more = {"max_tokens": question.output_tokens, "temperature": 0, "return_token_ids": True}
         found = await self._post(f"/v1/{'chat/' if chat else ''}completions", {**asked, **more})
         try:
@@ -185,8 +187,13 @@ async def _each(ask: Callable[[X], Awaitable[Y]], given: Sequence[X], progress: 
     return [task.result() for task in tasks]
 
 
-def _asked(prompt: str | Messages) -> dict[str, Any]:
+def _asked(prompt: str | Messages, thinking: bool | None) -> dict[str, Any]:
     """What `/tokenize` gets so that it makes of the prompt what the completion APIs make of it."""
     if isinstance(prompt, str):
         return {"prompt": prompt, "add_special_tokens": True}
-    return {"messages": list(prompt), "add_generation_prompt": True}
+    return {"messages": list(prompt), "add_generation_prompt": True, **_template(thinking)}
+
+
+def _template(thinking: bool | None) -> dict[str, Any]:
+    """What the chat template is told, as the benchmark tells it (benchmark.request_body)."""
+    return {} if thinking is None else {"chat_template_kwargs": {"enable_thinking": thinking}}

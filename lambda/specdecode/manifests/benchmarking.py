@@ -34,7 +34,7 @@ def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
         wave=wave.index,
         round=wave.round,
         model=served_model(plan.experiment),
-        arms=tuple(_benchmark_arm(plan, arm, ctx) for arm in _loaded(plan, wave)),
+        arms=tuple(_benchmark_arm(plan, arm, ctx) for arm in _loaded(plan, wave)) or _answered(plan),
         readers=tuple(
             BenchmarkReader(
                 variant=variant.name,
@@ -47,8 +47,13 @@ def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
         ),
         workload=plan.experiment.workload,
         trusted_counters=not plan.experiment.holds_node or plan.engine.metrics.trusted,
-        tokenizer=plan.experiment.target.prefix.rstrip("/") if plan.experiment.holds_node else None,
+        tokenizer=plan.experiment.staged[0].prefix.rstrip("/") if plan.experiment.holds_node else None,
     )
+
+
+def _answered(plan: Plan) -> tuple[BenchmarkArm, ...]:
+    """The arms that are not loaded here, since an earlier run has their answers."""
+    return tuple(BenchmarkArm(variant=each.name, label=each.label) for each in plan.experiment.answered)
 
 
 def _loaded(plan: Plan, wave: Wave) -> list[Arm]:
@@ -79,6 +84,8 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
     loaded = _loaded(plan, wave)
     arguments = ["--spec", "spec/spec.json", *_arms(plan, loaded, ctx)]
     arguments += _arms(plan, [arm for arm in wave.arms if arm not in loaded], ctx, option="--reader")
+    if plan.experiment.answered:
+        arguments += ["--answers", f'"s3://$BUCKET/{s3_keys.run_key(str(plan.served.answers), "raw", "")}"']
     arguments += ["--upload", f'"s3://$BUCKET/{s3_keys.run_prefix(ctx.run_id)}"']
     if clients > 1:
         notes = s3_keys.run_key(ctx.run_id, s3_keys.NOTES)
@@ -105,11 +112,14 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
     return [config_map(name, own, {"spec.json": spec.model_dump_json(indent=2)}), made]
 
 
-def benchmark_rights(ctx: RenderContext) -> Rights:
-    """Prompts, records and conversations of this run, and servers.json. No plan, state or report."""
+def benchmark_rights(ctx: RenderContext, plan: Plan) -> Rights:
+    """Prompts, records and conversations of this run, and servers.json. No plan, state or report. Of the run whose
+    answers are read: the records of the arms that are read.
+    """
     parts = (("raw", "*"), (CONVERSATIONS, "*"), (SERVERS,))
     own = tuple(s3_keys.run_key(ctx.run_id, *part) for part in parts)
-    return Rights(reads=(*own, s3_keys.run_key(ctx.run_id, s3_keys.PROMPTS) + "*"), writes=own)
+    read = tuple(s3_keys.run_key(str(plan.served.answers), "raw", each.name, "*") for each in plan.experiment.answered)
+    return Rights(reads=(*own, s3_keys.run_key(ctx.run_id, s3_keys.PROMPTS) + "*", *read), writes=own)
 
 
 def smoke(plan: Plan, wave: Wave, ctx: RenderContext, longest: LongestPrompt | None = None) -> list[KubeObject]:

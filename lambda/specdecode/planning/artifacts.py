@@ -54,7 +54,7 @@ def taken(experiment: Experiment, engine: Engine, inventory: Inventory) -> dict[
         return inventory.has(s3_keys.compiled_prefix(made))
 
     found = {}
-    for variant in experiment.variants:
+    for variant in experiment.on_node:
         made, fallback = fingerprint(experiment, variant, engine), ""
         if experiment.compile.on is CompileOn.CPU and not has(made):
             made, fallback = fingerprint(experiment, variant, engine, without_devices=True), made
@@ -69,7 +69,7 @@ def needed_prefixes(experiment: Experiment, engine: Engine) -> list[str]:
     if not isinstance(experiment, ServedExperiment):
         return []
     models = [model.prefix for model in experiment.staged]
-    compiled = experiment.variants if engine.artifact else ()
+    compiled = experiment.on_node if engine.artifact else ()
     ways = (False, True) if experiment.compile.on is CompileOn.CPU else (False,)
     artifacts = [
         s3_keys.compiled_prefix(fingerprint(experiment, variant, engine, without_devices=way))
@@ -91,7 +91,7 @@ def served_key(experiment: ServedExperiment, variant: ServedVariant, engine: Eng
 def first_of_each_kind(experiment: ServedExperiment, engine: Engine) -> dict[str, ServedVariant]:
     """`served_key` -> the first arm of that kind."""
     found: dict[str, ServedVariant] = {}
-    for variant in experiment.variants:
+    for variant in experiment.on_node:
         found.setdefault(served_key(experiment, variant, engine), variant)
     return found
 

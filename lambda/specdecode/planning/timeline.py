@@ -233,6 +233,8 @@ def _minutes(
 
     In the open loop the rate sets the shortest time. Requests beyond a batch wait. A single arm never ends early.
     """
+    if not of:
+        return Range()
     load, together = experiment.workload, max if experiment.workload.load is Load.SIMULTANEOUS else sum
 
     def minutes(level: Level, requests: int, request_s: float) -> float:
@@ -249,9 +251,10 @@ def _minutes(
 
 
 def _reading_minutes(experiment: Experiment, engine: Engine) -> Range:
-    """Minutes in which the readers read every prompt and answer once, as fast as the target by their sizes."""
+    """Minutes in which the readers read every prompt and answer once, as fast as the heaviest arm by their sizes."""
     load, (low, high) = experiment.workload, engine.estimates.seconds_per_1000_input_tokens
-    sizes = sum(experiment.target_of(one).size_gib for one in experiment.readers) / experiment.target.size_gib
+    heaviest = max(experiment.target_of(one).size_gib for one in experiment.on_node)
+    sizes = sum(experiment.target_of(one).size_gib for one in experiment.readers) / heaviest
     answers = [load.requests_of(case) * (load.input_tokens + load.output_tokens_of(case)) for case in load.cases]
     return Range(low=low, high=high).scaled(sum(answers) / 60_000 * sizes)
 

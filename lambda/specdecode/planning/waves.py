@@ -104,7 +104,7 @@ def most_steps(experiment: Experiment) -> int:
 
 def compared(experiment: Experiment) -> tuple[Pair, ...]:
     """The pairs of arms that are compared with each other."""
-    return tuple(frozenset({v.name, v.compare_to}) for v in experiment.variants if v.compare_to)
+    return tuple(frozenset({v.name, v.compare_to}) for v in experiment.on_node if v.compare_to)
 
 
 def first_served(waves: tuple[Wave, ...], wave: Wave) -> tuple[Arm, ...]:
@@ -127,10 +127,10 @@ def _groups(experiment: Experiment, *, size: int) -> list[tuple[int, list[str]]]
     very end (A-B-A), so that drift is measured; that wave counts as the next round, with all its arms.
     """
     rounds = experiment.rounds
-    packed = pack([v.name for v in experiment.variants], compared(experiment), size=size, rounds=rounds)
+    packed = pack([v.name for v in experiment.on_node], compared(experiment), size=size, rounds=rounds)
     groups = [(turn, group) for turn, waves in enumerate(packed) for group in waves]
     if rounds == 1 and len(groups) > 1:
-        for baseline in (variant.name for variant in experiment.variants if variant.compare_to is None):
+        for baseline in (variant.name for variant in experiment.on_node if variant.compare_to is None):
             last = groups[-1][1]
             if len(last) < size and baseline not in last:
                 groups[-1] = (1, [*last, baseline])

@@ -26,7 +26,7 @@ def benchmark(given: StepInput, rt: Runtime) -> Progress:
         run,
         rt,
         manifests.benchmark(run.plan, wave, ctx),
-        rights=manifests.benchmark_rights(ctx),
+        rights=manifests.benchmark_rights(ctx, run.plan),
         limit_min=run.plan.experiment.deadlines.benchmark,
         failure=BenchmarkFailed,
     )

@@ -15,6 +15,7 @@ from specdecode.kubernetes.node_group import NodeGroup
 from specdecode.kubernetes.node_room import room_of_group
 from specdecode.planning import Bill, Plan, SweepStep, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.runs import PLAN
+from specdecode.runs.answers import with_prompts_of_answers
 from specdecode.runs.state import RunState, load_state, save_state
 from specdecode.runs.told import untold
 from specdecode.steps.errors import CapacityUnavailable, InvalidExperiment, NobodyTold
@@ -92,9 +93,15 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
 
 def _to_measure(store: Store, request: RunRequest, capacity: Capacity) -> tuple[AnyExperiment, RunState | None]:
     """What a run measures, and the record of the run that it resumes."""
-    if request.resume is not None:
-        return _resumed(store, request.resume, capacity)
-    return experiment_of(request, capacity=capacity), None
+    experiment, old = (
+        _resumed(store, request.resume, capacity)
+        if request.resume is not None
+        else (experiment_of(request, capacity=capacity), None)
+    )
+    try:
+        return with_prompts_of_answers(store, experiment), old
+    except ExperimentError as error:
+        raise InvalidExperiment(str(error)) from None
 
 
 def _known(given: StepInput, store: Store) -> RunState | None:

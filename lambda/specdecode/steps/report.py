@@ -56,10 +56,9 @@ class Reported(BaseModel):
 def report(given: StepInput, rt: Runtime) -> Reported:
     """Write the run's report, and publish its figures."""
     run = load_run(rt.store, given.run_id)
-    records = list(read_records(rt.store, given.run_id))
-    if not records:
+    records, servers = list(read_records(rt.store, given.run_id)), read_servers(rt.store, given.run_id)
+    if not records and not (run.plan.experiment.answered and servers.forecast):
         raise ReportFailed(f"there is no record in {rt.store.url(s3_keys.run_key(given.run_id, 'raw'))}/")
-    servers = read_servers(rt.store, given.run_id)
     experiment = run.plan.experiment.as_measured(servers.forecast)
     context = run_context(run.plan, run.state, rt, servers)
     told = tuple(used.differences(run, rt.store)) if experiment.holds_node else ()
@@ -160,7 +159,7 @@ def served(run: Run, *, bucket: str) -> tuple[Served, ...]:
     experiment, engine = run.plan.served, run.plan.engine
     arms = {arm.variant: arm for wave in run.plan.waves for arm in run.wave(wave.index).arms}
     found = []
-    for variant in experiment.variants:
+    for variant in experiment.on_node:
         arm = arms.get(variant.name)
         made = arm.fingerprint if arm else fingerprint(experiment, variant, engine)
         key = s3_keys.compiled_prefix(made) if engine.artifact else None

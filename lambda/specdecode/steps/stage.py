@@ -73,7 +73,7 @@ def _prompts(run: Run, ctx: RenderContext, rt: Runtime, *, run_id: str) -> tuple
     if problems:
         raise PromptsRefused(said(problems))
     spec = count_spec(experiment, sets)
-    if spec is None:
+    if spec is None or experiment.answered:  # they were sent before, to a window that was no larger
         return True, ""
     lengths = _lengths(spec, rt)
     if lengths is None or not lengths.exact:  # what kept an earlier run from counting may be gone

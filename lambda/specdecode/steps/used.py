@@ -64,7 +64,7 @@ def differences(run: Run, store: Store) -> Iterator[str]:
     """
     experiment, engine = run.plan.served, run.plan.engine
     arms = {arm.variant: arm for wave in run.plan.waves for arm in run.wave(wave.index).arms}
-    for variant in experiment.variants:
+    for variant in experiment.on_node:
         arm = arms.get(variant.name)
         data = store.read(s3_keys.compiled_prefix(arm.fingerprint) + FILE) if arm and engine.artifact else None
         if data is not None:

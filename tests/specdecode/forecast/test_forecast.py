@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Iterator
@@ -9,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from specdecode.benchmark.endpoint import Endpoint
+from specdecode.benchmark.fetch import Reply
 from specdecode.cli import app
-from specdecode.forecast.answers import MOST_CATEGORIES, BadAnswers, of_log
+from specdecode.forecast.answers import MOST_CATEGORIES, BadAnswers, of_exchange, of_log
+from specdecode.forecast.server import Reader
 from typer.testing import CliRunner
 
 from tests.rehearsal.engine import conftest as engine
@@ -154,6 +158,26 @@ def test_it_reads_logs_in_the_forms_that_people_have(tmp_path: Path, form: str) 
     (answer,) = of_log(log).found
     assert answer.text == "Hello" and answer.category == "all"
     assert answer.prompt in ("Hi", ({"role": "user", "content": "Hi"},))
+
+
+@pytest.mark.parametrize("thinking", [None, False])
+def test_the_chat_template_is_told_of_thinking_what_the_answers_request_told_it(
+    monkeypatch: pytest.MonkeyPatch, thinking: bool | None
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    async def fetch(endpoint: Endpoint, path: str, body: dict[str, Any], *, timeout_s: float) -> Reply:
+        asked.append(body)
+        return Reply(200, b'{"tokens": [1, 2]}')
+
+    monkeypatch.setattr("specdecode.forecast.server.fetch", fetch)
+    told = {} if thinking is None else {"chat_template_kwargs": {"enable_thinking": thinking}}
+    form = FORMS["openai chat"]
+    answer = of_exchange({**form["request"], **told}, form["response"], "all")
+    draft = Reader(name="small", endpoint=Endpoint.of("http://a"), model="m")
+    asyncio.run(draft.tokens(answer))
+    assert asked[0].get("chat_template_kwargs") == told.get("chat_template_kwargs")
+    assert "messages" in asked[0]
 
 
 HOSTILE = {

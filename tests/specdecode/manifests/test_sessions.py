@@ -53,7 +53,7 @@ def rights_of(plan, ctx):
         yield "compile", manifests.compile_rights(plan, arm), [f"compiled/{arm.fingerprint}/a/model.pt"]
     yield "smoke", Rights(), []
     raw = [f"runs/{ctx.run_id}/{name}" for name in ("raw/base/count.jsonl", "conversations/chat.json", "servers.json")]
-    yield "benchmark", manifests.benchmark_rights(ctx), raw
+    yield "benchmark", manifests.benchmark_rights(ctx, plan), raw
     yield "accuracy", manifests.accuracy_rights(ctx), [f"runs/{ctx.run_id}/accuracy/base.json"]
 
 
@@ -63,7 +63,8 @@ def may(rights, ctx, action, key):
 
 
 def test_the_benchmark_reads_the_prompts_of_its_run_and_cannot_change_them(ctx):
-    rights, key = manifests.benchmark_rights(ctx), f"runs/{ctx.run_id}/{s3_keys.prompts_key('tickets', '0' * 64)}"
+    rights = manifests.benchmark_rights(ctx, plan_for(load_preset("rehearsal")))
+    key = f"runs/{ctx.run_id}/{s3_keys.prompts_key('tickets', '0' * 64)}"
     assert may(rights, ctx, "s3:GetObject", key)
     assert not may(rights, ctx, "s3:PutObject", key)
     assert not may(rights, ctx, "s3:GetObject", s3_keys.prompts_key("tickets", "0" * 64))
@@ -126,7 +127,8 @@ def test_the_longest_names_fit_into_a_session_policy(ctx):
         import_prefix=imported,
     )
     compiling = Rights(reads=("c" * 80, f"{model.prefix}*", f"{model.prefix}*"), writes=("c" * 80,))
-    for rights in (manifests.staging_rights(model), compiling, manifests.benchmark_rights(long)):
+    reading = plan_for(load_preset("rehearsal-forecast", overrides={"answers": "a" * 80}))
+    for rights in (manifests.staging_rights(model), compiling, manifests.benchmark_rights(long, reading)):
         policy = session_policy(rights, long, partition="aws-us-gov")
         assert len(policy) <= LIMIT, len(policy)
         assert policy.isascii() and "${" not in policy

@@ -4,7 +4,7 @@ import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from specdecode.experiment import Capacity, load_preset, preset_names, prices
+from specdecode.experiment import Capacity, from_document, load_preset, preset_names, prices
 from specdecode.experiment.standing import standing_parts, standing_price
 from specdecode.planning import Inventory, make_bill, needed_prefixes
 from specdecode.planning.events import HISTORY_LIMIT, longest_node_minutes
@@ -173,3 +173,21 @@ def test_rounds_after_the_first_of_a_sweep_are_those_of_all_its_steps():
 def test_the_presets_of_one_comparison_need_nobodys_consent():
     for name in ("qwen3-32b", "qwen3-32b-latency", "rehearsal"):
         assert bill_of(name).to_accept is None, name
+
+
+def test_a_forecast_from_an_earlier_run_costs_at_most_two_dollars_and_serves_no_target():
+    """On the node that the preset names for it, at its published price; a setting of the user comes before it."""
+    answers, large = (
+        {"answers": "qwen3-32b-20260901-120000-1a2b"},
+        {"node": "m7i.24xlarge", "engine": "0.32.0-cpu-large"},
+    )
+    whole, plan, larger = (
+        plan_for(load_preset("qwen3-32b-forecast", overrides=given)) for given in ({}, answers, answers | large)
+    )
+    assert [item.model.id for item in plan.models] == ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B"]
+    assert (plan.experiment.node, plan.price_per_node_hour) == ("m7i.4xlarge", prices.M7I_4XLARGE.usd)
+    bill, most = make_bill(plan, Capacity()), make_bill(whole, Capacity())
+    assert bill.node.high + bill.staging.high <= 2.0 < most.node.high
+    assert bill.most < most.most
+    assert whole.experiment.node == larger.experiment.node == "m7i.24xlarge"
+    assert from_document({"extends": "qwen3-32b-forecast", **answers}).node == "m7i.4xlarge"

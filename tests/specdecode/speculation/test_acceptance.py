@@ -152,6 +152,15 @@ def test_suffixes_are_proposed_as_by_counting(seed: int) -> None:
         assert found.accepted == tuple(accepted) and found.tokens == len(answer) - 1
 
 
+def test_a_match_and_its_proposal_have_24_tokens_together_at_most() -> None:
+    """The default of `suffix_decoding_max_tree_depth` (vllm-project/vllm, vllm/config/speculative.py: "the sum of the
+    prefix match and speculation lengths"). So what repeats for ever is proposed 12 tokens at a time.
+    """
+    prompt = list(range(100))
+    (found,) = suffix_steps(prompt, [1000, *prompt], [20]).values()
+    assert max(taken for taken, times in enumerate(found.accepted) if times) == 12
+
+
 @pytest.mark.slow
 def test_ten_thousand_answers_are_walked_for_every_k_in_ten_seconds_of_a_core() -> None:
     rng = random.Random(1)

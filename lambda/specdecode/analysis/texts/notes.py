@@ -88,7 +88,7 @@ def _assumed_yield(experiment: Experiment, arms: Mapping[Key, Measured]) -> list
 
 def _not_measured(experiment: Experiment, context: RunContext, arms: Mapping[Key, Measured]) -> list[str]:
     """Arms without a figure: one note of a sweep, else one for each arm."""
-    left_out = [v.name for v in experiment.variants if not any(name == v.name for name, _ in arms)]
+    left_out = [v.name for v in experiment.loaded if not any(name == v.name for name, _ in arms)]
     if context.sweep and left_out:
         measured, all_arms = len(experiment.variants) - len(left_out), len(experiment.variants)
         return [f"The sweep measured {measured} of {all_arms} arms. {context.sweep[-1].reason}"]
@@ -197,7 +197,7 @@ def missing(experiment: Experiment, at: AtLevel, context: RunContext) -> Iterato
     """
     arms = at.arms
     causes = {failure.variant: failure.stage for failure in context.failures if failure.variant}
-    for variant in experiment.variants:
+    for variant in experiment.loaded:
         own = {case: each for (name, case), each in arms.items() if name == variant.name}
         if not own:
             if variant.name in causes:

@@ -67,6 +67,8 @@ def reading(case: ServedCase) -> Iterator[Finding]:
     if experiment.readers and (experiment.devices or experiment.sweep is Sweep.ADAPTIVE):
         message = "arms that read are served together with the arm that answers, in one wave"
         yield "serving.devices", message, "set it to 0, and sweep to grid"
+    if experiment.answers and not experiment.readers:
+        yield "answers", "no arm reads them", "give an arm that is a draft model `reads`, or leave answers out"
     if experiment.readers and any(clients_of(experiment.workload, at, arms=1) > 1 for at in experiment.workload.levels):
         yield "workload.concurrency", "one client reads, and this load takes several", "measure a smaller load"
 
