@@ -41,7 +41,7 @@ def test_a_level_of_many_streams_is_an_indexed_job(ctx: RenderContext) -> None:
 
 
 def test_what_they_write_is_within_the_sessions_rights(ctx: RenderContext) -> None:
-    rights = manifests.benchmark_rights(ctx)
+    rights = manifests.benchmark_rights(ctx, plan_for(load_preset("rehearsal")))
     assert f"runs/{ctx.run_id}/raw/*" in rights.writes and f"runs/{ctx.run_id}/raw/*" in rights.reads
 
 
