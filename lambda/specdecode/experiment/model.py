@@ -21,6 +21,7 @@ from pydantic import (
 
 from specdecode.experiment import endpoints, shapes
 from specdecode.experiment.base import Frozen, Name, Prose
+from specdecode.experiment.deadlines import Deadlines
 from specdecode.experiment.told import MOST_FORECAST, Forecasted, Published
 from specdecode.experiment.variants import TUNED, EndpointVariant, ModelRef, ServedVariant, Serving, Variant
 from specdecode.experiment.workload import ImportedWorkload, Workload
@@ -56,18 +57,6 @@ class Sweep(StrEnum):
     ADAPTIVE = "adaptive"
     """One arm after the other, beside the baseline. The advisor chooses each from the results so far, until another arm
     is not worth its cost."""
-
-
-class Deadlines(Frozen):
-    """Longest time of each waiting state, in minutes (at most a week)."""
-
-    staging: int = Field(default=180, ge=1, le=10080)
-    capacity: int = Field(default=30, ge=1, le=10080)
-    start_check: int = Field(default=30, ge=1, le=10080)
-    """Of each group of arms that start together."""
-    compile: int = Field(default=120, ge=1, le=10080)
-    serve: int = Field(default=90, ge=1, le=10080)
-    benchmark: int = Field(default=240, ge=1, le=10080)
 
 
 class Experiment(Frozen):
@@ -112,16 +101,6 @@ class Experiment(Frozen):
     def on_node(self) -> tuple[Variant, ...]:
         """The arms that the run serves."""
         return self.variants
-
-    @property
-    def loaded(self) -> tuple[Variant, ...]:
-        """The arms that the run measures."""
-        return self.variants
-
-    @property
-    def answered(self) -> tuple[Variant, ...]:
-        """The arms whose answers an earlier run has."""
-        return ()
 
     @property
     def served_by(self) -> str | None:
@@ -254,15 +233,6 @@ class ServedExperiment(Experiment):
     @property
     def on_node(self) -> tuple[ServedVariant, ...]:
         return (self.answers and self.readers) or self.variants
-
-    @property
-    def loaded(self) -> tuple[ServedVariant, ...]:
-        return () if self.answers else tuple(variant for variant in self.variants if not variant.reads)
-
-    @property
-    def answered(self) -> tuple[ServedVariant, ...]:
-        read = {variant.reads for variant in self.readers} if self.answers else ()
-        return tuple(variant for variant in self.variants if variant.name in read)
 
     @property
     def served_by(self) -> str:

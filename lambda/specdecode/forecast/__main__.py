@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given.answers:
             fetch_sets(spec, args.upload)
-        told, notes = asyncio.run(_read(spec, readers, Recorded(spec.run_id, args.out, given.answers)))
+        told, notes = asyncio.run(_read(spec, readers, RecordsPlace(spec.run_id, args.out, given.answers)))
         _keep(spec, told, notes if given.answers else (), args.out, args.upload)
     except (BadAnswers, BadServer, ExceptionGroup, PlaceError) as error:
         print(f"error: {line(str(_first(error)))}", file=sys.stderr)
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-class Recorded(NamedTuple):
+class RecordsPlace(NamedTuple):
     """Where the records of the arms are."""
 
     run_id: str
@@ -86,7 +86,7 @@ def _record(where: str, data: bytes) -> RequestRecord:
 
 
 async def _read(
-    spec: BenchmarkSpec, readers: Mapping[str, Endpoint], recorded: Recorded
+    spec: BenchmarkSpec, readers: Mapping[str, Endpoint], recorded: RecordsPlace
 ) -> tuple[list[Forecasted], list[str]]:
     """What every draft would yield, and what needs no model; and what makes it less sure. Raises BadAnswers, BadServer,
     PlaceError.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from specdecode import names, s3_keys
+from specdecode.experiment.answered import answered, answers_of
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkReader, BenchmarkSpec
 from specdecode.experiment.prompt_lengths import LongestPrompt
 from specdecode.experiment.sizing import each_client
@@ -53,7 +54,7 @@ def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
 
 def _answered(plan: Plan) -> tuple[BenchmarkArm, ...]:
     """The arms that are not loaded here, since an earlier run has their answers."""
-    return tuple(BenchmarkArm(variant=each.name, label=each.label) for each in plan.experiment.answered)
+    return tuple(BenchmarkArm(variant=each.name, label=each.label) for each in answered(plan.experiment))
 
 
 def _loaded(plan: Plan, wave: Wave) -> list[Arm]:
@@ -84,8 +85,8 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
     loaded = _loaded(plan, wave)
     arguments = ["--spec", "spec/spec.json", *_arms(plan, loaded, ctx)]
     arguments += _arms(plan, [arm for arm in wave.arms if arm not in loaded], ctx, option="--reader")
-    if plan.experiment.answered:
-        arguments += ["--answers", f'"s3://$BUCKET/{s3_keys.run_key(str(plan.served.answers), "raw", "")}"']
+    if answers := answers_of(plan.experiment):
+        arguments += ["--answers", f'"s3://$BUCKET/{s3_keys.run_key(answers, "raw", "")}"']
     arguments += ["--upload", f'"s3://$BUCKET/{s3_keys.run_prefix(ctx.run_id)}"']
     if clients > 1:
         notes = s3_keys.run_key(ctx.run_id, s3_keys.NOTES)
@@ -118,7 +119,8 @@ def benchmark_rights(ctx: RenderContext, plan: Plan) -> Rights:
     """
     parts = (("raw", "*"), (CONVERSATIONS, "*"), (SERVERS,))
     own = tuple(s3_keys.run_key(ctx.run_id, *part) for part in parts)
-    read = tuple(s3_keys.run_key(str(plan.served.answers), "raw", each.name, "*") for each in plan.experiment.answered)
+    earlier = answers_of(plan.experiment) or ""
+    read = tuple(s3_keys.run_key(earlier, "raw", each.name, "*") for each in answered(plan.experiment))
     return Rights(reads=(*own, s3_keys.run_key(ctx.run_id, s3_keys.PROMPTS) + "*", *read), writes=own)
 
 

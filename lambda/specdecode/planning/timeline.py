@@ -33,8 +33,6 @@ RELEASE_MINUTES = 15
 ON_CPU = "CompileOnCpu"
 BEFORE_THE_NODE = ("Plan", "StageModels", ON_CPU, "Report")
 """Steps that do not hold the node. The last one comes after it."""
-
-
 NODE_START_MINUTES = Range(low=5, high=15)
 """Minutes from the scaling of the NodePool to a node that takes pods."""
 NODE_STOP_MINUTES = Range(low=3, high=10)

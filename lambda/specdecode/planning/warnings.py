@@ -12,10 +12,11 @@ from urllib.parse import urlsplit
 
 from specdecode import names
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capacity
+from specdecode.experiment.deadlines import Deadlines
 from specdecode.experiment.effective import batch_sizes, differences, said
 from specdecode.experiment.engine import Dialect, Engine
 from specdecode.experiment.kept import deploy_with
-from specdecode.experiment.model import CompileOn, Deadlines, EndpointExperiment, Experiment, ServedExperiment
+from specdecode.experiment.model import CompileOn, EndpointExperiment, Experiment, ServedExperiment
 from specdecode.experiment.shapes import CORES_PER_DEVICE
 from specdecode.experiment.sizing import arms_at_once, lacking, room_of, serving_needs
 from specdecode.experiment.variants import ModelRef

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from specdecode import s3_keys
+from specdecode.experiment.answered import answered
 from specdecode.experiment.model import AnyExperiment, ServedExperiment
 from specdecode.experiment.problems import ExperimentError, Problem
 from specdecode.experiment.variants import ModelRef
@@ -39,7 +40,7 @@ def _earlier(store: Store, run_id: str) -> AnyExperiment:
 
 def _problems(store: Store, experiment: ServedExperiment, run_id: str, earlier: AnyExperiment) -> Iterator[Problem]:
     plain = {arm.name: arm for arm in earlier.variants if not arm.speculation and arm not in earlier.readers}
-    for arm in experiment.answered:
+    for arm in answered(experiment):
         if arm.name not in plain:
             message = f"{run_id} has no arm {arm.name!r} that answers without speculation"
             yield _problem(message, f"let the drafts read one that it has: {', '.join(plain) or 'there is none'}")

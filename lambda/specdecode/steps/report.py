@@ -14,6 +14,7 @@ from specdecode.analysis.report import documents
 from specdecode.analysis.results.run_context import Accuracy, Compiled, Failure, Served
 from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.experiment import Capacity
+from specdecode.experiment.answered import answers_of
 from specdecode.experiment.model import CompileOn
 from specdecode.manifests.serve_command import recipe, served_model
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
@@ -57,7 +58,7 @@ def report(given: StepInput, rt: Runtime) -> Reported:
     """Write the run's report, and publish its figures."""
     run = load_run(rt.store, given.run_id)
     records, servers = list(read_records(rt.store, given.run_id)), read_servers(rt.store, given.run_id)
-    if not records and not (run.plan.experiment.answered and servers.forecast):
+    if not records and not (answers_of(run.plan.experiment) and servers.forecast):
         raise ReportFailed(f"there is no record in {rt.store.url(s3_keys.run_key(given.run_id, 'raw'))}/")
     experiment = run.plan.experiment.as_measured(servers.forecast)
     context = run_context(run.plan, run.state, rt, servers)

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from specdecode import manifests
+from specdecode.experiment.answered import answers_of
 from specdecode.experiment.prompt_lengths import CountSpec, PromptLengths, count_spec, do_not_fit
 from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.manifests import RenderContext
@@ -73,7 +74,7 @@ def _prompts(run: Run, ctx: RenderContext, rt: Runtime, *, run_id: str) -> tuple
     if problems:
         raise PromptsRefused(said(problems))
     spec = count_spec(experiment, sets)
-    if spec is None or experiment.answered:  # they were sent before, to a window that was no larger
+    if spec is None or answers_of(experiment):  # they were sent before, to a window that was no larger
         return True, ""
     lengths = _lengths(spec, rt)
     if lengths is None or not lengths.exact:  # what kept an earlier run from counting may be gone

@@ -7,6 +7,7 @@ from specdecode.analysis.results.run_context import Failure, RunContext
 from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.analysis.statistics.verdict import MAX_FAILED
 from specdecode.experiment import ExperimentError, load_engine
+from specdecode.experiment.answered import arms_measured
 from specdecode.experiment.effective import differences
 from specdecode.experiment.model import EndpointExperiment, Experiment, ServedExperiment
 from specdecode.experiment.step import ASSUMED, most_tokens_said
@@ -88,7 +89,7 @@ def _assumed_yield(experiment: Experiment, arms: Mapping[Key, Measured]) -> list
 
 def _not_measured(experiment: Experiment, context: RunContext, arms: Mapping[Key, Measured]) -> list[str]:
     """Arms without a figure: one note of a sweep, else one for each arm."""
-    left_out = [v.name for v in experiment.loaded if not any(name == v.name for name, _ in arms)]
+    left_out = [v.name for v in arms_measured(experiment) if not any(name == v.name for name, _ in arms)]
     if context.sweep and left_out:
         measured, all_arms = len(experiment.variants) - len(left_out), len(experiment.variants)
         return [f"The sweep measured {measured} of {all_arms} arms. {context.sweep[-1].reason}"]
@@ -197,7 +198,7 @@ def missing(experiment: Experiment, at: AtLevel, context: RunContext) -> Iterato
     """
     arms = at.arms
     causes = {failure.variant: failure.stage for failure in context.failures if failure.variant}
-    for variant in experiment.loaded:
+    for variant in arms_measured(experiment):
         own = {case: each for (name, case), each in arms.items() if name == variant.name}
         if not own:
             if variant.name in causes:

@@ -11,7 +11,8 @@ from specdecode.analysis.results.pairs import CaseResult, Pair, Verdict
 from specdecode.analysis.texts.by_load import advice_by_load, side
 from specdecode.analysis.texts.decide import about, decide, decided, first_load, total_of
 from specdecode.analysis.texts.wording import SHOWN, alone, answer, differs, distrusts, first_sentence
-from specdecode.experiment.model import ImportedExperiment, ServedExperiment
+from specdecode.experiment.answered import answers_of
+from specdecode.experiment.model import ImportedExperiment
 from specdecode.experiment.workload import Workload
 
 KNOWN = {
@@ -48,8 +49,8 @@ def voiced(comparison: Comparison, *, missing: Sequence[str] = (), before: str =
     if len(told.experiment.variants) == 1 and not missing:
         wrong = f"IMPOSSIBLE: its figures are not to be trusted: {decision.why}. "
         said = f"{wrong if decision.action is Action.DISTRUST else ''}{alone(told.arms)}"
-    if isinstance(told.experiment, ServedExperiment) and not told.experiment.loaded:
-        said = f"A forecast from the answers of {told.experiment.answers}: nothing was measured."
+    if answers := answers_of(told.experiment):
+        said = f"A forecast from the answers of {answers}: nothing was measured."
     by_load = before or over_load(told)
     at_first = at_first_load(said, told.experiment.workload)
     return told.model_copy(
