@@ -106,7 +106,8 @@ def plan(
         typer.Option(min=1, max=MOST_NODES, help="Show what `run --nodes` would start: a run for each node."),
     ] = 1,
     bucket: Annotated[
-        str | None, typer.Option(help="Artifact bucket: check which models and artifacts it has already.")
+        str | None,
+        typer.Option(help="Artifact bucket: check which models and artifacts it has, and the run that `answers` name."),
     ] = None,
     region: Region = None,
     profile: Profile = None,

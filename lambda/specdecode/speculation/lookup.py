@@ -19,8 +19,8 @@ from specdecode.speculation.acceptance import Steps
 LONGEST = SHORTEST = 5
 """vLLM's defaults of `prompt_lookup_max` and `prompt_lookup_min` (vllm/config/speculative.py)."""
 DEPTH, LEAST = 24, 0.1
-"""Its defaults of `suffix_decoding_max_tree_depth` and `suffix_decoding_min_token_prob`. A proposal is no longer than
-its match: `suffix_decoding_max_spec_factor` is 1."""
+"""Its defaults of `suffix_decoding_max_tree_depth` (vLLM's; ArcticInference alone has 64) and
+`suffix_decoding_min_token_prob`. A proposal is no longer than its match: `suffix_decoding_max_spec_factor` is 1."""
 
 
 def lookup_agreement(

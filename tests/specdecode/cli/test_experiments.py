@@ -152,6 +152,13 @@ def test_plan_looks_into_the_bucket(run, monkeypatch):
     assert [model["staged"] for model in planned["models"]] == [True, False]
 
 
+def test_plan_says_that_the_run_whose_answers_are_meant_is_not_in_the_bucket(run, monkeypatch):
+    monkeypatch.setattr("specdecode.aws.session", lambda **given: SimpleNamespace(client=lambda service: FakeS3({})))
+    meant = ["plan", "rehearsal-forecast", "--set", "answers=run-0"]
+    assert "there is no run run-0 in s3://b/" in run(*meant, "--bucket", "b", code=2).stderr
+    assert json.loads(run(*meant, "--json").output)["experiment"]["answers"] == "run-0", "nobody looks without a bucket"
+
+
 def test_a_bucket_that_cannot_be_read_is_exit_code_3(run, monkeypatch):
     from botocore.exceptions import NoCredentialsError
 

@@ -89,6 +89,12 @@ def test_run_shows_what_it_costs_and_asks_once(answering, says, code, started):
     assert ("nothing was started" in result.output) == (not started)
 
 
+def test_a_run_whose_answers_are_not_there_is_refused_before_it_starts(command):
+    result = command("run", "qwen3-32b-forecast", "--set", "answers=run-0", "--yes")
+    assert (result.exit_code, FakeDeployment.started) == (2, [])
+    assert "there is no run run-0 in s3://bucket/" in result.stderr
+
+
 @pytest.mark.parametrize("arguments", [(), ("--json",), ("--watch",)])
 def test_where_nobody_can_be_asked_run_wants_yes_and_says_so(command, arguments):
     result = command("run", "qwen3-32b", *arguments)
