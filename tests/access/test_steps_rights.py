@@ -22,11 +22,12 @@ RIGHTS = {"GetObject": "reads", "HeadObject": "reads", "PutObject": "writes", "D
 
 
 def step() -> str:
-    """The module of the function that is running: the outermost one of the steps."""
+    """The module of the function that is running: the outermost one of the steps, without what is wrapped around it."""
     found, frame = "", sys._getframe()
     while frame := frame.f_back:
         name = str(frame.f_globals.get("__name__", ""))
-        if name.startswith("specdecode.steps.") and name.rpartition(".")[2] in OF:
+        wraps = "<locals>" in frame.f_code.co_qualname
+        if name.startswith("specdecode.steps.") and name.rpartition(".")[2] in OF and not wraps:
             found = name.rpartition(".")[2]
     return found
 
