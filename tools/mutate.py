@@ -4,7 +4,8 @@
 
 A mutant is one changed comparison, operator, constant or condition of a file below lambda/specdecode, drawn at random
 with the seed. It lives in a copy of the checkout and meets the tests that name its module, then its package's, and
-those directly in the folder above (of `compare`, for what lies below analysis). It is caught if one fails that passes
+those directly in the folder above (of `compare`, for what lies below analysis). One in `measures` meets those of
+analysis too, without its report: they judge what is made of a measure. A mutant is caught if one test fails that passes
 without it, or if they take longer than PATIENCE_S and do not without it. Prints each mutant as it ends, and the score;
 exits 1 if less than half are caught. A survivor is a question, not always a fault: some change nothing that anybody
 can see. docs/benchmarks.md has a score.
@@ -27,9 +28,10 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path("lambda/specdecode")
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 MOST_FILES = 6
-"""Most test files for a mutant: those that name its module most often, then others of its package."""
+"""Most test files of the first group: those that name a mutant's module most often."""
+JUDGES = Path("tests/specdecode/analysis")
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
     ast.LtE: "<",
@@ -113,7 +115,7 @@ def _is_text(node: ast.BinOp) -> bool:
 
 
 def tests_of(path: Path, texts: dict[Path, str]) -> tuple[list[Path], list[Path]]:
-    """Test files for a module: those that name it, its mirror first. Then its package's others, and those above."""
+    """Test files for a module: MOST_FILES of those that name it, its mirror first; and the others that it meets."""
     module = ".".join(path.with_suffix("").relative_to("lambda").parts)
     package, _, name = module.rpartition(".")
     mirror = Path("tests") / path.relative_to("lambda").parent / f"test_{name}.py"
@@ -121,10 +123,13 @@ def tests_of(path: Path, texts: dict[Path, str]) -> tuple[list[Path], list[Path]
     named = {file: sum(text.count(word) for word in words) for file, text in texts.items()}
     found = sorted((file for file in named if named[file] or file == mirror), key=lambda f: (f != mirror, -named[f], f))
     folder = mirror.parent
-    while not (rest := sorted(file for file in texts if folder in file.parents and file not in found)) and not found:
+    while not any(folder in file.parents for file in texts):
         folder = folder.parent
-    above = sorted(file for file in texts if file.parent == mirror.parent.parent and file not in (*found, *rest))
-    return found[:MOST_FILES], [*rest, *above]
+    rest = [file for file in texts if folder in file.parents or file.parent == mirror.parent.parent]
+    if PACKAGE / "measures" in path.parents:
+        rest += [file for file in texts if JUDGES in file.parents and JUDGES / "report" not in file.parents]
+    near = found[:MOST_FILES]
+    return near, [file for file in dict.fromkeys([*found, *sorted(rest)]) if file not in near]
 
 
 def is_caught(mutant: Mutant, checkout: Path, files: list[Path]) -> bool | None:

@@ -88,7 +88,10 @@ def test_identical_prompts_are_said_to_show_timing_noise_only() -> None:
     assert result.headline is not None and "of paired requests of one prompt" in result.headline.method
     (several,) = compare(experiment=experiment(), records=run(experiment()), context=context()).pairs[0].cases[:1]
     assert several.headline is not None and "of paired prompts" in several.headline.method
-    assert any("one and the same prompt" in note for note in result.notes)
+    assert [any("one and the same prompt" in note for note in each.notes) for each in (result, several)] == [
+        True,
+        False,
+    ]
 
 
 def test_different_output_lengths_are_said() -> None:

@@ -14,7 +14,7 @@ from specdecode.benchmark.outcome import Options
 from specdecode.benchmark.progress import PlainProgress
 from specdecode.benchmark.runner import Benchmark
 from specdecode.experiment.workload import PromptKind
-from specdecode.measures.plausibility import DOUBTFUL_S, doubtful
+from specdecode.measures.plausibility import DOUBTFUL_S, HELD_BACK_S, doubtful
 from specdecode.records import RequestRecord
 
 from benchmarks.client_levels import LEVELS, aims
@@ -45,6 +45,10 @@ def test_a_load_is_marked_where_the_first_token_of_more_than_1_percent_of_the_re
     """Few of its chunks are: of an answer of hundreds the first is one."""
     assert doubtful(load(99, (0.006, 1), first_merged=True)) and not doubtful(load(99, (0.006, 1)))
     assert not doubtful(load(100, (0.006, 1), first_merged=True))
+    one_chunk = record([0.1], tokens=10, time_doubt_s=0.006, doubtful_chunks=1)
+    assert doubtful([one_chunk, *load(98)]) and not doubtful([one_chunk, *load(99)])
+    held = [each.model_copy(update={"scheduled_s": 0.0, "sent_s": HELD_BACK_S}) for each in load(2)]
+    assert not doubtful(held) and doubtful([held[0].model_copy(update={"sent_s": HELD_BACK_S + 0.01})])
 
 
 def test_every_load_has_the_bounds_of_the_next_larger_one() -> None:

@@ -71,6 +71,15 @@ def test_individual_responses_are_byte_for_byte_llmperfs(mode: str) -> None:
     assert files("base", mode)[f"{STEM}_individual_responses.json"] == recorded
 
 
+@pytest.mark.parametrize(("count", "total"), [(128, 2.0**23), (129, 2.0**23 + 2.0**-29)])
+def test_up_to_128_values_are_one_block_of_numpys_sum(count: int, total: float) -> None:
+    """In one block the large value meets each of the two small ones alone, and rounds it off."""
+    times = [2.0**23, *[0.0] * 63, 2.0**-30, *[0.0] * 7, 2.0**-30, *[0.0] * (count - 73)]
+    records = [record([at], end=at, tokens=1) for at in times]
+    written = llmperf_files(records, run=RUN, accounting=Accounting("usage"), load_s=1.0)
+    assert json.loads(written[f"{STEM}_summary.json"])["results_ttft_s_mean"] == total / count
+
+
 def test_stock_llmperf_turns_the_result_round() -> None:
     """Half the time per answer, and stock LLMPerf shows half as much again: it divides by chunks."""
 
@@ -157,6 +166,10 @@ def test_failed_requests_are_counted_and_left_out() -> None:
     assert summary["results_error_rate"] == 0.5
     assert summary["results_error_code_frequency"] == "{-1: 1}"
     assert summary["results_ttft_s_mean"] == 0.1
+    nothing = llmperf_files([], run=RUN, accounting=Accounting("usage"), load_s=0.0)
+    empty = json.loads(nothing[f"{STEM}_summary.json"])
+    figures = {key: value for key, value in empty.items() if key.startswith("results_")}
+    assert figures.pop("results_error_code_frequency") == "{}" and set(figures.values()) == {0}
 
 
 def test_reasoning_is_no_text_for_llmperf() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from specdecode.analysis import compare
 from specdecode.analysis.advice.evidence import rows_of
-from specdecode.analysis.advice.payoff import payoff, payoff_line
-from specdecode.analysis.advice.sweep import FEW, MAX_K, advise_sweep, candidates, prior_of
+from specdecode.analysis.advice.payoff import payoff, payoff_line, percent
+from specdecode.analysis.advice.sweep import advise_sweep, candidates, prior_of
 from specdecode.analysis.report import render_terminal
 from specdecode.analysis.results.numbers import times
 from specdecode.experiment.files import load, load_engine
@@ -57,6 +57,7 @@ def test_all_prompts_are_the_mean_of_the_cases_and_a_group_has_its_own() -> None
     both = TUNING.model_copy(update={"forecast": mixed})
     of = {group: prior_of(both, group).tokens[Candidate(LARGE, 7)][0] for group in ("structured", "open-ended", "all")}
     assert of == {"structured": pytest.approx(6.0), "open-ended": pytest.approx(1.5), "all": pytest.approx(3.0)}
+    assert payoff(both).whole.prompts == "all"
     line = payoff_line(payoff(both))
     assert "on structured" in line and "on open-ended" in line and "chance" in line
 
@@ -84,8 +85,8 @@ def test_a_report_has_each_forecast_beside_what_was_measured() -> None:
 
 
 def test_a_few_k_are_no_sweep_unless_the_experiment_says_so() -> None:
-    ks = tuple(range(3, 3 + FEW))
-    for given, wanted in ((ks, ks), (ks[1:], tuple(range(1, MAX_K + 1)))):
+    ks = (3, 4, 5)
+    for given, wanted in ((ks, ks), (ks[1:], tuple(range(1, 16)))):
         assert tuple(each.k for each in candidates(experiment(ks=given))) == wanted
     adaptive = experiment(ks=ks[1:]).model_copy(update={"sweep": Sweep.ADAPTIVE})
     assert tuple(each.k for each in candidates(adaptive)) == ks[1:]
@@ -134,6 +135,7 @@ def test_a_draft_with_a_forecast_has_no_arm_that_is_guessed() -> None:
     found = payoff(TUNING.model_copy(update={"forecast": (told,)}))
     assert [one.k for one in found.whole.at if one.draft == draft] == [5, 9]
     assert len({one.draft for one in found.whole.at}) == 2 and "100%" not in payoff_line(found)
+    assert list(map(percent, (0.009, 0.01, 0.99, 0.991))) == ["below 1%", "1%", "99%", "over 99%"]
 
 
 def test_the_report_lays_the_forecast_beside_what_was_measured_and_says_how_far_off_it_was() -> None:

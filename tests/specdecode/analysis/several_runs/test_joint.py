@@ -2,6 +2,7 @@
 
 import pytest
 from specdecode.analysis import Comparison, compare
+from specdecode.analysis.several_runs.difference import NoSets, difference
 from specdecode.analysis.several_runs.joint import joint
 from specdecode.cli.report_view import joint_text
 from specdecode.experiment.model import Experiment
@@ -91,6 +92,23 @@ def test_runs_that_are_no_parts_of_one_sweep_are_compared_otherwise(other: Exper
     first = measured(part(SWEEP, "sd-k3", "sd-k7"), "sweep-1")
     assert joint([first, measured(other, "b", seed=2)]) is None
     assert joint([first]) is None
+
+
+def test_runs_of_three_questions_are_refused_with_what_differs() -> None:
+    """At most three differences of each."""
+    first, _ = two()
+    work = SWEEP.workload.model_copy(update={"output_tokens": 64, "input_tokens": 9, "ignore_eos": True, "seed": 9})
+    others = [
+        first.model_copy(update={"run_id": run_id, "experiment": first.experiment.model_copy(update=update)})
+        for run_id, update in (("b", {"name": "other"}), ("c", {"workload": work}))
+    ]
+    with pytest.raises(NoSets) as caught:
+        difference([first, *others])
+    assert str(caught.value) == (
+        "these runs ask 3 different questions; give runs of two at most (b: name: simulated -> other; "
+        f"c: workload.ignore_eos: False -> True, workload.input_tokens: {SWEEP.workload.input_tokens} -> 9, "
+        "workload.output_tokens: 200 -> 64)"
+    )
 
 
 def test_a_baseline_that_is_served_otherwise_makes_another_sweep() -> None:

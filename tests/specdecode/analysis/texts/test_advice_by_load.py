@@ -159,10 +159,10 @@ def test_an_adaptive_sweep_at_several_loads_decides_for_all_of_them() -> None:
 
 def test_a_step_that_was_measured_at_no_load_ends_the_sweep() -> None:
     experiment = adaptive((1, 8))
-    nothing = of(
-        experiment, [r for r in run(experiment, {"base": BASE, "sd-k2": KS[2]}, seed=1) if r.variant == "base"]
-    )
+    both = list(run(experiment, {"base": BASE, "sd-k2": KS[2]}, seed=1))
+    nothing = of(experiment, [record for record in both if record.variant == "base"])
     assert next_step(experiment, [nothing]).arm is None
+    assert len(advise_sweep(experiment, [of(experiment, both)]).levels) == 2
 
 
 def test_before_any_run_a_sweep_at_several_loads_begins_as_any() -> None:
