@@ -173,7 +173,10 @@ def _plan(
     }
     if isinstance(experiment, ServedExperiment):
         wrong = {"compile.on": ("one machine has no other node to compile on", "--set compile.on=accelerator")}
-    if not isinstance(experiment, ServedExperiment) or experiment.compile.on is CompileOn.CPU:
+        if experiment.answers:
+            reads = f"`specdecode forecast {reference} --answers FOLDER` reads a run's folder here"
+            wrong = {"answers": ("no run of a bucket is on this machine", reads)}
+    if not isinstance(experiment, ServedExperiment) or experiment.compile.on is CompileOn.CPU or experiment.answers:
         told = [Problem(field=at, rule="one-machine", message=why, fix=fix) for at, (why, fix) in wrong.items()]
         raise ExperimentError(told)
     if experiment.sweep is Sweep.ADAPTIVE:

@@ -159,6 +159,13 @@ def test_plan_says_that_the_run_whose_answers_are_meant_is_not_in_the_bucket(run
     assert json.loads(run(*meant, "--json").output)["experiment"]["answers"] == "run-0", "nobody looks without a bucket"
 
 
+def test_one_machine_says_how_it_reads_answers(run, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    said = run("instance", "rehearsal-forecast", "--set", "answers=run-0", "--print", code=2).stderr
+    assert "no run of a bucket is on this machine" in said
+    assert "`specdecode forecast rehearsal-forecast --answers FOLDER`" in said
+
+
 def test_a_bucket_that_cannot_be_read_is_exit_code_3(run, monkeypatch):
     from botocore.exceptions import NoCredentialsError
 

@@ -5,8 +5,12 @@ from typing import Any
 
 import pytest
 from specdecode import manifests
+from specdecode.analysis.results.comparison import read_report
+from specdecode.experiment.told import Forecasted
 from specdecode.planning import Plan
-from specdecode.steps.errors import InvalidExperiment
+from specdecode.records import Servers
+from specdecode.steps import report
+from specdecode.steps.errors import InvalidExperiment, ReportFailed
 from specdecode.steps.run import load_run, render_context
 
 from tests.specdecode.steps.world import World
@@ -102,3 +106,18 @@ def test_a_damaged_plan_of_that_run_is_said() -> None:
     world.s3.objects["runs/run-1/plan.json"] = b"{"
     with pytest.raises(InvalidExperiment, match="is no run's plan"):
         world.plan("run-2", AGAIN)
+
+
+def test_its_report_has_the_forecast_and_says_that_nothing_was_measured() -> None:
+    world = measured()
+    world.plan("run-2", AGAIN)
+    with pytest.raises(ReportFailed, match="there is no record"):
+        report.report(world.given("run-2"), world.rt)
+    told = Forecasted(draft="specdecode/pair-draft", case="count", prompts=4, at=((5, 3.5, 0.1),))
+    world.s3.objects["runs/run-2/servers.json"] = Servers(run_id="run-2", forecast=(told,)).model_dump_json().encode()
+    report.report(world.given("run-2"), world.rt)
+    found = read_report(world.s3.objects["runs/run-2/report.json"])
+    assert found.answer == "A forecast from the answers of run-1: nothing was measured."
+    assert found.experiment.forecast == (told,) and found.arms == ()
+    assert not [note for note in found.notes if "was not measured" in note]
+    assert "| 3.50 |" in world.s3.objects["runs/run-2/report.md"].decode()
