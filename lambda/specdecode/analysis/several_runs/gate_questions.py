@@ -276,8 +276,7 @@ def throughputs(runs: Sequence[tuple[str, ArmCase | None]], name: str, case: str
             for own in values
         ]
     return [
-        LogMean(
-            math.log(each.mean or 1.0), ((each.stddev or 0.0) / (each.mean or 1.0)) ** 2 / each.n, each.n - 1.0, each.n
-        )
+        LogMean(math.log(each.mean), ((each.stddev or 0.0) / each.mean) ** 2 / each.n, each.n - 1.0, each.n)
         for each in summaries
+        if each.mean
     ]

@@ -316,6 +316,9 @@ def test_the_noise_of_a_runs_requests_is_what_their_difference_to_the_other_runs
     noise = variance([a - b for a, b in zip(first, second, strict=True)]) / 2.0 / 4.0
     assert [each.mean for each in found] == pytest.approx([0.2, 0.175]) and {each.df for each in found} == {3.0}
     assert [each.variance for each in found] == pytest.approx([noise, noise])
+    alone = arms[1].model_copy(update={"metrics": {HEADLINE: Summary(n=5, mean=2.0, stddev=0.5)}})
+    unlike = throughputs([("a", arms[0]), ("b", alone)], "base", "repeat", [])
+    assert unlike == [LogMean(0.0, 0.0, 3.0, 4), LogMean(math.log(2.0), 0.25**2 / 5, 4.0, 5)], "of other prompts"
 
 
 def test_the_texts_say_outcome_limit_figure_and_what_it_rests_on() -> None:
