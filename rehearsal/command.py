@@ -114,6 +114,7 @@ def _run(running: Rehearsal, experiment: Experiment, progress: Progress, *settin
         return None
     width = progress.console.width if sys.stdout.isatty() else 120
     print(f"\n{results.table(tools.ROOT / folder, colour=sys.stdout.isatty(), width=width)}", flush=True)
-    print(f"Report: {folder}/report.html\nRaw records: {folder}/raw", flush=True)
+    raw = f"\nRaw records: {folder}/raw" if (tools.ROOT / folder / "raw").exists() else ""
+    print(f"Report: {folder}/report.html{raw}", flush=True)
     print(f"Nothing was billed. The dollars above are what a {experiment.node} would cost.\n", flush=True)
     return tools.ROOT / folder
