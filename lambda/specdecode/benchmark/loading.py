@@ -173,7 +173,8 @@ class Loading:
         def keep(record: RequestRecord) -> None:
             self.results.append(record)
             self.enough.add(record)
-            measured.add(record.index)
+            if not record.warmup:
+                measured.add(record.index)
             self.progress.record(record)
 
         if barrier.arrival.left or load_slice.clients > 1:

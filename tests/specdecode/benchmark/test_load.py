@@ -32,6 +32,18 @@ def test_interleaved_arms_alternate(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("load", ["interleaved", "simultaneous"])
+def test_a_warm_up_takes_the_place_of_no_request(load: str, tmp_path: Path, world: World) -> None:
+    given = spec(arms=("base", "sd"), load=load, requests=4, warmup_requests=3)
+    run(given, Options(folder=tmp_path), Pace(), Pace())
+    for arm in ("base", "sd"):
+        found = records(tmp_path, arm)
+        assert [sorted(r.index for r in found if r.warmup is warmup) for warmup in (True, False)] == [
+            [0, 1, 2],
+            [0, 1, 2, 3],
+        ]
+
+
 def test_simultaneous_arms_overlap(tmp_path: Path, world: World) -> None:
     given = spec(arms=("base", "sd"), load="simultaneous", requests=2, warmup_requests=0)
     run(given, Options(folder=tmp_path), Pace(first_s=0.1), Pace(first_s=0.1))
