@@ -34,6 +34,8 @@ class PromptKind(StrEnum):
 
 SAMPLE = "sample"
 """Group of the public sample's eight cases and the two of its article."""
+ARTICLE = "article"
+"""Source of a case of the article behind the sample."""
 
 
 class TestCase(Frozen):
@@ -66,7 +68,7 @@ class TestCase(Frozen):
         """The group of the case: its set, the public sample with its article, or none."""
         if self.prompts is not None:
             return self.prompts.set
-        return SAMPLE if self.source in ("public sample", "article") else "cases"
+        return SAMPLE if self.source in ("public sample", ARTICLE) else "cases"
 
 
 SENT_OVER = 2 / 3

@@ -13,7 +13,7 @@ from specdecode.analysis.results.pairs import Estimate
 from specdecode.analysis.statistics.settings import speeds
 from specdecode.analysis.texts.decide import about
 from specdecode.escape import line
-from specdecode.experiment.workload import TestCase
+from specdecode.experiment.workload import ARTICLE, TestCase
 
 Line = tuple[str, str, "Points"]
 """Name, colour, points."""
@@ -132,21 +132,29 @@ class Pictures:
         yield Picture("End-to-end gain: seconds that an answer takes less", over, "s", self._lines(saved), log=True)
 
     def _of_the_article(self) -> Iterator[Picture]:
-        """Figures 3, 4 and 5, for one structured and one open-ended type of prompts, with their longest answers."""
-        cases = sorted(self._comparison.experiment.workload.cases, key=lambda case: -(case.output_tokens or 0))
-        kinds = {case.structured: case for case in reversed(cases)}
+        """Figures 3, 4 and 5, for one structured and one open-ended type of prompts: the article's own, if they were
+        measured, with their longest answers.
+        """
+        load = self._comparison.experiment.workload
+        nearest = sorted(reversed(load.cases), key=lambda case: (case.source == ARTICLE, load.output_tokens_of(case)))
+        kinds = {case.structured: case for case in nearest}
         for number, name, tag, field in FIGURES if self._best else ():
             for case in (kinds[kind] for kind in (True, False) if kind in kinds):
                 lines = list(self._requests(case, tag, field))
                 yield Picture(f"Figure {number}: {name}, {case.name}", "request", "s", lines)
 
     def _requests(self, case: TestCase, tag: str, field: str) -> Iterator[Line]:
-        for name in (self._best.baseline, self._best.variant) if self._best else ():
+        """Of both arms the rounds that they share: a baseline may have more."""
+        names = (self._best.baseline, self._best.variant) if self._best else ()
+        own = [each for each in self._comparison.timeline if each.case == case.name]
+        rounds = [{(each.round, each.session) for each in own if each.variant == name} for name in names]
+        shared = set.intersection(*rounds) or set.union(*rounds)
+        for name in names:
             arm, number = self._comparison.arm(name, case.name), count(1)
             points: Points = {
                 next(number): (value, None, None, bool(arm and arm.late))
-                for each in self._comparison.timeline
-                if (each.variant, each.case) == (name, case.name) and arm and tag in arm.metrics
+                for each in own
+                if each.variant == name and (each.round, each.session) in shared and arm and tag in arm.metrics
                 for request in each.shown
                 if request.failed is None and (value := getattr(request, field)) is not None
             }

@@ -13,9 +13,10 @@ from specdecode.analysis.report.page import ReportView
 from specdecode.analysis.report.swept import Picture
 from specdecode.experiment import load_preset
 from specdecode.experiment.model import Experiment
+from specdecode.experiment.workload import PromptKind, TestCase
 from specdecode.records import RequestRecord
 
-from tests.specdecode.analysis.simulate import context, request, simulated
+from tests.specdecode.analysis.simulate import context, experiment, request, run, simulated
 
 SLOWER = {1: 1.0, 2: 1.2, 4: 1.4}
 """A step of so many requests together, against one of a single request."""
@@ -116,6 +117,27 @@ def test_the_articles_figures_are_request_by_request_for_one_type_of_each_kind()
     page = render_html(tuned())
     assert page.count('data-chart="swept"') == 10 and "The article" in page
     assert "What the advisor believes, over k and draft" in page, "the article's figure 1"
+
+
+def test_the_articles_figures_are_of_its_own_prompts_or_the_longest_and_of_the_rounds_that_both_arms_ran() -> None:
+    def case(name: str, source: str, tokens: int | None) -> TestCase:
+        return TestCase(name=name, label=name, kind=PromptKind.TEXT, text=name, structured=True, source=source,
+                        output_tokens=tokens)  # fmt: skip
+
+    for cases, shown in (
+        ((case("counting", "public sample", 900), case("repeat-line", "article", None)), "repeat-line"),
+        ((case("short", "", 32), case("default", "", None), case("other", "", None)), "default"),
+    ):
+        tested = experiment(cases=cases)
+        again = [
+            each.model_copy(update={"round": 1, "session": 1})
+            for each in run(tested)
+            if each.variant == "base" and each.case == shown
+        ]
+        found = compare(experiment=tested, records=[*run(tested), *again], context=context())
+        pictures = drawn(ReportView(found).drawn.pictures.article)
+        assert {title.rpartition(", ")[2] for title in pictures} == {shown}
+        assert all(len(points) == 8 for lines in pictures.values() for points in lines.values())
 
 
 def test_a_run_of_one_setting_and_one_length_has_neither() -> None:
