@@ -13,9 +13,10 @@ from statistics import mean, variance
 import pytest
 from specdecode.analysis import Comparison, compare, measure
 from specdecode.analysis.loads.crossing import AtLoad, _draw, crossings, sign
+from specdecode.analysis.loads.curve import within_batch
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
 from specdecode.analysis.texts.by_load import advice_by_load, rounded
-from specdecode.experiment.workload import Slo
+from specdecode.experiment.workload import Level, Slo
 from specdecode.measures.drafted import COUNTERS, ESTIMATED
 from specdecode.measures.student import LogMean
 from specdecode.records import EngineCounters, ErrorKind, RequestError, RequestRecord
@@ -379,6 +380,8 @@ def test_a_load_that_queues_does_not_move_the_crossover(batch: int, levels: tupl
     records = run(tested, {"base": BASE, "sd": arm}, seed=1, queues=True)
     (curve, *_) = compare(experiment=tested, records=records, context=context()).curve
     assert curve.points[-1].queueing and curve.points[-1].under_way > 1.5 * batch
+    at = (Level(concurrency=levels[0]), Level(concurrency=levels[-1]), Level(rate=2.0))
+    assert [within_batch(tested, level, "sd") for level in at] == [1.0, batch / levels[-1], 1.0]
     (found,) = curve.crossovers
     assert found.load == pytest.approx(true_crossover(BASE, arm), rel=0.15)
     assert found.high < batch
