@@ -74,6 +74,12 @@ def test_an_arm_that_was_not_measured_is_named() -> None:
     assert any("sd was not measured" in note for note in comparison.notes)
 
 
+def test_requests_that_were_asked_for_and_never_sent_are_told() -> None:
+    lost = [r for r in run(experiment()) if (r.variant, r.case, r.index) != ("sd", "repeat", 3)]
+    assert "sd was sent 7 of 8 requests in repeat" in simulated(lost).answer
+    assert "was sent" not in simulated().answer
+
+
 def test_unknown_records_are_left_out_with_a_note() -> None:
     stray = request(variant="ghost", case="repeat", index=0, rng=random.Random(1))
     comparison = simulated([*run(experiment()), stray])

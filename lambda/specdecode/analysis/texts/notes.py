@@ -212,6 +212,11 @@ def missing(experiment: Experiment, at: AtLevel, context: RunContext) -> Iterato
             elif own[case.name].arm.failed > MAX_FAILED * own[case.name].arm.requests:
                 arm = own[case.name].arm
                 yield f"{arm.failed} of {arm.requests} requests of {variant.name} failed in {case.name}"
+            elif experiment.workload.requests.precision is None and (
+                (sent := own[case.name].arm.requests)
+                < (asked := experiment.workload.requests_of(case, at.level) * experiment.rounds)
+            ):
+                yield f"{variant.name} was sent {sent} of {asked} requests in {case.name}"
 
 
 def failed_requests(levels: Sequence[AtLevel]) -> Iterator[Failure]:
