@@ -24,7 +24,7 @@ from specdecode.analysis.report.page import ReportView
 from specdecode.analysis.report.tiles import cost_formula, cost_sentence, costs
 from specdecode.analysis.results.numbers import dollars, duration, percent, signed
 from specdecode.analysis.results.pairs import Work
-from specdecode.analysis.texts.published import PublishedFigure, beside, in_short
+from specdecode.analysis.texts.published import beside, in_short
 from specdecode.analysis.texts.published import sources as sources_of
 from specdecode.analysis.texts.recommend import over_load
 from specdecode.analysis.texts.setting import NEXT, objective, setting
@@ -36,9 +36,10 @@ LATER = ("Prompts", "How sure", "SLO")
 """Conditions that stand elsewhere than beside the others."""
 PUBLISHED = (
     Column("figure", words=True),
+    Column("verdict", words=True),
     Column("published"),
     Column("measured here", "At the first load"),
-    Column("so it is", words=True),
+    Column("why", words=True),
     Column("by", words=True),
 )
 
@@ -232,14 +233,13 @@ def _sure(view: ReportView) -> Iterator[Section]:
 
 def _published(view: ReportView) -> Iterator[Section]:
     if found := beside(view.comparison):
-        rows = [[Cell(text) for text in (each.what, each.theirs, each.ours, _said(each), each.by)] for each in found]
+        rows = [
+            [Cell(text) for text in (each.what, str(each.judged), each.theirs, each.ours, each.why, each.by)]
+            for each in found
+        ]
         told = More("Their conditions and sources", [listed(*sources_of(view.comparison.experiment))])
         blocks: list[Block] = [ReportTable(PUBLISHED, rows), told]
         yield Section("published", "Against the published figures", in_short(found), blocks)
-
-
-def _said(each: PublishedFigure) -> str:
-    return f"{each.judged}: {each.why}" if each.why else str(each.judged)
 
 
 def _serve(view: ReportView) -> Iterator[Section]:

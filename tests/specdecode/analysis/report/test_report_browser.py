@@ -226,7 +226,7 @@ def test_the_first_screen_answers_and_the_page_is_short(any_page: Path, tmp_path
     assert seen["words"] <= 2500 and not seen["hash"]
     assert 0 < seen["pages"] <= 8
     assert len(seen["lines at 1440"]) <= 3 and set(seen["lines at 1440"]) <= {1}
-    assert set(seen["lines at 390"]) <= {1, 2}
+    assert set(seen["lines at 390"][:1]) <= {1, 2, 3} and set(seen["lines at 390"][1:]) <= {1, 2}
 
 
 def test_what_is_folded_is_found_by_a_link_and_left_out_of_print(page_file: Path, tmp_path: Path) -> None:
