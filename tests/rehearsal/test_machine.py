@@ -51,10 +51,17 @@ class Machine:
 
     def program(self, words: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
         with (self.folder / "said").open("ab") as said:
-            return subprocess.Popen(words, cwd=self.folder, env=env, stdout=said, stderr=said)
+            return subprocess.Popen(words, cwd=self.folder, env=env, stdout=said, stderr=said, start_new_session=True)
 
     def run(self, *words: str) -> int:
         return self.start(*words).wait(PATIENCE_S)
+
+    def script(self, *words: str) -> subprocess.Popen[bytes]:
+        """The printed script, where no program of the PATH has this package."""
+        assert self.run("--print", *words) == 0, self.text()
+        (self.folder / "run.sh").write_text(self.text())
+        env = {"PATH": f"{self.folder / 'bin'}:/usr/local/bin:/usr/bin:/bin", "REHEARSAL_DOCKER": str(self.docker)}
+        return self.program(["dash", "run.sh"], env)
 
     def text(self) -> str:
         return (self.folder / "said").read_text() if (self.folder / "said").exists() else ""
@@ -181,15 +188,21 @@ def test_an_environment_serves_the_same_without_containers(machine) -> None:
 
 @pytest.mark.slow
 def test_the_printed_script_does_the_run_too(machine) -> None:
-    assert machine.run("--print") == 0
-    script = machine.folder / "run.sh"
-    script.write_text(machine.text())
-    bins = f"{Path(sys.executable).parent}:{machine.folder / 'bin'}:{os.environ['PATH']}"
-    env = os.environ | {"PATH": bins, "REHEARSAL_DOCKER": str(machine.docker)}
-    process = machine.program(["/bin/sh", str(script)], env)
+    process = machine.script()
     assert process.wait(PATIENCE_S) == 0, machine.text()[-4000:]
     assert machine.said("4 of 4 requests") or machine.said("Speculative decoding"), machine.text()[-2000:]
     assert machine.processes() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("contained", [True, False])
+def test_a_signal_ends_all_that_the_printed_script_started(machine, contained: bool) -> None:
+    process = machine.script(*([] if contained else ["--venv", str(machine.image)]))
+    until(lambda: list(machine.folder.glob("results/*/raw")) or process.poll() is not None)
+    number = signal.SIGINT if contained else signal.SIGTERM
+    (os.killpg if contained else os.kill)(process.pid, number)
+    assert process.wait(PATIENCE_S) == 128 + number, machine.text()[-4000:]
+    until(lambda: machine.processes() == [])
 
 
 def test_all_that_is_missing_is_told_at_once(machine) -> None:

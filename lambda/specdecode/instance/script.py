@@ -1,6 +1,7 @@
 """A run as a shell script: each container and each program that `specdecode instance` would start, with comments."""
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from specdecode.escape import line
 from specdecode.instance import engines
 from specdecode.instance.engines import EngineRun, Folders, Program
 from specdecode.instance.run import asked
-from specdecode.instance.tools import LABEL, Containers, Environment, Tool
+from specdecode.instance.tools import LABEL, STOP_S, Containers, Environment, Tool
 from specdecode.manifests.naming import RenderContext
 from specdecode.manifests.pods import word
 from specdecode.planning import Plan, Wave
@@ -17,6 +18,7 @@ from specdecode.planning import Plan, Wave
 SHELL = Folders(store=Path("/@STORE@"), results=Path("/@RESULTS@"))
 """Folders of a script: variables stand in their place."""
 _PATHS = {"/@STORE@": '"$STORE"', "/@RESULTS@": '"$RESULTS"', str(Path(specdecode.__file__).parent): '"$PACKAGE"'}
+REPORT = """"$PYTHON" -P -c 'from specdecode.cli import main; main()' report "$RESULTS\""""
 
 
 def script(plan: Plan, tool: Tool, ctx: RenderContext) -> str:
@@ -29,11 +31,12 @@ def script(plan: Plan, tool: Tool, ctx: RenderContext) -> str:
         "set -eu",
         'STORE="$PWD/store"                      # models and compiled artifacts: kept for the next run',
         f'RESULTS="$PWD/results/{ctx.run_id}"',
-        """PACKAGE=$(python3 -c 'import os, specdecode; print(os.path.dirname(specdecode.__file__))')""",
+        f"PYTHON={word(sys.executable)}  # it has specdecode",
+        """PACKAGE=$("$PYTHON" -P -c 'import os, specdecode; print(os.path.dirname(specdecode.__file__))')""",
         f"POD_IP={engines.address(SHELL, 0)}  # of the first server: it listens on this machine alone",
         "export BUCKET=\"$STORE\" VLLM_API_KEY=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')",
         'export OPENAI_API_KEY="$VLLM_API_KEY"    # the servers demand it, and the clients send it',
-        f"trap '{_end(tool)}' EXIT              # nothing runs on, whatever fails",
+        *_ends(tool),
         'mkdir -p "$STORE/models" "$STORE/compiled" "$STORE/prompts" "$RESULTS/scratch/client" "$RESULTS/logs"',
         'ln -sfn "$STORE/models" "$RESULTS/scratch/client/models"',
         'ln -sfn "$STORE/prompts" "$RESULTS/scratch/client/prompts"',
@@ -43,11 +46,12 @@ def script(plan: Plan, tool: Tool, ctx: RenderContext) -> str:
     for prefix, arm in engines.artifacts(plan):
         run = engines.compiler(plan, arm, ctx, SHELL)
         told += ["", f'if [ ! -f "$STORE/{prefix}COMPLETE.json" ]; then', f"# compile for {arm.variant}, once"]
-        told += [*_start(run, tool), *_program(engines.keeping(arm, plan, ctx), _shell(str(SHELL.of(run.name)))), "fi"]
+        told += [*_start(run, tool), 'ENGINES=$!; wait "$ENGINES"; ENGINES=']
+        told += [*_program(engines.keeping(arm, plan, ctx), _shell(str(SHELL.of(run.name)))), "fi"]
     for wave in plan.waves:
         told += ["", *_of_wave(plan, wave, tool, ctx)]
     told += ["", "# the figures, beside the records", "cat > \"$RESULTS/experiment.yaml\" <<'EXPERIMENT'"]
-    told += [*engines.experiment_text(plan).splitlines(), "EXPERIMENT", 'specdecode report "$RESULTS"']
+    told += [*engines.experiment_text(plan).splitlines(), "EXPERIMENT", REPORT]
     return "\n".join(told) + "\n"
 
 
@@ -56,20 +60,20 @@ def _of_wave(plan: Plan, wave: Wave, tool: Tool, ctx: RenderContext) -> Iterator
     arms = ", ".join(arm.variant for arm in wave.arms)
     yield f"# wave {wave.index + 1} of {len(plan.waves)}: {arms}"
     for run in runs:
-        yield from _start(run, tool, " &")
-        yield f"{_variable(run)}=$!"
+        yield from _start(run, tool)
+        yield f'{_variable(run)}=$! ENGINES="$ENGINES $!"'
     for run in runs:
         yield f"until curl -fsS -o /dev/null {run.url}/health; do kill -0 ${_variable(run)}; sleep 5; done"
     for program in asked(plan, wave, ctx, runs):
         yield from _program(program, '"$RESULTS/scratch/client"')
     for run in runs:
-        stop = f"{tool.program} stop -t 60 {tool.named(run.name)}" if isinstance(tool, Containers) else ""
-        yield stop or f"kill ${_variable(run)}"
-    yield "wait || true"
+        stop = f"{tool.program} stop -t {STOP_S} {tool.named(run.name)}" if isinstance(tool, Containers) else ""
+        yield stop or f"kill -- -${_variable(run)}"
+    yield from ("wait || true", "ENGINES=")
 
 
-def _start(run: EngineRun, tool: Tool, end: str = "") -> Iterator[str]:
-    """Lines that start a container of the engine, its output in a log."""
+def _start(run: EngineRun, tool: Tool) -> Iterator[str]:
+    """Lines that start a container of the engine in the background, its output in a log."""
     work, file = _shell(str(run.mounts[0].source)), _shell(str(run.mounts[0].source.parent / "run.sh"))
     own = [_shell(str(mount.source)) for mount in run.mounts if not _is_package(mount.source)]
     own += [f"{work}/{path}" for path in run.inner.values()] if isinstance(tool, Containers) else []
@@ -78,14 +82,14 @@ def _start(run: EngineRun, tool: Tool, end: str = "") -> Iterator[str]:
     yield f"cat > {file} <<'SCRIPT'"
     yield from run.script.splitlines()
     yield "SCRIPT"
-    log = f'> "$RESULTS/logs/{run.name}.log" 2>&1{end}'
+    log = f'> "$RESULTS/logs/{run.name}.log" 2>&1 &'
     if isinstance(tool, Environment):
         for source, below in run.inner.items():
             yield f"mkdir -p {work}/$(dirname {below}); ln -sfn {_shell(str(source))} {work}/{below}"
         cores = {"NEURON_RT_VISIBLE_CORES": run.cores} if run.cores else {}
         given = " ".join(f"{name}={word(value)}" for name, value in {**cores, **run.env}.items())
         path = f"PATH={word(str(tool.folder / 'bin'))}:$PATH"
-        yield f"(cd {work}; exec env {path} \\\n  {given} \\\n  /bin/sh {file}) {log}"
+        yield f"(cd {work}; exec setsid env {path} \\\n  {given} \\\n  /bin/sh {file}) {log}"
         return
     words = tool.command(run)
     told = [_shell(part) if "/@" in part or _is_package(Path(part.partition(":")[0])) else word(part) for part in words]
@@ -101,14 +105,23 @@ def _program(program: Program, folder: str) -> Iterator[str]:
         yield f"mkdir -p {folder}/{Path(path).parent}"
         yield from (f"cat > {folder}/{path} <<'FILE'", *text.splitlines(), "FILE")
     given = "".join(f"{name}={value} " for name, value in program.env.items())
-    yield f"(cd {folder}; export BUCKET {given}; exec python3 -P -m {program.words})"
+    yield f'(cd {folder}; export BUCKET {given}; exec setsid "$PYTHON" -P -m {program.words}) &'
+    yield 'PROGRAM=$!; wait "$PROGRAM"; PROGRAM='
 
 
-def _end(tool: Tool) -> str:
-    """Shell source that ends what the script left."""
-    if isinstance(tool, Environment):
-        return "kill $(jobs -p) 2> /dev/null || true"
-    return f"{tool.program} ps --all --quiet --filter label={LABEL}={tool.mark} | xargs -r {tool.program} rm --force"
+def _ends(tool: Tool) -> Iterator[str]:
+    """Lines after which nothing runs on. A shell answers a signal at once only while it waits for what runs in the
+    background, and not every one (dash) does what is told for EXIT if a signal ends it.
+    """
+    yield from ("PROGRAM= ENGINES=", "ended() {  # nothing runs on, whatever fails", "  set +e; trap '' INT TERM HUP")
+    yield '  for each in $PROGRAM $ENGINES; do kill -- "-$each" || kill "$each"; done 2> /dev/null'
+    if isinstance(tool, Containers):
+        found = f"{tool.program} ps --all --quiet --filter label={LABEL}={tool.mark}"
+        yield f"  {found} | xargs -r {tool.program} rm --force"
+    yield '  [ "$PROGRAM$ENGINES" ] || return 0'
+    yield f"  setsid sh -c 'sleep {STOP_S}; for each; do kill -KILL -- \"-$each\"; done' sh $PROGRAM $ENGINES & last=$!"
+    yield from ('  wait $PROGRAM $ENGINES; kill -- "-$last"', "}", "trap ended EXIT")
+    yield "trap 'exit 129' HUP; trap 'exit 130' INT; trap 'exit 143' TERM"
 
 
 def _variable(run: EngineRun) -> str:
