@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -108,6 +109,8 @@ def instance(
     store = where.store.resolve()
     mark = sha256(str(store).encode()).hexdigest()[:12]
     tool = found_tool(mark=mark, venv=where.venv, program=where.tool)
+    if wrong := list(_impossible(where, what)):
+        raise stop_with("\n".join(wrong), EXIT_USAGE)
     with refusing(as_json=what.as_json):
         plan = _plan(reference, overrides or [], price=price, store=store, in_turn=where.in_turn, shows=what.show)
     arms = _asked_arms(plan, what)
@@ -118,6 +121,8 @@ def instance(
         shown = tool or found_tool(mark=mark, venv=None, program="docker")
         assert shown  # noqa: S101 (a program was named)
         say(script(plan, shown, render_context(run_id)), end="")
+        if plan.experiment.holds_arms:
+            complain("the script holds no arms: hold is ignored")
         return
     at = Folders(store=store, results=(what.out or Path("results") / run_id).resolve())
     most = max((wave.arms for wave in plan.waves), key=len) if not what.ask else arms[:1]
@@ -141,18 +146,35 @@ def instance(
                 run.ctx = render_context(spec.run_id)
                 run.prepare(compiles=not where.skip_compile)
                 run.measure()
+        if spec is not None:
+            _report(plan, spec, at, what)
+            complain(f"results: {at.results}")
     except (BadResults, ValueError) as error:
         raise stop_with(str(error), EXIT_USAGE) from None
     except InUse as error:
         raise stop_with(str(error), EXIT_ENVIRONMENT) from None
-    except (RunFailed, ToolFailed, KeyboardInterrupt) as error:
+    except (RunFailed, ToolFailed, KeyboardInterrupt, OSError) as error:
         told = str(error) or "stopped"
         again = f"; the same command with --resume --out {quote(str(at.results))} goes on" if spec else ""
-        raise stop_with(f"{told}{again}", EXIT_FAILED) from None
-    if spec is not None:
-        _report(plan, spec, at, what)
-        complain(f"results: {at.results}")
+        code = EXIT_USAGE if isinstance(error, OSError) and not spec else EXIT_FAILED
+        raise stop_with(f"{told}{again}", code) from None
     complain(room_kept(store))
+
+
+def _impossible(where: WhereOptions, what: WhatOptions) -> Iterator[str]:
+    """What no run can do with these options, each in words."""
+    given = {"--ask": what.ask, "--artifacts": where.artifacts, "--out": what.out, "--resume": what.resume}
+    for flag in (flag for flag, value in given.items() if what.show and value):
+        yield f"{flag} has no place in the script that --print writes: leave it out"
+    if where.venv and where.tool:
+        yield "--venv uses no containers: leave out --tool"
+    folders = {"--store": where.store.resolve(), "--out": (what.out or Path("results")).resolve()}
+    for flag, folder in ({} if what.show else folders).items():
+        there = next(each for each in (folder, *folder.parents) if each.exists())
+        if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+            yield f"{flag}: {there} is no folder that you may write to"
+        if ":" in str(folder) and not where.venv:
+            yield f"{flag}: no container can be given {folder}: choose a path without a colon"
 
 
 def _plan(

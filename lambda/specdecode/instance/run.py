@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 
-from specdecode import manifests, names
+from specdecode import manifests, names, s3_keys
 from specdecode.benchmark.place import S3Folder
 from specdecode.benchmark.results import replace_file
+from specdecode.exit_codes import Exit
 from specdecode.experiment.prompt_lengths import longest_prompt
 from specdecode.instance import engines, kept
 from specdecode.instance.engines import EngineRun, Folders, Program
@@ -59,6 +60,7 @@ class InstanceRun:
     artifacts: S3Folder | None = None
     """Where artifacts are kept beside the store."""
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _began: bool = False
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -85,10 +87,12 @@ class InstanceRun:
                 self._end_leftovers("this run left")
                 shutil.rmtree(self.at.work, ignore_errors=True)
                 watchdog.communicate(b".")
-                self.say("nothing of this run is running any more")
+                if self._began:
+                    self.say("nothing of this run is running any more")
 
     def prepare(self, *, compiles: bool = True, arms: Sequence[str] | None = None) -> None:
         """Image, models, prompts and artifacts, of all arms or of some. Raises RunFailed."""
+        self._began = True
         if isinstance(self.tool, Containers) and not self.tool.has_image(self.plan.engine.reference):
             self.say(f"pull {self.plan.engine.reference}")
             if subprocess.run(
@@ -120,7 +124,7 @@ class InstanceRun:
             time.sleep(LOOK_EVERY_S)
         del self._running[run.name]
         if process.returncode:
-            raise RunFailed(f"compiling {arm.variant} ended with {process.returncode}:\n{self._tail(run.name)}")
+            raise self._ended(run, process.returncode)
         self.run(engines.keeping(arm, self.plan, self.ctx), self.at.of(run.name))
         if self.artifacts:
             kept.send(prefix, self.at.store, self.artifacts)
@@ -250,7 +254,21 @@ class InstanceRun:
     def _check_alive(self, runs: Sequence[EngineRun]) -> None:
         for run in runs:
             if (code := self._running[run.name].poll()) is not None:
-                raise RunFailed(f"{run.name} ended with {code}:\n{self._tail(run.name)}")
+                raise self._ended(run, code)
+
+    def _ended(self, run: EngineRun, code: int) -> RunFailed:
+        """Why a container of the engine ended. A damaged artifact is deleted, so that the next start makes it anew."""
+        told = f"{run.name} ended with {code}:\n{self._tail(run.name)}"
+        arm = self._arm(run.name.partition("-")[2])
+        if code == Exit.DAMAGED_ARTIFACT:
+            folder = self.at.store / s3_keys.compiled_prefix(arm.fingerprint)
+            shutil.rmtree(folder)
+            told += f"\n{folder} was damaged and is deleted: the next start makes it anew"
+        elif code == Exit.DAMAGED_MODEL:
+            models = self.plan.served.models_of(self.plan.served.variant(arm.variant))
+            folders = " or ".join(str(self.at.store / model.prefix) for model in models)
+            told += f"\nDelete the damaged model, and it is fetched anew: {folders}"
+        return RunFailed(told)
 
     def _log(self, name: str) -> Path:
         return self.at.results / "logs" / f"{name}.log"

@@ -222,7 +222,7 @@ def _unpriced(experiment: Experiment, capacity: Capacity) -> Problem:
         field="node",
         rule="node-price",
         message=f"AWS publishes no price of a {experiment.node} in {capacity.region} that is known here",
-        fix="say what you pay for an hour: `specdecode plan --price`, in a deployment the setting price_per_node_hour",
+        fix="say what you pay for an hour: --price of `plan` and `instance`, in a deployment price_per_node_hour",
         source=experiment.shape.source,
     )
 

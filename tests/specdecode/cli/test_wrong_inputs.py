@@ -92,6 +92,7 @@ bench http://127.0.0.1:9 --upload x
 bench http://127.0.0.1:9 --slo-share 2
 bench http://127.0.0.1:9 --concurrency 1,1
 bench http://127.0.0.1:9 --nope
+instance rehearsal --venv e --tool docker
 run nosuch
 run c.yaml
 status --watch a,b
@@ -127,6 +128,12 @@ MANY = {
         *("'ftp://x'", "--price-per-hour x", "no test case is called nope", "--requests:", "--timeout:"),
         *("--resume goes on", "'y' is not an address"),
     ),
+    "instance rehearsal --store e/x --out e/x/y": ("--store: ", "--out: "),
+    "instance rehearsal --store a:b --out c:d": ("--store: no container", "--out: no container"),
+    "instance rehearsal --print --ask x --artifacts s3://b/x --out x --resume": (
+        *("--ask has no place", "--artifacts has no place", "--out has no place", "--resume has no place"),
+    ),
+    "instance llama-3.1-8b-eagle3-small": ("--price of `plan` and `instance`",),
     "import a=x b --about c:k=y --about a:k=0": ("x: no such file", "b: write NAME=PATH", "--about c:", "--about a:k:"),
     "validate c.yaml --set x --set engine=nope --set title.sub=1": (
         *("--set x:", "title.sub:", "'nonsense'", "engine: no engine", "serving.tensor_parallel_size:"),
@@ -137,6 +144,8 @@ MANY = {
 @pytest.mark.parametrize("line", MANY)
 def test_all_problems_are_told_at_once(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "c.yaml").write_text(FILES["c.yaml"])
+    (tmp_path / "e").mkdir()
+    (tmp_path / "e" / "x").touch()
     monkeypatch.chdir(tmp_path)
     found = CliRunner().invoke(app, line.split())
     assert found.exit_code == 2 and not (tmp_path / "results").exists()

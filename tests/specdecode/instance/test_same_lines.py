@@ -1,13 +1,16 @@
 """One machine runs what the cluster's pods run: image, script, variables, devices, for every preset."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from specdecode import manifests
+from specdecode.exit_codes import Exit
 from specdecode.experiment import Capacity, load_preset, preset_names
 from specdecode.experiment.model import CompileOn, ServedExperiment, Sweep
 from specdecode.instance import engines
 from specdecode.instance.engines import Folders, render_context
+from specdecode.instance.run import InstanceRun, RunFailed
 from specdecode.instance.script import script
 from specdecode.instance.tools import Containers, Environment
 
@@ -79,3 +82,17 @@ def test_an_environment_keeps_arms_apart_by_cores_and_holds_credentials_back(mon
     assert given["NEURON_RT_VISIBLE_CORES"] == "32-63"
     assert given["PATH"].startswith("/venv/bin:")
     assert "mine" not in given.values()
+
+
+@pytest.mark.parametrize(("code", "told"), [(Exit.DAMAGED_ARTIFACT, "is deleted"), (Exit.DAMAGED_MODEL, "Delete the")])
+def test_the_start_after_damage_is_no_dead_end(tmp_path, monkeypatch, code: Exit, told: str) -> None:
+    plan, at = plan_of("rehearsal"), Folders(store=tmp_path / "store", results=tmp_path / "results")
+    (arm, *_) = plan.waves[0].arms
+    damaged = replace(engines.server(plan, arm, CTX, at, place=0), script=f"exit {code.value}")
+    monkeypatch.setattr(engines, "server", lambda *_, **__: damaged)
+    ((prefix, _), *_) = engines.artifacts(plan)
+    (at.store / prefix).mkdir(parents=True)
+    run = InstanceRun(plan=plan, tool=Environment(folder=tmp_path, mark="m"), at=at, ctx=CTX, say=print)
+    with pytest.raises(RunFailed, match=told), run.serving([arm]):
+        pass
+    assert (at.store / prefix).exists() == (code is Exit.DAMAGED_MODEL)
