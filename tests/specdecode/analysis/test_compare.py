@@ -89,8 +89,9 @@ def test_unknown_records_are_left_out_with_a_note() -> None:
 
 def test_identical_prompts_are_said_to_show_timing_noise_only() -> None:
     records = [r.model_copy(update={"prompt_sha256": "0" * 64}) for r in run(experiment())]
-    result = case(simulated(records), "repeat")
+    result, two = (case(simulated([r for r in records if r.index < most]), "repeat") for most in (8, 2))
     assert result.distinct_prompts == 1
+    assert all(each.reason.endswith("one prompt, so this is about that prompt") for each in (result, two)), two.reason
     assert result.headline is not None and "of paired requests of one prompt" in result.headline.method
     (several,) = compare(experiment=experiment(), records=run(experiment()), context=context()).pairs[0].cases[:1]
     assert several.headline is not None and "of paired prompts" in several.headline.method

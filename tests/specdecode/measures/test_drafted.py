@@ -52,7 +52,7 @@ def test_a_difference_is_said_with_its_size() -> None:
         [answer(0), answer(1)],
         counters(2, accepted_tokens=64, accepted_per_position=(20, 18, 14, 8, 4)),
     )
-    assert "6.25% fewer accepted tokens in the answers" in missing.drafted_gap
+    assert ": 6.25% fewer accepted tokens in the answers" in missing.drafted_gap
 
 
 def test_failed_requests_are_named_where_only_the_counters_have_theirs() -> None:

@@ -237,6 +237,9 @@ def test_a_stream_that_comes_all_at_once_has_no_time_per_token() -> None:
     with pytest.raises(Impossible, match="3 chunks came within 300 µs"):
         TimePerOutputToken.value(steps(1, 1, 1, gap_s=0.00015))
     assert TimePerOutputToken.value(steps(1, 1, 1, gap_s=0.00021)) == pytest.approx(0.00021)
+    for end, why in ((0.05, "this client was late"), (0.06, "buffers")):
+        with pytest.raises(NoValue, match=why):
+            TimePerOutputToken.value(record([0.04, 0.0401, 0.0402], tokens=3, end=end, doubtful_chunks=1))
     arm = measure_arm([steps(*[1] * 9), steps(*[1] * 9, gap_s=0.0)]).arm
     assert not {"time_per_output_token", "inter_token_latency"} & arm.metrics.keys()
     assert "buffers" in arm.impossible[0] and arm.metrics["end_to_end_latency"].n == 2
