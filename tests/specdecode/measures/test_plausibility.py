@@ -2,7 +2,16 @@
 
 import pytest
 from specdecode.measures.arm import measure_arm
-from specdecode.measures.plausibility import apart, apart_share, doubtful, doubts, impossible_counts, late, other_work
+from specdecode.measures.plausibility import (
+    apart,
+    apart_share,
+    doubtful,
+    doubts,
+    impossible_counts,
+    late,
+    other_work,
+    too_busy,
+)
 from specdecode.records import RequestRecord
 
 from tests.specdecode.benchmark.making import record
@@ -115,3 +124,7 @@ def test_few_answers_that_part_from_the_first_token_on_may_be_a_tie(
     compared: int, from_start: int, other: bool
 ) -> None:
     assert bool(other_work(compared=compared, from_start=from_start)) is other
+
+
+def test_requests_may_pass_the_time_that_they_are_said_to_take_by_a_tenth_of_it_and_of_a_second() -> None:
+    assert not too_busy([1.7, 1.65], took_s=1.5, at_a_time=2) and too_busy([1.7, 1.75], took_s=1.5, at_a_time=2)
