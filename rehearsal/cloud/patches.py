@@ -64,7 +64,22 @@ def _http_patches() -> tuple[Patch, ...]:
             why="it serves plain HTTP on loopback; bucket policies that demand TLS would deny everything",
             replace=lambda pin: lambda source, _secure: pin(source, True),
         ),
+        Patch(
+            module="hypercorn.asyncio.run",
+            attribute="TCPServer",
+            why="it keeps what a client closed for the idle time, 75 s: a busy rehearsal ran out of files",
+            replace=_closing_at_once,
+        ),
     )
+
+
+def _closing_at_once(server: Any) -> Any:
+    class ClosingAtOnce(server):  # type: ignore[misc]
+        async def _read_data(self) -> None:
+            await super()._read_data()
+            await self.idle_task.stop()
+
+    return ClosingAtOnce
 
 
 def _function_patches(runtime: Path) -> tuple[Patch, ...]:

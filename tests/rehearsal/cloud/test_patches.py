@@ -1,7 +1,9 @@
 """The emulator is pinned. Each function that we replace exists in it."""
 
 import json
+import socket
 import subprocess
+from urllib.parse import urlsplit
 
 from rehearsal import tools
 from tests.patience import PATIENCE_S
@@ -31,13 +33,24 @@ def test_every_patch_point_exists_and_is_replaced(tmp_path):
         env=tools.environment({"TMPDIR": str(tmp_path)}),
     )  # fmt: skip
     found = json.loads(result.stdout)
-    assert len(found) == 20
+    assert len(found) == 21
     assert all(found.values()), found
 
 
 def test_the_emulators_version_is_pinned():
     pins = (tools.ROOT / "requirements" / "cloud.in").read_text().splitlines()
     assert [line for line in pins if line.startswith("ministack")] == ["ministack==1.5.33"]
+
+
+def test_a_connection_that_a_client_closes_is_closed(cloud):
+    """Each holds a file of the emulator, and a rehearsal opens hundreds in a minute."""
+    url = urlsplit(cloud.services.endpoint)
+    with socket.create_connection((url.hostname, url.port), timeout=20) as client:
+        client.sendall(b"GET /_ministack/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.recv(65536).startswith(b"HTTP/1.1")
+        client.shutdown(socket.SHUT_WR)
+        while client.recv(65536):
+            pass
 
 
 def test_types_that_are_only_remembered_deploy_update_and_delete(cloud):
