@@ -115,7 +115,7 @@ def _experiment(path: Path, servers: Servers) -> Experiment | None:
     """What was measured: experiment.yaml of a run, or benchmark.json of `specdecode bench`."""
     try:
         if (path / "experiment.yaml").exists():
-            return load_file(path / "experiment.yaml")
+            return load_file(path / "experiment.yaml", measured=True)
         if (path / BENCHMARK).exists():
             return experiment_of(read_specification(path / BENCHMARK), servers)
     except (Unreadable, ExperimentError) as error:

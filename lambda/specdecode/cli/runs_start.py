@@ -23,6 +23,7 @@ from specdecode.experiment import (
 )
 from specdecode.experiment.documents import parse_yaml
 from specdecode.experiment.model import AnyExperiment
+from specdecode.experiment.told import without_absent_figures
 from specdecode.planning import Bill, Inventory, Plan, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.offers import offer_lines
 from specdecode.runs.answers import with_prompts_of_answers
@@ -72,7 +73,7 @@ def resumed_run(deployment: Deployment, run_id: str) -> Wanted:
         raise stop_with(f"{run_id} still runs: wait for its end, or `specdecode stop {run_id}` first", EXIT_USAGE)
     try:
         document = parse_yaml(text.decode("utf-8", "replace"), origin=f"experiment.yaml of {run_id}")
-        experiment = from_document(document)
+        experiment = from_document(without_absent_figures(document))
     except ExperimentError as error:
         raise stop_with(f"{run_id} cannot be resumed: {error}", EXIT_USAGE) from None
     return Wanted(f"resume-{run_id}"[:40].rstrip("-"), {"resume": run_id}, experiment)

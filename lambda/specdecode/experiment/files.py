@@ -18,6 +18,7 @@ from specdecode.experiment.engine import Dialect, Engine
 from specdecode.experiment.model import AnyExperiment, EndpointExperiment, Experiment, ServedExperiment
 from specdecode.experiment.problems import ExperimentError, Problem
 from specdecode.experiment.prompt_sets import expand_sets
+from specdecode.experiment.told import without_absent_figures
 from specdecode.experiment.validated import Model, did_you_mean, errors_of, path_of, validate
 from specdecode.untrusted import Unreadable, read_text
 
@@ -99,7 +100,7 @@ def load_preset(
     name: str, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None
 ) -> AnyExperiment:
     """The preset called `name` with `overrides` (dotted path -> value) applied."""
-    return from_document(_preset(name), overrides=overrides, capacity=capacity)
+    return from_document({"extends": name}, overrides=overrides, capacity=capacity)
 
 
 def load_file(
@@ -107,13 +108,15 @@ def load_file(
     *,
     overrides: Mapping[str, Any] | None = None,
     capacity: Capacity | None = None,
+    measured: bool = False,
 ) -> AnyExperiment:
-    """The experiment that a YAML (or JSON) file describes."""
+    """The experiment that a YAML (or JSON) file describes; `measured`: of a run, maybe of an earlier version."""
     try:
         text = read_text(path, limit=documents.MAX_BYTES)
     except Unreadable as error:
         raise documents.refused(str(path), str(error), "give a preset's name or a YAML file") from None
     document = documents.parse_yaml(text, origin=str(path))
+    document = without_absent_figures(document) if measured else document
     return from_document(document, overrides=overrides, capacity=capacity)
 
 
@@ -155,6 +158,8 @@ def from_document(
             raise
         with problems_of_the_rest(error.problems):
             from_document(document, overrides=rest, capacity=capacity)
+    if not any(path.partition(".")[0] == "published" for path in (*document, *overrides)):
+        plain = without_absent_figures(plain)
     unknown = expand.unknown_cases(plain, library=case_library())
     problems = unknown + rules.check_document(plain)
     of_one_kind = endpoints.of_one_kind(plain)

@@ -1,6 +1,6 @@
 """Figures of an experiment that were told before it ran: published ones, and its forecast."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, field_validator
 
@@ -47,8 +47,12 @@ class Published(Frozen):
     concurrency: int | None = Field(default=None, ge=1)
     """Requests at a time."""
     temperature: float | None = Field(default=None, ge=0)
+    input_tokens: int | None = Field(default=None, ge=1)
+    """Of a prompt. It is compared where the run makes prompts of a length: kinds `line` and `sonnet`."""
+    output_tokens: int | None = Field(default=None, ge=1)
+    """Of an answer. The base's answers are compared with it."""
     conditions: Prose = ""
-    """Further conditions of the published run: prompts, hardware, acceptance."""
+    """Further conditions of the published run: prompts, hardware, acceptance. They are shown, and not compared."""
     source: Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 
 
@@ -69,3 +73,25 @@ class Forecasted(Frozen):
         if not all(k >= 1 and 1 <= tokens <= k + 1 and 0 <= error <= 1 for k, tokens, error in at):
             raise ValueError("each is [k, tokens per step from 1 to k + 1, relative standard error from 0 to 1]")
         return at
+
+
+def without_absent_figures(document: Any) -> Any:
+    """A document written out, without published rows of arms and prompt types that it does not have: a preset has rows
+    of all of its own.
+    """
+    if not isinstance(document, dict) or not isinstance(rows := document.get("published"), list):
+        return document
+    arms, cases = _named_in(document, "variants"), _named_in(document.get("workload"), "cases")
+    kept = [
+        {**row, "figures": figures}
+        for row in rows
+        if isinstance(row, dict) and isinstance(row.get("figures"), dict)
+        if {str(row.get("base")), str(row.get("variant"))} <= arms
+        and (figures := {case: each for case, each in row["figures"].items() if case in cases})
+    ]
+    return {**document, "published": kept}
+
+
+def _named_in(of: Any, key: str) -> set[str]:
+    items = of.get(key) if isinstance(of, dict) else None
+    return {str(item.get("name")) for item in (items if isinstance(items, list) else ()) if isinstance(item, dict)}

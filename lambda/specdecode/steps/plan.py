@@ -11,6 +11,7 @@ from specdecode.experiment import Capacity, Experiment, ExperimentError, engine_
 from specdecode.experiment.documents import parse_yaml
 from specdecode.experiment.model import AnyExperiment, ServedExperiment, Sweep
 from specdecode.experiment.sizing import unfit
+from specdecode.experiment.told import without_absent_figures
 from specdecode.kubernetes.node_group import NodeGroup
 from specdecode.kubernetes.node_room import room_of_group
 from specdecode.planning import Bill, Plan, SweepStep, make_bill, make_plan, needed_prefixes, read_inventory
@@ -180,7 +181,7 @@ def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[AnyExperime
         raise InvalidExperiment(f"there is no run {run_id} to resume (`specdecode runs` lists them)")
     try:
         document = parse_yaml(text.decode("utf-8", "replace"), origin=f"experiment.yaml of {run_id}")
-        return from_document(document, capacity=capacity), state
+        return from_document(without_absent_figures(document), capacity=capacity), state
     except ExperimentError as error:
         raise InvalidExperiment(f"run {run_id} cannot be resumed: {error}") from None
 

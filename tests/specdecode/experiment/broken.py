@@ -111,6 +111,7 @@ BROKEN = {
     ),
     "fits-node": broken("GiB of memory", {"target.size_gib": 1100}, preset="llama-3.1-405b", field="engine"),
     "lengths": broken("exceed max_model_len", {"workload.output_tokens": 1000}),
+    "published": broken("did you mean 'base'?", {"published.0.base": "bass"}),
     "clients": broken(
         "40 at a time takes 20 clients, and 16 is the most",
         {"workload.concurrency": [1, 40], "workload.streams_per_client": 2},

@@ -1,7 +1,7 @@
 """For every rule a broken experiment, refused with field, rule, source and fix; all violations at once."""
 
 import pytest
-from specdecode.experiment import Capacity, Engine, ExperimentError, load_engine, load_preset
+from specdecode.experiment import Capacity, Engine, ExperimentError, from_document, load_engine, load_preset
 from specdecode.experiment.rules import RULES, check
 from specdecode.planning.warnings import check_families
 
@@ -106,6 +106,7 @@ def test_all_violations_are_reported_together():
         ({"variants.sd.speculation.draft.size_gib": 100}, "draft-of-family"),
         ({"serving.logical_neuron_core": 1, "serving.tensor_parallel_size": 64}, "claim-size"),
         ({"workload.endpoint": "completions"}, "thinking"),
+        ({"published.0.figures": {"nosuch": {"ttft": {"p50": [1.0, 1.0]}}}}, "published"),
         ({"workload.cases.shakespeare.text": "x"}, "prompt-text"),
         ({"workload.cases.meaning-of-life.kind": "set"}, "prompt-set"),
         ({"variants.base.quantization": "fp8"}, "quantization"),
@@ -116,6 +117,13 @@ def test_all_violations_are_reported_together():
 )
 def test_further_ways_to_break_a_rule(overrides, rule):
     assert rule in {p.rule for p in problems("qwen3-32b", overrides)}
+
+
+def test_a_presets_published_rows_of_what_the_experiment_leaves_out_are_left_out():
+    fewer = load_preset("qwen3-32b", overrides={"workload.cases": ["meaning-of-life"]})
+    assert [set(item.figures) for item in fewer.published] == [{"meaning-of-life"}]
+    assert from_document(fewer.model_dump(mode="json")) == fewer, "written out, the rows are its own"
+    assert load_preset("qwen3-32b", overrides={"workload.cases": ["letter-a"]}).published == ()
 
 
 def test_an_arm_that_asks_for_more_cpus_than_the_node_has_is_refused():

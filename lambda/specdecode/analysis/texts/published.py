@@ -1,7 +1,7 @@
 """Figures that others published, beside the measured ones: reproduced, not reproduced, or not comparable, and why."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -11,10 +11,13 @@ from specdecode.analysis.statistics.measured import METRICS
 from specdecode.experiment.effective import WORKERS
 from specdecode.experiment.model import Experiment, ServedExperiment
 from specdecode.experiment.told import Figure, Published, Statistic
+from specdecode.experiment.workload import PromptKind
 
 WITHIN = 0.1
 """A figure is reproduced if both arms and their ratio differ by no more than this: twice what nodes of one kind are
-assumed to differ by (specdecode.analysis.statistics.groups)."""
+assumed to differ by (specdecode.analysis.statistics.groups). Lengths in tokens that differ by no more are alike."""
+LENGTHS = ("input tokens", "output tokens")
+Known = str | float | None
 INFO = {info.name: info for info in METRICS}
 
 
@@ -35,7 +38,7 @@ class PublishedFigure(NamedTuple):
     ours: str
     judged: Judged
     why: str
-    """Empty if it is reproduced."""
+    """What differs, or what of their conditions this run does not know. Empty if neither."""
 
 
 def beside(comparison: Comparison) -> list[PublishedFigure]:
@@ -60,11 +63,11 @@ def in_short(found: list[PublishedFigure]) -> str:
 
 
 def sources(experiment: Experiment) -> list[str]:
-    """Conditions and source of each published run, a sentence for each."""
+    """Conditions and source of each published run, a sentence for each; its words about others are not compared."""
     found = []
     for item in experiment.published:
-        conditions = [*(theirs for theirs, _ in _conditions(experiment, item)), item.conditions]
-        told = ", ".join(each for each in conditions if each) or "no conditions"
+        told = ", ".join(f"{name} {_said(theirs)}" for name, theirs in _given(item)) or "no conditions"
+        told += f"; not compared: {item.conditions}" if item.conditions else ""
         where = f"{item.by}, {item.base} -> {item.variant} on {', '.join(item.figures)}"
         found.append(f"{where}: {told} ({item.source}).")
     return found
@@ -79,7 +82,10 @@ def _judged(
     theirs: tuple[float, float],
 ) -> PublishedFigure:
     ours, requests = _measured(comparison, item, case, metric, statistic)
-    judged, why = _verdict(comparison.experiment, item, statistic, theirs, ours, requests)
+    differs, unknown = _conditions(comparison, item, case)
+    judged, why = _verdict(item, statistic, theirs, ours, requests, differs)
+    if unknown and judged is not Judged.NOT_COMPARABLE:
+        why += f"{'; ' if why else ''}not known here, so not compared: {', '.join(unknown)}"
     if judged is Judged.NOT and (how := comparison.context.versions.get(WORKERS, "")).startswith("not"):
         why += f" (CPUs of the workers: {how}, which may cost speed)"
     info = INFO[metric]
@@ -112,14 +118,14 @@ def _measured(
 
 
 def _verdict(
-    experiment: Experiment,
     item: Published,
     statistic: Statistic,
     theirs: tuple[float, float],
     ours: tuple[float, float] | None,
     requests: int,
+    differs: Sequence[str],
 ) -> tuple[Judged, str]:
-    reasons = [differs for _, differs in _conditions(experiment, item) if differs]
+    reasons = [*differs]
     if ours is None:
         reasons.append("not measured here")
     elif (percent := _percentile(statistic)) and requests * (100 - percent) < 100:
@@ -142,23 +148,20 @@ def _percentile(statistic: Statistic) -> int:
     return int(statistic[1:]) if statistic.startswith("p") else 0
 
 
-def _conditions(experiment: Experiment, item: Published) -> Iterator[tuple[str, str]]:
-    """Known conditions of the published run in words, each with what is another one here, else ""."""
-    variants = {variant.name: variant for variant in experiment.variants}
-    arm = variants.get(item.variant)
-    served = experiment if isinstance(experiment, ServedExperiment) else None
-    speculation = arm.speculation if arm else None
-    load, level = experiment.workload, experiment.workload.levels[0]
-    own = {
-        "model": experiment.target_of(arm).id if arm else experiment.target.id,
-        "draft": speculation.draft.id if speculation else None,
-        "k": speculation.num_speculative_tokens if speculation else None,
-        "engine": served.engine if served else None,
-        "TP": (served.serving_of(arm) if arm else served.serving).tensor_parallel_size if served else None,
-        "requests at a time": level.concurrency,
-        "temperature": load.temperature,
-    }
-    given = (
+def _conditions(comparison: Comparison, item: Published, case: str) -> tuple[list[str], list[str]]:
+    """Conditions of the published run that are others here, and the names of those that are not known here."""
+    here = _here(comparison, item, case)
+    differs = [
+        f"{name} {_said(theirs)} there, {_said(here[name])} here"
+        for name, theirs in _given(item)
+        if here[name] is not None and not _alike(name, theirs, here[name])
+    ]
+    return differs, [name for name, _ in _given(item) if here[name] is None]
+
+
+def _given(item: Published) -> list[tuple[str, Known]]:
+    """What the source says of its conditions."""
+    given: tuple[tuple[str, Known], ...] = (
         ("model", item.model),
         ("draft", item.draft),
         ("k", item.num_speculative_tokens),
@@ -166,8 +169,38 @@ def _conditions(experiment: Experiment, item: Published) -> Iterator[tuple[str, 
         ("TP", item.tensor_parallel_size),
         ("requests at a time", item.concurrency),
         ("temperature", item.temperature),
+        ("input tokens", item.input_tokens),
+        ("output tokens", item.output_tokens),
     )
-    for name, theirs in given:
-        if theirs is not None:
-            here = own[name]
-            yield f"{name} {theirs}", "" if theirs == here else f"{name} {theirs} there, {here or 'unknown'} here"
+    return [(name, theirs) for name, theirs in given if theirs is not None]
+
+
+def _here(comparison: Comparison, item: Published, case: str) -> dict[str, Known]:
+    """The same of this run, and of its base's answers. None: not known, as of servers that ran already."""
+    experiment, base = comparison.experiment, comparison.arm(item.base, case)
+    arm = next((variant for variant in experiment.variants if variant.name == item.variant), None)
+    served = experiment if isinstance(experiment, ServedExperiment) else None
+    speculation, none = arm.speculation if arm else None, "none" if served and arm else None
+    load, level = experiment.workload, experiment.workload.levels[0]
+    made = any(each.name == case and each.kind in (PromptKind.LINE, PromptKind.SONNET) for each in load.cases)
+    return {
+        "model": experiment.target_of(arm).id if arm else experiment.target.id,
+        "draft": speculation.draft.id if speculation else none,
+        "k": speculation.num_speculative_tokens if speculation else none,
+        "engine": served.engine if served else None,
+        "TP": (served.serving_of(arm) if arm else served.serving).tensor_parallel_size if served else None,
+        "requests at a time": (level.concurrency or str(level)) if load.knows("concurrency") else None,
+        "temperature": load.temperature if load.knows("temperature") else None,
+        "input tokens": load.input_tokens if made and load.knows("input_tokens") else None,
+        "output tokens": round(base.output_tokens / base.completed) if base and base.completed else None,
+    }
+
+
+def _alike(name: str, theirs: Known, here: Known) -> bool:
+    if name in LENGTHS and isinstance(theirs, int) and isinstance(here, int):
+        return abs(here / theirs - 1) <= WITHIN
+    return theirs == here
+
+
+def _said(value: Known) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

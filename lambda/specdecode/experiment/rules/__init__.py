@@ -25,6 +25,7 @@ OF_THE_DOCUMENT: Rules[Document] = {
 OF_BOTH: Rules[Case] = {
     "unique-names": (workload.unique_names, "names are keys in S3 and values of CloudWatch dimensions"),
     "compare-to": (workload.compare_to, "a comparison has two arms"),
+    "published": (workload.published, "figures are laid beside what this experiment measures"),
     "clients": (workload.clients, "specdecode.experiment.sizing, docs/benchmarks.md"),
     "thinking": (workload.thinking, "Qwen3 model card: enable_thinking"),
     "prompt-text": (prompts.texts, "assets/prompts/cases.yaml"),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from specdecode.experiment.rules.case import Case, Finding, ServedCase
 from specdecode.experiment.sizing import MOST_CLIENTS, clients_of
+from specdecode.experiment.validated import did_you_mean
 
 
 def unique_names(case: Case) -> Iterator[Finding]:
@@ -31,6 +32,21 @@ def compare_to(case: Case) -> Iterator[Finding]:
         if parent is not None and (parent not in parents or parent == name):
             others = ", ".join(other for other in parents if other != name) or "none"
             yield f"variants.{name}.compare_to", f"{parent!r} is no other variant", f"choose one of: {others}"
+
+
+def published(case: Case) -> Iterator[Finding]:
+    """Rows are of arms and prompt types of the experiment. A preset's other rows are left out where it is extended."""
+    arms = [variant.name for variant in case.experiment.variants]
+    cases = [each.name for each in case.experiment.workload.cases]
+    for at, item in enumerate(case.experiment.published):
+        for field, name in (("base", item.base), ("variant", item.variant)):
+            if name not in arms:
+                message = f"no arm is called {name!r}{did_you_mean(name, arms)}"
+                yield f"published.{at}.{field}", message, f"name one of {', '.join(arms)}"
+        for name in item.figures:
+            if name not in cases:
+                message = f"no prompt type is called {name!r}{did_you_mean(name, cases)}"
+                yield f"published.{at}.figures.{name}", message, "name one of workload.cases"
 
 
 def lengths(case: ServedCase) -> Iterator[Finding]:

@@ -10,12 +10,14 @@ from specdecode.analysis.texts.published import INFO, WITHIN, Judged, beside, in
 from specdecode.experiment import load_preset, preset_names
 from specdecode.experiment.effective import WORKERS
 from specdecode.experiment.told import Figure, Published
+from specdecode.experiment.workload import PromptKind
 
 from tests.specdecode.analysis.simulate import context, experiment, run
 
 CASE = experiment().workload.cases[0].name
 MEASURED = compare(experiment=experiment(), records=run(experiment()), context=context())
 """Qwen3-32B at TP 32 with 4 requests at a time, 8 requests a type."""
+ANSWERS = round(MEASURED.arms[0].output_tokens / MEASURED.arms[0].completed)
 
 
 def measured(name: str, metric: str, statistic: str) -> float:
@@ -52,6 +54,13 @@ def laid(metric: str, statistic: str = "all", *, base: float = 1.0, sd: float = 
             Judged.NOT_COMPARABLE,
             "k 5 there, 7 here; engine a vLLM of 2024 there, rehearsal-cpu here; requests at a time 1 there, 4 here",
         ),
+        (laid("ttft", "p50", temperature=0.7), Judged.NOT_COMPARABLE, "temperature 0.7 there, 0 here"),
+        (
+            laid("ttft", "p50", input_tokens=128, output_tokens=300),
+            Judged.NOT_COMPARABLE,
+            f"input tokens 128 there, 64 here; output tokens 300 there, {ANSWERS} here",
+        ),
+        (laid("ttft", "p50", input_tokens=60, output_tokens=ANSWERS + 1), Judged.REPRODUCED, ""),
         (
             laid("ttft", "p50", model="Qwen/Qwen3-32B", tensor_parallel_size=32, num_speculative_tokens=7,
                  temperature=0.0, draft="Qwen/Qwen3-1.7B"),
@@ -70,7 +79,7 @@ def test_every_form_of_the_report_has_each_figure_and_its_verdict() -> None:
     (found,) = beside(comparison)
     for text in (render_markdown(comparison).replace("\\", ""), render_terminal(comparison, width=400)):
         assert found.ours in text and found.theirs in text and "not reproduced" in text
-        assert f"AWS, base -> sd on {CASE}: sonnets (a tutorial)." in text
+        assert f"AWS, base -> sd on {CASE}: no conditions; not compared: sonnets (a tutorial)." in text
     for width in (80, 120, 200):
         screen = render_terminal(comparison, brief=True, width=width)
         assert f"{found.what}  not reproduced" in screen and in_short([found]) in " ".join(screen.split())
@@ -84,6 +93,15 @@ def test_only_a_change_is_shown_as_one() -> None:
     tested = experiment().model_copy(update={"published": (Published.model_validate(document),)})
     (found,) = beside(MEASURED.model_copy(update={"experiment": tested}))
     assert found.judged is Judged.REPRODUCED and "->" not in found.theirs
+
+
+def test_what_the_run_cannot_know_is_not_compared_and_said() -> None:
+    comparison = laid("ttft", "p50", input_tokens=9)
+    load = comparison.experiment.workload
+    texts = tuple(case.model_copy(update={"kind": PromptKind.TEXT}) for case in load.cases)
+    changed = comparison.experiment.model_copy(update={"workload": load.model_copy(update={"cases": texts})})
+    (found,) = beside(comparison.model_copy(update={"experiment": changed}))
+    assert (found.judged, found.why) == (Judged.REPRODUCED, "not known here, so not compared: input tokens")
 
 
 def test_unpinned_workers_are_a_possible_reason() -> None:
