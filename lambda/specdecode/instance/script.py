@@ -118,9 +118,9 @@ def _ends(tool: Tool) -> Iterator[str]:
     if isinstance(tool, Containers):
         found = f"{tool.program} ps --all --quiet --filter label={LABEL}={tool.mark}"
         yield f"  {found} | xargs -r {tool.program} rm --force"
-    yield '  [ "$PROGRAM$ENGINES" ] || return 0'
-    yield f"  setsid sh -c 'sleep {STOP_S}; for each; do kill -KILL -- \"-$each\"; done' sh $PROGRAM $ENGINES & last=$!"
-    yield from ('  wait $PROGRAM $ENGINES; kill -- "-$last"', "}", "trap ended EXIT")
+    yield f'  for each in $PROGRAM $ENGINES; do n=0; while [ $n -lt {STOP_S} ] && kill -s 0 -- "-$each"'
+    yield '  do n=$((n + 1)); sleep 1; done; kill -s KILL -- "-$each"; done 2> /dev/null'
+    yield from ("}", "trap ended EXIT")
     yield "trap 'exit 129' HUP; trap 'exit 130' INT; trap 'exit 143' TERM"
 
 
