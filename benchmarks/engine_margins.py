@@ -18,7 +18,7 @@ from engine import OPEN_ENDED, STRUCTURED  # noqa: E402
 
 from rehearsal.engine.artifact import CompiledArrays  # noqa: E402
 from rehearsal.engine.config import read_model_folder  # noqa: E402
-from rehearsal.engine.forward import Cache, Network, Segment  # noqa: E402
+from rehearsal.engine.forward import Cache, NeuralNetwork, Segment  # noqa: E402
 from rehearsal.engine.packing import pack_weights, plan_tables  # noqa: E402
 from rehearsal.engine.tokenizer import Tokenizer  # noqa: E402
 
@@ -28,7 +28,7 @@ TOKENS, ROWS, BATCH, WINDOW = 256, 8, 4, 512
 def main() -> None:
     folder = read_model_folder(ROOT / "rehearsal" / "engine" / "weights" / "pair-target")
     tables = plan_tables(folder.config, positions=WINDOW)
-    network = Network(folder.config, CompiledArrays(weights=pack_weights(folder), tables=tables))
+    network = NeuralNetwork(folder.config, CompiledArrays(weights=pack_weights(folder), tables=tables))
     tokenizer = Tokenizer(folder.tokenizer)
     difference, distance, positions = 0.0, float("inf"), 0
     for prompt in (STRUCTURED | OPEN_ENDED).values():

@@ -31,7 +31,7 @@ from specdecode.experiment import load_engine, load_preset  # noqa: E402
 
 from rehearsal.engine.artifact import CompiledArrays  # noqa: E402
 from rehearsal.engine.config import read_model_folder  # noqa: E402
-from rehearsal.engine.forward import Cache, Network, Segment  # noqa: E402
+from rehearsal.engine.forward import Cache, NeuralNetwork, Segment  # noqa: E402
 from rehearsal.engine.packing import pack_weights, plan_tables  # noqa: E402
 from rehearsal.engine.tokenizer import Tokenizer  # noqa: E402
 from rehearsal.tools import LLAMA, VLLM  # noqa: E402
@@ -104,7 +104,7 @@ def main() -> int:
     source = read_model_folder(ROOT / "rehearsal" / "engine" / "weights" / "pair-target")
     tables = plan_tables(source.config, positions=WINDOW)
     network, tokenizer = (
-        Network(source.config, CompiledArrays(weights=pack_weights(source), tables=tables)),
+        NeuralNetwork(source.config, CompiledArrays(weights=pack_weights(source), tables=tables)),
         Tokenizer(source.tokenizer),
     )
     rows, servers = [], {}
