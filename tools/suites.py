@@ -55,6 +55,11 @@ def _cloud(minutes: int, *names: str, needs: str = "") -> Suite:
     return Suite(words, (*RUN, "tests/end_to_end"), minutes, needs=needs)
 
 
+def _faults(cluster: str) -> Suite:
+    """The cases of faults on a deployment of so many nodes."""
+    return Suite(f"-k {cluster} tests/end_to_end/faults/*.py", (*RUN, "tests/end_to_end"), 75)
+
+
 DOUBLE = "tests/conformance tests/rehearsal/cloud tests/rehearsal/engine tests/rehearsal/kubernetes"
 PARSERS = "tests/upstream/against_engines.py"
 SUITES = {
@@ -66,7 +71,8 @@ SUITES = {
     "nodes": _cloud(40, "two_nodes", "several_nodes"),
     "own": _cloud(30, "own_cluster", "own_karpenter", "own_node_group", "namespace"),
     "redeploy": _cloud(30, "redeploy", "settings"),
-    "faults": _cloud(90, "faults/*"),
+    "faults": _faults("one-node"),
+    "faults2": _faults("two-nodes"),
     "chaos": Suite("-m slow tests/chaos", (*CODE, "tests/chaos"), 60),
     "hardship": _cloud(60, "hardship"),
     "endurance": _cloud(60, "endurance/*"),
@@ -145,9 +151,11 @@ def _expanded(word: str) -> list[str]:
 
 
 def _within(seconds: float, command: list[str], environment: dict[str, str]) -> int:
-    """Its exit status. What it started is interrupted after this time, and killed a minute later."""
+    """Its exit status. What it started is interrupted after this time, so that it clears up and tells what it found,
+    and killed five minutes later.
+    """
     with subprocess.Popen(command, cwd=ROOT, env=os.environ | environment, start_new_session=True) as process:
-        for sent, wait in ((signal.SIGINT, seconds), (signal.SIGKILL, 60)):
+        for sent, wait in ((signal.SIGINT, seconds), (signal.SIGKILL, 300)):
             try:
                 return process.wait(wait)
             except subprocess.TimeoutExpired:
