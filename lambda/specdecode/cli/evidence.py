@@ -76,16 +76,22 @@ def own_rows(runs: Path) -> list[StepCost]:
 
 
 def _of_runs(runs: Path) -> list[StepCost]:
-    from specdecode.analysis.advice.evidence import rows_of
+    from specdecode.analysis.advice.evidence import impossible, rows_of
     from specdecode.analysis.results.comparison import read_report
     from specdecode.untrusted import Unreadable, read_file
 
     found: list[StepCost] = []
     for file in sorted(runs.glob("*/report.json")):
         try:
-            found += rows_of(read_report(read_file(file)))
+            rows = rows_of(read_report(read_file(file)))
         except Unreadable as error:
             complain(f"left out {file}: {error}")
+            continue
+        for row in rows:
+            if problems := [*impossible(row)]:
+                complain(f"left out the step with {row.draft}, k={row.k}, of {file}: {'; '.join(problems)}")
+            else:
+                found.append(row)
     return found
 
 
@@ -93,18 +99,23 @@ def _of_file(file: Path) -> list[StepCost]:
     import yaml
     from pydantic import TypeAdapter, ValidationError
 
+    from specdecode.analysis.advice.evidence import impossible
     from specdecode.speculation.step_cost import StepCost
     from specdecode.untrusted import Unreadable, read_text
 
     try:
-        return TypeAdapter(list[StepCost]).validate_python(yaml.safe_load(read_text(file)) or [])
+        rows = TypeAdapter(list[StepCost]).validate_python(yaml.safe_load(read_text(file)) or [])
     except Unreadable as error:
         raise stop_with(f"{file}: {error}", EXIT_USAGE) from None
     except yaml.YAMLError:
         raise stop_with(f"{file} is no YAML", EXIT_USAGE) from None
     except ValidationError as error:
-        told = "\n".join(f"{'.'.join(map(str, one['loc']))}: {in_words(one)}" for one in error.errors()[:5])
-        raise stop_with(f"{file}: no rows of evidence:\n{told}", EXIT_USAGE) from None
+        told = [f"{'.'.join(map(str, one['loc']))}: {in_words(one)}" for one in error.errors()]
+    else:
+        told = [f"{number}: {problem}" for number, row in enumerate(rows) for problem in impossible(row)]
+    if told:
+        raise stop_with("\n".join([f"{file}: no rows of evidence:", *told]), EXIT_USAGE)
+    return rows
 
 
 def _yaml(rows: list[StepCost]) -> str:

@@ -17,7 +17,7 @@ import yaml
 from pydantic import Field, StringConstraints
 
 from specdecode.assets import assets_dir
-from specdecode.experiment.base import Frozen
+from specdecode.experiment.base import MOST_DRAFTED, Frozen
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import kind_of_engine
@@ -82,14 +82,14 @@ class StepCost(Frozen):
     tensor_parallel_size: int = Field(ge=1)
     concurrency: float = Field(default=1, gt=0)
     """Requests at a time."""
-    k: int = Field(ge=1)
+    k: int = Field(ge=1, le=MOST_DRAFTED)
     most_tokens_per_step: MostTokens = MostTokens.K_PLUS_1
     speedup: float = Field(gt=0)
     """Of decoding: time per output token of the baseline over this arm's."""
     tokens_per_step: float | None = Field(default=None, ge=1)
     """None if the source does not say it: then the row only bounds the cost."""
     error: float = Field(default=0.03, gt=0)
-    """Relative standard error of the ratio."""
+    """Relative standard error of the ratio. The card adds SETUP to it, so no row counts as surer than that."""
 
     @property
     def arm(self) -> StepArm:

@@ -31,3 +31,18 @@ def test_what_are_no_rows_is_refused_in_words(tmp_path: Path, text: str) -> None
     result = evidence("add", str(tmp_path / "bad.yaml"), "--runs", str(tmp_path / "results"))
     assert result.exit_code == 2 and "bad.yaml" in result.output and "Traceback" not in result.output
     assert not (tmp_path / "results").exists()
+
+
+def test_rows_that_cannot_be_true_are_refused_with_every_problem_wherever_they_are_read(tmp_path: Path) -> None:
+    row = published()[0].model_dump(mode="json") | {"k": 5, "tokens_per_step": 3.9}
+    wrong = [{"speedup": 1e9, "error": 0.0001}, {"tokens_per_step": 40}, {"speedup": 0.001}, {"speedup": 4.5}]
+    given, kept = tmp_path / "theirs.yaml", tmp_path / "results" / "evidence.yaml"
+    given.write_text(yaml.safe_dump([row, *({**row, **each} for each in wrong), {**row, "speedup": 4.0}]))
+    refused = evidence("add", str(given), "--runs", str(kept.parent))
+    assert refused.exit_code == 2 and not kept.exists()
+    assert [line[:2] for line in refused.output.splitlines()[1:]] == ["1:", "2:", "3:", "4:"]
+    assert "40 tokens per step are more than a step yields: 6 at most with k=5" in refused.output
+    kept.parent.mkdir()
+    given.rename(kept)
+    read = CliRunner().invoke(app, ["forecast", "qwen3-32b-tuning", "--runs", str(kept.parent)])
+    assert read.exit_code == 2 and "2: 40 tokens per step" in read.output

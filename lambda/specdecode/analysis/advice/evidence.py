@@ -1,8 +1,13 @@
-"""The rows that a finished run adds to the card of step costs."""
+"""The rows that a finished run adds to the card of step costs, and which rows cannot be true."""
+
+from collections.abc import Iterator
 
 from specdecode.analysis.advice.learned import observation, observation_at
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.experiment.step import most_tokens
+from specdecode.measures.metrics.steps import SLACK as SLACK_OF_STEPS
+from specdecode.measures.metrics.steps import most_tokens_per_step
+from specdecode.measures.plausibility import SLACK, impossible_speedup
 from specdecode.speculation.step_cost import StepCost, arm_of
 
 ALL = "all"
@@ -41,3 +46,13 @@ def rows_of(comparison: Comparison) -> list[StepCost]:
                     )
                 )
     return found
+
+
+def impossible(row: StepCost) -> Iterator[str]:
+    """Why a row cannot be true: whoever measured it, no step yields more than it verifies, and no draft gains more."""
+    most = most_tokens_per_step(row.k, row.most_tokens_per_step)
+    tokens = row.tokens_per_step
+    if tokens is not None and tokens > most * SLACK_OF_STEPS:
+        yield f"{tokens:,.4g} tokens per step are more than a step yields: {most:g} at most with k={row.k}"
+    if why := impossible_speedup(row.speedup, row.speedup / SLACK, most=min(most, tokens or most)):
+        yield why
