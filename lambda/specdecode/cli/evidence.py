@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ADDED = "evidence.yaml"
 """Beside your runs: rows that others gave you."""
-Runs = Annotated[Path, typer.Option(help="Your runs' folder.")]
+Runs = Annotated[Path, typer.Option(help="Your runs' folder: their steps are evidence too.")]
 RESULTS = Path("results")
 LONGEST = 60
 """Characters of a source in the table."""

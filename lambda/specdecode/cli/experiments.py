@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from specdecode.cli import completion
+from specdecode.cli.evidence import RESULTS, Runs
 from specdecode.cli.options import Profile, Region
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json, show, stop_with
 from specdecode.giving_back import LONGEST_RUN_HOURS
@@ -111,6 +112,7 @@ def plan(
     ] = None,
     region: Region = None,
     profile: Profile = None,
+    runs: Runs = RESULTS,
     as_json: AsJson = False,
 ) -> None:
     """Show what a run would do, how long it would hold the node and what it would cost. Starts nothing.
@@ -149,7 +151,7 @@ def plan(
     elif as_json:
         say_json(_document(planned, bill))
     else:
-        show(*view.plan_tables(planned, bill))
+        show(*view.plan_tables(planned, bill, runs))
 
 
 def _document(plan: Plan, bill: Bill) -> dict[str, Any]:

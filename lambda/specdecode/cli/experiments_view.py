@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -82,8 +83,8 @@ def presets_table(shown: Iterable[dict[str, Any]]) -> Table:
     return table
 
 
-def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
-    """The plan: what is missing, the waves, the price."""
+def plan_tables(plan: Plan, bill: Bill, runs: Path) -> list[Table | str]:
+    """The plan: what is missing, the waves, the price. `runs`: the folder of the user's own runs."""
     missing = Table(title=f"{plan.experiment.name}: what must be in the bucket")
     for column in ("what", "where", "state"):
         missing.add_column(column, overflow="fold")
@@ -100,7 +101,7 @@ def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
         waves.add_row(str(wave.index), str(wave.round), ", ".join(arm.variant for arm in wave.arms), used)
     elsewhere = [variant for variant in plan.experiment.variants if variant.address]
     lines = [
-        *expected_lines(plan.experiment),
+        *expected_lines(plan.experiment, runs),
         *_sweep_lines(plan),
         *_apart_lines(plan),
         *(f"endpoint  {v.name}: {v.address}" for v in elsewhere),

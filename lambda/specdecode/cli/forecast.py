@@ -9,6 +9,7 @@ import typer
 
 from specdecode import names
 from specdecode.cli import completion
+from specdecode.cli.evidence import RESULTS, Runs
 from specdecode.cli.forecast_sources import AnswerOptions, DraftOptions, made_of
 from specdecode.cli.options import Profile, Region, Stack, flat
 from specdecode.cli.output import (
@@ -59,7 +60,7 @@ def forecast(
     stack: Stack = names.STACK,
     region: Region = None,
     profile: Profile = None,
-    runs: Annotated[Path, typer.Option(help="Your runs: their steps are evidence too.")] = Path("results"),
+    runs: Runs = RESULTS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
 ) -> None:
     """Tell what speculation would yield, from answers of the target. No accelerator, no run.

@@ -1,9 +1,11 @@
 """Texts of `specdecode forecast`."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from specdecode.analysis.advice.payoff import Expected, Payoff, PayoffAt, PayoffOn, payoff, payoff_line, percent
 from specdecode.analysis.report.forecasts import forecast_table
+from specdecode.cli.evidence import own_rows
 from specdecode.cli.output import text_table
 from specdecode.escape import line
 from specdecode.experiment import Experiment
@@ -79,10 +81,13 @@ def _range(one: Expected) -> str:
     return f"{one.value:.2f} ({one.low:.2f}-{one.high:.2f})"
 
 
-def expected_lines(experiment: Experiment) -> list[str]:
-    """What a plan says first: what to expect of the run, or how to know it better. Empty if no arm speculates."""
+def expected_lines(experiment: Experiment, runs: Path) -> list[str]:
+    """What a plan says first: what to expect of the run, or how to know it better. Empty if no arm speculates.
+
+    `runs`: the folder of the user's own runs.
+    """
     try:
-        found = payoff(experiment)
+        found = payoff(experiment, own_rows(runs))
     except ValueError:
         return []
     if found.whole.forecast:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specdecode.cli import completion
+from specdecode.cli.evidence import RESULTS, Runs, own_rows
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import (
     EXIT_IMPOSSIBLE,
@@ -158,6 +159,7 @@ def advise(
         list[str] | None, typer.Option("--run", metavar="RUN", help="Another run to learn from. Repeatable.")
     ] = None,
     group: Annotated[Group, typer.Option(help="Prompts that the recommendation is for.")] = Group.ALL,
+    runs: Runs = RESULTS,
     stack: Stack = STACK,
     region: Region = None,
     profile: Profile = None,
@@ -181,7 +183,8 @@ def advise(
         comparison = find(reference, deployment=deployment)
         experiment, measured = comparison.experiment, [comparison, *measured]
     _check_advisable(experiment, measured)
-    document = advice_document(advise_sweep(experiment, measured, group=group.value), experiment, measured)
+    found = advise_sweep(experiment, measured, group=group.value, own=own_rows(runs))
+    document = advice_document(found, experiment, measured)
     if as_json:
         say_json(document)
     else:

@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError
 
 from specdecode import s3_keys
 from specdecode.cli.cost_view import cost_lines
+from specdecode.cli.evidence import RESULTS
 from specdecode.cli.forecast_view import expected_lines
 from specdecode.cli.output import EXIT_USAGE, agree, complain, say, stop_with
 from specdecode.cli.runs_deployment import Deployment
@@ -112,7 +113,7 @@ def consent(wanted: Wanted, plan: Plan, bill: Bill, *, accepted: float | None, y
             "\n".join(
                 [
                     _what(wanted, plan),
-                    *expected_lines(plan.experiment),
+                    *expected_lines(plan.experiment, RESULTS),
                     *cost_lines(bill),
                     *(f"warning   {text}" for text in plan.warnings),
                 ]

@@ -1,11 +1,14 @@
 """`specdecode evidence`: rows go from one user to another, and bad ones are refused."""
 
+import json
 from pathlib import Path
 
 import pytest
 import yaml
+from specdecode.analysis.advice.payoff import Payoff, payoff_line
 from specdecode.cli import app
-from specdecode.speculation.step_cost import published
+from specdecode.experiment import load
+from specdecode.speculation.step_cost import StepCost, arms, published
 from typer.testing import CliRunner, Result
 
 
@@ -23,6 +26,27 @@ def test_a_row_that_somebody_gave_is_listed_and_used_once(tmp_path: Path) -> Non
     listed = evidence("list", "--runs", folder).output
     assert listed.count("a colleague's run") == 1 and "bounded" in listed
     assert yaml.safe_load(evidence("export", "--runs", folder).output) == [], "only your own runs are yours to share"
+
+
+def test_forecast_plan_and_advise_read_the_same_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told() -> tuple[float, str, float]:
+        texts = [
+            CliRunner().invoke(app, [*command, "qwen3-32b-tuning", *form]).stdout
+            for command, form in ((["forecast"], ["--json"]), (["plan"], []), (["advise"], ["--json"]))
+        ]
+        found, advice = Payoff.model_validate(json.loads(texts[0])["payoff"]), json.loads(texts[2])["candidates"]
+        best = found.whole.best
+        (advised,) = [one["expected"] for one in advice if (one["draft"], one["k"]) == (best.draft, best.k)]
+        assert payoff_line(found)[:50] in texts[1] and advised == pytest.approx(best.speedup.value)
+        return best.speedup.value, texts[1], advised
+
+    monkeypatch.chdir(tmp_path)
+    before = told()
+    arm = arms(load("qwen3-32b-tuning"))["Qwen/Qwen3-1.7B"]._asdict()
+    row = StepCost(source="mine", **arm | {"k": 7}, speedup=3.0, tokens_per_step=3.3)
+    Path("theirs.yaml").write_text(yaml.safe_dump([row.model_dump(mode="json")]))
+    assert evidence("add", "theirs.yaml").exit_code == 0
+    assert all(one != other for one, other in zip(before, told(), strict=True))
 
 
 @pytest.mark.parametrize("text", ["[{k: 3}]", "{", "- 1", "[{prompt: secret}]"])

@@ -264,6 +264,8 @@ def test_advise_orders_a_preset_and_learns_from_runs_like_it_only(folder: Path) 
     both = json.loads(call("advise", folder / "run-a", "--run", folder / "run-b", "--json").stdout)
     assert alone["best"]["draft"] == "Qwen/Qwen3-1.7B"
     assert both["best_speedup"] < alone["best_speedup"], "in run-b the draft costs more"
+    every = call("advise", folder / "run-a", "--run", folder / "run-b", "--runs", folder, "--json").stdout
+    assert json.loads(every) == both, "a run that is given does not count once more as evidence"
 
 
 def test_nothing_is_promised_of_open_ended_prompts_before_a_measurement() -> None:

@@ -15,7 +15,7 @@ from specdecode.experiment.problems import ExperimentError
 from specdecode.experiment.shapes import HOME
 from specdecode.speculation.belief import Candidate, believe
 from specdecode.speculation.guess import findings
-from specdecode.speculation.step_cost import StepCost, arms, of_rows, published
+from specdecode.speculation.step_cost import StepCost, arms, published
 
 ALL = "all"
 SURE = 1.96
@@ -89,18 +89,18 @@ def payoff(experiment: Experiment, own: Iterable[StepCost] = ()) -> Payoff:
     at = _with_tokens(experiment, candidates(experiment))
     if not at:
         raise ValueError(f"{experiment.name} has no arm that speculates with one k: there is nothing to forecast")
-    rows = (*published(), *own)
+    own = tuple(own)
     told = {one.case for one in experiment.forecast}
     groups = [("structured", True), ("open-ended", False)]
     kinds = [name for name, is_so in groups if any(case.structured is is_so for case in experiment.workload.cases)]
     names = dict.fromkeys([*(one.case for one in experiment.forecast if one.case != ALL), *kinds, ALL])
-    on = tuple(_on(experiment, name, at, rows) for name in names)
+    on = tuple(_on(experiment, name, at, own) for name in names)
     return Payoff(
         experiment=experiment.name,
         on=on,
         worth_a_compile=_worth(on[-1].at),
         found_elsewhere=tuple(f"{one.says} ({one.source})" for one in findings(arms(experiment))),
-        unknown=tuple(_unknown(experiment, rows, forecast=bool(told))),
+        unknown=tuple(_unknown(experiment, (*published(), *own), forecast=bool(told))),
     )
 
 
@@ -130,8 +130,8 @@ def percent(chance: float) -> str:
     return "over 99%" if chance > 0.99 else "below 1%" if chance < 0.01 else f"{chance:.0%}"
 
 
-def _on(experiment: Experiment, name: str, at: Sequence[Candidate], rows: Sequence[StepCost]) -> PayoffOn:
-    prior, most = prior_of(experiment, name)._replace(card=of_rows(rows)), kind(experiment)
+def _on(experiment: Experiment, name: str, at: Sequence[Candidate], own: Sequence[StepCost]) -> PayoffOn:
+    prior, most = prior_of(experiment, name, own), kind(experiment)
     base = _base_dollars(experiment)
     found = []
     for draft in dict.fromkeys(one.draft for one in at):

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from specdecode.analysis.advice.learned import observation, observation_at
 from specdecode.analysis.loads.objective import listed
@@ -21,7 +21,7 @@ from specdecode.speculation.advisor import SURE, Advice, advise, next_arm
 from specdecode.speculation.belief import Candidate, Observation, Prior
 from specdecode.speculation.guess import guesses
 from specdecode.speculation.loads import LoadsAdvice, advise_over_loads
-from specdecode.speculation.step_cost import arms, shipped
+from specdecode.speculation.step_cost import StepCost, arms, of_rows, published
 
 FEW = 3
 """With fewer values of k than this the experiment is not taken for a sweep, and every k up to MAX_K is a candidate."""
@@ -108,8 +108,10 @@ def advise_sweep(
     comparisons: Sequence[Comparison] = (),
     *,
     group: str = "all",
+    own: Iterable[StepCost] = (),
 ) -> LoadsAdvice:
-    """What to compile next in `experiment`, given `comparisons` of it. `group`: structured, open-ended or all.
+    """What to compile next in `experiment`, given `comparisons` of it. `group`: structured, open-ended or all; `own`:
+    rows of evidence beside those that ship. Those of `comparisons` do not count twice.
 
     If there are several loads, the advice is for all of them together, with the belief at each. An arm that a run's
     decision says not to trust is no candidate.
@@ -118,19 +120,22 @@ def advise_sweep(
     wrong = {name for comparison in comparisons for name in decided(comparison).distrusted}
     known = {at: variant_of(experiment, at) for at in candidates(experiment)}
     left = [at for at, variant in known.items() if variant is None or variant.name not in wrong]
-    found = _advise(experiment, left, seen, prior=prior_of(experiment, group))
-    used = next((own.variant for each in comparisons if (own := decided(each)).action is Action.USE), None)
+    runs = {comparison.run_id for comparison in comparisons}
+    others = [row for row in own if row.source not in runs]
+    found = _advise(experiment, left, seen, prior=prior_of(experiment, group, others))
+    used = next((done.variant for each in comparisons if (done := decided(each)).action is Action.USE), None)
     if used is None or found.together.best or found.together.compile_next:
         return found
     reason = f"Stop: no other arm is expected to decode faster than {used}, which the run decided to use."
     return found._replace(together=found.together._replace(reason=reason))
 
 
-def prior_of(experiment: Experiment, group: str = "all") -> Prior:
+def prior_of(experiment: Experiment, group: str = "all", own: Iterable[StepCost] = ()) -> Prior:
     """What is believed of the experiment's arms before any is measured. `group`: structured, open-ended, all, or a case
-    of the forecast. The forecast wins over the guess for every draft and k that it has.
+    of the forecast. The forecast wins over the guess for every draft and k that it has. `own`: rows of evidence beside
+    those that ship.
     """
-    known, card = arms(experiment), shipped()
+    known, card = arms(experiment), of_rows((*published(), *own))
     tokens = guesses(candidates(experiment), known, group=group, most=kind(experiment), card=card)
     return Prior(tokens | _forecast(experiment, group), card, known)
 
