@@ -25,6 +25,8 @@ class LocalReader:
         """`where`: a folder, or a model's name on the hub. Raises BadServer."""
         self.name = name
         self._where = f"{name} from {where}"
+        if (where[0] in "/.~" or where.count("/") > 1) and not Path(where).is_dir():
+            raise BadServer(f"{self._where}: there is no such folder")
         try:
             from torch import inference_mode
             from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -34,10 +36,16 @@ class LocalReader:
                 "it (`vllm serve MODEL`) and give its URL"
             ) from None
         try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(where)
-            self._model: Any = AutoModelForCausalLM.from_pretrained(where, use_safetensors=True).eval()
+            # False: without it transformers asks whether to run the model's code, and takes a yes from a pipe.
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
+            self._model: Any = AutoModelForCausalLM.from_pretrained(
+                where, trust_remote_code=False, use_safetensors=True
+            ).eval()
         except Exception as error:  # whatever the libraries raise for a folder that is no model
-            raise BadServer(f"{self._where}: {clip(line(str(error)), SAID)}") from None
+            said = clip(line(str(error)), SAID)
+            if "trust_remote_code" in str(error):
+                said = "it comes with code of its own, and no code of a model is run here: serve it and give its URL"
+            raise BadServer(f"{self._where}: {said}") from None
         self._still = inference_mode
 
     async def tokens(self, answer: WrittenAnswer) -> Tokens:
@@ -69,7 +77,7 @@ class LocalReader:
             made = self._tokenizer.apply_chat_template(
                 list(prompt), add_generation_prompt=True, return_dict=True, **told
             )
-        except ValueError as error:
+        except Exception as error:  # a template may raise what it likes
             raise BadServer(f"{self._where}: {clip(line(str(error)), SAID)}") from None
         return list(made["input_ids"])
 

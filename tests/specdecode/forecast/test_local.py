@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.cli import app
 from specdecode.forecast.answers import WrittenAnswer
-from specdecode.forecast.server import reader
+from specdecode.forecast.local import LocalReader
+from specdecode.forecast.server import BadServer, reader
 from typer.testing import CliRunner
 
 from tests.rehearsal.engine import conftest as engine
@@ -39,10 +43,19 @@ except BadServer as error:
 ASKED = ["Count from 3.", "Write a small program.", "What is the meaning of life?", "List five animals."]
 
 
+CODE = """
+from pathlib import Path
+from transformers import LlamaConfig, LlamaForCausalLM as Model, PreTrainedTokenizerFast as Words
+Path({ran!r}).touch()
+class Config(LlamaConfig):
+    model_type = "own"
+"""
+
+
 def read_here(folder: Path, answers: list[dict[str, object]]) -> object:
     command = [str(TORCH), "-c", READ, str(folder), json.dumps(answers)]
     environment = {"PYTHONPATH": str(ROOT / "lambda"), "HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, input="y\n" * 9)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -53,6 +66,51 @@ def test_without_its_libraries_it_says_what_to_install(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["forecast", "--answers", str(log), "--draft", f"small={MODEL}"])
     assert result.exit_code == 3 and "pip install '.[draft]'" in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("where", ["/nonexistent", "./none", "a/b/c"])
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path, where: str) -> None:
+    (log := tmp_path / "log.jsonl").write_text(json.dumps({"prompt": "a", "answer": "b c"}))
+    result = CliRunner().invoke(app, ["forecast", "--answers", str(log), "--draft", f"small={where}"])
+    assert result.exit_code == 3 and f"small from {where}: there is no such folder" in result.output
+
+
+@pytest.mark.parametrize("refuses", ["AutoTokenizer", "AutoModelForCausalLM"])
+def test_a_model_s_own_code_is_refused_without_a_question(monkeypatch: pytest.MonkeyPatch, refuses: str) -> None:
+    def loaded(name: str) -> object:
+        def from_pretrained(where: str, *, trust_remote_code: bool | None = None, **_: object) -> object:
+            assert trust_remote_code is False, "else transformers asks"
+            if name == refuses:
+                raise ValueError("Please pass the argument `trust_remote_code=True` to allow custom code to be run.")
+            return SimpleNamespace(eval=lambda: None)
+
+        return SimpleNamespace(from_pretrained=from_pretrained)
+
+    names = ("AutoTokenizer", "AutoModelForCausalLM")
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(inference_mode=None))
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(**{name: loaded(name) for name in names}))
+    with pytest.raises(BadServer, match="no code of a model is run here"):
+        LocalReader("small", "owner/model")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not MODEL.exists(), reason="`make install-vllm` brings torch, transformers and the pair as folders")
+@pytest.mark.parametrize("of", ["config.json", "tokenizer_config.json"])
+def test_a_folder_s_own_code_is_not_run(tmp_path: Path, of: str) -> None:
+    """Of the model and of the tokenizer, with a yes to each question."""
+    folder = shutil.copytree(MODEL, tmp_path / "model")
+    (folder / "code.py").write_text(CODE.format(ran=str(tmp_path / "ran")))
+    own = {
+        "config.json": {
+            "model_type": "own",
+            "auto_map": {"AutoConfig": "code.Config", "AutoModelForCausalLM": "code.Model"},
+        },
+        "tokenizer_config.json": {"tokenizer_class": "Words", "auto_map": {"AutoTokenizer": [None, "code.Words"]}},
+    }[of]
+    (folder / of).write_text(json.dumps(json.loads((folder / of).read_text()) | own))
+    found = read_here(folder, [])
+    assert not (tmp_path / "ran").exists()
+    assert "no code of a model is run here" in str(found)
 
 
 def test_the_extra_is_what_the_locked_environment_has() -> None:
