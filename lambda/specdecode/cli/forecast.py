@@ -89,6 +89,8 @@ def forecast(
     from specdecode.cli.runs_deployment import Deployment
 
     planned = _experiment(experiment) if experiment else None
+    if planned:
+        _refuse_heads(drafts.draft or (), planned)
     made = made_of(given, drafts, planned) if given.answers or given.target or drafts.draft else None
     told = _told(made) if made else ()
     if of:
@@ -123,6 +125,15 @@ def _experiment(reference: str) -> Experiment:
         return load(reference)
     except ExperimentError as error:
         raise stop_with(str(error), EXIT_USAGE) from None
+
+
+def _refuse_heads(given: Sequence[str], planned: Experiment) -> None:
+    """End the command if one of `--draft` is a head of the experiment."""
+    from specdecode.analysis.advice.payoff import HEAD, heads
+
+    known = {name.lower() for one in heads(planned) for name in (one, one.rsplit("/", 1)[-1])}
+    if wrong := [name for one in given if (name := one.partition("=")[0]).lower() in known]:
+        raise stop_with("\n".join(f"--draft {name}: {HEAD}" for name in wrong), EXIT_USAGE)
 
 
 def _payoff(planned: Experiment, runs: Path) -> Payoff:

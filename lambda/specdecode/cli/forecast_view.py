@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from specdecode.analysis.advice.payoff import Expected, Payoff, PayoffAt, PayoffOn, payoff, payoff_line, percent
+from specdecode.analysis.advice.payoff import (
+    HEAD,
+    Expected,
+    Payoff,
+    PayoffAt,
+    PayoffOn,
+    heads,
+    payoff,
+    payoff_line,
+    percent,
+)
 from specdecode.analysis.report.forecasts import forecast_table
 from specdecode.cli.evidence import own_rows
 from specdecode.cli.output import text_table
@@ -13,7 +23,9 @@ from specdecode.experiment.told import Forecasted
 from specdecode.forecast.result import AtK, Forecast, OfDraft
 
 SHOWN = 6
-"""Arms of a table, the best on all prompts first."""
+"""Arms of a table beside the experiment's own, the best on all prompts first."""
+STRANGE = " *"
+"""Marks an arm that the experiment does not have."""
 
 
 def forecast_text(found: Forecast) -> str:
@@ -49,8 +61,11 @@ def told_text(told: Sequence[Forecasted]) -> str:
 def payoff_text(found: Payoff) -> str:
     """What to expect of an experiment: a table for each type of prompts, and what follows."""
     order = sorted(found.whole.at, key=lambda one: -one.speedup.value)
-    arms = [(one.draft, one.k) for one in order[:SHOWN]]
+    shown = [one for place, one in enumerate(order) if one.variant or place < SHOWN]
+    arms = [(one.draft, one.k) for one in shown]
     parts = [_on(own, arms) for own in found.on]
+    if not all(one.variant for one in shown):
+        parts.append("* no arm of the experiment\n")
     if found.worth_a_compile:
         parts.append(f"Worth a compile: {', '.join(map(line, found.worth_a_compile))}.\n")
     else:
@@ -69,7 +84,7 @@ def _on(own: PayoffOn, arms: list[tuple[str, int]]) -> str:
 def _row(one: PayoffAt) -> tuple[str, ...]:
     dollars = one.dollars_per_million
     return (
-        line(one.variant or f"{one.draft} k={one.k}"),
+        line(one.variant or f"{one.draft} k={one.k}{STRANGE}"),
         _range(one.tokens_per_step),
         f"{_range(one.speedup)}x",
         percent(one.chance),
@@ -92,7 +107,10 @@ def expected_lines(experiment: Experiment, runs: Path) -> list[str]:
         return []
     if found.whole.forecast:
         return [f"forecast  {payoff_line(found)}"]
-    return [
-        f"guessed   {payoff_line(found)}",
-        f"          `specdecode forecast {experiment.name}` with answers of the target tells more, for nothing",
-    ]
+    of_heads = {one.draft for one in found.whole.at} <= {*heads(experiment)}
+    more = (
+        HEAD
+        if of_heads
+        else f"`specdecode forecast {experiment.name}` with answers of the target tells more, for nothing"
+    )
+    return [f"guessed   {payoff_line(found)}", f"          {more}"]

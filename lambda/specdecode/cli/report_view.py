@@ -27,9 +27,9 @@ from specdecode.experiment import Experiment
 from specdecode.experiment.workload import Level
 from specdecode.speculation.advisor import Belief
 from specdecode.speculation.belief import Candidate
-from specdecode.speculation.guess import findings
+from specdecode.speculation.guess import found_elsewhere
 from specdecode.speculation.loads import LoadsAdvice
-from specdecode.speculation.step_cost import arms
+from specdecode.speculation.step_cost import arms, published
 
 if TYPE_CHECKING:
     from specdecode.cli.runs_deployment import Execution
@@ -204,7 +204,9 @@ def advice_document(found: LoadsAdvice, experiment: Experiment, runs: Sequence[C
             }
             for level, own in found.levels
         ],
-        "found_elsewhere": [one.model_dump(include={"says", "source"}) for one in findings(arms(experiment))],
+        "found_elsewhere": [
+            {"says": says, "source": source} for says, source in found_elsewhere(arms(experiment), published())
+        ],
     }
 
 

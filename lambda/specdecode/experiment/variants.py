@@ -82,6 +82,10 @@ class Method(StrEnum):
     MEDUSA = "medusa"
 
 
+HEADS = frozenset({Method.EAGLE, Method.EAGLE3, Method.DFLASH, Method.MEDUSA})
+"""Methods whose head reads the target's hidden states: it writes nothing without its target."""
+
+
 class Speculation(Frozen):
     """Speculative decoding of one variant."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from specdecode import names
 from specdecode.exit_codes import PERMANENT, Exit
 from specdecode.experiment.effective import serving_env
-from specdecode.experiment.variants import Method, ServedVariant
+from specdecode.experiment.variants import HEADS, ServedVariant
 from specdecode.manifests.bundle import ENV, MOUNT, Rights, bundle_env, bundle_script, fetched_bundle_script, volume
 from specdecode.manifests.compiling import CARRIER, SPARE_GIB, mount
 from specdecode.manifests.early import device_check, disk_check
@@ -29,7 +29,6 @@ UNDER_A_HEAD = 8
 """Layers of a tiny target. A head listens to three of its layers, which must differ: vLLM takes 2, n / 2 and n - 3
 (`get_eagle3_aux_hidden_state_layers` of its models), and a DFlash head to five or more.
 """
-HEADS = frozenset({Method.EAGLE, Method.EAGLE3, Method.DFLASH, Method.MEDUSA})
 
 
 def start_check_job(plan: Plan, variant: ServedVariant, ctx: RenderContext) -> KubeObject:

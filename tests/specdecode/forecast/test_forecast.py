@@ -246,6 +246,21 @@ def test_bad_input_ends_with_2_and_says_what_to_write(tmp_path: Path, arguments:
     assert result.exit_code == 2 and says in result.output
 
 
+def test_a_head_is_no_draft_and_every_own_arm_is_in_the_table(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps(FORMS["pair"]) + "\n")
+    head = "Llama-3.1-8B-Instruct-speculator.eagle3"
+    given = ["llama-3.1-8b-eagle3", "--answers", str(log), "--draft", f"{head.lower()}=http://127.0.0.1:9"]
+    refused = CliRunner().invoke(app, ["forecast", *given])
+    assert refused.exit_code == 2 and "hidden states" in refused.output
+    planned = CliRunner().invoke(app, ["plan", given[0]]).output
+    assert "hidden states" in planned and "with answers of the target" not in planned
+    told = CliRunner().invoke(app, ["forecast", "qwen3-32b-tuning", "--runs", str(tmp_path)]).output
+    assert told.count("sd-qwen3-0.6b-k15 ") == told.count("sd-qwen3-1.7b-k7 ") >= 3 and "* no arm" not in told
+    other = CliRunner().invoke(app, ["forecast", given[0], "--runs", str(tmp_path)]).output
+    assert "\nsd " in other and "eagle3 k=4 * " in other and "* no arm of the experiment" in other
+
+
 def test_a_server_that_does_not_answer_ends_with_3(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps(FORMS["pair"]) + "\n")

@@ -13,8 +13,9 @@ from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.problems import ExperimentError
 from specdecode.experiment.shapes import HOME
+from specdecode.experiment.variants import HEADS
 from specdecode.speculation.belief import Candidate, believe
-from specdecode.speculation.guess import findings
+from specdecode.speculation.guess import found_elsewhere, measured_heads
 from specdecode.speculation.step_cost import StepCost, arms, published
 
 ALL = "all"
@@ -26,6 +27,7 @@ or shorter (context, length of answers)."""
 WORTHWHILE = 0.97
 """An arm is worth a compile if it is expected within 3% of the best."""
 MOST_WORTH = 3
+HEAD = "a head reads the target's hidden states, so no answers forecast it; only a run tells"
 
 
 class Expected(Frozen):
@@ -99,7 +101,9 @@ def payoff(experiment: Experiment, own: Iterable[StepCost] = ()) -> Payoff:
         experiment=experiment.name,
         on=on,
         worth_a_compile=_worth(on[-1].at),
-        found_elsewhere=tuple(f"{one.says} ({one.source})" for one in findings(arms(experiment))),
+        found_elsewhere=tuple(
+            f"{says} ({source})" for says, source in found_elsewhere(arms(experiment), (*published(), *own))
+        ),
         unknown=tuple(_unknown(experiment, (*published(), *own), forecast=bool(told))),
     )
 
@@ -187,6 +191,11 @@ def _base_dollars(experiment: Experiment) -> tuple[float, float] | None:
     return low * each, high * each
 
 
+def heads(experiment: Experiment) -> list[str]:
+    """Drafts of the experiment that are heads, which no answers forecast."""
+    return [draft for draft, arm in arms(experiment).items() if arm.method in HEADS]
+
+
 def _unknown(experiment: Experiment, rows: Sequence[StepCost], *, forecast: bool) -> Iterator[str]:
     for draft, arm in arms(experiment).items():
         own = sum((row.target, row.draft, row.engine) == (arm.target, draft, arm.engine) for row in rows)
@@ -195,8 +204,11 @@ def _unknown(experiment: Experiment, rows: Sequence[StepCost], *, forecast: bool
             f"what a step with {draft} takes on this engine: {own} of {len(rows)} rows of evidence are of this pair, "
             f"{alike} of the engine"
         )
-    if not forecast:
+    if not forecast and arms(experiment).keys() - heads(experiment):
         yield "tokens per step: they are guessed; `specdecode forecast` with answers of the target tells them"
+    for draft, found in measured_heads(arms(experiment), rows).items():
+        guess = "guessed from what was found elsewhere" if found else "a wide guess, as nothing is known of the pair"
+        yield f"tokens per step of {draft}, {guess}: {HEAD}"
     if experiment.workload.temperature:
         yield "what probabilistic verification accepts: the figures are for greedy or strict verification"
     if len(experiment.workload.levels) > 1:

@@ -135,8 +135,9 @@ def prior_of(experiment: Experiment, group: str = "all", own: Iterable[StepCost]
     of the forecast. The forecast wins over the guess for every draft and k that it has. `own`: rows of evidence beside
     those that ship.
     """
-    known, card = arms(experiment), of_rows((*published(), *own))
-    tokens = guesses(candidates(experiment), known, group=group, most=kind(experiment), card=card)
+    known, rows = arms(experiment), (*published(), *own)
+    card = of_rows(rows)
+    tokens = guesses(candidates(experiment), known, group=group, most=kind(experiment), card=card, rows=rows)
     return Prior(tokens | _forecast(experiment, group), card, known)
 
 

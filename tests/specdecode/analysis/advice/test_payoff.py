@@ -129,6 +129,22 @@ def test_an_experiment_without_speculation_has_nothing_to_forecast() -> None:
         payoff(TUNING.model_copy(update={"variants": TUNING.variants[:1]}))
 
 
+def test_a_head_is_guessed_from_its_evidence_and_no_forecast_of_it_is_promised() -> None:
+    tested = load("llama-3.1-8b-eagle3")
+    found = payoff(tested)
+    at = {one.k: one.tokens_per_step.value for one in found.whole.at}
+    assert at[3] == pytest.approx(3.22) and all(at[k] < at[k + 1] < k + 2 for k in range(1, 8))
+    assert any("with k=3" in each and "3.22" in each and "Neuron doc" in each for each in found.found_elsewhere)
+    (said,) = [each for each in found.unknown if each.startswith("tokens per step")]
+    assert "guessed from what was found elsewhere" in said and "hidden states" in said
+    new = tested.variants[1].speculation.draft.model_copy(update={"id": "mine/eagle3"})
+    other = tested.variants[1].model_copy(
+        update={"speculation": tested.variants[1].speculation.model_copy(update={"draft": new})}
+    )
+    alone = payoff(tested.model_copy(update={"variants": (tested.variants[0], other)}))
+    assert any("mine/eagle3, a wide guess" in each for each in alone.unknown) and not alone.found_elsewhere
+
+
 def test_a_draft_with_a_forecast_has_no_arm_that_is_guessed() -> None:
     draft = TUNING.variants[-1].speculation.draft.id
     told = Forecasted(draft=draft, case="all", prompts=8, at=((5, 3.0, 0.01), (9, 4.0, 0.01)))
