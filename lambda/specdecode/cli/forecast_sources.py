@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from specdecode.benchmark.tokens import TokenCounter
     from specdecode.experiment import Experiment
     from specdecode.forecast.answers import WrittenAnswers
+    from specdecode.forecast.making import ToWrite
     from specdecode.forecast.result import Forecast
     from specdecode.forecast.server import Draft, Reader
 
@@ -136,13 +137,11 @@ def _counter(given: AnswerOptions) -> TokenCounter:
     return counter
 
 
-async def _written(url: str, given: AnswerOptions, planned: Experiment | None, models: list[str]) -> WrittenAnswers:
-    """What the target's server answers to the experiment's prompts, or to those of a set."""
-    from functools import partial
-
+async def _to_write(url: str, given: AnswerOptions, planned: Experiment | None, models: list[str]) -> ToWrite:
+    """What the target's server is to answer: the experiment's prompts, or those of a set."""
     from specdecode.experiment.prompt_sets import shipped
     from specdecode.forecast.answers import questions_of, questions_of_set
-    from specdecode.forecast.server import write_all
+    from specdecode.forecast.making import ToWrite
     from specdecode.prompts import BadPromptSet, read_set
     from specdecode.untrusted import Unreadable, read_file
 
@@ -156,12 +155,7 @@ async def _written(url: str, given: AnswerOptions, planned: Experiment | None, m
         asked = questions_of(planned, _counter(given))
     else:
         raise stop_with("--target: name an EXPERIMENT, or --prompts SET|FILE", EXIT_USAGE)
-    server, asked = await _reader("target", url, models), asked[: given.most_answers]
-    return await write_all(server, asked, progress=partial(_written_so_far, len(asked)))
-
-
-def _written_so_far(of: int, done: int) -> None:
-    _progress("target", done, of)
+    return ToWrite(await _reader("target", url, models), asked[: given.most_answers])
 
 
 async def _forecast(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | None) -> Forecast:
@@ -175,12 +169,13 @@ async def _forecast(given: AnswerOptions, drafts: DraftOptions, planned: Experim
         most = MostTokens(drafts.most_tokens_per_step)
     ks = tuple(sorted({at.k for at in candidates(planned)})) if planned and not drafts.k else _ks(drafts.k or KS)
     readers = [await _draft(name, where, drafts.model or []) for name, where in map(_named, drafts.draft or ())]
+    answers: WrittenAnswers | ToWrite
     if given.answers is not None:
         answers = _answers(given.answers, given)
     else:
-        answers = await _written(str(given.target), given, planned, drafts.model or [])
-    alone = None if readers else TokenizerFolder(str(given.tokenizer))
-    return await make(answers, readers, ks=ks, most=most, progress=_progress, tokenizer=alone)
+        answers = await _to_write(str(given.target), given, planned, drafts.model or [])
+    targets = None if given.tokenizer is None else TokenizerFolder(str(given.tokenizer))
+    return await make(answers, readers, ks=ks, most=most, progress=_progress, tokenizer=targets)
 
 
 async def _draft(name: str, where: str, models: list[str]) -> Draft:
@@ -206,7 +201,9 @@ async def _reader(name: str, url: str, models: list[str]) -> Reader:
 
 def _named(draft: str) -> tuple[str, str]:
     name, equals, url = draft.partition("=")
-    if not equals or not name or not url or "/" in name:
+    if equals and "/" in name:
+        raise stop_with(f"--draft {draft}: NAME is without /: {name.rsplit('/', 1)[-1]}={url}", EXIT_USAGE)
+    if not equals or not name or not url:
         raise stop_with(
             f"--draft {draft}: write NAME=URL or NAME=MODEL, for example qwen3-0.6b=http://localhost:8001", EXIT_USAGE
         )

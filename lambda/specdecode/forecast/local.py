@@ -12,7 +12,7 @@ from typing import Any
 
 from specdecode.escape import clip, line
 from specdecode.forecast.answers import Messages, WrittenAnswer
-from specdecode.forecast.server import MOST_TOKENS, BadServer, Tokens
+from specdecode.forecast.server import BadServer, Tokens, bounded
 
 SAID = 300
 """Characters of a library's message that are shown."""
@@ -52,7 +52,7 @@ class LocalReader:
         """The ids of an answer, as `Reader.tokens`."""
         prompt = answer.prompt_ids or tuple(self._asked(answer.prompt, answer.thinking))
         own = answer.answer_ids or tuple(self._tokenizer(answer.text, add_special_tokens=False)["input_ids"])
-        return Tokens(prompt=prompt, answer=own[: max(0, MOST_TOKENS - len(prompt))])
+        return bounded(self._where, prompt, own)
 
     async def bits(self, tokens: Tokens) -> list[bool]:
         """For each token of the answer but the first: whether the model writes it too, greedily. Raises BadServer."""
@@ -88,15 +88,17 @@ class TokenizerFolder:
     """
 
     def __init__(self, folder: str) -> None:
-        """Raises BadServer."""
+        """`folder`, or the file itself. Raises BadServer."""
+        self._where = f"--tokenizer {folder}"
+        path = Path(folder)
         try:
             from tokenizers import Tokenizer  # type: ignore[import-not-found,unused-ignore]
         except ImportError:
             raise BadServer("--tokenizer: the package `tokenizers` is not installed: pip install tokenizers") from None
         try:
-            self._tokenizer: Any = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
+            self._tokenizer: Any = Tokenizer.from_file(str(path / "tokenizer.json" if path.is_dir() else path))
         except Exception as error:  # tokenizers raises bare Exception
-            raise BadServer(f"--tokenizer {folder}: {clip(line(str(error)), SAID)}") from None
+            raise BadServer(f"{self._where}: {clip(line(str(error)), SAID)}") from None
 
     async def tokens(self, answer: WrittenAnswer) -> Tokens:
         """The ids of an answer, as `Reader.tokens`."""
@@ -104,4 +106,4 @@ class TokenizerFolder:
         text = asked if isinstance(asked, str) else "\n".join(str(each["content"]) for each in asked)
         prompt = answer.prompt_ids or tuple(self._tokenizer.encode(text).ids)
         own = answer.answer_ids or tuple(self._tokenizer.encode(answer.text, add_special_tokens=False).ids)
-        return Tokens(prompt=prompt, answer=own[: max(0, MOST_TOKENS - len(prompt))])
+        return bounded(self._where, prompt, own)

@@ -6,25 +6,24 @@ What is asked of it (vLLM's OpenAI-compatible server): `/tokenize`, and `/v1/com
 probable one, each with its `rank`.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.fetch import fetch
 from specdecode.escape import clip, line
-from specdecode.forecast.answers import Messages, ToAnswer, WrittenAnswer, WrittenAnswers, of_exchange
+from specdecode.forecast.answers import Messages, ToAnswer, WrittenAnswer, of_exchange
 from specdecode.untrusted import Unreadable, parse_json
 
-X = TypeVar("X")
-Y = TypeVar("Y")
-AT_A_TIME = 4
-"""Requests under way. One reading fills a batch by itself."""
 TIMEOUT_S = 600.0
 """For one reading: a long prompt on a CPU."""
 MOST_TOKENS = 2**17
-"""Most tokens of a prompt and its answer. A longer answer is cut, and not more: the forecast needs no last token."""
+"""Most tokens of a prompt and its answer. A longer answer is cut: the forecast needs no last token. A longer prompt is
+refused.
+"""
+
+SAID, REPEATED = 80, 12
+"""Most characters of a server's words that are shown; and how many in a row, if they are the prompt's, show none."""
 
 
 class BadServer(ValueError):
@@ -37,6 +36,13 @@ class Tokens:
 
     prompt: tuple[int, ...]
     answer: tuple[int, ...]
+
+
+def bounded(where: str, prompt: tuple[int, ...], answer: tuple[int, ...]) -> Tokens:
+    """At most MOST_TOKENS of both. Raises BadServer."""
+    if len(prompt) >= MOST_TOKENS:
+        raise BadServer(f"{where}: a prompt of {len(prompt):,} tokens; a forecast reads less than {MOST_TOKENS:,}")
+    return Tokens(prompt=prompt, answer=answer[: MOST_TOKENS - len(prompt)])
 
 
 class Tokenizer(Protocol):
@@ -72,7 +78,7 @@ class Reader:
         """
         prompt = answer.prompt_ids or await self._tokenized(_asked(answer.prompt, answer.thinking))
         own = answer.answer_ids or await self._tokenized({"prompt": answer.text, "add_special_tokens": False})
-        return Tokens(prompt=prompt, answer=own[: max(0, MOST_TOKENS - len(prompt))])
+        return bounded(self._where, prompt, own)
 
     async def bits(self, tokens: Tokens) -> list[bool]:
         """For each token of the answer but the first: whether the model writes it too, greedily. Raises BadServer."""
@@ -109,13 +115,15 @@ class Reader:
         own = place.get(str(token)) if isinstance(place, dict) else None
         if not isinstance(own, dict) or type(rank := own.get("rank")) is not int or rank < 1:
             raise BadServer(f"{self._where}: prompt_logprobs lacks the token that was sent, or its rank")
-        values = [each.get("logprob") if isinstance(each, dict) else None for each in place.values()]
-        numbers = [float(value) for value in values if isinstance(value, int | float)]
+        values: list[Any] = [each.get("logprob") if isinstance(each, dict) else None for each in place.values()]
+        numbers = [float(value) for value in values if type(value) in (int, float) and value <= 0]
         if len(numbers) < len(values):
-            raise BadServer(f"{self._where}: a log-probability is no number")
-        if rank == 1 and own["logprob"] < max(numbers):
+            raise BadServer(f"{self._where}: a log-probability is no number, or above 0")
+        firsts = sum(each.get("rank") == 1 for each in place.values())
+        if firsts > 1 or (rank == 1 and own["logprob"] < max(numbers)):
             raise BadServer(
-                f"{self._where}: a token has rank 1 and another one is more probable: it cannot be believed"
+                f"{self._where}: of two tokens at one place both have rank 1, or that of rank 1 is less probable: it "
+                "cannot be believed"
             )
         return rank == 1
 
@@ -137,8 +145,8 @@ class Reader:
         except Unreadable as error:
             raise BadServer(f"{self._where}{path}: status {reply.status}, {error}") from None
         if reply.status != 200 or not isinstance(found, dict):
-            said = clip(line(self.endpoint.without_key(str(found))), 300)
-            raise BadServer(f"{self._where}{path}: status {reply.status}: {said}")
+            said = _unless_repeated(self.endpoint.without_key(_words(found)), asked)
+            raise BadServer(f"{self._where}{path}: status {reply.status}{said and ': '}{said}")
         return found
 
     @property
@@ -160,38 +168,25 @@ async def reader(name: str, endpoint: Endpoint, model: str | None = None) -> Rea
     return Reader(name=name, endpoint=endpoint, model=model or known[0])
 
 
-async def write_all(target: Reader, asked: Sequence[ToAnswer], *, progress: Callable[[int], None]) -> WrittenAnswers:
-    """The target's answers, in order. Raises BadServer."""
-    return WrittenAnswers(found=tuple(await _each(target.write, asked, progress)))
-
-
-async def read_all(draft: Draft, answers: Sequence[Tokens], *, progress: Callable[[int], None]) -> list[list[bool]]:
-    """The bits of every answer, in order. `progress` gets the number of answers that were read. Raises BadServer."""
-    return await _each(draft.bits, answers, progress)
-
-
-async def _each(ask: Callable[[X], Awaitable[Y]], given: Sequence[X], progress: Callable[[int], None]) -> list[Y]:
-    """Ask for each, AT_A_TIME at a time."""
-    slots, done = asyncio.Semaphore(AT_A_TIME), 0
-
-    async def one(item: X) -> Y:
-        nonlocal done
-        async with slots:
-            found = await ask(item)
-        done += 1
-        progress(done)
-        return found
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(item)) for item in given]
-    return [task.result() for task in tasks]
-
-
 def _asked(prompt: str | Messages, thinking: bool | None) -> dict[str, Any]:
     """What `/tokenize` gets so that it makes of the prompt what the completion APIs make of it."""
     if isinstance(prompt, str):
         return {"prompt": prompt, "add_special_tokens": True}
     return {"messages": list(prompt), "add_generation_prompt": True, **_template(thinking)}
+
+
+def _words(found: Any) -> str:
+    """Of an error."""
+    error = found.get("error", found) if isinstance(found, dict) else found
+    return str(error.get("message", "") if isinstance(error, dict) else error)
+
+
+def _unless_repeated(said: str, asked: dict[str, Any]) -> str:
+    """`said`, cut; nothing if it repeats a part of what was asked."""
+    texts = [str(asked.get("prompt", "")), *(str(each["content"]) for each in asked.get("messages", ()))]
+    pieces = {said[at : at + REPEATED] for at in range(len(said) - REPEATED + 1)}
+    repeats = any((text and text in said) or any(piece in text for piece in pieces) for text in texts)
+    return "" if repeats else clip(line(said), SAID)
 
 
 def _template(thinking: bool | None) -> dict[str, Any]:
