@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from os import SEEK_END
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -50,6 +51,14 @@ def read_lines(path: Path, *, limit: int) -> Iterator[tuple[int, bytes]]:
                 raise Unreadable(f"line {number} is longer than {_size(limit)}")
             if line.strip():
                 yield number, line
+
+
+def edges(path: Path, size: int = 1024) -> tuple[bytes, bytes]:
+    """The first and the last `size` bytes of a file, of any size. Raises Unreadable if it is no file."""
+    with _opened(path) as file:
+        begin = file.read(size)
+        file.seek(max(0, file.seek(0, SEEK_END) - size))
+        return begin, file.read(size)
 
 
 @contextmanager

@@ -5,10 +5,12 @@ Texts stay in memory: no result of a forecast holds a prompt or an answer.
 
 import hashlib
 import json
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 from specdecode.benchmark.histories import Histories
@@ -21,13 +23,17 @@ from specdecode.prompts.categories import category_of
 from specdecode.prompts.formats import ANSWERS, ASKS, INSTRUCTS
 from specdecode.prompts.prompt_set import PromptSet, words_of
 from specdecode.records import RequestRecord
-from specdecode.untrusted import Unreadable, parse_json, read_lines
+from specdecode.untrusted import Unreadable, edges, parse_json, read_file, read_lines
 
 MOST_ANSWERS = 2_000
 """Answers that are read unless the user asks for others: enough for ranges of a percent or two."""
 MOST_LINE = 8 * 2**20
 """Most bytes of one line of a log: a prompt of a million tokens."""
 MOST_CATEGORIES = 40
+SAMPLED = (
+    "answers were sampled (temperature above 0): the forecast is right on average, for an engine that accepts a "
+    "drafted token with the target's probability of it (vLLM's default)"
+)
 SHOWN = 5
 """Most bad lines that a message names."""
 
@@ -53,6 +59,8 @@ class WrittenAnswer:
     prompt_counted: int | None = None
     thinking: bool | None = None
     """What the chat template was told of Qwen3's thinking mode. None: nothing."""
+    sampled: bool = False
+    """Whether its record says that the temperature was above 0."""
 
     @property
     def asks(self) -> str:
@@ -79,22 +87,23 @@ class WrittenAnswers:
 
 
 def of_log(path: Path, *, most: int = MOST_ANSWERS) -> WrittenAnswers:
-    """The first `most` answers of a file of JSON Lines. No more of the file is read. Raises BadAnswers.
+    """The first `most` answers of a file of JSON Lines, of which no more is read; or of one JSON array, as ShareGPT's
+    files are. Raises BadAnswers.
 
     A line is a chat that ends with the assistant's message (`messages`, ShareGPT's `conversations`), a pair of
-    `prompt` and `answer` (or `completion`, `response`, `output`), or a pair of OpenAI's `request` and `response`. A
-    pair may hold `prompt_token_ids` and `token_ids`, as vLLM gives them for `return_token_ids`.
+    `prompt` and `answer` (or `completion`, `response`, `output`), or a pair of OpenAI's `request` and `response`.
+    Beside each may stand `prompt_token_ids` and `token_ids`, as vLLM gives them for `return_token_ids`.
     """
     found: list[WrittenAnswer] = []
     problems: list[str] = []
     bad = 0
-    for number, line in _lines(path):
+    for where, entry in _entries(path):
         try:
-            found.append(_answer(parse_json(line)))
+            found.append(_answer(parse_json(entry) if isinstance(entry, bytes) else entry))
         except (Unreadable, ValueError) as error:
             bad += 1
             if bad <= SHOWN:
-                problems.append(f"{path} line {number}: {error}")
+                problems.append(f"{path} {where}: {error}")
         if len(found) == most:
             problems.append(f"{path}: its first {most} answers were read, and no more (--most-answers)")
             break
@@ -102,6 +111,8 @@ def of_log(path: Path, *, most: int = MOST_ANSWERS) -> WrittenAnswers:
         problems.append(f"{path}: {bad - SHOWN} more lines without an answer")
     if not found:
         raise BadAnswers("\n".join(problems) or f"{path} is empty")
+    if sampled := sum(answer.sampled for answer in found):
+        problems.append(f"{path}: {sampled} of {len(found)} {SAMPLED}")
     return WrittenAnswers(found=_few_categories(found), left_out=tuple(problems))
 
 
@@ -141,6 +152,8 @@ def of_run(
         ]
     if not found:
         raise BadAnswers("\n".join(left_out) or f"the run has no answer of {arm}")
+    if load.temperature > 0:
+        left_out.append(f"the {SAMPLED}")
     if len(found) > most:
         left_out.append(f"only {most} of {len(found)} answers are read")
     return WrittenAnswers(found=_spread(found, most), left_out=tuple(left_out))
@@ -200,18 +213,36 @@ def _asked(prompt: Prompt, *, chat: bool) -> str | Messages:
     return (*system, {"role": "user", "content": prompt.text})
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def _entries(path: Path) -> Iterator[tuple[str, Any]]:
+    """Where an entry is, and its line (bytes) or, of a file that is one array, its value. Raises BadAnswers."""
+    fix = "JSON Lines are needed"
     try:
-        yield from read_lines(path, limit=MOST_LINE)
+        begin, end = edges(path)
+        if begin.removeprefix(BOM_UTF8).lstrip().startswith(b"[") and end.rstrip().endswith(b"]"):
+            fix = f"jq -c '.[]' {quote(str(path))} makes JSON Lines of an array"
+            found = _list(parse_json(read_file(path).removeprefix(BOM_UTF8)), "the file")
+            yield from ((f"entry {number}", entry) for number, entry in enumerate(found, 1))
+        else:
+            for number, line in read_lines(path, limit=MOST_LINE):
+                yield f"line {number}", line.removeprefix(BOM_UTF8) if number == 1 else line
     except Unreadable as error:
-        raise BadAnswers(f"{path}: {error}: JSON Lines are needed") from None
+        raise BadAnswers(f"{path}: {error}: {fix}") from None
 
 
 def _answer(entry: Any) -> WrittenAnswer:
     """The answer of one line. Raises ValueError, in words for whoever made the file."""
     if not isinstance(entry, dict):
         raise ValueError("is no JSON object")
-    category = category_of(entry.get("category")) if entry.get("category") else "all"
+    found = _read(entry, category_of(entry.get("category")) if entry.get("category") else "all")
+    return replace(
+        found,
+        prompt_ids=_ids(entry.get("prompt_token_ids")) or found.prompt_ids,
+        answer_ids=_ids(entry.get("token_ids")) or found.answer_ids,
+        sampled=found.sampled or _sampled(entry),
+    )
+
+
+def _read(entry: dict[str, Any], category: str) -> WrittenAnswer:
     if "request" in entry and "response" in entry:
         return of_exchange(entry["request"], entry["response"], category)
     if "messages" in entry:
@@ -226,13 +257,12 @@ def _answer(entry: Any) -> WrittenAnswer:
         raise ValueError(
             "has no `messages`, no `conversations`, no `request` with `response`, and no `prompt` with `answer`"
         )
-    return WrittenAnswer(
-        category=category,
-        prompt=prompt if isinstance(prompt, str) else _messages(prompt),
-        text=text,
-        prompt_ids=_ids(entry.get("prompt_token_ids")),
-        answer_ids=_ids(entry.get("token_ids")),
-    )
+    return WrittenAnswer(category=category, prompt=prompt if isinstance(prompt, str) else _messages(prompt), text=text)
+
+
+def _sampled(request: dict[str, Any]) -> bool:
+    temperature = request.get("temperature")
+    return isinstance(temperature, int | float) and temperature > 0
 
 
 def of_exchange(request: Any, response: Any, category: str) -> WrittenAnswer:
@@ -258,6 +288,7 @@ def of_exchange(request: Any, response: Any, category: str) -> WrittenAnswer:
         prompt_ids=_ids(choice.get("prompt_token_ids") or response.get("prompt_token_ids")),
         answer_ids=_ids(choice.get("token_ids")),
         thinking=thinks if isinstance(thinks := told.get("enable_thinking"), bool) else None,
+        sampled=_sampled(request),
     )
 
 

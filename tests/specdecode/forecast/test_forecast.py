@@ -15,6 +15,7 @@ from specdecode.benchmark.fetch import Reply
 from specdecode.cli import app
 from specdecode.forecast.answers import MOST_CATEGORIES, BadAnswers, of_exchange, of_log
 from specdecode.forecast.server import Reader
+from specdecode.untrusted import MAX_FILE_BYTES
 from typer.testing import CliRunner
 
 from tests.rehearsal.engine import conftest as engine
@@ -152,12 +153,33 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_it_reads_logs_in_the_forms_that_people_have(tmp_path: Path, form: str) -> None:
-    log = tmp_path / "log.jsonl"
-    log.write_text(json.dumps(FORMS[form]) + "\n")
-    (answer,) = of_log(log).found
-    assert answer.text == "Hello" and answer.category == "all"
-    assert answer.prompt in ("Hi", ({"role": "user", "content": "Hi"},))
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_it_reads_logs_in_the_forms_that_people_have(tmp_path: Path, form: str, encoding: str) -> None:
+    """With the ids that stand beside them; as lines, and as an array."""
+    entry = {**FORMS[form], "prompt_token_ids": [1, 2], "token_ids": [3]}
+    for text in (json.dumps(entry) + "\n", json.dumps([entry], indent=1) + "\n"):
+        (log := tmp_path / "log.jsonl").write_text(text, encoding=encoding)
+        (answer,) = of_log(log).found
+        assert answer.text == "Hello" and answer.category == "all"
+        assert answer.prompt in ("Hi", ({"role": "user", "content": "Hi"},))
+        assert (answer.prompt_ids, answer.answer_ids) == ((1, 2), (3,))
+
+
+def test_an_array_has_a_bound_and_its_bad_entries_are_named(tmp_path: Path) -> None:
+    (log := tmp_path / "my log.json").write_text(json.dumps([1, FORMS["pair"]]))
+    assert "entry 1: is no JSON object" in of_log(log).left_out[0]
+    log.write_text("[" + " " * MAX_FILE_BYTES + "]")
+    with pytest.raises(BadAnswers, match=r"larger than 64 MiB: jq -c '\.\[\]' '.*my log\.json' makes JSON Lines"):
+        of_log(log)
+
+
+def test_answers_that_were_sampled_are_said(tmp_path: Path) -> None:
+    chat = FORMS["openai chat"]
+    sampled = {**chat, "request": {**chat["request"], "temperature": 0.7}}
+    rows = [sampled, {**FORMS["pair"], "temperature": 1}, {**FORMS["pair"], "temperature": 0}, chat]
+    (log := tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (note,) = of_log(log).left_out
+    assert "2 of 4 answers were sampled" in note
 
 
 @pytest.mark.parametrize("thinking", [None, False])
