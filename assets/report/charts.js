@@ -15,10 +15,13 @@
     const model = data.theory[index];
     const points = model.points.map(([k, s, low, high]) => ({ k, s, low, high }));
     const measured = model.measured.map(([k, s, low, high, name]) => ({ k, s, low: low ?? s, high: high ?? s, name }));
+    // Drafts stand side by side: one axis for all of a group, so that their heights compare.
+    const beside = data.theory.filter((each) => each.group === model.group).flatMap((each) => [...each.points, ...each.measured]);
+    const reach = d3.extent([1, ...beside.flatMap(([, s, low, high]) => [s, low ?? s, high ?? s])]);
     return told(points.map((d) => `k = ${d.k}: believed ${d.s.toFixed(2)}×`).concat(measured.map((d) => `k = ${d.k}: measured ${d.s.toFixed(2)}×`)), {
       width, height: Math.min(300, Math.max(220, width * 0.55)), marginLeft: 44, marginBottom: 40, style,
       x: { label: "speculative tokens per step, k", domain: [points[0].k, points.at(-1).k], ticks: Math.min(8, points.length), tickFormat: "d" },
-      y: { label: "speed-up", grid: true, tickFormat: (v) => `${v}×`, zero: false, nice: true, ticks: 5 },
+      y: { label: "speed-up", grid: true, tickFormat: (v) => `${v}×`, domain: reach, nice: true, ticks: 5 },
       marks: [
         Plot.areaY(points, { x: "k", y1: "low", y2: "high", fill: "var(--arm)", fillOpacity: 0.16 }),
         Plot.ruleY([1], { stroke: "var(--muted)", strokeDasharray: "4,3" }),
@@ -41,15 +44,24 @@
     const points = drafts.flatMap(([draft, at]) => at.map(([k, tokens, low, high]) => ({ draft, k, tokens, low, high })));
     const dots = measured.map(([k, tokens, name]) => ({ k, tokens, name }));
     const said = (d) => `${d.draft}, k = ${d.k}: ${d.tokens.toFixed(2)} tokens per step (${d.low.toFixed(2)}–${d.high.toFixed(2)})`;
-    const ends = drafts.map(([draft, at]) => ({ draft, k: at.at(-1)[0], tokens: at.at(-1)[1] }));
+    const height = Math.min(300, Math.max(220, width * 0.55)), marginTop = 24, marginBottom = 40, gap = 16;
+    const [, top] = d3.nice(1, Math.max(2, ...points.map((d) => d.tokens), ...dots.map((d) => d.tokens)), 5);
+    const beyond = points.filter((d) => d.high > top);
+    // Names at the ends of the lines, each `gap` pixels or more below the one before, and none below the axis.
+    const ends = drafts.map(([draft, at]) => ({ draft, k: at.at(-1)[0], tokens: at.at(-1)[1] })).sort((a, b) => b.tokens - a.tokens);
+    const place = ends.map((d) => marginTop + (height - marginTop - marginBottom) * (top - d.tokens) / (top - 1));
+    const named = [...place];
+    for (let i = 1; i < named.length; i++) named[i] = Math.max(named[i], named[i - 1] + gap);
+    for (let i = named.length - 1, most = height - marginBottom; i >= 0; i--, most -= gap) named[i] = Math.min(named[i], most);
     return told(points.map(said).concat(dots.map((d) => `${d.name} measured ${d.tokens.toFixed(2)} at k = ${d.k}`)), {
-      width, height: Math.min(300, Math.max(220, width * 0.55)), marginLeft: 44, marginBottom: 40, style,
+      width, height, marginLeft: 44, marginTop, marginBottom, style,
       x: { label: "speculative tokens per step, k", ticks: 8, tickFormat: "d" },
-      y: { label: "tokens per step", grid: true, domain: [1, Math.max(2, ...points.map((d) => d.tokens))], nice: true, clamp: true, ticks: 5 },
+      y: { label: "tokens per step", grid: true, domain: [1, top], clamp: true, ticks: 5 },
       marks: [
         Plot.areaY(points, { x: "k", y1: "low", y2: "high", z: "draft", fill: (d) => colour.get(d.draft), fillOpacity: 0.14 }),
         Plot.lineY(points, { x: "k", y: "tokens", z: "draft", stroke: (d) => colour.get(d.draft), strokeWidth: 2 }),
-        Plot.text(ends, { x: "k", y: "tokens", text: (d) => d.draft.split("/").at(-1), textAnchor: "end", dy: -8, fill: "var(--fg)" }),
+        Plot.text(beyond, { x: "k", y: top, text: () => "▲", ariaLabel: "beyond", dy: 4, fontSize: 9, fill: (d) => colour.get(d.draft) }),
+        ...ends.map((d, i) => Plot.text([d], { x: "k", y: "tokens", text: () => d.draft.split("/").at(-1), textAnchor: "end", dy: named[i] - place[i] - 8, fill: "var(--fg)", stroke: "var(--card)", strokeWidth: 3 })),
         Plot.dot(dots, { x: "k", y: "tokens", r: 5, fill: "var(--fg)", stroke: "var(--card)", strokeWidth: 1.5 }),
         Plot.tip(points, Plot.pointer({ x: "k", y: "tokens", fill: "var(--card)", title: said })),
       ],

@@ -59,7 +59,12 @@ def forecast_charts(told: Sequence[Forecasted], measured: Sequence[Beside] = ())
                 [
                     line(one.draft),
                     [
-                        [k, round(tokens, 3), *(round(tokens * (1 + side * SURE * error), 3) for side in (-1, 1))]
+                        [
+                            k,
+                            round(tokens, 3),
+                            round(max(1.0, tokens * (1 - SURE * error)), 3),
+                            round(min(k + 1.0, tokens * (1 + SURE * error)), 3),
+                        ]
                         for k, tokens, error in one.at
                     ],
                 ]

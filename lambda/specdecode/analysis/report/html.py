@@ -30,6 +30,7 @@ USED = {
     "FORECAST": forecasts.TITLE,
     "payoff_line": payoff_line,
     "curve_charts": curve_charts,
+    "coded": lambda text: _coded(text),
     "kind": lambda block: type(block).__name__,
 }
 """What the templates call, under its own name."""
@@ -119,6 +120,14 @@ def _asset(name: str) -> str:
     if "</script" in text.lower():
         raise ValueError(f"{name} would end its own script element")
     return text
+
+
+def _coded(text: str) -> Markup:
+    """Text whose commands stand in backticks, as a page shows them."""
+    return Markup("").join(
+        Markup("<code>{}</code>" if at % 2 else "{}").format(part)  # noqa: S704 - format escapes
+        for at, part in enumerate(plain(text).split("`"))
+    )
 
 
 def _sha256(script: str) -> str:
