@@ -41,6 +41,11 @@ def cost_lines(bill: Bill) -> list[str]:
         lines.append(
             f"staging   {bill.staging_gb:,.0f} GB through the NAT gateway, and a CPU node: {money(bill.staging)}"
         )
+        if bill.node_hours.high:
+            parts, whole = "node and staging", bill.node + bill.staging
+            if bill.on_cpu_at_most and bill.compiling:
+                parts, whole = "node, compile and staging", whole + bill.compiling.on_cpu
+            lines.append(f"total     {money(whole)}: {parts}")
     if bill.storage_per_month >= CENT:
         lines.append(
             f"storage   ${bill.storage_per_month:,.2f} a month in S3, until deleted "

@@ -84,7 +84,7 @@ def presets_table(shown: Iterable[dict[str, Any]]) -> Table:
 
 
 def plan_tables(plan: Plan, bill: Bill, runs: Path) -> list[Table | str]:
-    """The plan: what is missing, the waves, the price. `runs`: the folder of the user's own runs."""
+    """The plan: what to expect, what is missing, the waves, the price. `runs`: the folder of the user's own runs."""
     missing = Table(title=f"{plan.experiment.name}: what must be in the bucket")
     for column in ("what", "where", "state"):
         missing.add_column(column, overflow="fold")
@@ -101,7 +101,6 @@ def plan_tables(plan: Plan, bill: Bill, runs: Path) -> list[Table | str]:
         waves.add_row(str(wave.index), str(wave.round), ", ".join(arm.variant for arm in wave.arms), used)
     elsewhere = [variant for variant in plan.experiment.variants if variant.address]
     lines = [
-        *expected_lines(plan.experiment, runs),
         *_sweep_lines(plan),
         *_apart_lines(plan),
         *(f"endpoint  {v.name}: {v.address}" for v in elsewhere),
@@ -114,7 +113,8 @@ def plan_tables(plan: Plan, bill: Bill, runs: Path) -> list[Table | str]:
         *(f"warning   {line}" for line in plan.warnings),
         *_accepting(plan, bill),
     ]
-    return [*([] if elsewhere else [missing]), waves, "\n".join(lines)]
+    expected = "\n".join(expected_lines(plan.experiment, runs))
+    return [*([expected] if expected else []), *([] if elsewhere else [missing]), waves, "\n".join(lines)]
 
 
 def parts_tables(name: str, parts: Sequence[NodePart], whole: Bill) -> Iterator[Table | str]:

@@ -1,6 +1,7 @@
 """The commands about experiments: what they print, their JSON, their exit codes; never a traceback."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -83,6 +84,16 @@ def test_the_waves_say_how_many_devices_work_and_who_is_never_beside_its_baselin
         text.split("\n")
     )
     assert "none" in run("plan", "account-check").output
+
+
+def test_a_plan_says_first_what_to_expect_and_the_sum_of_what_it_costs(run):
+    text = run("plan", "qwen3-32b-forecast").output
+    node, staging, total = (
+        [float(each) for each in re.findall(r"\$([\d.]+)", next(re.finditer(rf"^{name} +.*", text, re.M))[0])[:2]]
+        for name in ("node", "staging", "total")
+    )
+    assert total == pytest.approx([a + b for a, b in zip(node, staging, strict=True)], abs=0.011)
+    assert run("plan", "qwen3-32b-tuning").output.startswith("guessed ")
 
 
 def test_scripts_in_the_yaml_can_be_read(run):

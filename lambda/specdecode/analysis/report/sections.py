@@ -215,6 +215,8 @@ def _sure(view: ReportView) -> Iterator[Section]:
     arms = [*comparison.arms, *(arm for load in comparison.loads for arm in load.arms)]
     requests, broken = sum(arm.requests for arm in arms), sum(arm.failed for arm in arms)
     sent = f"Of {requests:,} requests {f'{broken} failed ({percent(broken / requests)})' if broken else 'none failed'}"
+    if not requests:
+        sent = "No request was measured"
     drift = pair_tables.drift_table(comparison)
     devices = [
         (f"{each.variant}, round {each.round}", f"{each.group and f'group {each.group}: '}{', '.join(each.devices)}")

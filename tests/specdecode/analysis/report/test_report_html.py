@@ -93,6 +93,7 @@ def test_a_run_without_price_or_comparison_still_renders() -> None:
     assert "sd was not measured" in text
     empty = render_html(compare(experiment=tested, records=[], context=context()))
     assert "Nothing could be compared" in empty
+    assert "No request was measured" in empty and "Of 0" not in empty and "raw records of this run" not in empty
 
 
 def estimate(ratio: float) -> Estimate:
