@@ -48,7 +48,11 @@ class AnswerOptions:
         typer.Option(metavar="URL", help="Instead: a server of the target, which answers the experiment's prompts."),
     ] = None
     prompts: Annotated[
-        str | None, typer.Option(metavar="SET|FILE", help="With --target: answer these prompts instead.")
+        str | None,
+        typer.Option(
+            metavar="SET|FILE",
+            help="With --target: these prompts instead, of a set (`specdecode prompts list`) or a file.",
+        ),
     ] = None
     output_tokens: Annotated[int, typer.Option(min=2, max=100_000, help="With --prompts: longest answer.")] = 256
     tokenizer: Annotated[
@@ -69,7 +73,7 @@ class DraftOptions:
         typer.Option(
             metavar="NAME=URL|MODEL",
             help="A vLLM server that serves the draft alone, on any hardware; or the model's folder or name on the "
-            "hub, which is read here (pip install '.[draft]'). Repeatable.",
+            "hub, which is read here (pip install '.\\[draft]'). Repeatable.",
         ),
     ] = None
     model: Annotated[
@@ -139,7 +143,7 @@ def _counter(given: AnswerOptions) -> TokenCounter:
 
 async def _to_write(url: str, given: AnswerOptions, planned: Experiment | None, models: list[str]) -> ToWrite:
     """What the target's server is to answer: the experiment's prompts, or those of a set."""
-    from specdecode.experiment.prompt_sets import shipped
+    from specdecode.experiment.prompt_sets import set_names, shipped
     from specdecode.forecast.answers import questions_of, questions_of_set
     from specdecode.forecast.making import ToWrite
     from specdecode.prompts import BadPromptSet, read_set
@@ -149,7 +153,8 @@ async def _to_write(url: str, given: AnswerOptions, planned: Experiment | None, 
         try:
             known = shipped(given.prompts) or read_set(read_file(Path(given.prompts)), name="prompts")
         except (BadPromptSet, Unreadable) as error:
-            raise stop_with(f"--prompts {given.prompts}: {error}", EXIT_USAGE) from None
+            known_sets = f"sets that ship: {', '.join(set_names())}"
+            raise stop_with(f"--prompts {given.prompts}: {error}; {known_sets}", EXIT_USAGE) from None
         asked = questions_of_set(known, output_tokens=given.output_tokens)
     elif planned:
         asked = questions_of(planned, _counter(given))
@@ -168,12 +173,13 @@ async def _forecast(given: AnswerOptions, drafts: DraftOptions, planned: Experim
     if drafts.most_tokens_per_step:
         most = MostTokens(drafts.most_tokens_per_step)
     ks = tuple(sorted({at.k for at in candidates(planned)})) if planned and not drafts.k else _ks(drafts.k or KS)
-    readers = [await _draft(name, where, drafts.model or []) for name, where in map(_named, drafts.draft or ())]
+    named = [*map(_named, drafts.draft or ())]
     answers: WrittenAnswers | ToWrite
     if given.answers is not None:
         answers = _answers(given.answers, given)
     else:
         answers = await _to_write(str(given.target), given, planned, drafts.model or [])
+    readers = [await _draft(name, where, drafts.model or []) for name, where in named]
     targets = None if given.tokenizer is None else TokenizerFolder(str(given.tokenizer))
     return await make(answers, readers, ks=ks, most=most, progress=_progress, tokenizer=targets)
 

@@ -283,6 +283,14 @@ def test_a_head_is_no_draft_and_every_own_arm_is_in_the_table(tmp_path: Path) ->
     assert "\nsd " in other and "eagle3 k=4 * " in other and "* no arm of the experiment" in other
 
 
+def test_the_sets_of_prompts_and_the_extra_to_install_are_named() -> None:
+    nowhere = "http://127.0.0.1:9"
+    given = ["--target", nowhere, "--prompts", "structured", "--draft", f"x={nowhere}"]
+    result = CliRunner().invoke(app, ["forecast", *given])
+    assert result.exit_code == 2 and "sets that ship: " in result.output and "work" in result.output
+    assert "'.[draft]'" in CliRunner().invoke(app, ["forecast", "--help"], env={"COLUMNS": "200"}).output
+
+
 def test_a_server_that_does_not_answer_ends_with_3(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps(FORMS["pair"]) + "\n")
