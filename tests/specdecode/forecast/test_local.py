@@ -63,7 +63,7 @@ def read_here(folder: Path, answers: list[dict[str, object]]) -> object:
 @pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed")
 def test_without_its_libraries_it_says_what_to_install(tmp_path: Path) -> None:
     (log := tmp_path / "log.jsonl").write_text(json.dumps({"prompt": "a", "answer": "b c"}))
-    result = CliRunner().invoke(app, ["forecast", "--answers", str(log), "--draft", f"small={MODEL}"])
+    result = CliRunner().invoke(app, ["forecast", "--answers", str(log), "--draft", f"small={tmp_path}"])
     assert result.exit_code == 3 and "pip install '.[draft]'" in result.output
     assert "Traceback" not in result.output
 
