@@ -30,6 +30,10 @@ VOID = {"meta", "link", "br", "img", "input", "hr"}
 both = pytest.mark.parametrize("made", [measured, foreign])
 
 
+LONG = ("class", "long")
+"""Of a row's head with many characters, whatever they are."""
+
+
 class Skeleton(HTMLParser):
     """Elements with their attributes; values only of those that are no text for people."""
 
@@ -38,8 +42,9 @@ class Skeleton(HTMLParser):
         self.found: list[tuple[str, tuple[tuple[str, str | None], ...]]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        kept = [each for each in attrs if each != LONG]
         self.found.append(
-            (tag, tuple((name, None if name in ("title", "aria-label") else value) for name, value in attrs))
+            (tag, tuple((name, None if name in ("title", "aria-label") else value) for name, value in kept))
         )
 
     def handle_comment(self, data: str) -> None:
@@ -84,7 +89,8 @@ def test_the_page_allows_no_script_but_its_own() -> None:
 def test_a_browser_finds_only_our_elements_and_runs_only_our_scripts(tmp_path: Path) -> None:
     shape = """JSON.stringify([...document.querySelectorAll('*')].filter(e => !e.closest('svg')).map(e => [
       e.localName,
-      [...e.attributes].map(a => ['title', 'aria-label'].includes(a.name) ? a.name : a.name + '=' + a.value)]))"""
+      [...e.attributes].filter(a => a.value !== 'long')
+        .map(a => ['title', 'aria-label'].includes(a.name) ? a.name : a.name + '=' + a.value)]))"""
     foreign_in_charts = "[...document.querySelectorAll('svg script, svg a, svg image, svg foreignObject')].length"
 
     async def look(page: Page) -> dict[str, Any]:
