@@ -197,7 +197,8 @@ def test_the_printed_script_does_the_run_too(machine) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("contained", [True, False])
 def test_a_signal_ends_all_that_the_printed_script_started(machine, contained: bool) -> None:
-    process = machine.script(*([] if contained else ["--venv", str(machine.image)]))
+    long = ["--set", "workload.requests=2000"]
+    process = machine.script(*long, *([] if contained else ["--venv", str(machine.image)]))
     until(lambda: list(machine.folder.glob("results/*/raw")) or process.poll() is not None)
     number = signal.SIGINT if contained else signal.SIGTERM
     (os.killpg if contained else os.kill)(process.pid, number)
