@@ -37,7 +37,8 @@ STAMP = "report.json"
 WIDTH = 1200
 CURVE = """(() => { const all = document.querySelector('#curve-1'); if (!all) return null
   const ends = [...all.querySelectorAll('figure')].slice(0, 3).map(each => each.getBoundingClientRect().bottom)
-  return [all.previousElementSibling.getBoundingClientRect().top + scrollY - 10, Math.max(...ends) + scrollY - 16] })()"""
+  return [all.previousElementSibling.getBoundingClientRect().top + scrollY - 10,
+    Math.max(...ends) + scrollY - 16] })()"""
 ANSWER = "[0, document.querySelector('.answer').getBoundingClientRect().bottom + scrollY]"
 ASKED = (
     "['toc', 'load'].map(name => document.querySelector(`#${name}, .${name}`).getBoundingClientRect().top + scrollY)"
