@@ -21,6 +21,7 @@ from specdecode.runs import lease as leases
 from specdecode.runs.lease import Claim
 from specdecode.runs.lease_store import LeaseStore
 from specdecode.runs.state import change_state
+from specdecode.steps import logs
 from specdecode.steps.errors import CapacityUnavailable, LeaseLost, NodeLost, StepFailed
 from specdecode.steps.node_pools import outside_window, usable_node
 from specdecode.steps.pace import attentive
@@ -135,7 +136,7 @@ def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
 
 def on_the_node(step: Callable[[StepInput, Runtime], Progress]) -> Callable[[StepInput, Runtime], Progress]:
     """`step`, and a second look for the node if it fails: pods of a node that went away after the first look show
-    everything but that.
+    everything but that. Where nobody can look, the step's own error stands.
     """
 
     @wraps(step)
@@ -144,7 +145,12 @@ def on_the_node(step: Callable[[StepInput, Runtime], Progress]) -> Callable[[Ste
             return step(given, rt)
         except StepFailed as failed:
             if not given.ahead and not isinstance(failed, LeaseLost | NodeLost):
-                require_node(given, rt, load_run(rt.store, given.run_id))
+                try:
+                    require_node(given, rt, load_run(rt.store, given.run_id))
+                except (LeaseLost, NodeLost):
+                    raise
+                except Exception:
+                    logs.LOGGER.exception("nobody could look for the node again")
             raise
 
     return looks_twice

@@ -6,6 +6,7 @@ import pytest
 from specdecode import names
 from specdecode.experiment import Capacity
 from specdecode.steps.errors import (
+    BenchmarkFailed,
     CapacityUnavailable,
     NodeLost,
     StepFailed,
@@ -167,14 +168,20 @@ def test_a_node_that_hangs_is_paid_for_ten_minutes_more(step):
     assert_nothing_left(world)
 
 
-def test_a_node_that_goes_between_two_looks_of_a_step_is_named_and_not_its_pods(monkeypatch):
-    """The first look sees the node; then it is gone, and its pods with it."""
+@pytest.mark.parametrize("api", ["answers", "is away"])
+def test_a_node_that_goes_between_two_looks_of_a_step_is_named_and_not_its_pods(api, monkeypatch):
+    """The first look sees the node; then it is gone, and its pods with it. Where the second look fails, the step's own
+    error stands.
+    """
     world = World()
     up_to(world, "Benchmark")
     WAITING["Benchmark"](world.given("run-1"), world.rt)
-    seen = world.rt.kube.list
+    seen, looks = world.rt.kube.list, []
 
     def goes(kind, **asked):
+        looks.append(kind)
+        if looks.count("Node") > 1 and api == "is away":
+            raise ConnectionError("no answer")
         found = seen(kind, **asked)
         if kind == "Node":
             world.cluster.react = lambda: None
@@ -183,7 +190,11 @@ def test_a_node_that_goes_between_two_looks_of_a_step_is_named_and_not_its_pods(
         return found
 
     monkeypatch.setattr(world.rt.kube, "list", goes)
-    with pytest.raises(NodeLost, match=f"{NODE} no longer exists"):
+    error, words = {
+        "answers": (NodeLost, f"{NODE} no longer exists"),
+        "is away": (BenchmarkFailed, "died under load"),
+    }[api]
+    with pytest.raises(error, match=words):
         world.finish("Benchmark")
 
 
