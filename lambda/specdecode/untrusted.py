@@ -26,8 +26,16 @@ _MAX_NAME_BYTES = 255
 """Most bytes of a name in a folder, as file systems allow."""
 
 
-class Unreadable(ValueError):
-    """A file or document is not what it must be. The message says why."""
+class WrongInput(ValueError):
+    """What a user gave cannot be used. The message says why, and what to do; the command line ends with it."""
+
+    def document(self) -> dict[str, Any]:
+        """What --json has beside the message."""
+        return {}
+
+
+class Unreadable(WrongInput):
+    """A file or document is not what it must be."""
 
 
 def read_file(path: Path, *, limit: int = MAX_FILE_BYTES) -> bytes:

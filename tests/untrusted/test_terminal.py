@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-import typer
 from rich.console import Console
 from specdecode import cli
-from specdecode.cli import runs, runs_deployment, runs_view
+from specdecode.cli import app, runs_deployment, runs_view
 from specdecode.cli.output import say_json, show
 from specdecode.cli.preflight import checks
 from specdecode.cli.runs_deployment import Execution
@@ -75,8 +74,6 @@ class HostileDeployment(FakeDeployment):
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> Any:
-    app = typer.Typer()
-    runs.register(app)
     FakeDeployment.looks = 0
     monkeypatch.setattr(runs_deployment, "Deployment", HostileDeployment)
     monkeypatch.setattr(checks, "refuse_a_run_that_would_fail", lambda deployment, experiment: None)

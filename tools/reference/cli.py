@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 from specdecode import exit_codes
-from specdecode.cli import GROUPS, app
+from specdecode.cli import GROUPS, app, name_of
 
 from tools.reference import page, table
 
@@ -37,8 +37,8 @@ def render() -> str:
         inner = getattr(command, "commands", None)
         commands |= {name: command} if inner is None else {f"{name} {part}": each for part, each in inner.items()}
     shown = {
-        heading: [name for part in names.split() for name in commands if name.split()[0] == part]
-        for heading, names in GROUPS.items()
+        heading: [name for part in parts for name in commands if name.split()[0] == name_of(part)]
+        for heading, parts in GROUPS.items()
     }
     groups = [
         f"## {heading}\n\n"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from specdecode.experiment.benchmark_spec import BenchmarkSpec, read_specification
 from specdecode.records import ErrorKind, RequestRecord, raw_file, read_record
-from specdecode.untrusted import Unreadable
+from specdecode.untrusted import Unreadable, WrongInput
 
 SPECIFICATION = "benchmark.json"
 
 
-class BadResults(ValueError):
+class BadResults(WrongInput):
     """The folder does not hold this run's records. The message says what to do."""
 
 

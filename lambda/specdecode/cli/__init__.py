@@ -7,7 +7,7 @@ holds which modules may be there; `benchmarks/command_start.py` measures what th
 
 import inspect
 import sys
-from importlib import import_module
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -15,14 +15,48 @@ from typer._click.exceptions import NoArgsIsHelpError, UsageError
 from typer.core import TyperGroup
 
 from specdecode import __version__
-from specdecode.cli.options import name_values
+from specdecode.cli import (
+    ask,
+    bench,
+    configure,
+    destroy,
+    evidence,
+    experiments,
+    forecast,
+    gate,
+    instance,
+    logs,
+    manifests,
+    preflight,
+    prompts,
+    report,
+    report_imports,
+    runs,
+    winner,
+)
+from specdecode.cli.options import flat
 from specdecode.cli.output import AS_JSON, EXIT_ENVIRONMENT, EXIT_USAGE, say, stop_with
 from specdecode.escape import spell_out
-from specdecode.untrusted import plain_words
+from specdecode.untrusted import WrongInput, plain_words
+
+Part = Callable[..., None] | typer.Typer
+GROUPS: dict[str, tuple[Part, ...]] = {
+    "Before a run": (
+        *(experiments.presets, experiments.validate, experiments.plan, forecast.forecast, preflight.preflight),
+        *(experiments.engines, experiments.schema, prompts.app, evidence.app),
+    ),
+    "Run": (
+        *(runs.run, runs.status, logs.logs, ask.ask, runs.stop, runs.diagnose, instance.instance, manifests.manifests),
+    ),
+    "The answer": (report.report, report.compare_runs, report.advise, report.runs, gate.gate, winner.winner),
+    "Servers that already run": (bench.bench, report_imports.import_results),
+    "Operate the deployment": (configure.configure, configure.subscribe, runs.capacity, destroy.destroy),
+}
+"""Heading of `specdecode --help` -> the commands under it."""
 
 
 class Commands(TyperGroup):
-    """Words that typer refuses are told as every other wrong input."""
+    """What a user did wrong, or AWS refused, is told in one style: a message, and an exit code."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         AS_JSON.set("--json" in args)
@@ -36,6 +70,16 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except UsageError as error:
             _refuse(error)
+        except WrongInput as error:
+            raise stop_with(str(error), EXIT_USAGE, **error.document()) from None
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            from specdecode.cli.aws_errors import in_a_line
+
+            if (told := in_a_line(error)) is None:
+                raise
+            raise stop_with(told, EXIT_ENVIRONMENT) from None
 
 
 def _refuse(error: UsageError) -> NoReturn:
@@ -55,38 +99,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-name_values()
-for _part in (
-    "experiments",
-    "forecast",
-    "evidence",
-    "manifests",
-    "prompts",
-    "configure",
-    "subscribe",
-    "destroy",
-    "preflight",
-    "runs",
-    "logs",
-    "ask",
-    "instance",
-    "report",
-    "gate",
-    "winner",
-    "bench",
-):
-    import_module(f"specdecode.cli.{_part}").register(app)
 
 
-GROUPS = {
-    "Before a run": "presets validate plan forecast preflight engines schema prompts evidence",
-    "Run": "run status logs ask stop diagnose instance manifests",
-    "The answer": "report compare advise runs gate winner",
-    "Servers that already run": "bench import",
-    "Operate the deployment": "configure subscribe capacity destroy",
-}
-"""Heading of `specdecode --help` -> the commands under it."""
-_headed = {name: group for group, names in GROUPS.items() for name in names.split()}
+def name_of(part: Part) -> str:
+    """A command's name: its function's, up to the first `_`."""
+    return str(part.info.name) if isinstance(part, typer.Typer) else part.__name__.partition("_")[0]
+
+
+def _add(to: typer.Typer, parts: Sequence[Part], heading: str | None = None) -> None:
+    for part in parts:
+        if isinstance(part, typer.Typer):
+            to.add_typer(part, rich_help_panel=heading)
+        else:
+            told = _paragraphs(part.__doc__ or "")
+            to.command(name_of(part), help=told, rich_help_panel=heading)(flat(part))
 
 
 def _paragraphs(docstring: str) -> str:
@@ -96,15 +122,10 @@ def _paragraphs(docstring: str) -> str:
     )
 
 
-for _group in app.registered_groups:
-    _group.rich_help_panel = _headed[_group.name or ""]
-for _command in app.registered_commands:
-    _command.name = _command.name or getattr(_command.callback, "__name__", "")
-    _command.rich_help_panel = _headed[str(_command.name)]
-app.registered_commands.sort(key=lambda each: list(_headed).index(each.name or ""))
-_groups = [group.typer_instance for group in app.registered_groups]
-for _command in (command for part in (app, *filter(None, _groups)) for command in part.registered_commands):
-    _command.help = _command.help or _paragraphs(_command.callback.__doc__ or "")
+_add(prompts.app, prompts.COMMANDS)
+_add(evidence.app, evidence.COMMANDS)
+for _heading, _parts in GROUPS.items():
+    _add(app, _parts, _heading)
 
 
 def _print_version(wanted: bool) -> None:
@@ -123,15 +144,7 @@ def _options(
 
 
 def main() -> None:
-    """Entry point of the console script. An error of AWS, or of the way to it, becomes one line and exit status 3."""
+    """Entry point of the console script."""
     for stream in (sys.stdout, sys.stderr):
         spell_out(stream)
-    try:
-        app()
-    except Exception as error:
-        from specdecode.cli.aws_errors import in_a_line
-
-        told = in_a_line(error)
-        if told is None:
-            raise
-        sys.exit(stop_with(told, EXIT_ENVIRONMENT).exit_code)
+    app()

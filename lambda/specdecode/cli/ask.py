@@ -5,18 +5,13 @@ from typing import Annotated
 import typer
 
 from specdecode import s3_keys
-from specdecode.cli.options import STACK, Profile, Region, Stack
+from specdecode.cli.options import WHERE, AsJson, Where
 from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, complain, say, say_json, stop_with
 
 LOOK_S = 0.3
 """Seconds between two looks for the next part of an answer."""
 HELD_S = 10.0
 """Seconds without a part after which it looks whether the run still holds the arm."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(ask)
 
 
 def ask(
@@ -31,10 +26,8 @@ def ask(
         ),
     ] = 0.0,
     end: Annotated[bool, typer.Option("--end", help="Ask nothing: end the hold now, and save the rest of it.")] = False,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    where: Where = WHERE,
+    as_json: AsJson = False,
 ) -> None:
     """Ask an arm of a run that holds its arms, and show the answer while it comes.
 
@@ -48,11 +41,10 @@ def ask(
     import secrets
     import time
 
-    from specdecode.cli.runs_deployment import Deployment
     from specdecode.records.asks import MOST_BYTES, AskPart, AskQuestion
     from specdecode.store import NotDeleted
 
-    deployment = Deployment(stack=stack, region=region, profile=profile)
+    deployment = where.deployment()
 
     def held() -> tuple[str, ...]:
         state = deployment.state(run_id)

@@ -15,17 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from specdecode.cli.bench_options import ResultOptions, SendingOptions, SentOptions, ServerOptions, Targets
-from specdecode.cli.options import Profile, Region, flat
+from specdecode.cli.options import Profile, Region
 from specdecode.cli.output import complain, say_json, stop_with
 
 if TYPE_CHECKING:
     from specdecode.benchmark.endpoint import Endpoint
     from specdecode.experiment.workload import TestCase
-
-
-def register(app: typer.Typer) -> None:
-    """Add this part's commands to `app`."""
-    app.command(no_args_is_help=True)(flat(bench))
 
 
 def bench(

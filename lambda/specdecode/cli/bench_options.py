@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from specdecode.cli import completion
+from specdecode.cli.options import cases
 
 
 class EndpointOption(StrEnum):
@@ -58,7 +58,7 @@ class SentOptions:
         typer.Option(
             metavar="NAME",
             help="Test case by name, or a group: structured, open, sample, all. Repeatable.",
-            autocompletion=completion.cases,
+            autocompletion=cases,
         ),
     ] = None
     prompt: Annotated[

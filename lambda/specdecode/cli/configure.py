@@ -1,4 +1,5 @@
-"""`specdecode configure`: what the deployment was given, kept where every later command finds it.
+"""`specdecode configure`: what the deployment was given, kept where every later command finds it; and `subscribe`: who
+gets its alerts.
 
 Why it is so: ADR 199.
 """
@@ -10,17 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from specdecode.cli.options import Profile
+from specdecode.cli.options import WHERE, Profile, Where
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, is_interactive, say, stop_with
 from specdecode.names import CLUSTER_STACK, STACK
 
 if TYPE_CHECKING:
     from specdecode.experiment.kept import KeptSettings
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(configure)
 
 
 def configure(
@@ -43,7 +39,7 @@ def configure(
     root = kept.checkout()
     if root is None:
         raise stop_with("settings are kept beside cdk.json: run this in the checkout", EXIT_ENVIRONMENT)
-    file, given = _file(), _pairs(settings or [])
+    file, given = kept.read(root), _pairs(settings or [])
     region = given.get("region") or file.settings.get("region") or _said()
     _not_elsewhere(file, region, profile)
     deployed = _deployed(region, profile)
@@ -72,15 +68,6 @@ def merged(file: KeptSettings, deployed: Mapping[str, str]) -> dict[str, str]:
     meant = {key for key, value in file.replaces.items() if deployed.get(key) == value}
     held = {key: value for key, value in deployed.items() if key not in meant}
     return {**file.settings, **held}
-
-
-def _file() -> KeptSettings:
-    from specdecode.experiment import kept
-
-    try:
-        return kept.read(kept.checkout())
-    except kept.BadFile as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
 
 
 def _pairs(words: list[str]) -> dict[str, str]:
@@ -141,22 +128,14 @@ def _stands(region: str, profile: str | None) -> bool | None:
     """Whether either stack is there, of any version and in any state. None if nobody could look."""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from specdecode.cli.runs_deployment import session_of
+    from specdecode.cli.runs_deployment import session_of, stack_named
 
     try:
         client = session_of(region, profile).client("cloudformation")
-        for name in (STACK, CLUSTER_STACK):
-            try:
-                client.describe_stacks(StackName=name)
-            except ClientError as error:
-                if "does not exist" not in error.response["Error"]["Message"]:
-                    raise
-            else:
-                return True
+        return any(stack_named(client, name) for name in (STACK, CLUSTER_STACK))
     except (ClientError, BotoCoreError) as error:
         complain(f"could not look whether {region} has a deployment: {error}")
         return None
-    return False
 
 
 def _asked(region: str) -> dict[str, str]:
@@ -180,3 +159,26 @@ def _tell(settings: Mapping[str, str], deployed: Mapping[str, str] | None) -> No
     if not {"alert_email", "accept_no_alerts"} & set(settings):
         say(f"nobody is told of a node that stays: `{kept.CONFIGURE} alert_email=you@example.com`")
     say(f"deploy with: {kept.DEPLOY}")
+
+
+def subscribe(where: Where = WHERE) -> None:
+    """Have AWS mail the deployment's address (`alert_email`) a new link, unless the address is confirmed.
+
+    AWS deletes a subscription whose link nobody opens within 48 hours, and another deployment does not bring it back.
+
+    Exit codes: 0 confirmed, or a mail is on its way, 2 the deployment has no address, 3 it cannot be reached.
+    """
+    from specdecode.experiment import kept
+    from specdecode.runs import told
+
+    deployment = where.deployment()
+    topic, sns = deployment.outputs["AlertsTopicArn"], deployment.client("sns")
+    address = (kept.of_stack(deployment.client("cloudformation")) or {}).get("alert_email")
+    if address is None:
+        raise stop_with(f"this deployment has no address: {told.GIVE}", EXIT_USAGE)
+    pages = sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic)
+    if told.confirmed(told.of(address, [item for page in pages for item in page["Subscriptions"]])):
+        say(f"{address} is confirmed and gets the alerts")
+        return
+    sns.subscribe(TopicArn=topic, Protocol="email", Endpoint=address)
+    say(f'AWS mails {address} a link, "AWS Notification - Subscription Confirmation". Open it within 48 hours.')

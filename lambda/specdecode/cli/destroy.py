@@ -4,12 +4,10 @@
 """
 
 import time
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-import typer
-
-from specdecode.cli.options import Profile, Region
+from specdecode.cli.options import Profile, Region, Yes
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, agree, say, stop_with
 from specdecode.names import CLUSTER_STACK, STACK
 
@@ -20,13 +18,8 @@ MOST_PAGES = 50
 """Most pages of a thousand objects that are counted of a bucket."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(destroy)
-
-
 def destroy(
-    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    yes: Yes = False,
     region: Region = None,
     profile: Profile = None,
 ) -> None:
@@ -43,7 +36,7 @@ def destroy(
 
     session = session_of(region, profile)
     try:
-        stacks = _stacks(session)
+        stacks = _stacks(session.client("cloudformation"))
         if not stacks:
             raise stop_with(_none_in(session), EXIT_ENVIRONMENT)
         for line in _consequences(session, stacks):
@@ -51,31 +44,20 @@ def destroy(
         agree(
             f"Delete {' and '.join(stacks)} in {session.region_name}?", yes=yes, ask=True, refused="nothing was deleted"
         )
-        for name in stacks:
-            _delete(session.client("cloudformation"), name)
+        for name, stack in stacks.items():
+            _delete(session.client("cloudformation"), name, stack)
     except (ClientError, BotoCoreError) as error:
         hint = f"{what_to_do(error)}; `npx cdk destroy --all` does it with the CDK's own roles"
         raise stop_with(f"{error} ({hint})", EXIT_ENVIRONMENT) from None
 
 
-def _stacks(session: Any) -> dict[str, dict[str, Any]]:
-    """Our stacks in the session's region, in the order in which they must go."""
-    found = {}
-    for name in (STACK, CLUSTER_STACK):
-        stack = _described(session.client("cloudformation"), name)
-        if stack and OURS in stack.get("Description", ""):
-            found[name] = stack
-    return found
+def _stacks(cloudformation: Any) -> dict[str, dict[str, Any]]:
+    """Our stacks that are there, in the order in which they must go."""
+    from specdecode.cli.runs_deployment import stack_named
 
-
-def _described(cloudformation: Any, name: str) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = cloudformation.describe_stacks(StackName=name)["Stacks"][0]
-    except cloudformation.exceptions.ClientError as error:
-        if "does not exist" in error.response["Error"]["Message"]:
-            return None
-        raise
-    return None if found["StackStatus"] == "DELETE_COMPLETE" else found
+    found = {name: stack_named(cloudformation, name) or {} for name in (STACK, CLUSTER_STACK)}
+    gone = "DELETE_COMPLETE"
+    return {n: s for n, s in found.items() if OURS in s.get("Description", "") and s["StackStatus"] != gone}
 
 
 def _none_in(session: Any) -> str:
@@ -95,9 +77,7 @@ def _is_in(session: Any, region: str) -> bool:
     once = Config(connect_timeout=3, read_timeout=5, retries={"total_max_attempts": 1})
     cloudformation = session.client("cloudformation", region_name=region, config=once)
     try:
-        return any(
-            OURS in (_described(cloudformation, name) or {}).get("Description", "") for name in (STACK, CLUSTER_STACK)
-        )
+        return bool(_stacks(cloudformation))
     except (ClientError, BotoCoreError):
         return False
 
@@ -139,11 +119,8 @@ def _size(s3: Any, bucket: str) -> str:
     return f"{size / 1e9:.1f} GB{more} at ${size / 1e9 * prices.STORAGE.usd:.2f} a month"
 
 
-def _delete(cloudformation: Any, name: str) -> None:
+def _delete(cloudformation: Any, name: str, stack: Mapping[str, Any]) -> None:
     """Delete a stack and wait until it is gone. Ends the command with 1 if it cannot be deleted."""
-    stack = _described(cloudformation, name)
-    if stack is None:
-        return
     began, identity = time.monotonic(), stack["StackId"]
     cloudformation.delete_stack(StackName=identity)
     say(f"{name} is being deleted …")

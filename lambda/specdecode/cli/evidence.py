@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from specdecode.cli.options import RESULTS, AsJson, Runs
 from specdecode.cli.output import EXIT_USAGE, complain, say, say_document, say_json, stop_with, text_table
 from specdecode.escape import clip, line
 from specdecode.untrusted import in_words
@@ -16,27 +17,17 @@ if TYPE_CHECKING:
 
 ADDED = "evidence.yaml"
 """Beside your runs: rows that others gave you."""
-Runs = Annotated[Path, typer.Option(help="Your runs' folder: their steps are evidence too.")]
-RESULTS = Path("results")
 LONGEST = 60
 """Characters of a source in the table."""
 
 app = typer.Typer(
+    name="evidence",
     help="Measured costs of steps, from which forecasts come. `specdecode evidence COMMAND --help` says more.",
     no_args_is_help=True,
 )
 
 
-def register(parent: typer.Typer) -> None:
-    """Add the group of commands to `parent`."""
-    for name, command in (("list", list_rows), ("add", add), ("export", export)):
-        app.command(name=name)(command)
-    parent.add_typer(app, name="evidence")
-
-
-def list_rows(
-    runs: Runs = RESULTS, as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False
-) -> None:
+def list_rows(runs: Runs = RESULTS, as_json: AsJson = False) -> None:
     """List every row: what ships, what was added, and what your finished runs measured."""
     from specdecode.speculation.step_cost import published
 
@@ -138,3 +129,6 @@ def _shown(row: StepCost) -> tuple[str, ...]:
         ratio,
         clip(line(row.source), LONGEST),
     )
+
+
+COMMANDS = (list_rows, add, export)

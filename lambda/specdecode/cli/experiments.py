@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from specdecode.cli import completion
-from specdecode.cli.evidence import RESULTS, Runs
-from specdecode.cli.options import Profile, Region
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json, show, stop_with
+from specdecode.cli.options import (
+    RESULTS,
+    AsJson,
+    Overrides,
+    Price,
+    Profile,
+    Reference,
+    Region,
+    Runs,
+    of_options,
+)
+from specdecode.cli.output import say, say_json, show
 from specdecode.giving_back import LONGEST_RUN_HOURS
 from specdecode.names import MOST_NODES
-from specdecode.untrusted import in_words
 
 if TYPE_CHECKING:
     from specdecode.experiment import Capacity, Engine
     from specdecode.experiment.model import AnyExperiment
     from specdecode.planning import Bill, Inventory, Plan
 
-Reference = Annotated[
-    str,
-    typer.Argument(
-        metavar="PRESET|FILE", help="A preset's name or a YAML file.", autocompletion=completion.experiments
-    ),
-]
-Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a field: workload.requests=20.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Ami = Annotated[str | None, typer.Option(help="Release of the node's EKS AMI to check against, e.g. v20260625.")]
 
 
 class Document(StrEnum):
     EXPERIMENT = "experiment"
     ENGINE = "engine"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands about experiments to `app`."""
-    for command in (presets, validate, plan, engines, schema):
-        app.command()(command)
 
 
 def presets(as_json: AsJson = False) -> None:
@@ -73,8 +62,7 @@ def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None,
     from specdecode.experiment import engine_of, load
     from specdecode.planning.warnings import doubts
 
-    with refusing(as_json=as_json):
-        experiment = load(reference, settings=overrides or [], capacity=_capacity(ami=ami))
+    experiment = load(reference, settings=overrides or [], capacity=_capacity(ami=ami))
     where = experiment.served_by or "servers that already run"
     engine = engine_of(experiment)
     warnings = doubts(experiment, engine)
@@ -91,9 +79,7 @@ def plan(
     reference: Reference,
     overrides: Overrides = None,
     ami: Ami = None,
-    price: Annotated[
-        float | None, typer.Option(min=0, help="US dollars for an hour of the node. Default: AWS's published price.")
-    ] = None,
+    price: Price = None,
     block_start: Annotated[datetime | None, typer.Option(help="Start of your Capacity Block (UTC).")] = None,
     block_end: Annotated[datetime | None, typer.Option(help="End of your Capacity Block (UTC).")] = None,
     longest_run_hours: Annotated[
@@ -127,23 +113,16 @@ def plan(
     from specdecode.planning import Inventory, make_bill, make_plan
     from specdecode.planning.several_nodes import plan_parts
 
-    with refusing(as_json=as_json):
-        capacity = _capacity(
-            ami=ami,
-            price_per_node_hour=price,
-            block_start=_utc(block_start),
-            block_end=_utc(block_end),
-            longest_run_hours=longest_run_hours,
-        )
-        experiment = load(reference, settings=overrides or [], capacity=capacity)
-        engine, inventory = engine_of(experiment), Inventory()
-        if bucket:
-            experiment, inventory = _known(experiment, engine, bucket, region=region, profile=profile)
-        parts = plan_parts(experiment, nodes, inventory=inventory, capacity=capacity) if nodes > 1 else ()
-        adaptive = experiment.sweep is Sweep.ADAPTIVE
-        begun = (next_step(experiment, ()),) if adaptive else ()
-        planned = make_plan(experiment, engine, inventory=inventory, capacity=capacity, sweep=begun)
-        bill = make_bill(planned, capacity)
+    window = {"block_start": _utc(block_start), "block_end": _utc(block_end)}
+    capacity = _capacity(ami=ami, price_per_node_hour=price, longest_run_hours=longest_run_hours, **window)
+    experiment = load(reference, settings=overrides or [], capacity=capacity)
+    engine, inventory = engine_of(experiment), Inventory()
+    if bucket:
+        experiment, inventory = _known(experiment, engine, bucket, region=region, profile=profile)
+    parts = plan_parts(experiment, nodes, inventory=inventory, capacity=capacity) if nodes > 1 else ()
+    begun = (next_step(experiment, ()),) if experiment.sweep is Sweep.ADAPTIVE else ()
+    planned = make_plan(experiment, engine, inventory=inventory, capacity=capacity, sweep=begun)
+    bill = make_bill(planned, capacity)
     if parts and as_json:
         say_json([_document(part.plan, part.bill) for part in parts])
     elif parts:
@@ -165,8 +144,7 @@ def engines(
     from specdecode.cli import experiments_view as view
     from specdecode.experiment import engine_names, load_engine
 
-    with refusing(as_json=as_json):
-        found = [load_engine(one) for one in ([name] if name else engine_names())]
+    found = [load_engine(one) for one in ([name] if name else engine_names())]
     if as_json:
         shown: list[Any] = [engine.model_dump(mode="json") for engine in found]
         say_json(shown[0] if name else shown)
@@ -187,7 +165,7 @@ def schema(
 def _capacity(**known: Any) -> Capacity:
     from specdecode.experiment import Capacity
 
-    return Capacity(**{key: value for key, value in known.items() if value is not None})
+    return of_options(Capacity, **{key: value for key, value in known.items() if value is not None})
 
 
 def _utc(moment: datetime | None) -> datetime | None:
@@ -198,40 +176,12 @@ def _known(
     experiment: AnyExperiment, engine: Engine, bucket: str, *, region: str | None, profile: str | None
 ) -> tuple[AnyExperiment, Inventory]:
     """The experiment with the prompts of the run that its `answers` name, and what the bucket has for it."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
     from specdecode.cli.runs_deployment import session_of
     from specdecode.planning import needed_prefixes, read_inventory
     from specdecode.runs.answers import with_prompts_of_answers
     from specdecode.store import Store
 
-    try:
-        prefixes = needed_prefixes(experiment, engine)
-        s3 = session_of(region, profile).client("s3")
-        experiment = with_prompts_of_answers(Store(s3=s3, bucket=bucket), experiment)
-        return experiment, read_inventory(s3, bucket=bucket, prefixes=prefixes)
-    except (BotoCoreError, ClientError) as error:
-        complain(f"cannot read the bucket {bucket}: {error}")
-        raise typer.Exit(EXIT_ENVIRONMENT) from None
-
-
-@contextmanager
-def refusing(*, as_json: bool) -> Iterator[None]:
-    """Turn a refused experiment, or an option that cannot be read, into one message and exit code 2."""
-    from pydantic import ValidationError
-
-    from specdecode.experiment import ExperimentError
-
-    try:
-        yield
-    except ExperimentError as error:
-        if not as_json:
-            raise stop_with(str(error), EXIT_USAGE) from None
-        say_json({"valid": False, "problems": [problem.model_dump(mode="json") for problem in error.problems]})
-        raise typer.Exit(EXIT_USAGE) from None
-    except ValidationError as error:
-        told = [
-            f"--{'-'.join(map(str, item['loc'])).replace('_', '-')}: {in_words(item)}, not {item['input']}"
-            for item in error.errors(include_url=False)
-        ]
-        raise stop_with("\n".join(told), EXIT_USAGE) from None
+    prefixes = needed_prefixes(experiment, engine)
+    s3 = session_of(region, profile).client("s3")
+    experiment = with_prompts_of_answers(Store(s3=s3, bucket=bucket), experiment)
+    return experiment, read_inventory(s3, bucket=bucket, prefixes=prefixes)

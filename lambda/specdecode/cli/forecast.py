@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from specdecode import names
-from specdecode.cli import completion
-from specdecode.cli.evidence import RESULTS, Runs
 from specdecode.cli.forecast_sources import AnswerOptions, DraftOptions, made_of
-from specdecode.cli.options import Profile, Region, Stack, flat
-from specdecode.cli.output import (
-    EXIT_USAGE,
-    complain,
-    say,
-    say_json,
-    stop_with,
-)
+from specdecode.cli.options import RESULTS, WHERE, AsJson, Runs, Where, experiments_or_runs
+from specdecode.cli.output import EXIT_USAGE, complain, say, say_json, stop_with
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,11 +21,6 @@ if TYPE_CHECKING:
     from specdecode.forecast.result import Forecast
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(flat(forecast))
-
-
 def forecast(
     given: AnswerOptions,
     drafts: DraftOptions,
@@ -43,7 +29,7 @@ def forecast(
         typer.Argument(
             metavar="[EXPERIMENT]",
             help="A preset's name or a YAML file: also tell speed-up and dollars of its arms.",
-            autocompletion=completion.experiments_or_runs,
+            autocompletion=experiments_or_runs,
         ),
     ] = None,
     write: Annotated[
@@ -57,11 +43,9 @@ def forecast(
         str | None,
         typer.Option(metavar="RUN", help="Instead of answers: a run that forecast, by its id or its folder."),
     ] = None,
-    stack: Stack = names.STACK,
-    region: Region = None,
-    profile: Profile = None,
+    where: Where = WHERE,
     runs: Runs = RESULTS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Tell what speculation would yield, from answers of the target. No accelerator, no run.
 
@@ -86,15 +70,15 @@ def forecast(
     Exit codes: 0 done, 2 bad input, 3 a draft's server cannot be used.
     """
     from specdecode.cli.forecast_view import forecast_text, payoff_text, told_text
-    from specdecode.cli.runs_deployment import Deployment
+    from specdecode.experiment import load
 
-    planned = _experiment(experiment) if experiment else None
+    planned = load(experiment) if experiment else None
     if planned:
         _refuse_heads(drafts.draft or (), planned)
     made = made_of(given, drafts, planned) if given.answers or given.target or drafts.draft else None
     told = _told(made) if made else ()
     if of:
-        told = _of_run(of, Deployment(stack=stack, region=region, profile=profile), planned)
+        told = _of_run(of, where.deployment(), planned)
     if planned is None and not told:
         raise stop_with(
             "specdecode forecast: give an EXPERIMENT, --of a run, or --answers or --target with --draft", EXIT_USAGE
@@ -116,15 +100,6 @@ def forecast(
     else:
         parts = [forecast_text(made)] if made else [told_text(told)] if told else []
         say("\n".join([*parts, *([payoff_text(found)] if found else [])]), end="")
-
-
-def _experiment(reference: str) -> Experiment:
-    from specdecode.experiment import ExperimentError, load
-
-    try:
-        return load(reference)
-    except ExperimentError as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
 
 
 def _refuse_heads(given: Sequence[str], planned: Experiment) -> None:

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from specdecode.cli.output import (
-    EXIT_ENVIRONMENT,
-    EXIT_USAGE,
-    complain,
-    is_interactive,
-    stop_with,
-)
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, is_interactive, stop_with
 
 if TYPE_CHECKING:
     from specdecode.benchmark.tokens import TokenCounter
@@ -97,7 +91,6 @@ def made_of(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | No
     """The forecast from answers; what was left out goes to stderr."""
     import asyncio
 
-    from specdecode.forecast.answers import BadAnswers
     from specdecode.forecast.server import BadServer
 
     lookups = given.answers is not None and given.tokenizer is not None
@@ -109,8 +102,6 @@ def made_of(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | No
         )
     try:
         found = asyncio.run(_forecast(given, drafts, planned))
-    except BadAnswers as error:
-        raise stop_with(f"specdecode forecast: {error}", EXIT_USAGE) from None
     except (BadServer, ExceptionGroup) as error:
         first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
         if not isinstance(first, BadServer):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from specdecode.cli import completion
-from specdecode.cli.options import STACK, Profile, Region, Stack, flat
+from specdecode.cli.options import WHERE, AsJson, Where
+from specdecode.cli.options import runs as completed_runs
 from specdecode.cli.output import (
     EXIT_FAILED,
     EXIT_IMPOSSIBLE,
@@ -101,26 +101,19 @@ class OutputOptions:
             raise typer.Exit(EXIT_USAGE) from None
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(flat(gate))
-
-
 def gate(
     runs: Annotated[
         str,
         typer.Argument(
             metavar="RUN|BEFORE..AFTER",
             help="Run ids, runs' folders or report.json files; repeated runs of a side with commas: A1,A2..B1,B2.",
-            autocompletion=completion.runs,
+            autocompletion=completed_runs,
         ),
     ],
     asked: LimitOptions,
     written: OutputOptions,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    where: Where = WHERE,
+    as_json: AsJson = False,
 ) -> None:
     """Check runs against limits, for CI: a smallest speed-up, a largest regression.
 
@@ -135,19 +128,14 @@ def gate(
     reached, 4 cannot tell: the limit lies within an interval, or a figure is missing, 5 a figure is impossible.
     """
     from specdecode.analysis.report.gate import gate_text
-    from specdecode.analysis.several_runs.gate import GateOutcome, Unfit
+    from specdecode.analysis.several_runs.gate import GateOutcome
     from specdecode.analysis.several_runs.gate import gate as judge
     from specdecode.cli.report_sources import find_each
-    from specdecode.cli.runs_deployment import Deployment
 
     before, after = _sides(runs)
-    deployment = Deployment(stack=stack, region=region, profile=profile)
-    try:
-        limits = asked.thresholds()
-        found = find_each([*before, *after], deployment=deployment)
-        judged = judge(found[len(before) :], limits, against=found[: len(before)])
-    except Unfit as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
+    limits = asked.thresholds()
+    found = find_each([*before, *after], deployment=where.deployment())
+    judged = judge(found[len(before) :], limits, against=found[: len(before)])
     if as_json:
         say_json({"outcome": judged.outcome.value, **judged.model_dump(mode="json")})
     else:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from specdecode.cli.experiments import Overrides, Reference, refusing
-from specdecode.cli.options import flat
+from specdecode.cli.options import Overrides, Price, Reference
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, complain, say, stop_with
 
 if TYPE_CHECKING:
@@ -24,11 +23,6 @@ if TYPE_CHECKING:
     from specdecode.instance.engines import Folders
     from specdecode.instance.run import InstanceRun
     from specdecode.planning import Arm, Plan
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(flat(instance))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +76,7 @@ def instance(
     where: WhereOptions,
     what: WhatOptions,
     overrides: Overrides = None,
-    price: Annotated[
-        float | None, typer.Option(min=0, help="US dollars for an hour of the node. Default: AWS's published price.")
-    ] = None,
+    price: Price = None,
 ) -> None:
     """Do a whole run on this machine: a trn2 instance, or any machine with the engine. No Kubernetes, no AWS account.
 
@@ -99,7 +91,6 @@ def instance(
     Exit codes: 0 done, 1 a step failed or you stopped it, 2 bad input, 3 something is missing on this machine.
     """
     from specdecode.benchmark.place import S3Folder
-    from specdecode.benchmark.results import BadResults
     from specdecode.cli.runs_view import new_run_id
     from specdecode.instance.checks import problems, room_kept
     from specdecode.instance.engines import Folders, render_context, server
@@ -111,8 +102,7 @@ def instance(
     tool = found_tool(mark=mark, venv=where.venv, program=where.tool)
     if wrong := list(_impossible(where, what)):
         raise stop_with("\n".join(wrong), EXIT_USAGE)
-    with refusing(as_json=what.as_json):
-        plan = _plan(reference, overrides or [], price=price, store=store, in_turn=where.in_turn, shows=what.show)
+    plan = _plan(reference, overrides or [], price=price, store=store, in_turn=where.in_turn, shows=what.show)
     arms = _asked_arms(plan, what)
     run_id = new_run_id(f"instance-{plan.experiment.name}", now=datetime.now(UTC), token=secrets.token_hex(2))
     if what.show:
@@ -149,7 +139,7 @@ def instance(
         if spec is not None:
             _report(plan, spec, at, what)
             complain(f"results: {at.results}")
-    except (BadResults, ValueError) as error:
+    except ValueError as error:
         raise stop_with(str(error), EXIT_USAGE) from None
     except InUse as error:
         raise stop_with(str(error), EXIT_ENVIRONMENT) from None

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from specdecode.cli.options import STACK, Profile, Region, Stack, duration
+from specdecode.cli.options import WHERE, Where, duration
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json_line, stop_with
 
 
@@ -23,11 +23,6 @@ class Writers(StrEnum):
     HOLD = "hold"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(logs)
-
-
 def logs(
     run_id: Annotated[str | None, typer.Argument(metavar="RUN", help="The run's id. Default: the newest run.")] = None,
     step: Annotated[Writers | None, typer.Option(help="Only pods of this step.")] = None,
@@ -39,9 +34,7 @@ def logs(
         typer.Option(metavar="TIME", parser=duration, help="Only what was written in the last 90s, 10m or 2h."),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
+    where: Where = WHERE,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line, for scripts.")] = False,
 ) -> None:
     """Show what a run's pods write: servers, compiles, benchmark. Needs no right in Kubernetes.
@@ -53,10 +46,9 @@ def logs(
     run's.
     """
     from specdecode.cli import log_events
-    from specdecode.cli.runs_deployment import Deployment
     from specdecode.cli.runs_view import TERMINAL
 
-    deployment = Deployment(stack=stack, region=region, profile=profile)
+    deployment = where.deployment()
     found = deployment.execution(run_id)
     plan = deployment.plan(found.run_id)
     arms = [variant.name for variant in plan.experiment.variants] if plan else []

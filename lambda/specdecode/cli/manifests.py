@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from specdecode import names
-from specdecode.cli.experiments import AsJson, Overrides, Reference, refusing
+from specdecode.cli.options import AsJson, Overrides, Reference, of_options
 from specdecode.cli.output import EXIT_USAGE, say, say_json, stop_with
 
 ON_CPU = {
@@ -15,11 +15,6 @@ ON_CPU = {
     "does not load would not be compiled again",
     "fix": "--set compile.on=accelerator, or leave --complete out and run it with the pipeline",
 }
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(manifests)
 
 
 def manifests(
@@ -61,17 +56,15 @@ def manifests(
     if not names.is_run_id(run_id):
         what = f"letters, digits, dots, underscores and hyphens, at most {names.LONGEST_RUN_ID} together"
         raise stop_with(f"--run-id {run_id!r}: use {what}, and begin with a letter or a digit", EXIT_USAGE)
-    with refusing(as_json=False):
-        experiment = load(reference, settings=overrides or [])
-        if complete and experiment.compile.on is CompileOn.CPU:
-            raise ExperimentError([Problem(**ON_CPU)])
-        context = RenderContext(
-            run_id=run_id, bucket=bucket, bundle_uri=bundle_uri, bundle_sha256=bundle_sha256, region=region
-        )
-        free = Capacity(price_per_node_hour=0)  # no object knows a price
-        if complete and experiment.sweep is Sweep.ADAPTIVE:
-            experiment = experiment.model_copy(update={"sweep": Sweep.GRID})  # nobody is there to ask the advisor
-        plan = make_plan(experiment, engine_of(experiment), inventory=Inventory(), capacity=free)
+    experiment = load(reference, settings=overrides or [])
+    if complete and experiment.compile.on is CompileOn.CPU:
+        raise ExperimentError([Problem(**ON_CPU)])
+    given = {"bundle_uri": bundle_uri, "bundle_sha256": bundle_sha256, "region": region}
+    context = of_options(RenderContext, run_id=run_id, bucket=bucket, **given)
+    free = Capacity(price_per_node_hour=0)  # no object knows a price
+    if complete and experiment.sweep is Sweep.ADAPTIVE:
+        experiment = experiment.model_copy(update={"sweep": Sweep.GRID})  # nobody is there to ask the advisor
+    plan = make_plan(experiment, engine_of(experiment), inventory=Inventory(), capacity=free)
     found = standalone(plan, context) if complete else None
     objects = list(found.objects) if found else all_objects(plan, context)
     if as_json:

@@ -98,10 +98,10 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def stop_with(message: str, code: int) -> typer.Exit:
-    """Print `message` on standard error; with --json also as JSON. Raise the result to end the command with `code`."""
+def stop_with(message: str, code: int, **more: Any) -> typer.Exit:
+    """Print `message` on standard error; with --json also as JSON, with `more`. Raise the result to end the command."""
     wrong = code in (EXIT_USAGE, EXIT_ENVIRONMENT)
     complain(f"error: {message}" if wrong else message)
     if AS_JSON.get():
-        say_json({"error": message, "exit_code": code})
+        say_json({"error": message, "exit_code": code, **more})
     return typer.Exit(code)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from specdecode import s3_keys
-from specdecode.cli.options import STACK, Profile, Region, Stack
+from specdecode.cli.options import WHERE, AsJson, Where
 from specdecode.cli.output import EXIT_USAGE, say, say_json, show, stop_with
 from specdecode.untrusted import Unreadable, read_file
 
 if TYPE_CHECKING:
     from specdecode.prompts import PromptRow, PromptSet
+    from specdecode.store import Store
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Name = Annotated[str | None, typer.Option(help="Name of the set. Default: the header's, or the file's.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines, or one JSON array.")]
 FITS = "prompts that cannot fit"
@@ -23,16 +23,10 @@ SHOWN = 5
 """Most prompts that cannot fit which are named."""
 
 app = typer.Typer(
+    name="prompts",
     help="Sets of prompts: what ships, and your own. `specdecode prompts COMMAND --help` says more.",
     no_args_is_help=True,
 )
-
-
-def register(parent: typer.Typer) -> None:
-    """Add the group of commands to `parent`."""
-    for name, command in (("list", list_sets), ("show", show_set), ("check", check), ("add", add)):
-        app.command(name=name)(command)
-    parent.add_typer(app, name="prompts")
 
 
 def list_sets(as_json: AsJson = False) -> None:
@@ -117,9 +111,7 @@ def add(
     file: File,
     name: Name = None,
     bucket: Annotated[str | None, typer.Option(help="Artifact bucket. Default: the deployed stack's.")] = None,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
+    where: Where = WHERE,
     as_json: AsJson = False,
 ) -> None:
     """Put a file of prompts into the artifact bucket, under the hash of its bytes. You need not deploy again.
@@ -137,7 +129,7 @@ def add(
     found = _read(file, name)
     if (own := shipped(found.name)) is not None and own.sha256 != found.sha256:
         raise stop_with(f"a set that ships is called {found.name} already: give yours another --name", EXIT_USAGE)
-    store = _store(bucket, stack, region=region, profile=profile)
+    store = _store(bucket, where)
     key = s3_keys.prompts_key(found.name, found.sha256)
     store.write(key, read_file(file), content_type="application/x-ndjson")
     if as_json:
@@ -172,10 +164,11 @@ def _read(path: Path, name: str | None) -> PromptSet:
     return found
 
 
-def _store(bucket: str | None, stack: str, *, region: str | None, profile: str | None) -> Any:
-    from specdecode.cli.runs_deployment import Deployment, session_of
+def _store(bucket: str | None, where: Where) -> Store:
     from specdecode.store import Store
 
-    if bucket is None:
-        return Deployment(stack=stack, region=region, profile=profile).store
-    return Store(s3=session_of(region, profile).client("s3"), bucket=bucket)
+    deployment = where.deployment()
+    return deployment.store if bucket is None else Store(s3=deployment.client("s3"), bucket=bucket)
+
+
+COMMANDS = (list_sets, show_set, check, add)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from specdecode.cli import completion
-from specdecode.cli.evidence import RESULTS, Runs, own_rows
-from specdecode.cli.options import STACK, Profile, Region, Stack
+from specdecode.cli.evidence import own_rows
+from specdecode.cli.options import RESULTS, WHERE, AsJson, Runs, Where, Written, experiments_or_runs
+from specdecode.cli.options import runs as completed_runs
 from specdecode.cli.output import (
     EXIT_IMPOSSIBLE,
     EXIT_USAGE,
@@ -23,13 +23,10 @@ from specdecode.cli.output import (
     say_json,
     stop_with,
 )
-from specdecode.cli.report_imports import import_results
 
 if TYPE_CHECKING:
     from specdecode.analysis import Comparison
     from specdecode.experiment import Experiment
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
 class Format(StrEnum):
@@ -50,35 +47,24 @@ class Group(StrEnum):
     OPEN_ENDED = "open-ended"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands about answers to `app`."""
-    app.command()(report)
-    app.command(name="compare")(compare_runs)
-    app.command()(advise)
-    app.command()(runs)
-    app.command(name="import")(import_results)
-
-
 def report(
     run: Annotated[
         str | None,
         typer.Argument(
             metavar="RUN",
             help="A run id, a run's folder or a report.json. Default: the newest run, or that of results/",
-            autocompletion=completion.runs,
+            autocompletion=completed_runs,
         ),
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Write the HTML page and open it in the browser.")] = False,
     form: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TERMINAL,
-    out: Annotated[Path | None, typer.Option(help="Write the page, Markdown, CSV and JSON into this folder.")] = None,
+    out: Written = None,
     price: Annotated[
         float | None, typer.Option(min=0, help="$ per node-hour, for a folder without report.json.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Print all of it, not one screen.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of report.json and stop.")] = False,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
+    where: Where = WHERE,
     as_json: AsJson = False,
 ) -> None:
     """Show the answer of a run: whether speculative decoding pays, for which prompts, by how much, and how sure that
@@ -89,12 +75,11 @@ def report(
     from specdecode.analysis import json_schema
     from specdecode.analysis.report import write_report
     from specdecode.cli.report_sources import find
-    from specdecode.cli.runs_deployment import Deployment
 
     if schema:
         say_json(json_schema())
         return
-    comparison = find(run, deployment=Deployment(stack=stack, region=region, profile=profile), price=price)
+    comparison = find(run, deployment=where.deployment(), price=price)
     _print(comparison, Format.JSON if as_json else form, full=full)
     folder = out or (Path("results") / comparison.run_id if open_page else None)
     if folder is not None:
@@ -110,12 +95,10 @@ def compare_runs(
         typer.Argument(
             metavar="RUN RUN...",
             help="Run ids, runs' folders or report.json files, two or more; also with commas: RUN,RUN.",
-            autocompletion=completion.runs,
+            autocompletion=completed_runs,
         ),
     ],
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
+    where: Where = WHERE,
     as_json: AsJson = False,
 ) -> None:
     """Show what changed between runs, or what repeated runs show together, with intervals over runs.
@@ -125,21 +108,17 @@ def compare_runs(
 
     Of the runs that `run --nodes` started it shows every arm beside the baseline of its own run, the fastest first.
     """
-    from specdecode.analysis.several_runs.difference import NoSets, difference
+    from specdecode.analysis.several_runs.difference import difference
     from specdecode.analysis.several_runs.joint import Joint, joint
     from specdecode.cli.report_sources import find_each
     from specdecode.cli.report_view import difference_text, joint_text
-    from specdecode.cli.runs_deployment import Deployment
 
-    deployment = Deployment(stack=stack, region=region, profile=profile)
+    deployment = where.deployment()
     asked = [run for given in runs for run in given.split(",")]
     if len(asked) < 2:
         raise stop_with("give two runs or more: `specdecode compare RUN RUN`", EXIT_USAGE)
     measured = find_each(asked, deployment=deployment)
-    try:
-        found = joint(measured) or difference(measured)
-    except NoSets as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
+    found = joint(measured) or difference(measured)
     if as_json:
         say_json(found.model_dump(mode="json"))
     else:
@@ -152,7 +131,7 @@ def advise(
         typer.Argument(
             metavar="PRESET|RUN",
             help="A preset's name, a run id, a run's folder or a report.json.",
-            autocompletion=completion.experiments_or_runs,
+            autocompletion=experiments_or_runs,
         ),
     ],
     also: Annotated[
@@ -160,9 +139,7 @@ def advise(
     ] = None,
     group: Annotated[Group, typer.Option(help="Prompts that the recommendation is for.")] = Group.ALL,
     runs: Runs = RESULTS,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
+    where: Where = WHERE,
     as_json: AsJson = False,
 ) -> None:
     """Say which draft and number of speculative tokens to compile next, or to stop, and what the rest can gain.
@@ -174,9 +151,8 @@ def advise(
     from specdecode.analysis.advice.sweep import advise_sweep
     from specdecode.cli.report_sources import find, preset_of
     from specdecode.cli.report_view import advice_document, advice_text
-    from specdecode.cli.runs_deployment import Deployment
 
-    deployment = Deployment(stack=stack, region=region, profile=profile)
+    deployment = where.deployment()
     measured = [find(run, deployment=deployment) for run in also or ()]
     experiment = preset_of(reference)
     if experiment is None:
@@ -219,9 +195,7 @@ def runs(
     folder: Annotated[Path | None, typer.Option(help="Look below this folder instead of in the bucket.")] = None,
     experiment: Annotated[str | None, typer.Option(help="Only runs of this experiment that have a report.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the trend as an HTML page to this file.")] = None,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
+    where: Where = WHERE,
     as_json: AsJson = False,
 ) -> None:
     """List all runs with their state and answer, the newest last, and what runs like the newest show together."""
@@ -229,11 +203,10 @@ def runs(
     from specdecode.analysis.several_runs.difference import trend
     from specdecode.cli.report_sources import find_all
     from specdecode.cli.report_view import list_of_runs, runs_text
-    from specdecode.cli.runs_deployment import Deployment
 
     if folder is not None and not folder.is_dir():
         raise stop_with(f"{folder}: no such folder", EXIT_USAGE)
-    deployment = Deployment(stack=stack, region=region, profile=profile)
+    deployment = where.deployment()
     executions = [] if folder else list(deployment.executions(limit=1000))
     points = trend(find_all(folder=folder, deployment=deployment))
     points = [point for point in points if experiment in (None, point.experiment)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from specdecode.cli.options import AsJson, Written
 from specdecode.cli.output import EXIT_USAGE, complain, say_coloured, say_document, stop_with
 from specdecode.untrusted import in_words
 
@@ -37,8 +38,8 @@ def import_results(
         ),
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the report.")] = "Imported results",
-    out: Annotated[Path | None, typer.Option(help="Write the page, Markdown, CSV and JSON into this folder.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    out: Written = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make the same report from results of another tool, corrected, and explain that tool's own figures.
 

@@ -12,7 +12,7 @@ from specdecode.aws import NoRegion
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, complain, stop_with
 from specdecode.cli.report_recorded import REPORT, compared_anew
 from specdecode.cli.runs_deployment import Deployment
-from specdecode.experiment import Experiment, ExperimentError, load, preset_names
+from specdecode.experiment import Experiment, load, preset_names
 from specdecode.untrusted import Unreadable, read_file
 
 
@@ -116,13 +116,7 @@ def _from_path(path: Path, price: float | None) -> Comparison:
 
 
 def preset_of(reference: str) -> Experiment | None:
-    """The experiment of a preset's name or a YAML file. None if `reference` is neither.
-
-    Ends the command if the experiment is refused.
-    """
+    """The experiment of a preset's name or a YAML file. None if `reference` is neither."""
     if reference not in preset_names() and Path(reference).suffix not in {".yaml", ".yml"}:
         return None
-    try:
-        return load(reference)
-    except ExperimentError as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
+    return load(reference)

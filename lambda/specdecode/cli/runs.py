@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specdecode import names, s3_keys
-from specdecode.cli import completion
-from specdecode.cli.options import STACK, Profile, Region, Stack, duration
+from specdecode.cli.options import WHERE, AsJson, Overrides, Where, Yes, duration, experiments
 from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, agree, complain, say, say_json, stop_with
 
 if TYPE_CHECKING:
     from specdecode.cli.runs_deployment import Deployment
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 RunId = Annotated[str | None, typer.Argument(metavar="RUN", help="The run's id. Default: the newest run.")]
 RunIds = Annotated[
     str | None, typer.Argument(metavar="RUN[,RUN]", help="The run's id, or several. Default: the newest run.")
@@ -27,23 +25,12 @@ Watch = Annotated[bool, typer.Option("--watch", help="Follow steps, pods, time a
 Interval = Annotated[float, typer.Option(min=0.2, help="Seconds between two looks with --watch.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands about runs to `app`."""
-    for command in (run, status, stop, diagnose, capacity):
-        app.command()(command)
-
-
 def run(
     experiment: Annotated[
         str | None,
-        typer.Argument(
-            metavar="PRESET|FILE", help="A preset's name or a YAML file.", autocompletion=completion.experiments
-        ),
+        typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.", autocompletion=experiments),
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="PATH=VALUE", help="Override a field: workload.requests=4. May be repeated."),
-    ] = None,
+    overrides: Overrides = None,
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Repeat this run, skipping what it finished.")
     ] = None,
@@ -61,16 +48,14 @@ def run(
     ] = None,
     watch: Watch = False,
     interval: Interval = 5.0,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking, for scripts.")] = False,
+    yes: Yes = False,
     accept_cost: Annotated[
         float | None,
         typer.Option(
             min=0, metavar="USD", help="Accept that it could cost this much, if all steps last to their deadlines."
         ),
     ] = None,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
+    where: Where = WHERE,
     as_json: AsJson = False,
 ) -> None:
     """Start a run: compile, serve, benchmark and report, then give the node back.
@@ -88,7 +73,6 @@ def run(
     """
     from specdecode.cli import runs_start as starting
     from specdecode.cli.preflight.checks import refuse_a_run_that_would_fail
-    from specdecode.cli.runs_deployment import Deployment
     from specdecode.cli.runs_nodes import start_on_nodes
     from specdecode.cli.runs_view import new_run_id
 
@@ -99,7 +83,7 @@ def run(
         raise stop_with("--resume repeats a run with its own hold: start a new one with --hold", EXIT_USAGE)
     overrides = [*(overrides or []), *([f"hold={math.ceil(hold / 60)}"] if hold else [])]
     asked = None if resume else starting.wanted_run(experiment, overrides)
-    deployment = Deployment(stack=stack, region=region, profile=profile)
+    deployment = where.deployment()
     wanted = asked or starting.resumed_run(deployment, str(resume))
     refuse_a_run_that_would_fail(deployment, wanted.experiment)
     if nodes > 1:
@@ -123,9 +107,7 @@ def status(
     run_id: RunIds = None,
     watch: Watch = False,
     interval: Interval = 5.0,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
+    where: Where = WHERE,
     as_json: AsJson = False,
 ) -> None:
     """Show a run: step, pods, elapsed time, what the node has cost so far, result or cause.
@@ -134,10 +116,9 @@ def status(
     pods of a run that goes on, each with its problem. `pods` is null if they cannot be read now, and empty after the
     end.
     """
-    from specdecode.cli.runs_deployment import Deployment
     from specdecode.cli.runs_view import TERMINAL, lines, pod_line, run_now
 
-    deployment = Deployment(stack=stack, region=region, profile=profile)
+    deployment = where.deployment()
     asked = run_id.split(",") if run_id else [None]
     if watch:
         if len(asked) > 1:
@@ -166,10 +147,8 @@ def stop(
         str | None,
         typer.Argument(metavar="RUN[,RUN]", help="The run's id, or several. Default: the run that holds a node."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Stop it without asking, though no RUN is given.")] = False,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
+    yes: Yes = False,
+    where: Where = WHERE,
 ) -> None:
     """Stop a run, delete its workloads and give the node back. Waits until that is done.
 
@@ -178,10 +157,9 @@ def stop(
     hold a node each, it names them and stops none.
     """
     from specdecode.cli import runs_release
-    from specdecode.cli.runs_deployment import Deployment
     from specdecode.cli.runs_view import TERMINAL, lines, run_now
 
-    deployment = Deployment(stack=stack, region=region, profile=profile)
+    deployment = where.deployment()
     wanted = run_id or runs_release.run_to_stop(deployment)
     if wanted is None:
         runs_release.bring_to_zero(deployment)
@@ -201,15 +179,11 @@ def stop(
 
 def diagnose(
     run_id: RunId = None,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
+    where: Where = WHERE,
     as_json: AsJson = False,
 ) -> None:
     """Say why a run failed, in plain words, and where its logs, events and descriptions are kept."""
-    from specdecode.cli.runs_deployment import Deployment
-
-    deployment = Deployment(stack=stack, region=region, profile=profile)
+    deployment = where.deployment()
     found = deployment.execution(run_id)
     prefix = s3_keys.run_key(found.run_id, "diagnostics") + "/"
     summary = deployment.store.read_json(prefix + "diagnosis.json")
@@ -242,10 +216,8 @@ def capacity(
         bool,
         typer.Option("--release", help="Give back nodes that nobody holds, and stop the run that holds one."),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --release: stop the run without asking.")] = False,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
+    yes: Yes = False,
+    where: Where = WHERE,
     as_json: AsJson = False,
 ) -> None:
     """Show which run holds which node and since when, which runs wait, and which nodes run.
@@ -255,10 +227,9 @@ def capacity(
     use `specdecode stop RUN`.
     """
     from specdecode.cli import runs_release
-    from specdecode.cli.runs_deployment import Deployment
     from specdecode.cli.runs_view import clock, pod_line
 
-    deployment = Deployment(stack=stack, region=region, profile=profile)
+    deployment = where.deployment()
     if release:
         runs_release.free(deployment, yes=yes)
     seen = deployment.cluster()

@@ -10,8 +10,6 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import aws, names, s3_keys
-from specdecode.cli.aws_errors import what_to_do
-from specdecode.cli.options import STACK
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
 from specdecode.experiment import Capacity, kept
 from specdecode.planning import Plan
@@ -30,10 +28,17 @@ MAX_INPUT_BYTES = 256 * 1024
 
 def session_of(region: str | None, profile: str | None) -> Any:
     """A session where the deployment is: in `region`, else where the checkout's file keeps it, else as anywhere."""
+    return aws.session(region=region or kept.read(kept.checkout()).settings.get("region"), profile=profile)
+
+
+def stack_named(cloudformation: Any, name: str) -> dict[str, Any] | None:
+    """The stack as CloudFormation describes it. None if there is none."""
     try:
-        return aws.session(region=region or kept.read(kept.checkout()).settings.get("region"), profile=profile)
-    except kept.BadFile as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
+        return dict(cloudformation.describe_stacks(StackName=name)["Stacks"][0])
+    except ClientError as error:
+        if "does not exist" in error.response["Error"].get("Message", ""):
+            return None
+        raise
 
 
 class FunctionFailed(Exception):
@@ -58,7 +63,7 @@ class Deployment:
     """The stack's outputs, and the calls that commands make with them."""
 
     def __init__(
-        self, *, stack: str = STACK, region: str | None = None, profile: str | None = None, session: Any = None
+        self, *, stack: str = names.STACK, region: str | None = None, profile: str | None = None, session: Any = None
     ) -> None:
         self.stack = stack
         self._open: Callable[[], Any] = lambda: session or session_of(region, profile)
@@ -74,29 +79,16 @@ class Deployment:
     @cached_property
     def found_outputs(self) -> dict[str, str] | None:
         """Outputs of the stack. None if there is no such stack. Raises ClientError and BotoCoreError."""
-        try:
-            found = self.client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"][0]
-        except ClientError as error:
-            if "does not exist" in error.response["Error"]["Message"]:
-                return None
-            raise
-        return {item["OutputKey"]: item["OutputValue"] for item in found.get("Outputs", [])}
+        found = stack_named(self.client("cloudformation"), self.stack)
+        return found and {item["OutputKey"]: item["OutputValue"] for item in found.get("Outputs", [])}
 
     @cached_property
     def outputs(self) -> dict[str, str]:
-        """Outputs of the stack. Ends the command with 3 if there is none, or it may not be read."""
-        try:
-            found = self.found_outputs
-        except ClientError as error:
-            text = error.response["Error"]["Message"]
-            raise stop_with(f"{self.stack}: {text} ({what_to_do(error)})", EXIT_ENVIRONMENT) from None
-        except BotoCoreError as error:
-            raise stop_with(f"AWS cannot be asked: {error} ({what_to_do(error)})", EXIT_ENVIRONMENT) from None
-        if found is None:
-            hint = f"deploy it with: {kept.DEPLOY}"
-            where = self.session.region_name
+        """Outputs of the stack. Ends the command with 3 if there is none."""
+        if self.found_outputs is None:
+            where, hint = self.session.region_name, f"deploy it with: {kept.DEPLOY}"
             raise stop_with(f"there is no stack {self.stack} in {where} ({hint})", EXIT_ENVIRONMENT)
-        return found
+        return self.found_outputs
 
     @cached_property
     def store(self) -> Store:

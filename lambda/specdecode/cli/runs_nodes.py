@@ -14,7 +14,6 @@ from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, agree, say, say_
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_start import Wanted, estimate, inventory_of
 from specdecode.cli.runs_view import new_run_id
-from specdecode.experiment import ExperimentError
 from specdecode.experiment.kept import deploy_with
 from specdecode.planning.several_nodes import NodePart, plan_parts
 
@@ -29,10 +28,7 @@ def start_on_nodes(
         raise stop_with(f"this deployment has {has}, not {nodes}: {deploy_with({'nodes': str(nodes)})}", EXIT_USAGE)
     inventory = inventory_of(deployment, wanted.experiment)
     _, whole = estimate(deployment, wanted.experiment, inventory)
-    try:
-        parts = plan_parts(wanted.experiment, nodes, inventory=inventory, capacity=deployment.capacity)
-    except ExperimentError as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
+    parts = plan_parts(wanted.experiment, nodes, inventory=inventory, capacity=deployment.capacity)
     if not as_json:
         show(*parts_tables(wanted.name, parts, whole))
     _consent(parts, accepted=accepted)

@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError
 
 from specdecode import s3_keys
 from specdecode.cli.cost_view import cost_lines
-from specdecode.cli.evidence import RESULTS
 from specdecode.cli.forecast_view import expected_lines
+from specdecode.cli.options import RESULTS
 from specdecode.cli.output import EXIT_USAGE, agree, complain, say, stop_with
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_view import TERMINAL
@@ -50,10 +50,7 @@ def wanted_run(experiment: str | None, overrides: list[str]) -> Wanted:
             f"{offer_lines()}\nstart with account-check: it tries the account on a CPU node",
             EXIT_USAGE,
         )
-    try:
-        loaded = load(experiment, settings=overrides)
-    except ExperimentError as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
+    loaded = load(experiment, settings=overrides)
     if experiment in preset_names():
         given = {"set": parse_overrides(overrides)} if overrides else {}
         return Wanted(loaded.name, {"experiment": experiment, **given}, loaded)
@@ -91,15 +88,12 @@ def inventory_of(deployment: Deployment, experiment: AnyExperiment) -> Inventory
 
 
 def estimate(deployment: Deployment, experiment: AnyExperiment, inventory: Inventory) -> tuple[Plan, Bill]:
-    """The plan, and its bill at this deployment's prices. Ends the command with 2 if the deployment cannot run it."""
+    """The plan, and its bill at this deployment's prices. Raises ExperimentError if the deployment cannot run it."""
     engine, capacity = engine_of(experiment), deployment.capacity
-    try:
-        experiment = with_prompts_of_answers(deployment.store, experiment)
-        if problems := rules.check(experiment, engine, capacity):
-            raise ExperimentError(problems)
-        plan = make_plan(experiment, engine, inventory=inventory, capacity=capacity)
-    except ExperimentError as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
+    experiment = with_prompts_of_answers(deployment.store, experiment)
+    if problems := rules.check(experiment, engine, capacity):
+        raise ExperimentError(problems)
+    plan = make_plan(experiment, engine, inventory=inventory, capacity=capacity)
     return plan, make_bill(plan, capacity)
 
 

@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from specdecode.cli import completion
-from specdecode.cli.options import STACK, Profile, Region, Stack
+from specdecode.cli.options import WHERE, Where, runs
 from specdecode.cli.output import EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_UNDECIDED, EXIT_USAGE, say, say_json, stop_with
 from specdecode.escape import line
 from specdecode.names import NAMESPACE
@@ -23,18 +22,13 @@ if TYPE_CHECKING:
 MOST_NAME = 50
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(winner)
-
-
 def winner(
     run: Annotated[
         str | None,
         typer.Argument(
             metavar="RUN",
             help="A run id, a run's folder or a report.json. Default: the newest run.",
-            autocompletion=completion.runs,
+            autocompletion=runs,
         ),
     ] = None,
     arm: Annotated[str | None, typer.Option(metavar="NAME", help="This arm instead of the recommended one.")] = None,
@@ -45,9 +39,7 @@ def winner(
     serve_line: Annotated[
         bool, typer.Option("--serve-line", help="Print only how to serve it by hand: the `vllm serve` line.")
     ] = False,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
+    where: Where = WHERE,
     as_json: Annotated[bool, typer.Option("--json", help="Print a List for scripts.")] = False,
 ) -> None:
     """Print the Deployment and the Service that serve a run's winner in production, for `kubectl apply -f -`.
@@ -62,10 +54,9 @@ def winner(
     from specdecode.analysis.texts.decide import decided
     from specdecode.cli.experiments_view import objects_text
     from specdecode.cli.report_sources import find
-    from specdecode.cli.runs_deployment import Deployment
     from specdecode.experiment.model import ServedExperiment
 
-    deployment = Deployment(stack=stack, region=region, profile=profile)
+    deployment = where.deployment()
     comparison = find(run, deployment=deployment)
     decision = decided(comparison)
     if not arm and decision.action is not Action.USE:

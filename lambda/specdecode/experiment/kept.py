@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from specdecode.assets import assets_dir
 from specdecode.names import STACK
+from specdecode.untrusted import WrongInput
 
 FILE = "deployment.json"
 GUARD = "SettingsGuard"
@@ -27,7 +28,7 @@ MOST_SHOWN = 80
 """Most characters of a value in a message."""
 
 
-class BadFile(ValueError):
+class BadFile(WrongInput):
     """The file cannot be read. The message says what to do."""
 
 

@@ -1,9 +1,11 @@
 """The problems of an experiment, all in one exception."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from specdecode.escape import clip, line, plain
 from specdecode.experiment.base import Frozen
+from specdecode.untrusted import WrongInput
 
 MOST_SHOWN = 25
 """Most problems that the message names: it must fit into the cause of a failed execution (32 KiB)."""
@@ -33,7 +35,7 @@ def _shown(text: str) -> str:
     return clip(plain(text), _LONGEST)
 
 
-class ExperimentError(ValueError):
+class ExperimentError(WrongInput):
     """An experiment was refused; `problems` holds every reason."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
@@ -43,3 +45,6 @@ class ExperimentError(ValueError):
         if len(self.problems) > MOST_SHOWN:
             shown.append(f"  and {len(self.problems) - MOST_SHOWN} more")
         super().__init__("\n".join(shown))
+
+    def document(self) -> dict[str, Any]:
+        return {"valid": False, "problems": [problem.model_dump(mode="json") for problem in self.problems]}

@@ -23,7 +23,7 @@ from specdecode.prompts.categories import category_of
 from specdecode.prompts.formats import ANSWERS, ASKS, INSTRUCTS
 from specdecode.prompts.prompt_set import PromptSet, words_of
 from specdecode.records import RequestRecord
-from specdecode.untrusted import Unreadable, edges, parse_json, read_file, read_lines
+from specdecode.untrusted import Unreadable, WrongInput, edges, parse_json, read_file, read_lines
 
 MOST_ANSWERS = 2_000
 """Answers that are read unless the user asks for others: enough for ranges of a percent or two."""
@@ -40,7 +40,7 @@ SHOWN = 5
 Messages = tuple[dict[str, Any], ...]
 
 
-class BadAnswers(ValueError):
+class BadAnswers(WrongInput):
     """No answer can be read. The message says why and what to do."""
 
 

@@ -1,8 +1,7 @@
 """The commands about runs, without AWS."""
 
 import pytest
-import typer
-from specdecode.cli import output, runs, runs_deployment, runs_release
+from specdecode.cli import app, output, runs_deployment, runs_release
 from specdecode.cli.preflight import checks
 from specdecode.experiment import Capacity, load_preset, to_yaml
 from typer.testing import CliRunner
@@ -17,8 +16,6 @@ __all__ = ["world"]
 @pytest.fixture
 def command(monkeypatch):
     """Run a command line; returns typer's result."""
-    app = typer.Typer()
-    runs.register(app)
     FakeDeployment.looks, FakeDeployment.held, FakeDeployment.ends_as = 0, True, "SUCCEEDED"
     FakeDeployment.started, FakeDeployment.stopped = [], []
     FakeDeployment.asked_for_pods, FakeDeployment.seen_pods = 0, (POD,)
@@ -36,6 +33,4 @@ def command(monkeypatch):
 def answering(monkeypatch, command):
     """Run a command line at a terminal, where a person answers with these lines."""
     monkeypatch.setattr(output, "is_interactive", lambda: True)
-    app = typer.Typer()
-    runs.register(app)
     return lambda *arguments, says: CliRunner().invoke(app, arguments, input=says)

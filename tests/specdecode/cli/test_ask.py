@@ -4,8 +4,7 @@ import json
 from typing import Any
 
 import pytest
-import typer
-from specdecode.cli import ask, runs_deployment
+from specdecode.cli import app, runs_deployment
 from specdecode.records.asks import AskPart
 from typer.testing import CliRunner
 
@@ -49,9 +48,7 @@ def question(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(runs_deployment, "Deployment", Holding)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     FakeDeployment.looks, Holding.gone_at, FakeDeployment.s3 = -100, 0, Mailbox()
-    app = typer.Typer()
-    ask.register(app)
-    return lambda *arguments: CliRunner().invoke(app, ["r", *arguments])
+    return lambda *arguments: CliRunner().invoke(app, ["ask", "r", *arguments])
 
 
 def test_an_answer_is_shown_part_by_part_and_nothing_of_it_stays(question: Any) -> None:

@@ -3,16 +3,16 @@
 from pathlib import Path
 
 import pytest
-from specdecode.cli import app, completion
+from specdecode.cli import app, options
 from typer.testing import CliRunner
 
 
 def test_presets_and_files_are_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "qwen-mine.yaml").write_text("name: mine")
-    assert {"qwen3-32b", "qwen-mine.yaml"} <= set(completion.experiments("qwen"))
-    assert completion.experiments("nothing-begins-so") == []
-    assert completion.experiments("/no/such/folder/x") == []
+    assert {"qwen3-32b", "qwen-mine.yaml"} <= set(options.experiments("qwen"))
+    assert options.experiments("nothing-begins-so") == []
+    assert options.experiments("/no/such/folder/x") == []
 
 
 def test_runs_that_lie_here_are_offered_also_behind_dots_and_commas(
@@ -23,16 +23,16 @@ def test_runs_that_lie_here_are_offered_also_behind_dots_and_commas(
         (tmp_path / "results" / name).mkdir(parents=True)
     for name in ("one", "two"):
         (tmp_path / "results" / name / "report.json").write_text("{}")
-    assert completion.runs("") == ["results/one", "results/two"]
-    assert completion.runs("results/t") == ["results/two"]
-    assert completion.runs("results/one,results/t") == ["results/one,results/two"]
-    assert completion.runs("results/one..results/t") == ["results/one..results/two"]
-    assert "results/one" in completion.experiments_or_runs("results/")
+    assert options.runs("") == ["results/one", "results/two"]
+    assert options.runs("results/t") == ["results/two"]
+    assert options.runs("results/one,results/t") == ["results/one,results/two"]
+    assert options.runs("results/one..results/t") == ["results/one..results/two"]
+    assert "results/one" in options.experiments_or_runs("results/")
 
 
 def test_cases_and_groups_are_offered() -> None:
-    assert completion.cases("str") == ["structured"]
-    assert {"count", "all", "open"} <= set(completion.cases(""))
+    assert options.cases("str") == ["structured"]
+    assert {"count", "all", "open"} <= set(options.cases(""))
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_problems_are_all_told_with_exit_code_2(run):
     for command in ("validate", "plan", "manifests"):
         stderr = run(command, *arguments, code=2).stderr
         assert "2 problems" in stderr and "fix: set it to 32" in stderr and "(greedy)" in stderr
-    found = json.loads(run("validate", *arguments, "--json", code=2).output)
+    found = json.loads(run("validate", *arguments, "--json", code=2).stdout)
     assert found["valid"] is False
     assert {p["rule"] for p in found["problems"]} == {"tensor-parallel", "greedy"}
     assert all({"field", "rule", "message", "source", "fix"} == set(p) for p in found["problems"])

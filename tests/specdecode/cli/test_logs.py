@@ -6,9 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import typer
 from specdecode import names
-from specdecode.cli import log_events, logs, runs_deployment
+from specdecode.cli import app, log_events, logs, runs_deployment
 from specdecode.cli.runs_deployment import Execution
 from specdecode.experiment import load_preset
 from specdecode.manifests.naming import object_name
@@ -84,9 +83,7 @@ def show(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(log_events, "SETTLED_S", 0)
     FakeDeployment.s3 = FakeS3()
     Deployment.looks_at, Deployment.asked, Deployment.planned_at = [EVENTS], [], 0
-    app = typer.Typer()
-    logs.register(app)
-    return lambda *arguments: CliRunner().invoke(app, ["r", *arguments])
+    return lambda *arguments: CliRunner().invoke(app, ["logs", "r", *arguments])
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,12 @@ from typer.main import get_command
 HEAVY = ("aws_cdk", "boto3", "botocore", "rich", "pydantic", "yaml", "asyncio", "specdecode")
 LIGHT = {
     *(f"specdecode.{name}" for name in ("assets", "cli", "escape", "giving_back", "names", "s3_keys", "untrusted")),
-    *(f"specdecode.cli.{name}" for name in ("completion", "options", "output")),
+    *(f"specdecode.cli.{name}" for name in ("options", "output")),
     *(
         f"specdecode.cli.{name}"
         for name in ("bench", "bench_options", "experiments", "forecast", "forecast_sources", "gate", "manifests")
     ),
-    *(f"specdecode.cli.{name}" for name in ("ask", "configure", "destroy", "evidence", "subscribe")),
+    *(f"specdecode.cli.{name}" for name in ("ask", "configure", "destroy", "evidence")),
     *(
         f"specdecode.cli.{name}"
         for name in ("instance", "logs", "preflight", "prompts", "report", "report_imports", "runs", "winner")

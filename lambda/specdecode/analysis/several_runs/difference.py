@@ -12,6 +12,7 @@ from specdecode.experiment.base import Frozen
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.workload import Level
 from specdecode.measures.student import combine, log_mean
+from specdecode.untrusted import WrongInput
 
 
 class OverRuns(Frozen):
@@ -91,7 +92,7 @@ Key = tuple[str, str]
 """Variant and case."""
 
 
-class NoSets(ValueError):
+class NoSets(WrongInput):
     """The runs cannot be split into two sets: a run is given twice, or there are more than two questions. The message
     says which.
     """

@@ -18,6 +18,7 @@ from specdecode.analysis.several_runs.difference import settings
 from specdecode.analysis.several_runs.gate_questions import Question, Thresholds, judged_levels, questions
 from specdecode.experiment.base import Frozen
 from specdecode.measures.student import t_quantile
+from specdecode.untrusted import WrongInput
 
 WRONG = 0.05
 """Largest share of gates that end with a wrong answer, of either kind."""
@@ -84,7 +85,7 @@ MOST_TIMES = 20
 """Largest factor by which the gate suggests to repeat the runs."""
 
 
-class Unfit(ValueError):
+class Unfit(WrongInput):
     """The runs cannot be judged by these limits; the message says why and what to do."""
 
 

@@ -7,16 +7,11 @@ from typing import Annotated
 
 import typer
 
-from specdecode.cli.options import STACK, Profile, Region, Stack
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, say, say_json, show, stop_with
+from specdecode.cli.options import WHERE, AsJson, Where
+from specdecode.cli.output import EXIT_ENVIRONMENT, say, say_json, show
 
 DEFAULT = "qwen3-32b-native"
 """A large node on an engine with support, and weights that need no token."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(preflight)
 
 
 def preflight(
@@ -28,10 +23,8 @@ def preflight(
     pin: Annotated[
         bool, typer.Option("--pin", help="Write the digests that the registry has now into the engine's file.")
     ] = False,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    where: Where = WHERE,
+    as_json: AsJson = False,
 ) -> None:
     """Check what a first deployment, or a run, needs: credentials, quotas, capacity, builds, alerts, models.
 
@@ -45,14 +38,10 @@ def preflight(
     Exit codes: 0 nothing would fail, 2 the experiment or a setting cannot work, 3 something would fail.
     """
     from specdecode.cli.preflight import checks
-    from specdecode.cli.runs_deployment import Deployment
-    from specdecode.experiment import ExperimentError, load
+    from specdecode.experiment import load
 
-    try:
-        loaded = load(experiment)
-    except ExperimentError as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
-    deployment = Deployment(stack=stack, region=region, profile=profile)
+    loaded = load(experiment)
+    deployment = where.deployment()
     found = checks.checked(deployment, loaded, settings or [], quiet=as_json)
     if as_json:
         say_json([vars(check) for check in found])

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from specdecode.cli.preflight.check import Ask, Check, looked, unless
+from specdecode.cli.runs_deployment import stack_named
 from specdecode.experiment.kept import deploy_with
 from specdecode.names import CLUSTER_STACK, STACK
 
@@ -119,13 +118,7 @@ def owned(ask: Ask) -> bool:
 
 def state(ask: Ask, name: str) -> str | None:
     """The status of the stack. None if there is none."""
-    try:
-        (stack,) = ask.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
-    except ClientError as error:
-        if "does not exist" in error.response["Error"].get("Message", ""):
-            return None
-        raise
-    return str(stack["StackStatus"])
+    return (stack_named(ask.client("cloudformation"), name) or {}).get("StackStatus")
 
 
 def tagged(ask: Ask) -> Mapping[str, Any]:
