@@ -9,8 +9,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 from specdecode.benchmark import answer, sse
+from specdecode.benchmark.endpoint import MAX_BODY_BYTES, _WholeBody
 from specdecode.benchmark.exchange import Exchange
-from specdecode.benchmark.fetch import MAX_BODY_BYTES, _WholeBody
 from specdecode.benchmark.http1 import HttpError, ResponseParser
 from specdecode.benchmark.sse import EventTooLong, SseParser
 from specdecode.records import RequestError, RequestRecord

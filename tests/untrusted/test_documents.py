@@ -12,7 +12,7 @@ from specdecode.assets import assets_dir
 from specdecode.benchmark import answer
 from specdecode.benchmark import exchange as exchanges
 from specdecode.benchmark.exchange import Exchange
-from specdecode.benchmark.progress import PlainProgress
+from specdecode.benchmark.progress import LoadProgress
 from specdecode.cli.experiments_view import BlockDumper
 from specdecode.experiment import ExperimentError, from_document, load_preset, to_yaml
 from specdecode.experiment.documents import parse_yaml
@@ -54,7 +54,7 @@ def test_a_log_record_is_one_line_of_json(text: str) -> None:
 def test_pods_write_one_line_a_message(capsys: pytest.CaptureFixture[str]) -> None:
     say(EVERYTHING + "\nspecdecode: error 77: forged")
     stream = io.StringIO()
-    PlainProgress(stream).message(EVERYTHING + "\nerror: forged")
+    LoadProgress(stream).message(EVERYTHING + "\nerror: forged")
     for text in (capsys.readouterr().out, stream.getvalue(), f"{PodError(65, EVERYTHING)}\n"):
         assert text.count("\n") == len(text.splitlines()) == 1
         assert "\x1b" not in text

@@ -151,12 +151,10 @@ class Answer:
         The whole count may not be smaller than the number of chunks with text, nor larger than what was asked for.
         The chunks together may not count more than that.
         """
-        count = self.completion_tokens
-        if count is not None and count < len(self.chunks):
-            self.usage_problem = f"usage counts {count} tokens, but {len(self.chunks)} chunks with text came"
-            self.prompt_tokens = self.completion_tokens = None
-        elif count is not None and count > requested_tokens:
-            self.usage_problem = f"usage counts {count} tokens, but at most {requested_tokens} were asked for"
+        count, fewest = self.completion_tokens, len(self.chunks)
+        if count is not None and not fewest <= count <= requested_tokens:
+            came = f"{fewest} chunks with text came" if count < fewest else f"at most {requested_tokens} were asked for"
+            self.usage_problem = f"usage counts {count} tokens, but {came}"
             self.prompt_tokens = self.completion_tokens = None
         believed = self.completion_tokens or 0
         if sum(tokens or 0 for _, _, tokens, _ in self.chunks) > believed:

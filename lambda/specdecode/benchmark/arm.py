@@ -3,14 +3,13 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from specdecode.benchmark.client import Client, Deliver, MakeRecord, PlannedRequest
+from specdecode.benchmark.client import Client, Deliver, MakeRecord, PlannedRequest, request_body
 from specdecode.benchmark.clients import Barrier
-from specdecode.benchmark.counters import SpeculationCounters, read_counters
+from specdecode.benchmark.counters import Counts, read_counters, since
 from specdecode.benchmark.histories import Histories
 from specdecode.benchmark.load import LoadPlan, run_load
 from specdecode.benchmark.probe import ArmFacts
 from specdecode.benchmark.prompts import Prompt
-from specdecode.benchmark.request_body import request_body
 from specdecode.experiment.workload import Level, TestCase, Workload
 
 ENDLESS = 2**31
@@ -19,7 +18,7 @@ ENDLESS = 2**31
 
 @dataclass(frozen=True, kw_only=True)
 class ArmLoad:
-    """Which requests of one case and level an arm gets, and how they are sent."""
+    """Which requests of one case and level an arm gets from this client, and how they are sent."""
 
     case: TestCase
     level: Level
@@ -28,14 +27,21 @@ class ArmLoad:
     """A prompt for each request of the largest level, then one for each warm-up request. Warm-up has prompts of its
     own, so that a server that caches prefixes does not know the measured ones."""
     plan: LoadPlan
+    requests: int
+    """Requests of all clients."""
+    own: int | None
+    """Requests of this client. None for a load that ends by time."""
     skip: Collection[int]
-    """Indices of requests that were measured before."""
-    warm: bool
-    """The arm is warmed up for this case and level."""
+    """Indices of the requests that this client has measured before."""
     histories: Histories
     """Answers so far in the conversations of the case."""
     portion: int = 0
     """Number of this load among those of the case, level and round."""
+
+    @property
+    def left(self) -> int:
+        """Requests that this client has to send; 1 for a load that ends by time."""
+        return 1 if self.own is None else self.own - len(self.skip)
 
     @property
     def measured(self) -> Sequence[Prompt]:
@@ -66,8 +72,8 @@ class LoadedArm:
     client: Client
     facts: ArmFacts
 
-    async def load(self, asked: ArmLoad, *, barrier: Barrier, deliver: Deliver) -> SpeculationCounters | None:
-        """Warm up if needed, then send the requests. Returns the engine's counters of the measured requests.
+    async def load(self, asked: ArmLoad, *, warm: bool, barrier: Barrier, deliver: Deliver) -> Counts | None:
+        """Warm up unless the server is `warm`, then send the requests. Returns the engine's counters of those.
 
         If several clients share the level, client 0 warms up and reads the counters of all their requests. The other
         clients return None, as does an arm whose server has no counters.
@@ -78,7 +84,7 @@ class LoadedArm:
 
         async def send(index: int, prompt: Prompt, scheduled: float | None, *, warmup: bool = False) -> None:
             planned = self._planned(asked, prompt, index, warmup=warmup)
-            due = None if scheduled is None else self.client.clock.since_start(scheduled)
+            due = None if scheduled is None else scheduled - self.client.origin
             await self.client.request(planned, listening if listens and prompt.row else deliver, due)
 
         def listening(make: MakeRecord) -> None:
@@ -99,7 +105,7 @@ class LoadedArm:
                 await send(index, prompt, scheduled)
                 scheduled = None
 
-        if not asked.warm and barrier.leads:
+        if not warm and barrier.leads:
             warmups = asked.workload.warmup_requests
             warmup = LoadPlan(requests=warmups, concurrency=min(plan.concurrency, max(warmups, 1)))
             await run_load(warmup, send_warmup, indices=iter(range(warmups)))
@@ -107,26 +113,18 @@ class LoadedArm:
         async with barrier.together():
             await run_load(plan, send_conversation, indices=iter(range(requests)))
         after = await read_counters(self.client.endpoint) if before is not None else None
-        return after.since(before) if before is not None and after is not None else None
+        return since(before, after) if before is not None and after is not None else None
 
     def _planned(self, asked: ArmLoad, prompt: Prompt, index: int, *, warmup: bool) -> PlannedRequest:
-        workload = asked.workload
-        body = request_body(
-            model=self.facts.model, prompt=prompt, index=index, workload=workload, dialect=self.facts.dialect
-        )
+        model, dialect = self.facts.server.model, self.facts.dialect
         return PlannedRequest(
             case=asked.case.name,
             level=asked.level.name,
             index=index,
             warmup=warmup,
-            body=body,
-            prompt=prompt.identity,
-            input_tokens=prompt.input_tokens,
-            output_tokens=body["max_tokens"],
-            timeout_s=workload.timeout_s,
-            prompt_set=prompt.set,
-            prompt_id=prompt.id,
-            turn=prompt.turn,
+            body=request_body(model=model, prompt=prompt, index=index, workload=asked.workload, dialect=dialect),
+            prompt=prompt,
+            timeout_s=asked.workload.timeout_s,
             portion=asked.portion,
         )
 

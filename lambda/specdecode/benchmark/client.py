@@ -1,24 +1,97 @@
-"""Sends requests, each on a connection of its own, and makes their records."""
+"""Makes the bodies of requests, sends each request on a connection of its own, and makes its record."""
 
 import asyncio
-import hashlib
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from specdecode.benchmark.clients import ALL, LoadSlice
-from specdecode.benchmark.clock import Clock, LoopLag
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.exchange import Exchange, failure
+from specdecode.benchmark.prompts import Prompt
 from specdecode.benchmark.transport import connect
+from specdecode.experiment.workload import Workload
+from specdecode.measures.plausibility import WATCH_S
 from specdecode.records import Chunk, ErrorKind, RequestError, RequestRecord
 
 MakeRecord = Callable[[], RequestRecord]
 Deliver = Callable[[MakeRecord], None]
 PAUSE_S = 0.1
 """Least time of a failed request: a closed loop must not flood a server that refuses its requests."""
+_NOTABLE_LAG_S = 0.001
+
+
+class LoopLag:
+    """Measures delays of the event loop: if its tick is late, everything else in the loop is late too."""
+
+    def __init__(self) -> None:
+        self._late: deque[tuple[float, float]] = deque(maxlen=4096)
+
+    async def watch(self) -> None:
+        """Run beside the load until cancelled."""
+        while True:
+            expected = time.monotonic() + WATCH_S
+            await asyncio.sleep(WATCH_S)
+            now = time.monotonic()
+            if now - expected > _NOTABLE_LAG_S:
+                self._late.append((now, now - expected))
+
+    def largest_since(self, monotonic: float) -> float:
+        """Largest delay noticed since then, in seconds; 0 below a millisecond."""
+        return max((late for at, late in self._late if at >= monotonic), default=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BodyDialect:
+    """What a server accepts beyond the OpenAI API. The probe finds it out."""
+
+    running_usage: bool = True
+    """`stream_options.continuous_usage_stats`: usage with every chunk, so that each chunk's tokens are known."""
+    usage: bool = True
+    """`stream_options.include_usage`."""
+    exact_length: bool = True
+    """`ignore_eos` and `min_tokens`."""
+
+
+def request_body(
+    *,
+    model: str,
+    prompt: Prompt,
+    index: int,
+    workload: Workload,
+    dialect: BodyDialect,
+    output_tokens: int | None = None,
+) -> dict[str, Any]:
+    """Body of request `index`. It is the same in all arms except for `model` and the dialect."""
+    tokens = output_tokens or prompt.output_tokens or workload.output_tokens
+    body: dict[str, Any] = {
+        "model": model,
+        "stream": True,
+        "max_tokens": tokens,
+        "temperature": workload.temperature,
+    }
+    if prompt.messages is not None:
+        body["messages"] = list(prompt.messages)
+    elif workload.endpoint == "completions":
+        body["prompt"] = prompt.text
+    else:
+        system = [{"role": "system", "content": ""}] if prompt.as_llmperf else []
+        body["messages"] = [*system, {"role": "user", "content": prompt.text}]
+    if dialect.usage:
+        body["stream_options"] = {"include_usage": True}
+        if dialect.running_usage:
+            body["stream_options"]["continuous_usage_stats"] = True
+    if workload.temperature > 0:
+        body["seed"] = workload.seed + index
+    if workload.ignore_eos and dialect.exact_length:
+        body["ignore_eos"] = True
+        body["min_tokens"] = tokens
+    if workload.thinking is not None and "messages" in body:
+        body["chat_template_kwargs"] = {"enable_thinking": workload.thinking}
+    return body
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +103,8 @@ class PlannedRequest:
     index: int
     warmup: bool
     body: dict[str, Any]
-    prompt: str
-    """The prompt text, or the messages as JSON. The record has its hash."""
-    input_tokens: int
-    output_tokens: int
+    prompt: Prompt
     timeout_s: float
-    prompt_set: str | None = None
-    """Set and id of the prompt. None if it comes from no set."""
-    prompt_id: str | None = None
-    turn: int = 0
     portion: int = 0
 
 
@@ -51,7 +117,8 @@ class Client:
     variant: str
     round: int
     session: int
-    clock: Clock
+    origin: float
+    """The run's second 0 on the monotonic clock."""
     loop_lag: LoopLag
     load_slice: LoadSlice = ALL
 
@@ -107,7 +174,7 @@ class Client:
         scheduled_s: float | None,
     ) -> RequestRecord:
         answer = exchange.answer
-        answer.check_usage(plan.output_tokens)
+        answer.check_usage(plan.body["max_tokens"])
         end = exchange.last_at if exchange.ended.is_set() and exchange.last_at else ended
         lag = max(exchange.lag, self.loop_lag.largest_since(sent))
         if error is None and not answer.chunks:
@@ -121,25 +188,25 @@ class Client:
             round=self.round,
             level=plan.level,
             index=plan.index,
-            turn=plan.turn,
+            turn=plan.prompt.turn,
             warmup=plan.warmup,
             started_at=started_at,
             scheduled_s=scheduled_s,
-            sent_s=round(self.clock.since_start(sent), 9),
+            sent_s=round(sent - self.origin, 9),
             end_s=round(end - sent, 9),
             chunks=tuple(
                 [Chunk(at_s=round(at, 9), chars=n, tokens=t, reasoning_chars=r) for at, n, t, r in answer.chunks]
             ),
-            requested_input_tokens=plan.input_tokens,
-            requested_output_tokens=plan.output_tokens,
+            requested_input_tokens=plan.prompt.input_tokens,
+            requested_output_tokens=plan.body["max_tokens"],
             prompt_tokens=answer.prompt_tokens,
             completion_tokens=answer.completion_tokens,
             cached_tokens=answer.cached_tokens,
             reasoning_tokens=answer.reasoning_tokens,
             drafted=answer.drafted,
-            prompt_sha256=hashlib.sha256(plan.prompt.encode()).hexdigest(),
-            prompt_set=plan.prompt_set,
-            prompt_id=plan.prompt_id,
+            prompt_sha256=plan.prompt.sha256,
+            prompt_set=plan.prompt.set,
+            prompt_id=plan.prompt.id,
             output="".join(answer.parts),
             finish_reason=answer.finish_reason,
             error=error,

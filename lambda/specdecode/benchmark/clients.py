@@ -17,7 +17,6 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from specdecode.benchmark.clock import Clock
 from specdecode.benchmark.place import Place, PlaceError
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.workload import Level
@@ -78,11 +77,13 @@ class Begun(_Note):
 
 
 class Arrived(_Note):
-    """A client is ready for a block."""
+    """A client is ready for a block. Client 0 sums up the notes of all clients."""
 
     already: Count
     """Number of its requests that were measured before."""
     left: Count
+    late: bool = False
+    """The block had begun: this client was restarted since. No note says it."""
 
 
 class Start(_Note):
@@ -95,17 +96,6 @@ class Start(_Note):
 
 class Ended(_Note):
     """All requests of a client's slice have ended."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Arrival:
-    """State of a client that arrives at a block."""
-
-    already: int
-    left: int
-    """Requests measured before, and requests left: this client's own. Client 0 has the sums of all clients."""
-    late: bool = False
-    """The block had begun: this client was restarted since."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,19 +115,18 @@ class Meeting:
             await self._write("begun.json", own)
         return await self._wait("begun.json", Begun)
 
-    async def arrive(self, block: str, own: Arrived, clients: int) -> Arrival:
-        """Tell the others that this client is ready for a block of `clients`. Client 0 waits for all. Raises
-        NotTogether.
+    async def arrive(self, block: str, own: Arrived, clients: int) -> Arrived:
+        """Tell the others that this client is ready for a block of `clients`. Client 0 waits for all and returns the
+        sum. Raises NotTogether.
 
         A block begins when all clients are there. So if it has begun, this client was there before and was restarted.
         """
         began_before = await self._read(f"{block}/start.json", Start) is not None
         await self._write(f"{block}/arrived.{self.client}.json", own)
         if began_before or not self.leads:
-            return Arrival(already=own.already, left=own.left, late=began_before)
-        others = await self._all(f"{block}/arrived", Arrived, clients, within=PATIENCE_S)
-        every = [own, *others]
-        return Arrival(already=sum(each.already for each in every), left=sum(each.left for each in every))
+            return own.model_copy(update={"late": began_before})
+        every = [own, *await self._all(f"{block}/arrived", Arrived, clients, within=PATIENCE_S)]
+        return Arrived(already=sum(each.already for each in every), left=sum(each.left for each in every))
 
     async def start(self, block: str, *, lead_s: float = LEAD_S) -> float:
         """Wait until the block begins. Returns how many seconds ago it began; 0 if it begins now.
@@ -209,16 +198,14 @@ class Barrier:
 
     block: str
     load_slice: LoadSlice
-    arrival: Arrival
+    arrival: Arrived
     meeting: Meeting | None
     timeout_s: float
     """Timeout of a request, in seconds: the last request of another client may take that much longer."""
 
     @property
     def leads(self) -> bool:
-        """Whether this client warms the server up and reads its counters. Not if it came late: it
-        would count a part.
-        """
+        """Whether it warms the server up and reads its counters. Not if it came late: it would count a part."""
         return self.load_slice.client == 0 and not self.arrival.late
 
     @asynccontextmanager
@@ -250,15 +237,15 @@ class Clients:
         clients = self.spec.clients(level) if self.meeting else 1
         return LoadSlice(client=self.client, clients=clients) if self.client < clients else None
 
-    async def begin(self, *, session: int, already_s: float) -> tuple[int, Clock]:
-        """Number of the session, and the run's clock: the same for all clients. Raises NotTogether.
+    async def begin(self, *, session: int, already_s: float) -> tuple[int, float]:
+        """Number of the session, and the run's second 0 on the monotonic clock. Raises NotTogether.
 
-        Each client reads the wall clock once. After that all use the monotonic clock.
+        Both are the same for all clients, which read the wall clock once for it.
         """
-        if self.meeting is None or self.spec.most_clients == 1:
-            return session, Clock(already_s=already_s)
-        begun = await self.meeting.begin(Begun(session=session, epoch=time.time() - already_s))
-        return begun.session, Clock(already_s=time.time() - begun.epoch)
+        if self.meeting is not None and self.spec.most_clients > 1:
+            begun = await self.meeting.begin(Begun(session=session, epoch=time.time() - already_s))
+            session, already_s = begun.session, time.time() - begun.epoch
+        return session, time.monotonic() - already_s
 
     async def barrier(
         self, load_slice: LoadSlice, *, variant: str, case: str, level: Level, already: int, left: int
@@ -267,11 +254,9 @@ class Clients:
         NotTogether.
         """
         block = f"{variant}/{case}/{level.name}"
-        arrival, meeting = Arrival(already=already, left=left), self.meeting
-        if load_slice.clients == 1:
-            meeting = None
-        elif meeting is not None:
-            arrival = await meeting.arrive(block, Arrived(already=already, left=left), load_slice.clients)
+        arrival, meeting = Arrived(already=already, left=left), self.meeting if load_slice.clients > 1 else None
+        if meeting is not None:
+            arrival = await meeting.arrive(block, arrival, load_slice.clients)
         timeout_s = self.spec.workload.timeout_s
         return Barrier(block=block, load_slice=load_slice, arrival=arrival, meeting=meeting, timeout_s=timeout_s)
 

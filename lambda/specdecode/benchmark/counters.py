@@ -1,14 +1,11 @@
 """The engine's counters of speculation, read from `/metrics` before and after a block."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection
 from itertools import zip_longest
 
-from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.fetch import fetch
+from specdecode.benchmark.endpoint import Endpoint, fetch
 from specdecode.records import BlockKey, EngineCounters
 
 _SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{([^}]*)\})?\s+(\S+)")
@@ -19,70 +16,51 @@ _LARGEST = 2.0**53
 """Largest counter that is exact. A larger or negative counter is not used."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SpeculationCounters:
-    """Totals since the server started (or, after `since`, of a block)."""
-
-    drafts: int
-    draft_tokens: int
-    accepted_tokens: int
-    accepted_per_position: tuple[int, ...] = ()
-
-    def since(self, before: SpeculationCounters) -> SpeculationCounters | None:
-        """The difference; None when the server was restarted in between."""
-        positions = tuple(
-            after - (before.accepted_per_position[i] if i < len(before.accepted_per_position) else 0)
-            for i, after in enumerate(self.accepted_per_position)
-        )
-        if min(self.drafts - before.drafts, self.draft_tokens - before.draft_tokens, *positions, 0) < 0:
-            return None
-        return SpeculationCounters(
-            drafts=self.drafts - before.drafts,
-            draft_tokens=self.draft_tokens - before.draft_tokens,
-            accepted_tokens=self.accepted_tokens - before.accepted_tokens,
-            accepted_per_position=positions,
-        )
-
-    def plus(self, more: SpeculationCounters) -> SpeculationCounters:
-        """Sum of two parts of a block."""
-        positions = zip_longest(self.accepted_per_position, more.accepted_per_position, fillvalue=0)
-        return SpeculationCounters(
-            drafts=self.drafts + more.drafts,
-            draft_tokens=self.draft_tokens + more.draft_tokens,
-            accepted_tokens=self.accepted_tokens + more.accepted_tokens,
-            accepted_per_position=tuple(one + other for one, other in positions),
-        )
+Counts = tuple[int, ...]
+"""Drafts, draft tokens, accepted tokens, then the accepted tokens at draft position 1, 2, …: totals since the server
+started, or of a block."""
 
 
-async def read_counters(endpoint: Endpoint) -> SpeculationCounters | None:
-    """Counters of the server. None if it has none (no `/metrics`, or no speculation)."""
+def since(before: Counts, after: Counts) -> Counts | None:
+    """The difference; None when the server was restarted in between."""
+    found = tuple(now - then for now, then in zip_longest(after, before, fillvalue=0))
+    return found if min(found) >= 0 else None
+
+
+async def metrics_of(endpoint: Endpoint) -> str | None:
+    """The text of the server's `/metrics`. None if it has none."""
     try:
         reply = await fetch(endpoint, "/metrics")
     except OSError:
         return None
-    return parse_counters(reply.body.decode("utf-8", "replace")) if reply.status == 200 else None
+    return reply.body.decode("utf-8", "replace") if reply.status == 200 else None
 
 
-def parse_counters(text: str) -> SpeculationCounters | None:
+async def read_counters(endpoint: Endpoint) -> Counts | None:
+    """Counters of the server. None if it has none (no `/metrics`, or no speculation)."""
+    text = await metrics_of(endpoint)
+    return None if text is None else parse_counters(text)
+
+
+def parse_counters(text: str) -> Counts | None:
     """From Prometheus text: vLLM's `vllm:spec_decode_*_total`, under any engine's prefix, summed over its engines."""
-    totals: dict[str, float] = {}
-    positions: dict[int, float] = {}
+    totals: dict[str, float] = defaultdict(float)
+    positions: dict[int, float] = defaultdict(float)
     for line in text.split("\n"):
-        if _PREFIX not in line or line.startswith("#"):
+        match = _SAMPLE.match(line) if _PREFIX in line and not line.startswith("#") else None
+        if match is None or (value := _number(match[3])) is None:
             continue
-        match = _SAMPLE.match(line)
-        if match is None:
-            continue
-        name, labels, value = match[1], match[2] or "", _number(match[3])
-        if value is None:
-            continue
-        name = name.rpartition(_PREFIX)[2].removesuffix("_total")
-        position = _POSITION.search(labels)
-        if name == "num_accepted_tokens_per_pos" and position:
-            positions[int(position[1])] = positions.get(int(position[1]), 0.0) + value
+        name = match[1].rpartition(_PREFIX)[2].removesuffix("_total")
+        if name == "num_accepted_tokens_per_pos" and (position := _POSITION.search(match[2] or "")):
+            positions[int(position[1])] += value
         else:
-            totals[name] = totals.get(name, 0.0) + value
-    return _counters(totals, positions)
+            totals[name] += value
+    if "num_draft_tokens" not in totals or "num_accepted_tokens" not in totals:
+        return None
+    if max(*totals.values(), *positions.values()) > _LARGEST:
+        return None
+    first = (totals[name] for name in ("num_drafts", "num_draft_tokens", "num_accepted_tokens"))
+    return tuple(map(int, (*first, *(positions[key] for key in sorted(positions)))))
 
 
 def parse_prefix_caching(text: str) -> bool | None:
@@ -101,32 +79,19 @@ def _number(text: str) -> float | None:
     return value if 0 <= value <= _LARGEST else None
 
 
-def _counters(totals: Mapping[str, float], positions: Mapping[int, float]) -> SpeculationCounters | None:
-    if "num_draft_tokens" not in totals or "num_accepted_tokens" not in totals:
-        return None
-    if max(*totals.values(), *positions.values()) > _LARGEST:
-        return None
-    return SpeculationCounters(
-        drafts=int(totals.get("num_drafts", 0)),
-        draft_tokens=int(totals["num_draft_tokens"]),
-        accepted_tokens=int(totals["num_accepted_tokens"]),
-        accepted_per_position=tuple(int(positions[key]) for key in sorted(positions)),
-    )
-
-
 class BlockCounters:
     """Adds up the counters of the parts of each block. Counters of a part alone would mislead."""
 
     def __init__(self) -> None:
-        self._counted: dict[BlockKey, tuple[SpeculationCounters | None, int]] = {}
+        self._counted: dict[BlockKey, tuple[Counts | None, int]] = {}
 
-    def add(self, block: BlockKey, counters: SpeculationCounters | None, *, already: int, now: int) -> None:
+    def add(self, block: BlockKey, counters: Counts | None, *, already: int, now: int) -> None:
         """Add the counters of the requests that the block has `now` and did not have `already`."""
         before, counted = self._counted.get(block, (None, 0))
         if counters is None or counted != already:
             self._counted[block] = None, -1
         else:
-            self._counted[block] = counters if before is None else before.plus(counters), now
+            self._counted[block] = tuple(map(sum, zip_longest(before or (), counters, fillvalue=0))), now
 
     @property
     def blocks(self) -> Collection[BlockKey]:
@@ -141,10 +106,10 @@ class BlockCounters:
                 case=case,
                 round=round_,
                 level=level,
-                drafts=counters.drafts,
-                draft_tokens=counters.draft_tokens,
-                accepted_tokens=counters.accepted_tokens,
-                accepted_per_position=counters.accepted_per_position,
+                drafts=counters[0],
+                draft_tokens=counters[1],
+                accepted_tokens=counters[2],
+                accepted_per_position=counters[3:],
                 trusted=trusted,
             )
             for (variant, case, round_, level), (counters, _) in self._counted.items()

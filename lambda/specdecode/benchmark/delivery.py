@@ -64,18 +64,11 @@ class Delivery:
     def block(self, variant: str, case: str) -> list[str]:
         """The load of an arm and case has ended: upload its records."""
         self._pending.add(self.results.raw_path(variant, case))
-        return self._upload()
+        return self.finish()
 
-    def rescue(self, raw_names: Iterable[str]) -> None:
-        """The process must end: upload all files, complete or not."""
+    def finish(self, raw_names: Iterable[str] = ()) -> list[str]:
+        """Upload again what failed before; and, if the process must end, the records in `raw_names`, whole or not."""
         self._pending |= {path for name in raw_names if (path := self.results.folder / name).exists()}
-        self._upload()
-
-    def finish(self) -> list[str]:
-        """Upload again what failed before."""
-        return self._upload()
-
-    def _upload(self) -> list[str]:
         if self._s3 is None:
             return []
         for path in sorted(self._pending):

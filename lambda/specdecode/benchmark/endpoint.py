@@ -1,18 +1,23 @@
-"""One OpenAI-compatible server: its address and its key."""
+"""One OpenAI-compatible server: its address and its key; and a small request with a whole answer."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from specdecode import __version__
-from specdecode.benchmark.transport import Address
+from specdecode.benchmark.http1 import HttpError, ResponseParser
+from specdecode.benchmark.transport import Address, connect
 
 _TELLING = 8
 """Least number of leading characters of a key that are hidden: fewer reveal nothing."""
+MAX_BODY_BYTES = 16 * 1024 * 1024
+TIMEOUT_S = 10.0
+"""For a whole answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,3 +65,55 @@ class Endpoint:
         if body is not None:
             head += ["Content-Type: application/json", f"Content-Length: {len(content)}"]
         return "\r\n".join(head).encode() + b"\r\n\r\n" + content
+
+
+class Reply(NamedTuple):
+    status: int
+    body: bytes
+
+
+async def fetch(
+    endpoint: Endpoint, path: str, body: dict[str, Any] | None = None, *, timeout_s: float = TIMEOUT_S
+) -> Reply:
+    """The whole answer to a GET, or to a POST of `body`. Raises OSError (TimeoutError is one) if no whole HTTP answer
+    comes in time.
+    """
+    sink = _WholeBody()
+    async with asyncio.timeout(timeout_s):
+        connection = await connect(endpoint.address, sink)
+        try:
+            await connection.send(endpoint.request_bytes("GET" if body is None else "POST", path, body))
+            await sink.ended.wait()
+        finally:
+            connection.close()
+    if sink.error is not None or sink.http.status is None:
+        raise OSError(f"{endpoint.url}{path}: {sink.error or 'closed without an answer'}")
+    return Reply(status=sink.http.status, body=bytes(sink.body))
+
+
+class _WholeBody:
+    """Collects an answer (a transport.Sink)."""
+
+    def __init__(self) -> None:
+        self.http = ResponseParser()
+        self.body = bytearray()
+        self.ended = asyncio.Event()
+        self.error: Exception | None = None
+
+    def received(self, data: bytes, at: float, lag: float | None) -> None:
+        try:
+            self.body += self.http.feed(data)
+        except HttpError as error:
+            self.error = error
+            self.ended.set()
+        if len(self.body) > MAX_BODY_BYTES:
+            self.error = OSError(f"the answer is longer than {MAX_BODY_BYTES} bytes")
+            self.body.clear()
+            self.ended.set()
+        if self.http.complete:
+            self.ended.set()
+
+    def closed(self, error: OSError | None, at: float) -> None:
+        if not self.http.close() and self.error is None:
+            self.error = error or OSError("the answer is cut short")
+        self.ended.set()

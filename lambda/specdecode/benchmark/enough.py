@@ -1,9 +1,13 @@
-"""Number of requests of each case: as many as asked, or as many as settle its speed-up."""
+"""What earlier processes of a run measured; and the number of requests of each case: as many as asked, or as many as
+settle its speed-up.
+"""
 
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from specdecode.benchmark.results import Results, measured_indices
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.workload import PER_STREAM, Level, TestCase
 from specdecode.measures.metrics.metric import NoValue
@@ -86,3 +90,35 @@ class Enough:
             settled(difference(self._logs[base, case, level.name], self._logs[other, case, level.name]), precision)
             for base, other in self._pairs
         )
+
+
+Measured = dict[tuple[str, str], dict[str, set[int]]]
+"""Variant and case -> level -> indices of the requests of this round."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Earlier:
+    measured: Measured
+    session: int
+    """Number of processes that measured before."""
+    began: float | None
+    """Wall clock at the beginning of the first process. None if nothing was measured."""
+
+
+def earlier(results: Results, spec: BenchmarkSpec, enough: Enough) -> Earlier:
+    """Read the records of all clients; `enough` takes note of them. Raises BadResults."""
+    measured: Measured = {}
+    session, began = 0, None
+    levels = [level.name for level in spec.workload.levels]
+    for arm in spec.arms:
+        for case in spec.workload.cases:
+            found = [
+                record for client in range(spec.most_clients) for record in results.load(arm.variant, case.name, client)
+            ]
+            measured[arm.variant, case.name] = measured_indices(found, round_=spec.round, levels=levels)
+            for record in found:
+                enough.add(record)
+                session = max(session, record.session + 1)
+                at = record.started_at - record.sent_s
+                began = at if began is None else min(began, at)
+    return Earlier(measured=measured, session=session, began=began)

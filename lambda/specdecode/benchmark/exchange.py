@@ -9,6 +9,7 @@ from specdecode.escape import clip, plain
 from specdecode.records import ErrorKind, RequestError
 from specdecode.untrusted import Unreadable, parse_json
 
+EVENTS = "text/event-stream"
 MAX_KEPT_BYTES = 1024 * 1024
 """Bytes kept of an answer that is no event stream: enough for an error, or for an answer that was not streamed."""
 
@@ -51,8 +52,8 @@ class Exchange:
         except HttpError as problem:
             body, broken = problem.body, problem
         try:
-            if self._sse is None and self._http.status is not None:
-                self._begin()
+            if self._sse is None and self._http.status == 200 and EVENTS in self._content_type:
+                self._sse = SseParser()  # an event stream is parsed as it comes; the start of any other body is kept
             if self._sse is None:
                 self._body += body[: MAX_KEPT_BYTES - len(self._body)]
             elif body:
@@ -88,10 +89,9 @@ class Exchange:
         last = self.answer.chunks[-1][0]
         return f"not complete within {timeout_s:g} s: {len(self.answer.chunks)} chunks, the last after {last:.3f} s"
 
-    def _begin(self) -> None:
-        """The head is complete. An event stream is parsed as it comes; the start of any other body is kept."""
-        if self._http.status == 200 and "text/event-stream" in self._http.headers.get("content-type", ""):
-            self._sse = SseParser()
+    @property
+    def _content_type(self) -> str:
+        return self._http.headers.get("content-type", "no content type")
 
     def _end_of_body(self, error: OSError | None) -> None:
         if self._sse is not None:
@@ -112,9 +112,8 @@ class Exchange:
             self._end(failure(ErrorKind.HTTP, f"status {status}: {error_in_body(bytes(self._body))}", status))
         elif self._sse is not None:
             chunks = len(self.answer.chunks)
-            self._end(
-                failure(ErrorKind.TRUNCATED, f"the stream ended after {chunks} chunks without saying it was done")
-            )
+            what = f"the stream ended after {chunks} chunks without saying it was done"
+            self._end(failure(ErrorKind.TRUNCATED, what))
         else:
             self._end(self._not_a_stream())
 
@@ -127,8 +126,8 @@ class Exchange:
             return failure(ErrorKind.SERVER, error_in_body(bytes(self._body)))
         if not self._http.complete:
             return failure(ErrorKind.TRUNCATED, "the connection closed before the answer was complete")
-        kind = self._http.headers.get("content-type", "no content type")
-        return failure(ErrorKind.PROTOCOL, f"not an event stream ({kind}): {bytes(self._body[:200])!r}")
+        what = f"not an event stream ({self._content_type}): {bytes(self._body[:200])!r}"
+        return failure(ErrorKind.PROTOCOL, what)
 
     def _end(self, error: RequestError | None) -> None:
         self.error = error

@@ -1,4 +1,4 @@
-"""Answers before a turn of a conversation: one arm's answers, the same for every arm.
+"""The conversations of a run: one arm's answers before a turn, the same for every arm; what is stored and unfinished.
 
 The arm that is loaded first in a run answers a conversation turn by turn, each with its own answers before it. These
 are stored in the run's folder (`conversations/<case>.json`). Every other arm, round, load and process of the run is
@@ -8,13 +8,14 @@ asked with them (ADR 160).
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from specdecode.benchmark.prompts import Prompt
-from specdecode.benchmark.results import BadResults
+from specdecode.benchmark.results import BadResults, Results
+from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.records import CONVERSATIONS, RequestRecord
 from specdecode.untrusted import Unreadable, parse_json
 
@@ -117,3 +118,59 @@ def content_of(record: RequestRecord) -> str:
         parts.append(record.output[at + chunk.reasoning_chars : at + chunk.chars])
         at += chunk.chars
     return "".join(parts)
+
+
+class Conversations:
+    """Histories of all cases. A case without conversations has a history that is not used."""
+
+    def __init__(self, spec: BenchmarkSpec, results: Results, prompts: Mapping[str, Sequence[Prompt]]) -> None:
+        """`prompts`: the measured prompts of each case. Raises BadResults if the stored answers
+        are to other prompts.
+        """
+        self._spec, self._results, self._prompts = spec, results, prompts
+        self._histories = {case: self._history(case, asked) for case, asked in prompts.items()}
+
+    def of(self, case: str) -> Histories:
+        """Answers so far in the case's conversations."""
+        return self._histories[case]
+
+    @property
+    def unfinished(self) -> list[str]:
+        """Cases whose first arm lacks an answer. That arm is loaded before the others."""
+        return [case for case in talking(self._prompts) if not self._histories[case].complete(self._prompts[case])]
+
+    def to_keep(self, case: str, variant: str) -> tuple[str, bytes] | None:
+        """Name and content of the file to store after `variant` was loaded. None if it added nothing."""
+        if case not in talking(self._prompts) or self._histories[case].variant != variant:
+            return None
+        return file_of(case), self._histories[case].document()
+
+    def unasked(self) -> list[str]:
+        """Turns that no arm is asked since an earlier answer failed: a sentence for each case."""
+        found = []
+        for case in talking(self._prompts):
+            histories, prompts = self._histories[case], self._prompts[case]
+            if missing := histories.unasked(prompts):
+                found.append(
+                    f"{case}: {missing} of {len(prompts)} turns are asked of no arm, as {histories.variant} gave no "
+                    "answer to a turn before them."
+                )
+        return found
+
+    def _history(self, case: str, prompts: Sequence[Prompt]) -> Histories:
+        """The stored history, else one from the first arm's own records."""
+        kept = self._results.read(file_of(case))
+        if kept is not None:
+            histories = Histories.kept(kept, name=file_of(case))
+        else:
+            histories = Histories(self._spec.arms[0].variant)
+            for record in self._results.load(histories.variant, case):
+                if record.round == self._spec.round and record.index < len(prompts):
+                    histories.hear(record)
+        histories.complete(prompts)  # raises where they are of other prompts
+        return histories
+
+
+def talking(prompts: Mapping[str, Sequence[Prompt]]) -> list[str]:
+    """The cases with conversations."""
+    return [case for case, asked in prompts.items() if any(prompt.turn for prompt in asked)]

@@ -31,29 +31,17 @@ def launch(
             progress.message(stopped := f"stopped; what was measured is in {options.folder}")
             return EXIT_FAILED, stopped
         except Exception as error:
-            code = _code(cause := _cause(error))
-            if code is None:
+            cause = error
+            while isinstance(cause, ExceptionGroup):  # of the tasks of a load
+                cause = cause.exceptions[0]
+            if not isinstance(cause, BadPrompts | BadResults | ArmNotReady | NotTogether):
                 raise
             progress.message(f"error: {cause}")
-            return code, str(cause)
+            return EXIT_BAD_INPUT if isinstance(cause, BadPrompts | BadResults) else EXIT_FAILED, str(cause)
         failures = [*failed_beyond(outcome, max_error_rate), *outcome.problems]
         for failure in failures:
             progress.message(f"error: {failure}")
         return (EXIT_FAILED if failures else EXIT_OK), outcome
-
-
-def _cause(error: Exception) -> Exception:
-    """The first error among those that the tasks of a load raised."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def _code(cause: Exception) -> int | None:
-    """Exit code of an error that the user is told in one line. None if the error is not expected."""
-    if isinstance(cause, BadPrompts | BadResults):
-        return EXIT_BAD_INPUT
-    return EXIT_FAILED if isinstance(cause, ArmNotReady | NotTogether) else None
 
 
 async def _until_signal(benchmark: Benchmark) -> Outcome:

@@ -97,7 +97,7 @@ async def _open_loop(plan: LoadPlan, send: Send, indices: Iterator[int]) -> None
             slots.release()
 
     async with asyncio.TaskGroup() as group:
-        for number, due_s in enumerate(_own_times(plan)):
+        for number, due_s in enumerate(arrival_times(plan)):
             if (plan.requests is not None and number >= plan.requests) or (
                 plan.duration_s is not None and due_s >= plan.duration_s
             ):
@@ -113,16 +113,15 @@ async def _open_loop(plan: LoadPlan, send: Send, indices: Iterator[int]) -> None
             group.create_task(send_and_leave(index, due))
 
 
-def _own_times(plan: LoadPlan) -> Iterator[float]:
-    """Arrival times of this client.
-
-    Every client draws all arrivals and takes its own, so that together they are the one process that was asked for.
-    """
-    return islice(arrival_times(plan), plan.load_slice.client, None, plan.load_slice.clients)
-
-
 def arrival_times(plan: LoadPlan) -> Iterator[float]:
-    """Seconds from the beginning at which requests are due, for ever.
+    """Seconds from the beginning at which this client's requests are due, for ever. Every client draws all arrivals and
+    takes its own, so that together they are the one process that was asked for.
+    """
+    return islice(_all_times(plan), plan.load_slice.client, None, plan.load_slice.clients)
+
+
+def _all_times(plan: LoadPlan) -> Iterator[float]:
+    """Arrival times of all clients.
 
     Unit-rate arrivals (evenly spaced, or a Poisson process) are mapped through the inverse of the expected number of
     arrivals by time t: rate * t after the ramp, rate * t^2 / (2 * ramp) within it.

@@ -1,28 +1,28 @@
-"""Loads arms with the requests of one case and level, and keeps their records."""
+"""Loads arms with the requests of one case and level, and keeps their records; and the order of all of them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from specdecode.benchmark.arm import ArmLoad, LoadedArm
 from specdecode.benchmark.client import MakeRecord
 from specdecode.benchmark.clients import ALL, Clients
-from specdecode.benchmark.conversations import Conversations
 from specdecode.benchmark.counters import BlockCounters
-from specdecode.benchmark.earlier import Measured
-from specdecode.benchmark.enough import Enough
+from specdecode.benchmark.enough import Enough, Measured
+from specdecode.benchmark.histories import Conversations
 from specdecode.benchmark.load import LoadPlan, most_open
 from specdecode.benchmark.outcome import Options
 from specdecode.benchmark.progress import LoadProgress
 from specdecode.benchmark.prompts import Prompt
 from specdecode.benchmark.results import Results
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
-from specdecode.experiment.workload import Level, TestCase
+from specdecode.experiment.workload import Level, Load, TestCase
 from specdecode.records import RequestRecord
 
 BACKLOG = 1024
@@ -71,27 +71,6 @@ class Recorder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Part:
-    """The part of one client in the load of one arm, at one level of a case."""
-
-    arm: LoadedArm
-    case: TestCase
-    level: Level
-    requests: int
-    """Requests of all clients."""
-    own: int | None
-    """Requests of this client. None for a load that ends by time."""
-    skip: frozenset[int]
-    """Indices that this client has measured before."""
-    plan: LoadPlan
-
-    @property
-    def left(self) -> int:
-        """Requests that this client has to send; 1 for a load that ends by time."""
-        return 1 if self.own is None else self.own - len(self.skip)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Loading:
     """The state of a benchmark that its loads read and change."""
 
@@ -109,9 +88,9 @@ class Loading:
 
     def begin(self, arm: LoadedArm, case: TestCase, level: Level) -> None:
         """Tell the user that the portions of `arm` begin."""
-        part = self._part(arm, case, level, self.spec.workload.requests_of(case, level), most_open=1)
-        variant, shown = arm.client.variant, str(level) if len(self.spec.workload.levels) > 1 else ""
-        self.progress.begin(variant, case.name, shown, requests=part.own, measured=len(part.skip))
+        asked = self._asked(arm, case, level, (), portion=0, requests=self.spec.workload.requests_of(case, level))
+        shown = str(level) if len(self.spec.workload.levels) > 1 else ""
+        self.progress.begin(arm.client.variant, case.name, shown, requests=asked.own, measured=len(asked.skip))
 
     async def load(
         self,
@@ -128,10 +107,20 @@ class Loading:
         """
         async with asyncio.TaskGroup() as group:
             for arm in arms:
-                part = self._part(arm, case, level, requests, most_open(len(arms)))
-                group.create_task(self._load(part, prompts, portion))
+                asked = self._asked(arm, case, level, prompts, portion=portion, requests=requests, at_once=len(arms))
+                group.create_task(self._load(arm, asked))
 
-    def _part(self, arm: LoadedArm, case: TestCase, level: Level, requests: int, most_open: int) -> _Part:
+    def _asked(
+        self,
+        arm: LoadedArm,
+        case: TestCase,
+        level: Level,
+        prompts: Sequence[Prompt],
+        *,
+        portion: int,
+        requests: int,
+        at_once: int = 1,
+    ) -> ArmLoad:
         """Part of this client in the first `requests` requests, some of which may be measured already."""
         options, load_slice = self.options, self.clients.load_slice(level) or ALL
         endless = options.duration_s is not None
@@ -146,29 +135,32 @@ class Loading:
             ramp_s=options.ramp_s,
             seed=self.spec.workload.seed,
             load_slice=load_slice,
-            most_open=most_open,
+            most_open=most_open(at_once),
         )
-        return _Part(
-            arm=arm,
+        return ArmLoad(
             case=case,
             level=level,
+            workload=self.spec.workload,
+            prompts=prompts,
+            plan=plan,
             requests=requests,
             own=None if endless else len(own),
             skip=frozenset(measured) if endless else frozenset(measured & set(own)),
-            plan=plan,
+            histories=self.talks.of(case.name),
+            portion=portion,
         )
 
-    async def _load(self, part: _Part, prompts: Sequence[Prompt], portion: int) -> None:
-        """Load one arm with its part of a portion and keep the records."""
-        case, level, load_slice, variant = part.case.name, part.level, part.plan.load_slice, part.arm.client.variant
+    async def _load(self, arm: LoadedArm, asked: ArmLoad) -> None:
+        """Load one arm with a part of a portion and keep the records."""
+        variant, case, level, load_slice = arm.client.variant, asked.case.name, asked.level, asked.plan.load_slice
         measured = self.measured[variant, case][level.name]
         barrier = await self.clients.barrier(
-            load_slice, variant=variant, case=case, level=level, already=len(part.skip), left=part.left
+            load_slice, variant=variant, case=case, level=level, already=len(asked.skip), left=asked.left
         )
-        if barrier.arrival.late and part.left:
+        if barrier.arrival.late and asked.left:
             self.progress.message(f"{barrier.block}: began without this client, and so its times will be doubtful")
-        session = part.arm.client.session + barrier.arrival.late
-        arm = replace(part.arm, client=replace(part.arm.client, load_slice=load_slice, session=session))
+        session = arm.client.session + barrier.arrival.late
+        arm = replace(arm, client=replace(arm.client, load_slice=load_slice, session=session))
 
         def keep(record: RequestRecord) -> None:
             self.results.append(record)
@@ -178,21 +170,56 @@ class Loading:
             self.progress.record(record)
 
         if barrier.arrival.left or load_slice.clients > 1:
-            asked = ArmLoad(
-                case=part.case,
-                level=level,
-                workload=self.spec.workload,
-                prompts=prompts,
-                plan=part.plan,
-                skip=part.skip,
-                warm=(variant, case, level.name) in self._warm or not barrier.arrival.left,
-                histories=self.talks.of(case),
-                portion=portion,
-            )
+            warm = (variant, case, level.name) in self._warm or not barrier.arrival.left
             async with Recorder(keep).running() as recorder:
-                counters = await arm.load(asked, barrier=barrier, deliver=recorder.add)
+                counters = await arm.load(asked, warm=warm, barrier=barrier, deliver=recorder.add)
             self._warm.add((variant, case, level.name))
             if barrier.arrival.left:
                 block = variant, case, self.spec.round, level.name
-                now = len(measured) if load_slice.clients == 1 else part.requests
+                now = len(measured) if load_slice.clients == 1 else asked.requests
                 self.counters.add(block, counters, already=barrier.arrival.already, now=now)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadBlock:
+    """One case at one level, on one arm or on several."""
+
+    case: str
+    level: Level
+    turns: tuple[tuple[str, ...], ...]
+    """Turns, one after the other. The arms of a turn are loaded at once."""
+    led: bool = False
+    """The first arm is loaded first at every look: its answers are the history of the other arms' conversations."""
+
+
+def blocks(
+    *,
+    arms: Sequence[str],
+    cases: Sequence[str],
+    levels: Sequence[Level],
+    order: Load,
+    seed: int,
+    led: Collection[str] = (),
+) -> Iterator[LoadBlock]:
+    """Blocks of a round.
+
+    `seed` sets the order of the levels. `led`: cases in which the first arm must be loaded first. Interleaved: each
+    case and level on every arm before the next, every other time with the arms in reverse (A B, B A), so that a slow
+    drift of the machine affects all arms alike. Sequential: everything of an arm before the next arm. Simultaneous: all
+    arms at once, as the public sample does. Each case has its own order of levels, so that a drift does not look like
+    an effect of the load.
+    """
+    shuffled = random.Random(seed)
+    loads = [(case, level) for case in cases for level in shuffled.sample(levels, len(levels))]
+    match order:
+        case Load.SIMULTANEOUS:
+            for case, level in loads:
+                yield LoadBlock(case=case, level=level, turns=(tuple(arms),))
+        case Load.SEQUENTIAL:
+            for arm in arms:
+                for case, level in loads:
+                    yield LoadBlock(case=case, level=level, turns=((arm,),))
+        case Load.INTERLEAVED:
+            for number, (case, level) in enumerate(loads):
+                ordered = arms if number % 2 == 0 or case in led else tuple(reversed(arms))
+                yield LoadBlock(case=case, level=level, turns=tuple((arm,) for arm in ordered), led=case in led)

@@ -1,14 +1,13 @@
 """Probes an arm before any load: does it answer, does it serve the model, and what does it understand?"""
 
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass
 
 from specdecode import names
-from specdecode.benchmark.client import Client, PlannedRequest
-from specdecode.benchmark.counters import parse_counters, parse_prefix_caching
-from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.fetch import fetch
+from specdecode.benchmark.client import BodyDialect, Client, PlannedRequest, request_body
+from specdecode.benchmark.counters import metrics_of, parse_counters, parse_prefix_caching
+from specdecode.benchmark.endpoint import Endpoint, fetch
 from specdecode.benchmark.prompts import Prompt
-from specdecode.benchmark.request_body import BodyDialect, request_body
 from specdecode.escape import clip, plain
 from specdecode.experiment.workload import Workload
 from specdecode.records import ErrorKind, RequestError, RequestRecord, ServerFacts
@@ -35,65 +34,50 @@ class ArmNotReady(Exception):
 class ArmFacts:
     """Result of a probe."""
 
-    model: str
+    server: ServerFacts
     dialect: BodyDialect
-    chunk_tokens: bool
-    """Whether the server counts tokens with every chunk."""
-    usage: bool
     metrics: bool
     """Whether `/metrics` answers."""
-    counters: bool
-    """Whether the server has counters of speculation, so that the arm speculates."""
-    prefix_caching: bool | None
-    """Whether the server caches prompt prefixes. None if it does not say so."""
     first_s: float = 0.0
     """Seconds to the first token of the probe."""
     token_s: float = 0.0
     """Seconds for each of its further tokens."""
 
-    def told(self, where: str) -> str:
-        """What the user should know about the arm at `where` before it is loaded."""
+    @property
+    def told(self) -> str:
+        """What the user should know about the arm before it is loaded."""
         lacks = []
-        if not self.usage:
+        if not self.server.usage:
             lacks.append("it sends no token counts (`usage`): only times can be told, no tokens per second or step")
-        if not self.counters:
+        if not self.server.counters:
             lacks.append("no speculation counters" if self.metrics else "no /metrics")
         known = f" ({'; '.join(lacks)})" if lacks else ""
-        return f"answers at {where} as {self.model}{known}"
-
-    def facts(self, url: str) -> ServerFacts:
-        """Facts about the server for the run's folder."""
-        return ServerFacts(
-            url=url,
-            model=self.model,
-            running_usage=self.chunk_tokens,
-            usage=self.usage,
-            ignore_eos=self.dialect.exact_length,
-            counters=self.counters,
-            prefix_caching=self.prefix_caching,
-        )
+        return f"answers at {self.server.url} as {self.server.model}{known}"
 
 
 async def probe(client: Client, *, model: str | None, prompt: Prompt, workload: Workload) -> ArmFacts:
     """One short request in the fullest dialect that the server takes. Raises ArmNotReady."""
     name = await _model(client, model)
-    record = None
     for dialect in _DIALECTS:
         record = await _ask(client, name, prompt, workload, dialect)
         if not _refused(record):
             break
-    assert record is not None  # noqa: S101  (there is at least one dialect)
     if record.error is not None:
         raise _not_ready(client, record.error)
     first_s = record.chunks[0].at_s if record.chunks else record.end_s
+    metrics = await metrics_of(client.endpoint)
     return ArmFacts(
-        model=name,
+        server=ServerFacts(
+            url=client.endpoint.url,
+            model=name,
+            running_usage=all(chunk.tokens is not None for chunk in record.chunks),
+            usage=record.completion_tokens is not None,
+            ignore_eos=dialect.exact_length,
+            counters=metrics is not None and parse_counters(metrics) is not None,
+            prefix_caching=None if metrics is None else parse_prefix_caching(metrics),
+        ),
         dialect=dialect,
-        chunk_tokens=all(chunk.tokens is not None for chunk in record.chunks),
-        usage=record.completion_tokens is not None,
-        metrics=(metrics := await _metrics(client)) is not None,
-        counters=metrics is not None and parse_counters(metrics) is not None,
-        prefix_caching=None if metrics is None else parse_prefix_caching(metrics),
+        metrics=metrics is not None,
         first_s=first_s,
         token_s=max(0.0, record.end_s - first_s) / max(1, (record.completion_tokens or PROBE_TOKENS) - 1),
     )
@@ -111,22 +95,15 @@ async def _model(client: Client, wanted: str | None) -> str:
             kind = ErrorKind.RESET
         raise _not_ready(client, RequestError(kind=kind, message=message)) from None
     if reply.status in (401, 403):
-        had = hint(
-            RequestError(kind=ErrorKind.HTTP, message="", http_status=reply.status),
-            arm=client.variant,
-            endpoint=client.endpoint,
-        )
-        raise ArmNotReady(f"{where}: {had}")
+        raise ArmNotReady(f"{where}: {_of_status(reply.status, '', client.variant, client.endpoint)}")
     try:
         served = [clip(plain(str(entry["id"])), MAX_MODEL_NAME) for entry in parse_json(reply.body)["data"]]
     except (ValueError, LookupError, TypeError):
         served = []
     if wanted is None:
         if len(served) != 1:
-            lists = (
-                f"lists {', '.join(served[:SHOWN])}" if served else f"lists none at /v1/models (status {reply.status})"
-            )
-            raise ArmNotReady(f"{where}: name the model with --model: the server {lists}")
+            lists = ", ".join(served[:SHOWN]) or f"none at /v1/models (status {reply.status})"
+            raise ArmNotReady(f"{where}: name the model with --model: the server lists {lists}")
         return served[0]
     if served and wanted not in served:
         raise ArmNotReady(f"{where}: the server does not serve {wanted!r}, but {', '.join(served[:SHOWN])}")
@@ -134,33 +111,28 @@ async def _model(client: Client, wanted: str | None) -> str:
 
 
 def _not_ready(client: Client, error: RequestError) -> ArmNotReady:
-    todo = hint(error, arm=client.variant, endpoint=client.endpoint)
+    if error.kind is ErrorKind.HTTP:
+        todo = _of_status(error.http_status or 0, error.message, client.variant, client.endpoint)
+    else:
+        todo = _of_connection(error.kind, error.message.lower(), client.endpoint)
     told = f"arm {client.variant} ({client.endpoint.url}): {error.kind}: {error.message}"
     return ArmNotReady(f"{told}. {todo[:1].upper()}{todo[1:]}." if todo else told)
 
 
 async def _ask(client: Client, model: str, prompt: Prompt, workload: Workload, dialect: BodyDialect) -> RequestRecord:
     tokens = min(PROBE_TOKENS, workload.output_tokens)
-    body = request_body(
-        model=model,
-        prompt=replace(prompt, output_tokens=None),
-        index=0,
-        workload=workload,
-        dialect=dialect,
-        output_tokens=tokens,
-    )
-    records: list[RequestRecord] = []
     plan = PlannedRequest(
         case="probe",
         level="",
         index=0,
         warmup=True,
-        body=body,
-        prompt=prompt.identity,
-        input_tokens=prompt.input_tokens,
-        output_tokens=tokens,
+        body=request_body(
+            model=model, prompt=prompt, index=0, workload=workload, dialect=dialect, output_tokens=tokens
+        ),
+        prompt=prompt,
         timeout_s=workload.timeout_s,
     )
+    records: list[RequestRecord] = []
     await client.request(plan, lambda make: records.append(make()))
     return records[0]
 
@@ -174,22 +146,8 @@ def _refused(record: RequestRecord) -> bool:
     )
 
 
-async def _metrics(client: Client) -> str | None:
-    try:
-        reply = await fetch(client.endpoint, "/metrics")
-    except OSError:
-        return None
-    return reply.body.decode("utf-8", "replace") if reply.status == 200 else None
-
-
-def hint(error: RequestError, *, arm: str, endpoint: Endpoint) -> str:
-    """What to do about the error of an arm's first request. Empty if nothing is known beyond the error."""
-    if error.kind is ErrorKind.HTTP:
-        return _of_status(error.http_status or 0, error.message, arm, endpoint)
-    return _of_connection(error.kind, error.message.lower(), endpoint)
-
-
 def _of_status(status: int, message: str, arm: str, endpoint: Endpoint) -> str:
+    """What to do about an HTTP error. Empty if nothing is known beyond the error."""
     if status in (401, 403):
         had = "refused the API key that it was given" if endpoint.api_key else "demands an API key, and none is set"
         return f"the server {had} (status {status}): set {names.api_key_variable(arm)} or {names.API_KEY_VARIABLE}"
@@ -204,18 +162,21 @@ def _of_status(status: int, message: str, arm: str, endpoint: Endpoint) -> str:
     return ""
 
 
+_HINTS = {
+    "certificate": "its certificate is not trusted: SSL_CERT_FILE names a file with your own authority's certificate",
+    "wrong_version_number|record layer failure": "it does not speak TLS: try http://",
+    "name or service not known|nodename nor servname|resolution": "no such host: check the name in the URL",
+    # the second is asyncio's text
+    "refused|connect call failed": "nothing listens there: check host and port, and that the server is up",
+    "not an event stream": (
+        "it does not stream its answers, which cannot be timed token by token: look for a proxy that buffers"
+    ),
+}
+"""Pattern in the message of a connection's error -> what to do."""
+
+
 def _of_connection(kind: ErrorKind, message: str, endpoint: Endpoint) -> str:
-    if "certificate" in message:
-        return "its certificate is not trusted: SSL_CERT_FILE names a file with your own authority's certificate"
-    if "wrong_version_number" in message or "record layer failure" in message:
-        return "it does not speak TLS: try http://"
-    plain = endpoint.address.tls is None
-    if plain and (kind is ErrorKind.RESET or (kind is ErrorKind.PROTOCOL and "http/1" in message)):
+    may_be_tls = kind is ErrorKind.RESET or (kind is ErrorKind.PROTOCOL and "http/1" in message)
+    if endpoint.address.tls is None and may_be_tls:
         return "it may speak TLS: try https://"
-    if "name or service not known" in message or "nodename nor servname" in message or "resolution" in message:
-        return "no such host: check the name in the URL"
-    if "refused" in message or "connect call failed" in message:  # the second is asyncio's text
-        return "nothing listens there: check host and port, and that the server is up"
-    if kind is ErrorKind.PROTOCOL and "not an event stream" in message:
-        return "it does not stream its answers, which cannot be timed token by token: look for a proxy that buffers"
-    return ""
+    return next((todo for pattern, todo in _HINTS.items() if re.search(pattern, message)), "")

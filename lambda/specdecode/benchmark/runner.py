@@ -7,17 +7,13 @@ import time
 from collections.abc import Mapping, Sequence
 
 from specdecode.benchmark.arm import LoadedArm
-from specdecode.benchmark.arrivals import LoadBlock, blocks
-from specdecode.benchmark.client import Client
+from specdecode.benchmark.client import Client, LoopLag
 from specdecode.benchmark.clients import Clients
-from specdecode.benchmark.clock import Clock, LoopLag
-from specdecode.benchmark.conversations import Conversations, talking
 from specdecode.benchmark.delivery import Delivery
-from specdecode.benchmark.earlier import Measured, earlier
 from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.enough import Enough
-from specdecode.benchmark.histories import file_of
-from specdecode.benchmark.loading import Loading
+from specdecode.benchmark.enough import Enough, earlier
+from specdecode.benchmark.histories import Conversations, file_of, talking
+from specdecode.benchmark.loading import LoadBlock, Loading, blocks
 from specdecode.benchmark.outcome import Options, Outcome, SentCounts
 from specdecode.benchmark.probe import ArmFacts, probe
 from specdecode.benchmark.progress import LoadProgress
@@ -36,8 +32,6 @@ DELIVER_EVERY_S = 60.0
 class Benchmark:
     """One run of a specification against its endpoints."""
 
-    _talks: Conversations
-    """Conversations of the measured prompts. Set by `run`."""
     _loading: Loading
     """Set by `run`."""
 
@@ -52,10 +46,6 @@ class Benchmark:
         self._delivery = Delivery(results=self._results, upload=options.upload, leads=self._group.client == 0)
         self._problems: list[str] = []
         self._arms: dict[str, LoadedArm] = {}
-        self._measured: Measured = {}
-        self._clock = Clock()
-        self._session = 0
-        self._enough = Enough(spec)
         self._sent: dict[tuple[str, str, str], SentCounts] = {}
         self._started_at = time.time()
         self._sets: tuple[SetFacts, ...] = ()
@@ -65,38 +55,47 @@ class Benchmark:
         outcome.
         """
         workload = self._spec.workload
-        prompts = {case.name: self._prompts(case) for case in workload.cases}
+        prompts = {
+            case.name: prompts_of(
+                case,
+                workload,
+                self._counter,
+                count=max(workload.requests_of(case, level) for level in workload.levels),
+                warmups=workload.warmup_requests,
+            )
+            for case in workload.cases
+        }
         self._sets = sets_of(workload)
         measured = {name: asked[: len(asked) - workload.warmup_requests] for name, asked in prompts.items()}
         others = [self._raw_names(client) for client in range(self._spec.most_clients)]
         names = [*(name for each in others for name in each), *map(file_of, talking(measured))]
         self._problems += await asyncio.to_thread(self._delivery.fetch_earlier, names)
-        await self._go_on()
-        self._talks = Conversations(self._spec, self._results, measured)
+        enough = Enough(self._spec)
+        before = earlier(self._results, self._spec, enough)
+        already_s = max(0.0, self._started_at - before.began) if before.began else 0.0
+        session, origin = await self._group.begin(session=before.session, already_s=already_s)
         self._loading = Loading(
             spec=self._spec,
             options=self._options,
             clients=self._group,
             results=self._results,
-            measured=self._measured,
-            enough=self._enough,
-            talks=self._talks,
+            measured=before.measured,
+            enough=enough,
+            talks=Conversations(self._spec, self._results, measured),
             progress=self._progress,
         )
         if self._not_exact:
             self._progress.message(self._not_exact)
-        for told in self._group.told():
-            self._note(told)
+        self._note(*self._group.told())
         loop_lag = LoopLag()
         watching = asyncio.create_task(loop_lag.watch())
         try:
-            await self._probe_arms(prompts, loop_lag)
+            await self._probe_arms(prompts, session=session, origin=origin, loop_lag=loop_lag)
             await self._load_all(prompts)
-            for told in self._talks.unasked():
-                self._note(told)
+            self._note(*self._loading.talks.unasked())
         except BaseException:
             self._delivery.keep(self._servers())
-            self._delivery.rescue(self._raw_names(self._group.client))
+            self._delivery.finish(self._raw_names(self._group.client))
             raise
         finally:
             watching.cancel()
@@ -104,11 +103,7 @@ class Benchmark:
                 await watching
         self._delivery.keep(self._servers())
         self._problems += self._delivery.finish()
-        return Outcome(
-            servers=self._servers(),
-            sent=self._sent,
-            problems=tuple(self._problems),
-        )
+        return Outcome(servers=self._servers(), sent=self._sent, problems=tuple(self._problems))
 
     async def _load_all(self, prompts: Mapping[str, list[Prompt]]) -> None:
         """Load all blocks in their order."""
@@ -120,8 +115,8 @@ class Benchmark:
                 cases=list(cases),
                 levels=workload.levels,
                 order=workload.load,
-                seed=self._order_seed,
-                led=self._talks.unfinished,
+                seed=workload.seed + self._spec.round,  # a resumed round has the same order
+                led=self._loading.talks.unfinished,
             )
         )
         began, count = time.monotonic(), len(order)
@@ -135,32 +130,18 @@ class Benchmark:
             self._progress.message(f"{cell}; about {in_time(left)} left")
             await self._block(block, cases[block.case], prompts[block.case])
 
-    def _note(self, text: str) -> None:
-        self._notes.append(text)
-        self._progress.message(text)
-
-    def _prompts(self, case: TestCase) -> list[Prompt]:
-        workload = self._spec.workload
-        most = max(workload.requests_of(case, level) for level in workload.levels)
-        return prompts_of(case, workload, self._counter, count=most, warmups=workload.warmup_requests)
-
-    @property
-    def _order_seed(self) -> int:
-        """Seed for the order of the levels. Each round has another; a resumed round has the same."""
-        return self._spec.workload.seed + self._spec.round
+    def _note(self, *texts: str) -> None:
+        self._notes += texts
+        for text in texts:
+            self._progress.message(text)
 
     def _raw_names(self, client: int) -> list[str]:
         cases = self._spec.workload.cases
         return [raw_file(arm.variant, case.name, client) for arm in self._spec.arms for case in cases]
 
-    async def _go_on(self) -> None:
-        """Continue earlier results: which requests are measured, by how many processes, and when the first began."""
-        before = earlier(self._results, self._spec, self._enough)
-        self._measured = before.measured
-        already_s = max(0.0, self._started_at - before.began) if before.began else 0.0
-        self._session, self._clock = await self._group.begin(session=before.session, already_s=already_s)
-
-    async def _probe_arms(self, prompts: Mapping[str, list[Prompt]], loop_lag: LoopLag) -> None:
+    async def _probe_arms(
+        self, prompts: Mapping[str, list[Prompt]], *, session: int, origin: float, loop_lag: LoopLag
+    ) -> None:
         """Probe all arms before the first is loaded: an arm that does not answer must not cost the others' time."""
         for arm in self._spec.arms:
             client = Client(
@@ -168,16 +149,20 @@ class Benchmark:
                 run_id=self._spec.run_id,
                 variant=arm.variant,
                 round=self._spec.round,
-                session=self._session,
-                clock=self._clock,
+                session=session,
+                origin=origin,
                 loop_lag=loop_lag,
             )
             model = arm.model or self._spec.model or None
             facts = await probe(client, model=model, prompt=longest(prompts.values()), workload=self._spec.workload)
             self._arms[arm.variant] = LoadedArm(client=client, facts=facts)
-            self._progress.message(f"{arm.variant} {facts.told(client.endpoint.url)}")
-        if not any(arm.model for arm in self._spec.arms) and (note := _different_models(self._arms)):
-            self._note(note)
+            self._progress.message(f"{arm.variant} {facts.told}")
+        served = {name: loaded.facts.server.model for name, loaded in self._arms.items()}
+        if not any(arm.model for arm in self._spec.arms) and len(set(served.values())) > 1:
+            shown = ", ".join(f"{name}: {model}" for name, model in served.items())
+            self._note(
+                f"The arms serve different models ({shown}): a speed-up between them is not speculation's alone."
+            )
 
     async def _block(self, block: LoadBlock, case: TestCase, prompts: list[Prompt]) -> None:
         """Load the arms in turns: A B B A A B B A …, so that what the machine does meanwhile weighs on all alike."""
@@ -191,7 +176,7 @@ class Benchmark:
             self._loading.begin(arm, case, level)
         delivered = time.monotonic()
         takes_turns = len(block.turns) > 1 and self._options.duration_s is None
-        for portion, requests in enumerate(self._enough.portions(case, level, takes_turns=takes_turns)):
+        for portion, requests in enumerate(self._loading.enough.portions(case, level, takes_turns=takes_turns)):
             for turn in block.turns if portion % 2 == 0 or block.led else reversed(block.turns):
                 at_once = [self._arms[name] for name in turn]
                 await self._loading.load(at_once, case, level, prompts, portion=portion, requests=requests)
@@ -220,7 +205,7 @@ class Benchmark:
         """Store what the arms have answered so far."""
         self._delivery.keep(self._servers())
         for variant in [arm.client.variant for arm in arms]:
-            if kept := self._talks.to_keep(case.name, variant):
+            if kept := self._loading.talks.to_keep(case.name, variant):
                 self._delivery.keep_file(*kept)
             problems = await asyncio.to_thread(self._delivery.block, variant, case.name)
             for problem in problems:
@@ -231,7 +216,7 @@ class Benchmark:
         return Servers(
             run_id=self._spec.run_id,
             prompt_tokens=self._not_exact or self._counter.description,
-            arms={name: arm.facts.facts(arm.client.endpoint.url) for name, arm in self._arms.items()},
+            arms={name: arm.facts.server for name, arm in self._arms.items()},
             counters=self._loading.counters.whole(trusted=self._spec.trusted_counters),
             sets=self._sets,
             notes=tuple(self._notes),
@@ -258,12 +243,3 @@ def in_time(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _different_models(arms: Mapping[str, LoadedArm]) -> str:
-    """A note that the servers report different models; empty if they do not."""
-    served = {name: arm.facts.model for name, arm in arms.items()}
-    if len(set(served.values())) < 2:
-        return ""
-    shown = ", ".join(f"{name}: {model}" for name, model in served.items())
-    return f"The arms serve different models ({shown}): a speed-up between them is not speculation's alone."

@@ -3,37 +3,23 @@
 import math
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from specdecode.prompts import CHARACTERS_PER_TOKEN, about_tokens
-
-
-class TokenCounter(Protocol):
-    """Counts tokens of a text, without any special tokens."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether the counts come from the model's own tokenizer."""
-
-    @property
-    def description(self) -> str: ...
-
-    def count(self, text: str) -> int: ...
-
-    def cut(self, text: str, tokens: int) -> str:
-        """The longest start of `text` with at most `tokens` tokens."""
 
 
 class EstimatedTokens:
     """Estimates the count from the characters."""
 
     exact = False
+    """Whether the counts come from the model's own tokenizer."""
     description = f"estimated, {CHARACTERS_PER_TOKEN:g} characters a token"
 
     def count(self, text: str) -> int:
         return max(1, math.ceil(about_tokens(text)))
 
     def cut(self, text: str, tokens: int) -> str:
+        """The longest start of `text` with at most `tokens` tokens."""
         return text[: int(tokens * CHARACTERS_PER_TOKEN)]
 
 
@@ -56,6 +42,10 @@ class TokenizerFile:
         while self._count(text[:end]) > tokens:
             end -= 1
         return text[:end]
+
+
+TokenCounter = EstimatedTokens | TokenizerFile
+"""Counts tokens of a text, without any special tokens."""
 
 
 def token_counter(folder: str | None) -> tuple[TokenCounter, str | None]:

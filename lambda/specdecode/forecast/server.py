@@ -9,8 +9,7 @@ probable one, each with its `rank`.
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.fetch import fetch
+from specdecode.benchmark.endpoint import Endpoint, fetch
 from specdecode.escape import clip, line
 from specdecode.forecast.answers import Messages, ToAnswer, WrittenAnswer, of_exchange
 from specdecode.untrusted import Unreadable, parse_json

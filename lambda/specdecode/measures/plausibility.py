@@ -41,7 +41,7 @@ docs/benchmarks.md gives; and so is the time to the first token of 99% of the re
 HELD_BACK_S = 0.1
 """A request of an open loop that is sent this many seconds after it was due has waited for other requests to end."""
 WATCH_S = 0.05
-"""Seconds between two looks of the client at its own delays (benchmark/clock.py). It may not see a shorter delay."""
+"""Seconds between two looks of the client at its own delays (benchmark/client.py). It may not see a shorter delay."""
 SHORTEST_GAP_S = 2e-4
 """Least mean time between two chunks, in seconds. Below it the chunks are no steps of an engine: the text was complete
 before and came in one go. The fastest service that is independently measured gives 2,522 tokens/s to one user, 0.4 ms a

@@ -1,10 +1,11 @@
 """Small makers that several tests of the benchmark share."""
 
+import time
 from collections.abc import Sequence
 
-from specdecode.benchmark.client import Client, Deliver, PlannedRequest
-from specdecode.benchmark.clock import Clock, LoopLag
+from specdecode.benchmark.client import Client, Deliver, LoopLag, PlannedRequest
 from specdecode.benchmark.endpoint import Endpoint
+from specdecode.benchmark.prompts import Prompt
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.experiment.workload import PromptKind, TestCase, Workload
 from specdecode.records import Chunk, ErrorKind, RequestError, RequestRecord
@@ -17,7 +18,7 @@ def client(url: str, *, variant: str = "base") -> Client:
         variant=variant,
         round=0,
         session=0,
-        clock=Clock(),
+        origin=time.monotonic(),
         loop_lag=LoopLag(),
     )
 
@@ -27,16 +28,14 @@ def keep_in(records: list[RequestRecord]) -> Deliver:
 
 
 def planned(model: str, *, index: int = 0, timeout_s: float = 120, output_tokens: int = 8) -> PlannedRequest:
-    body = {"model": model, "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+    messages = [{"role": "user", "content": "hi"}]
     return PlannedRequest(
         case="case",
         level="c1",
         index=index,
         warmup=False,
-        body=body,
-        prompt="hi",
-        input_tokens=1,
-        output_tokens=output_tokens,
+        body={"model": model, "stream": True, "messages": messages, "max_tokens": output_tokens},
+        prompt=Prompt(text="hi", input_tokens=1),
         timeout_s=timeout_s,
     )
 

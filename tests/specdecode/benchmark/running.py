@@ -7,7 +7,7 @@ from pathlib import Path
 
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.outcome import Options, Outcome
-from specdecode.benchmark.progress import PlainProgress
+from specdecode.benchmark.progress import LoadProgress
 from specdecode.benchmark.runner import Benchmark
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.records import RequestRecord
@@ -22,7 +22,7 @@ def run(spec: BenchmarkSpec, options: Options, *paces: Pace) -> Outcome:
         async with AsyncExitStack() as stack:
             urls = [await stack.enter_async_context(paced_server(pace)) for pace in paces]
             endpoints = {arm.variant: Endpoint.of(url) for arm, url in zip(spec.arms, urls, strict=True)}
-            return await Benchmark(spec, endpoints, options, PlainProgress(io.StringIO())).run()
+            return await Benchmark(spec, endpoints, options, LoadProgress(io.StringIO())).run()
 
     return asyncio.run(measure())
 

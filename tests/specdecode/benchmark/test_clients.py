@@ -16,7 +16,7 @@ from specdecode.benchmark.launch import EXIT_FAILED, launch
 from specdecode.benchmark.load import LoadPlan, arrival_times
 from specdecode.benchmark.outcome import Options, Outcome
 from specdecode.benchmark.place import LocalFolder, S3Folder, place_of
-from specdecode.benchmark.progress import PlainProgress
+from specdecode.benchmark.progress import LoadProgress
 from specdecode.benchmark.runner import Benchmark
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.measures.plausibility import apart, doubtful
@@ -46,7 +46,7 @@ def together(given: BenchmarkSpec, folder: Path, pace: Pace, *clients: int, plac
             for client in clients:
                 meeting = Meeting(place=LocalFolder(folder / place), client=client)
                 options = Options(folder=folder / str(client), meeting=meeting)
-                running.append(Benchmark(given, endpoints, options, PlainProgress(io.StringIO())).run())
+                running.append(Benchmark(given, endpoints, options, LoadProgress(io.StringIO())).run())
             return list(await asyncio.gather(*running))
 
     return asyncio.run(measure())
@@ -153,7 +153,7 @@ def test_client_0_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Mon
     async def measure() -> None:
         async with paced_server(Pace()) as url:
             options = Options(folder=tmp_path, meeting=Meeting(place=LocalFolder(tmp_path / "notes"), client=0))
-            running = Benchmark(given, {"base": Endpoint.of(url)}, options, PlainProgress(progress)).run()
+            running = Benchmark(given, {"base": Endpoint.of(url)}, options, LoadProgress(progress)).run()
             with pytest.raises(ExceptionGroup) as raised:
                 await running
             assert raised.group_contains(NotTogether, match="client 1 did not come .arrived., and client 0 waits")
@@ -217,7 +217,7 @@ def test_alone_a_load_beyond_one_client_is_measured_and_said(tmp_path: Path) -> 
 
     async def measure() -> Outcome:
         async with paced_server(Pace()) as url:
-            progress = PlainProgress(io.StringIO())
+            progress = LoadProgress(io.StringIO())
             return await Benchmark(given, {"base": Endpoint.of(url)}, Options(folder=tmp_path / "0"), progress).run()
 
     outcome = asyncio.run(measure())

@@ -1,4 +1,4 @@
-from specdecode.benchmark.counters import SpeculationCounters, parse_counters
+from specdecode.benchmark.counters import parse_counters, since
 
 VLLM = """\
 # HELP vllm:spec_decode_num_drafts_total Number of spec decoding drafts.
@@ -13,19 +13,13 @@ vllm:generation_tokens_total{model_name="m"} 99.0
 """
 
 
-def counters(drafts: int, drafted: int, accepted: int, *positions: int) -> SpeculationCounters:
-    return SpeculationCounters(
-        drafts=drafts, draft_tokens=drafted, accepted_tokens=accepted, accepted_per_position=positions
-    )
-
-
 def test_vllms_counters() -> None:
-    assert parse_counters(VLLM) == counters(12, 60, 31, 20, 11)
-    assert parse_counters(VLLM.replace("vllm:", "llamacpp:")) == counters(12, 60, 31, 20, 11)
+    assert parse_counters(VLLM) == (12, 60, 31, 20, 11)
+    assert parse_counters(VLLM.replace("vllm:", "llamacpp:")) == (12, 60, 31, 20, 11)
     assert parse_counters("vllm:generation_tokens_total 5") is None
 
 
 def test_difference() -> None:
-    assert counters(12, 60, 31, 20, 11).since(counters(2, 10, 1, 1, 0)) == counters(10, 50, 30, 19, 11)
-    assert counters(12, 60, 31, 20, 11).since(counters(0, 0, 0)) == counters(12, 60, 31, 20, 11)
-    assert counters(1, 5, 1, 1).since(counters(12, 60, 31, 20)) is None, "the server was restarted"
+    assert since((2, 10, 1, 1, 0), (12, 60, 31, 20, 11)) == (10, 50, 30, 19, 11)
+    assert since((0, 0, 0), (12, 60, 31, 20, 11)) == (12, 60, 31, 20, 11)
+    assert since((12, 60, 31, 20), (1, 5, 1, 1)) is None, "the server was restarted"

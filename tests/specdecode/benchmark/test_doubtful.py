@@ -11,7 +11,7 @@ from specdecode.analysis import compare
 from specdecode.benchmark.client import Client
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.outcome import Options
-from specdecode.benchmark.progress import PlainProgress
+from specdecode.benchmark.progress import LoadProgress
 from specdecode.benchmark.runner import Benchmark
 from specdecode.experiment.workload import PromptKind
 from specdecode.measures.plausibility import DOUBTFUL_S, HELD_BACK_S, doubtful
@@ -90,7 +90,7 @@ def test_a_client_that_stalls_at_one_load_marks_that_load_in_the_curve_where_no_
     )
     with serving(world) as server:
         endpoints = {arm.variant: Endpoint.of(server.url) for arm in given.arms}
-        benchmark = Benchmark(given, endpoints, Options(folder=tmp_path), PlainProgress(io.StringIO()))
+        benchmark = Benchmark(given, endpoints, Options(folder=tmp_path), LoadProgress(io.StringIO()))
         assert not asyncio.run(benchmark.run()).problems
     measured = [each for arm in ("base", "sd") for each in records(tmp_path, arm, "sonnet")]
     late_at = {name: [r for r in measured if r.level == name and r.time_doubt_s > 0.03] for name in ("c1", "c8")}

@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 from specdecode.benchmark.clients import LoadSlice
-from specdecode.benchmark.load import LoadPlan, _own_times, arrival_times
+from specdecode.benchmark.load import LoadPlan, arrival_times
 
 SIZES = [(1, 7, 20), (2, 8, 33), (3, 8, 64), (4, 512, 1024), (5, 5, 4)]
 
@@ -23,14 +23,10 @@ def test_streams_and_requests_are_dealt_once_and_evenly(clients: int, concurrenc
 
 
 def test_the_arrivals_of_all_clients_are_those_of_one() -> None:
-    single = LoadPlan(requests=None, rate=50.0, seed=3)
-    all_of_them = list(islice(arrival_times(single), 12))
-    own = [
-        list(
-            islice(_own_times(LoadPlan(requests=None, rate=50.0, seed=3, load_slice=LoadSlice(client=n, clients=3))), 4)
-        )
-        for n in range(3)
-    ]
+    all_of_them = list(islice(arrival_times(LoadPlan(requests=None, rate=50.0, seed=3)), 12))
+    slices = [LoadSlice(client=client, clients=3) for client in range(3)]
+    plans = [LoadPlan(requests=None, rate=50.0, seed=3, load_slice=load_slice) for load_slice in slices]
+    own = [list(islice(arrival_times(plan), 4)) for plan in plans]
     assert sorted(time for each in own for time in each) == all_of_them
     assert own[1] == all_of_them[1::3]
-    assert LoadSlice(client=1, clients=3).of(range(12), concurrency=None) == [1, 4, 7, 10], "requests go with the times"
+    assert slices[1].of(range(12), concurrency=None) == [1, 4, 7, 10], "requests go with the times"

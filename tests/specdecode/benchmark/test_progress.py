@@ -5,9 +5,7 @@ import sys
 from pathlib import Path
 
 import specdecode
-from specdecode.benchmark.block_progress import BlockProgress
-from specdecode.benchmark.live import LiveProgress
-from specdecode.benchmark.progress import PlainProgress, progress_for
+from specdecode.benchmark.progress import BlockProgress, LiveProgress, LoadProgress, progress_for
 from specdecode.records import ErrorKind
 
 from tests.specdecode.benchmark.making import record
@@ -18,7 +16,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def watch(progress: PlainProgress | LiveProgress) -> None:
+def watch(progress: LoadProgress) -> None:
     progress.begin("base", "case", "", requests=4, measured=1)
     progress.record(record(warmup=True))
     progress.record(record([0.1, 0.3], tokens=11, chunk_tokens=[1, 10]))
@@ -30,7 +28,7 @@ def watch(progress: PlainProgress | LiveProgress) -> None:
 def test_lines_in_a_log() -> None:
     stream = io.StringIO()
     with progress_for(stream) as progress:
-        assert isinstance(progress, PlainProgress)
+        assert type(progress) is LoadProgress
         watch(progress)
     text = stream.getvalue()
     assert "1 requests were measured before" in text
@@ -46,7 +44,7 @@ def test_a_line_says_how_long_the_rest_will_take() -> None:
     block.add(record([0.1, 0.3], tokens=11, chunk_tokens=[1, 10], sent_s=100.0, end=10.0))
     block.add(record([], sent_s=500.0, end=30.0, error=ErrorKind.RESET))
     assert "about 60 s left" in block.line(), "3 of 5 at 20 s each; the time between is another arm's turn"
-    block.finish()
+    block.finished = True
     assert "left" not in block.line()
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from specdecode.benchmark.__main__ import fetch_sets
 from specdecode.benchmark.adhoc import BadRequest, adhoc_spec, cases_of, endpoints_of
+from specdecode.benchmark.client import BodyDialect, request_body
 from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.benchmark.prompts import BadPrompts, Prompt, longest, preamble, prompts_of
-from specdecode.benchmark.request_body import BodyDialect, request_body
 from specdecode.benchmark.tokens import EstimatedTokens, token_counter
 from specdecode.experiment.workload import PromptKind, Workload
 from specdecode.prompts import PromptsOf, digest

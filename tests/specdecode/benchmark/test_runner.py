@@ -8,7 +8,7 @@ from specdecode.benchmark import __main__ as command
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.outcome import Options, Outcome, SentCounts, failed_beyond
 from specdecode.benchmark.probe import ArmNotReady
-from specdecode.benchmark.progress import PlainProgress
+from specdecode.benchmark.progress import LoadProgress
 from specdecode.benchmark.runner import Benchmark
 from specdecode.records import Servers
 
@@ -65,7 +65,7 @@ def test_the_counters_are_of_the_measured_requests(tmp_path: Path) -> None:
             pace_prompts = Prompts()
             pace.prompts = pace_prompts
             benchmark = Benchmark(
-                spec(requests=4), {"base": Endpoint.of(url)}, Options(folder=tmp_path), PlainProgress(io.StringIO())
+                spec(requests=4), {"base": Endpoint.of(url)}, Options(folder=tmp_path), LoadProgress(io.StringIO())
             )
             return await benchmark.run()
 
@@ -97,7 +97,7 @@ def test_an_arm_that_is_down_stops_the_run_before_any_load(tmp_path: Path) -> No
         async with paced_server(Pace()) as up:
             endpoints = {"base": Endpoint.of(up), "sd": Endpoint.of("http://127.0.0.1:9")}
             await Benchmark(
-                spec(arms=("base", "sd")), endpoints, Options(folder=tmp_path), PlainProgress(io.StringIO())
+                spec(arms=("base", "sd")), endpoints, Options(folder=tmp_path), LoadProgress(io.StringIO())
             ).run()
 
     with pytest.raises(ArmNotReady, match=r"arm sd \(http://127.0.0.1:9\).*Nothing listens there: check host and port"):
@@ -112,7 +112,7 @@ def test_an_arm_that_answers_wrongly_is_named(tmp_path: Path, model: str, says: 
     async def measure() -> None:
         async with chaos_server() as url:
             options = Options(folder=tmp_path)
-            await Benchmark(spec(model=model), {"base": Endpoint.of(url)}, options, PlainProgress(io.StringIO())).run()
+            await Benchmark(spec(model=model), {"base": Endpoint.of(url)}, options, LoadProgress(io.StringIO())).run()
 
     with pytest.raises(ArmNotReady, match=says):
         asyncio.run(measure())

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from specdecode.benchmark import client, fetch
+from specdecode.benchmark import client, endpoint
 from specdecode.benchmark.transport import Address, Sink
 
 Serve = Callable[[asyncio.StreamReader, Any], Awaitable[None]]
@@ -174,6 +174,6 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(time, "time", made.clock.wall)
     monkeypatch.setattr(asyncio.events, "new_event_loop", lambda: _Loop(made.clock))
     monkeypatch.setattr(asyncio, "start_server", made.start_server)
-    for module in (client, fetch):
+    for module in (client, endpoint):
         monkeypatch.setattr(module, "connect", made.connect)
     return made

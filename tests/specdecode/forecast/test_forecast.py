@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.fetch import Reply
+from specdecode.benchmark.endpoint import Endpoint, Reply
 from specdecode.cli import app
 from specdecode.forecast.answers import MOST_CATEGORIES, BadAnswers, of_exchange, of_log
 from specdecode.forecast.server import Reader

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.fetch import Reply
+from specdecode.benchmark.endpoint import Endpoint, Reply
 from specdecode.cli import app
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.forecast.answers import WrittenAnswer, WrittenAnswers
