@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from specdecode.analysis import Comparison
-from specdecode.analysis.advice.evidence import rows_of
+from specdecode.analysis.advice.learned import rows_of
 from specdecode.analysis.advice.payoff import OF_TYPE, SURE
 from specdecode.speculation.step_cost import StepCost, of_rows, published
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from specdecode import s3_keys
 from specdecode.analysis import Comparison
-from specdecode.analysis.advice.beside import Beside, beside
+from specdecode.analysis.advice.payoff import Beside, beside
 from specdecode.analysis.report import render_terminal
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from specdecode import s3_keys
-from specdecode.analysis.advice.beside import beside
+from specdecode.analysis.advice.payoff import beside
 from specdecode.analysis.results.comparison import Comparison, read_report
 
 from tests.end_to_end.cloud import Cloud, deployed

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
-from specdecode.analysis.advice.beside import forecast_notes
 from specdecode.analysis.advice.learned import theories
+from specdecode.analysis.advice.payoff import forecast_notes
 from specdecode.analysis.advice.sweep import advice_sentence
 from specdecode.analysis.loads.curve import curves
 from specdecode.analysis.loads.k_by_load import schedules

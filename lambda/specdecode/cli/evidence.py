@@ -67,7 +67,7 @@ def own_rows(runs: Path) -> list[StepCost]:
 
 
 def _of_runs(runs: Path) -> list[StepCost]:
-    from specdecode.analysis.advice.evidence import impossible, rows_of
+    from specdecode.analysis.advice.learned import impossible, rows_of
     from specdecode.analysis.results.comparison import read_report
     from specdecode.untrusted import Unreadable, read_file
 
@@ -90,7 +90,7 @@ def _of_file(file: Path) -> list[StepCost]:
     import yaml
     from pydantic import TypeAdapter, ValidationError
 
-    from specdecode.analysis.advice.evidence import impossible
+    from specdecode.analysis.advice.learned import impossible
     from specdecode.speculation.step_cost import StepCost
     from specdecode.untrusted import Unreadable, read_text
 

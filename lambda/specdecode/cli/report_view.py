@@ -25,10 +25,9 @@ from specdecode.cli.output import text_table
 from specdecode.escape import line
 from specdecode.experiment import Experiment
 from specdecode.experiment.workload import Level
-from specdecode.speculation.advisor import Belief
+from specdecode.speculation.advisor import Belief, LoadsAdvice
 from specdecode.speculation.belief import Candidate
 from specdecode.speculation.guess import found_elsewhere
-from specdecode.speculation.loads import LoadsAdvice
 from specdecode.speculation.step_cost import arms, published
 
 if TYPE_CHECKING:

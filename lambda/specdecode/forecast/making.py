@@ -10,8 +10,7 @@ from specdecode.experiment.most_tokens import MostTokens
 from specdecode.forecast.answers import ToAnswer, WrittenAnswer, WrittenAnswers
 from specdecode.forecast.result import Forecast, Kind, Read, of_draft
 from specdecode.forecast.server import BadServer, Draft, Reader, Tokenizer, Tokens
-from specdecode.speculation.acceptance import Agreement, Steps, agreement, decode
-from specdecode.speculation.lookup import lookup_agreement, suffix_steps
+from specdecode.speculation.acceptance import Agreement, Steps, agreement, decode, lookup_agreement, suffix_steps
 
 NO_MODEL = {"n-gram", "suffix"}
 AT_A_TIME = 4

@@ -22,7 +22,7 @@ from specdecode.measures.metrics.steps import (
 from specdecode.measures.metrics.throughput import ErrorRate
 from specdecode.measures.plausibility import SOME, impossible_counts, unstreamed
 from specdecode.records import Drafted, EngineCounters, RequestRecord
-from specdecode.speculation import acceptance_from_positions
+from specdecode.speculation.theory import acceptance_from_positions
 
 SAMPLED = ("request_output_throughput", "time_per_output_token", "end_to_end_latency", "ttft")
 """Metrics with a distribution chart."""

@@ -1,20 +1,25 @@
-"""Which (draft, k) to compile next, when to stop, and how much the remaining arms can gain.
+"""Which (draft, k) to compile next, when to stop, and how much the remaining arms can gain; at one load or several.
 
 A compile on Trainium2 takes most of an hour, a measurement minutes. So the advisor saves compiles. By what is believed
 of the speed-up of every draft at every k (belief.py) it proposes the candidate with the largest expected improvement
 over the best measured arm. It stops if that is not worth a compile (Jones, Schonlau, Welch 1998, "Efficient global
 optimization"). Then arms that may equal the best are worth another measurement, which needs no compile.
 
+Each of several loads has its own best k, and a deployment can use each k at its load. So the value of a compile is its
+expected improvement over the best arm of each load: the mean over the loads, with equal weights.
+
 benchmarks/advisor.py measures its error against simulated sweeps that break its model. See ADR 82.
 """
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from statistics import NormalDist
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from statistics import NormalDist, fmean, geometric_mean
 from typing import NamedTuple
 
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.workload import Level
 from specdecode.speculation.belief import PRIOR, Candidate, Curves, Observation, Prior, curves, merged
 
 WORTH = 0.005
@@ -30,7 +35,7 @@ WRONG = 0.05
 
 
 class Belief(NamedTuple):
-    """Belief about one candidate's speed-up."""
+    """What is believed of one candidate's speed-up."""
 
     candidate: Candidate
     speedup: float
@@ -67,16 +72,11 @@ def advise(
     prior: Prior = PRIOR,
     loads: int = 1,
 ) -> Advice:
-    """Order the rest of a sweep. `candidates`: all its arms, measured ones included, with a draft to verify each.
-
-    `most`: what a step of the engine that all of them run on yields at most. `prior`: what is believed of
-    what was not measured. Before any measurement the arm with the best expectation is the first. `loads`: at so many
-    loads `remaining_gain` holds together.
+    """Order the rest of a sweep. `candidates`: all its arms, measured ones included. `loads`: at so many loads
+    `remaining_gain` holds together. Before any measurement the arm with the best expectation is the first.
     """
     if any(most.verified(candidate.k) < 1 for candidate in candidates):
-        raise ValueError(
-            f"candidates verify a draft or more: k = 0 is the baseline, and here a step yields {most} tokens"
-        )
+        raise ValueError(f"candidates verify a draft or more, and here a step yields {most} tokens")
     seen = merged(observations)
     measured = {Candidate(item.draft, item.k) for item in seen}
     known: dict[str, Curves] = {}
@@ -87,38 +87,33 @@ def advise(
         believed.update(known[draft].believed(draft))
     best, gain = _best(believed, measured)
     over = believed[best] if best else (0.0, 0.0)
-    beliefs = sorted(
-        (
-            Belief(
-                at,
-                *_bounds(*believed[at]),
-                known[at.draft].improvement(at.k, over=best.k if best and best.draft == at.draft else over),
-            )
-            for at in candidates
-            if at not in measured
-        ),
-        key=lambda belief: -(belief.improvement if observations else belief.speedup),
-    )
+    beliefs = []
+    for at in candidates:
+        if at not in measured:
+            mean, deviation = believed[at]
+            speedup, low, high = (math.exp(mean + reach * deviation) for reach in (0.0, -REACH, REACH))
+            improvement = known[at.draft].improvement(at.k, over=best.k if best and best.draft == at.draft else over)
+            beliefs.append(Belief(at, speedup, low, high, improvement))
+    beliefs.sort(key=lambda belief: -(belief.improvement if observations else belief.speedup))
     remaining = _at_most(believed, [belief.candidate for belief in beliefs], best, loads)
-    again = _rivals(believed, observations, best)
+    chosen = None
     if not beliefs:
         reason = "Every candidate is measured" + ("." if best else ", and none is faster than plain decoding.")
-        return Advice(None, best, gain, 0.0, reason, (), again)
-    first = beliefs[0]
-    if first.improvement < WORTH:
-        if best is None:
-            reason = "Do not speculate here: no k is faster than plain decoding, measured or believed."
-            return Advice(None, None, gain, remaining, reason, tuple(beliefs), again)
+    elif (first := beliefs[0]).improvement >= WORTH:
+        chosen = first.candidate
+        reason = (
+            f"Compile {chosen.draft} with k={chosen.k}: {first.speedup:.2f}× expected "
+            f"({first.low:.2f}–{first.high:.2f}) against {gain:.2f}× so far."
+        )
+    elif best is None:
+        reason = "Do not speculate here: no k is faster than plain decoding, measured or believed."
+    else:
         reason = (
             f"Stop: another compile is expected to gain {first.improvement:.1%}, and the rest of the sweep can gain "
             f"{remaining:.0%} at most."
         )
-        return Advice(None, best, gain, remaining, reason, tuple(beliefs), again)
-    reason = (
-        f"Compile {first.candidate.draft} with k={first.candidate.k}: {first.speedup:.2f}× expected "
-        f"({first.low:.2f}–{first.high:.2f}) against {gain:.2f}× so far."
-    )
-    return Advice(first.candidate, best, gain, remaining, reason, tuple(beliefs))
+    again = () if chosen else _rivals(believed, observations, best)
+    return Advice(chosen, best, gain, remaining, reason, tuple(beliefs), again)
 
 
 def next_arm(advice: Advice, observations: Sequence[Observation]) -> Candidate | None:
@@ -162,9 +157,7 @@ def _at_most(
 def _rivals(
     believed: dict[Candidate, tuple[float, float]], observations: Sequence[Observation], best: Candidate | None
 ) -> tuple[Candidate, ...]:
-    """The best arm and the arms within one standard deviation of it that were seldom measured.
-    Empty if there are none.
-    """
+    """The best arm and the arms within one standard deviation of it that were seldom measured."""
     if best is None:
         return ()
     times = Counter(Candidate(item.draft, item.k) for item in observations)
@@ -173,5 +166,75 @@ def _rivals(
     return tuple(c for c in near if times[c] < MOST_MEASUREMENTS) if len(near) > 1 else ()
 
 
-def _bounds(mean: float, deviation: float) -> tuple[float, float, float]:
-    return math.exp(mean), math.exp(mean - REACH * deviation), math.exp(mean + REACH * deviation)
+class LoadsAdvice(NamedTuple):
+    """What to do next for all loads together, and the advice at each load."""
+
+    together: Advice
+    """`best`: the arm with the largest mean of the measured log speed-ups; `best_speedup`: geometric mean over loads
+    of the best arm of each; `beliefs`: geometric means over the loads."""
+    levels: tuple[tuple[Level, Advice], ...]
+    """Advice at each load, the smallest load first."""
+
+
+def advise_over_loads(
+    candidates: Sequence[Candidate],
+    seen: Mapping[Level, Sequence[Observation]],
+    *,
+    most: MostTokens,
+    prior: Prior = PRIOR,
+) -> LoadsAdvice:
+    """As `advise`, after the observations at each load (at least one load, each with an observation)."""
+    each = {
+        level: advise(candidates, seen[level], most=most, prior=prior, loads=len(seen))
+        for level in sorted(seen, key=lambda level: level.value)
+    }
+    compiled = {Candidate(item.draft, item.k) for found in seen.values() for item in found}
+    believed = [{belief.candidate: belief for belief in advice.beliefs} for advice in each.values()]
+    left = [candidate for candidate in candidates if candidate not in compiled]
+    beliefs = sorted(
+        (_over_loads(candidate, [known[candidate] for known in believed]) for candidate in left),
+        key=lambda belief: -belief.improvement,
+    )
+    best = _best_over_loads(seen.values())
+    chosen = beliefs[0].candidate if beliefs and beliefs[0].improvement >= WORTH else None
+    over = f"over the {len(each)} loads" if len(each) > 1 else "at the one load that was measured"
+    if not beliefs:
+        reason = "Every candidate is measured" + ("." if best else f", and none is faster than plain decoding {over}.")
+    elif chosen is None:
+        reason = f"Stop: another compile is expected to gain {beliefs[0].improvement:.1%} on average {over}."
+    else:
+        reason = (
+            f"Compile {chosen.draft} with k={chosen.k}: expected to gain {beliefs[0].improvement:.1%} on average "
+            f"{over}, against the best arm of each."
+        )
+    together = Advice(
+        compile_next=chosen,
+        best=best,
+        best_speedup=geometric_mean(advice.best_speedup for advice in each.values()),
+        remaining_gain=math.exp(fmean(math.log1p(advice.remaining_gain) for advice in each.values())) - 1.0,
+        reason=reason,
+        beliefs=tuple(beliefs),
+        measure_again=()
+        if chosen
+        else tuple(dict.fromkeys(chain(*(advice.measure_again for advice in each.values())))),
+    )
+    return LoadsAdvice(together, tuple(each.items()))
+
+
+def _over_loads(candidate: Candidate, found: Sequence[Belief]) -> Belief:
+    """What is believed of an arm over the loads. Its uncertainty is common to them, so the bounds are not narrowed."""
+    speedup, low, high = map(geometric_mean, zip(*((each.speedup, each.low, each.high) for each in found), strict=True))
+    return Belief(candidate, speedup, low, high, fmean(each.improvement for each in found))
+
+
+def _best_over_loads(loads: Iterable[Sequence[Observation]]) -> Candidate | None:
+    """The arm with the largest gain over all loads; a load at which it was not measured counts as plain decoding. None
+    if no arm is faster.
+    """
+    sums: dict[Candidate, float] = {}
+    for found in loads:
+        for candidate in {Candidate(item.draft, item.k) for item in found}:
+            own = [math.log(item.speedup) for item in found if (item.draft, item.k) == candidate]
+            sums[candidate] = sums.get(candidate, 0.0) + fmean(own)
+    top = max(sums.values(), default=0.0)
+    return min((c for c in sums if sums[c] == top), key=lambda c: c.k) if top > 0.0 else None

@@ -3,13 +3,14 @@ guess) over the time of a step (the card of step costs, and the own runs).
 """
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.variants import Method
-from specdecode.speculation.gaussian import Posterior
-from specdecode.speculation.step_cost import Card, MeasuredStep, StepArm, log_extra, shipped
+from specdecode.speculation.step_cost import Card, MeasuredStep, Posterior, StepArm, log_extra, of_rows, published
 from specdecode.speculation.theory import acceptance_from_tokens, expected_tokens
 
 NOISE = 0.03
@@ -63,7 +64,8 @@ class Prior(NamedTuple):
             MeasuredStep(self.arm(item.draft, item.k), *log_extra(item.tokens_per_step, item.speedup, item.error))
             for item in observations
         ]
-        return (self.card or shipped()).with_own(measured).curves([self.arm(draft, k) for k in ks])
+        card = self.card or of_rows(published())
+        return Card((*card.rows, *measured)).curves([self.arm(draft, k) for k in ks])
 
     def arm(self, draft: str, k: int) -> StepArm:
         """What decides the cost of the arm."""
@@ -77,26 +79,22 @@ LINE = range(1, 17)
 
 
 def calibrate(
-    observations: Sequence[Observation], *, most: MostTokens, prior: Prior = PRIOR, ks: Sequence[int] = LINE
+    observations: Sequence[Observation], *, most: MostTokens, prior: Prior = PRIOR
 ) -> tuple[float, float, float]:
-    """(a, c, v) of some measured arms: a from tokens per step, c and v a straight line through the believed steps.
-
-    A step with k drafts takes 1 + k c + v of a plain step's time. One measured arm leaves open how much of it is k c,
-    and the card of step costs decides that.
+    """(a, c, v) of one measured arm or more: a from tokens per step, c and v a straight line through the believed
+    steps. One arm leaves open how much of its step is k c, and the card of step costs decides that.
     """
     found = _acceptances(observations, most)
-    a = math.fsum(found.values()) / len(found) if found else USUAL_A
-    draft = observations[0].draft if observations else ""
-    parts = prior.steps(draft, ks, observations)
-    extras = [math.exp(math.fsum(chance * own.mean[at] for chance, own in parts)) for at in range(len(ks))]
-    middle, level = math.fsum(ks) / len(ks), math.fsum(extras) / len(extras)
-    slope = math.fsum((k - middle) * extra for k, extra in zip(ks, extras, strict=True))
-    c = max(0.0, slope / math.fsum((k - middle) ** 2 for k in ks))
-    return a, c, max(0.0, level - c * middle)
+    parts = prior.steps(observations[0].draft, LINE, observations)
+    extras = [math.exp(math.fsum(chance * own.mean[at] for chance, own in parts)) for at in range(len(LINE))]
+    middle = fmean(LINE)
+    slope = math.fsum((k - middle) * extra for k, extra in zip(LINE, extras, strict=True))
+    c = max(0.0, slope / math.fsum((k - middle) ** 2 for k in LINE))
+    return fmean(found.values()) if found else USUAL_A, c, max(0.0, fmean(extras) - c * middle)
 
 
 class Curves(NamedTuple):
-    """Belief about one draft: what its log speed-up may be at each k, in some curves with their chances."""
+    """What the log speed-up of one draft may be at each k: some curves, with their chances."""
 
     ks: tuple[int, ...]
     parts: tuple[tuple[float, Posterior], ...]
@@ -116,14 +114,14 @@ class Curves(NamedTuple):
         Two k of one draft share most of what is not known, so their difference is known better than either.
         """
         at, found = self.ks.index(k), 0.0
-        best = self.ks.index(over) if isinstance(over, int) else 0
         for chance, own in self.parts:
-            variance = own.covariance[at][at]
+            mean, variance = own.mean[at], own.covariance[at][at]
             if isinstance(over, int):
-                mean = own.mean[at] - own.mean[best]
+                best = self.ks.index(over)
+                mean -= own.mean[best]
                 variance += own.covariance[best][best] - 2.0 * own.covariance[at][best]
             else:
-                mean, variance = own.mean[at] - over[0], variance + over[1] ** 2
+                mean, variance = mean - over[0], variance + over[1] ** 2
             found += chance * _expected_gain(mean, math.sqrt(max(1e-12, variance)))
         return found
 
@@ -149,7 +147,7 @@ def curves(
             measured = expected_tokens(min(_at(own, k), 0.999), most.verified(k))
             tokens = _together(tokens, (math.log(measured), spread))
         elif apart:
-            tokens = _together(tokens, (tokens[0] + math.fsum(apart) / len(apart), OTHERS))
+            tokens = _together(tokens, (tokens[0] + fmean(apart), OTHERS))
         believed.append(tokens)
     parts = prior.steps(draft, ks, observations)
     return Curves(tuple(ks), tuple((chance, _speedups(believed, extra)) for chance, extra in parts))
@@ -186,10 +184,7 @@ def merged(observations: Sequence[Observation]) -> list[Observation]:
 def _mean(own: Sequence[Observation]) -> Observation:
     weights = [item.error**-2 for item in own]
     speedup, tokens = (
-        math.exp(
-            math.fsum(weight * math.log(value) for weight, value in zip(weights, values, strict=True))
-            / math.fsum(weights)
-        )
+        math.exp(math.fsum(map(operator.mul, weights, map(math.log, values))) / math.fsum(weights))
         for values in ([item.speedup for item in own], [item.tokens_per_step for item in own])
     )
     return own[0]._replace(speedup=speedup, tokens_per_step=tokens, error=math.fsum(weights) ** -0.5)
@@ -207,7 +202,7 @@ def _acceptances(observations: Sequence[Observation], most: MostTokens) -> dict[
     for item in observations:
         if n := most.verified(item.k):
             found.setdefault(item.k, []).append(acceptance_from_tokens(item.tokens_per_step, n))
-    return {k: math.fsum(each) / len(each) for k, each in found.items()}
+    return {k: fmean(each) for k, each in found.items()}
 
 
 def _at(known: Mapping[int, float], k: int) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from statistics import fmean, geometric_mean
 
 import yaml
 from pydantic import Field
@@ -46,14 +47,11 @@ class GroupGuess(Frozen):
 
     def yielding(self, tokens: float, n: int) -> GroupGuess:
         """The group with as many tokens per step with n verified drafts, as far as `falls` allows."""
-        low, high = 0.0, 1.0
+        low, high = self.model_copy(update={"first": 0.0}), self.model_copy(update={"first": 1.0})
         for _ in range(60):
-            middle = (low + high) / 2.0
-            low, high = (middle, high) if self._with(middle).tokens(n) < tokens else (low, middle)
-        return self._with(low)
-
-    def _with(self, first: float) -> GroupGuess:
-        return self.model_copy(update={"first": first})
+            middle = self.model_copy(update={"first": (low.first + high.first) / 2.0})
+            low, high = (middle, high) if middle.tokens(n) < tokens else (low, middle)
+        return low
 
 
 class Finding(Frozen):
@@ -85,8 +83,8 @@ def known() -> Known:
 
 def finding(target: str, draft: str) -> Finding | None:
     """What others found for a pair."""
-    own = [one for one in known().findings if one.target == target and draft in (one.draft, *one.other_drafts)]
-    return own[0] if own else None
+    found = (one for one in known().findings if one.target == target and draft in (one.draft, *one.other_drafts))
+    return next(found, None)
 
 
 def found_elsewhere(arms: Mapping[str, StepArm], rows: Iterable[StepCost]) -> list[tuple[str, str]]:
@@ -139,8 +137,7 @@ def guesses(
             for name in known().groups
             if group == name or group not in known().groups
         ]
-        mean = math.fsum(math.log(tokens) for tokens, _ in parts) / len(parts)
-        found[candidate] = (math.exp(mean), math.fsum(spread for _, spread in parts) / len(parts))
+        found[candidate] = (geometric_mean(tokens for tokens, _ in parts), fmean(spread for _, spread in parts))
     return found
 
 
@@ -164,7 +161,7 @@ def _shift(row: StepCost) -> float:
     low, high, wanted = -9.0, 9.0, math.log(row.tokens_per_step or 1.0)
     for _ in range(60):
         middle = (low + high) / 2.0
-        mean = math.fsum(math.log(_moved(group, n, middle)) for group in groups) / len(groups)
+        mean = fmean(math.log(_moved(group, n, middle)) for group in groups)
         low, high = (middle, high) if mean < wanted else (low, middle)
     return low
 

@@ -9,9 +9,10 @@ narrow it. Leave-one-out over the evidence holds the widths (tests/specdecode/sp
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, partial
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeVar
 
 import yaml
 from pydantic import Field, StringConstraints
@@ -23,7 +24,6 @@ from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import kind_of_engine
 from specdecode.experiment.variants import Method, Variant
 from specdecode.experiment.workload import Level
-from specdecode.speculation.gaussian import Posterior, Shape, posterior
 
 AT_ONE, GROWTH = 0.4, 0.6
 """Mean of extra: AT_ONE k^GROWTH. Between the two rows that are known best (0.40 at k=1, 0.96 at k=3)."""
@@ -51,6 +51,86 @@ AT_ONCE = (Method.DFLASH, Method.MEDUSA)
 """Methods that draft all k tokens in one pass."""
 
 Words = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+
+
+X = TypeVar("X")
+Shape = Callable[[X], float]
+
+
+class Posterior(NamedTuple):
+    """What is believed of some points together."""
+
+    mean: tuple[float, ...]
+    covariance: tuple[tuple[float, ...], ...]
+    evidence: float = 0.0
+    """Logarithm of how much likelier the values are than without the shape."""
+
+
+def posterior(
+    covariance: Callable[[X, X], float],
+    *,
+    at: Sequence[X],
+    seen: Sequence[X],
+    values: Sequence[float],
+    noise: Sequence[float],
+    shapes: Iterable[Shape[X]] = (),
+    size: tuple[float, float] = (0.0, 1.0),
+) -> list[Posterior]:
+    """A Gaussian process (Rasmussen & Williams 2006, algorithm 2.1): the belief at `at`, given `values` at `seen` with
+    standard errors `noise`; prior mean 0. Then the same for each of `shapes`, if a multiple of it is added: `size` has
+    the multiple's mean and standard deviation (section 2.7).
+    """
+    known = [[covariance(x, y) for y in seen] for x in seen]
+    for i, error in enumerate(noise):
+        known[i][i] += error**2 + 1e-12
+    lower = _cholesky(known)
+    solved = _forward(lower, values)
+    explained = [_forward(lower, [covariance(x, y) for y in seen]) for x in at]
+    plain = Posterior(
+        tuple(_dot(own, solved) for own in explained),
+        tuple(
+            tuple(covariance(x, y) - _dot(own, other) for y, other in zip(at, explained, strict=True))
+            for x, own in zip(at, explained, strict=True)
+        ),
+    )
+    found, (mean, deviation) = [plain], size
+    for shape in shapes:
+        shaped = _forward(lower, [*map(shape, seen)])
+        certain = 1.0 / deviation**2 + _dot(shaped, shaped)
+        multiple = (mean / deviation**2 + _dot(shaped, solved)) / certain
+        left = [shape(x) - _dot(own, shaped) for x, own in zip(at, explained, strict=True)]
+        found.append(
+            Posterior(
+                tuple(value + own * multiple for value, own in zip(plain.mean, left, strict=True)),
+                tuple(
+                    tuple(value + own * other / certain for value, other in zip(row, left, strict=True))
+                    for row, own in zip(plain.covariance, left, strict=True)
+                ),
+                (certain * multiple**2 - (mean / deviation) ** 2 - math.log(certain * deviation**2)) / 2.0,
+            )
+        )
+    return found
+
+
+def _dot(left: Sequence[float], right: Sequence[float]) -> float:
+    return math.fsum(map(operator.mul, left, right))
+
+
+def _cholesky(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
+    n = len(matrix)
+    lower = [[0.0] * n for _ in range(n)]
+    for i in range(n):
+        for j in range(i + 1):
+            rest = matrix[i][j] - _dot(lower[i][:j], lower[j])
+            lower[i][j] = math.sqrt(rest) if i == j else rest / lower[j][j]
+    return lower
+
+
+def _forward(lower: Sequence[Sequence[float]], values: Sequence[float]) -> list[float]:
+    solved: list[float] = []
+    for row, value in zip(lower, values, strict=True):
+        solved.append((value - _dot(row, solved)) / row[len(solved)])
+    return solved
 
 
 class StepArm(NamedTuple):
@@ -94,17 +174,7 @@ class StepCost(Frozen):
     @property
     def arm(self) -> StepArm:
         """What decides its cost."""
-        return StepArm(
-            self.engine,
-            self.method,
-            self.target,
-            self.target_gib,
-            self.draft,
-            self.draft_gib,
-            self.tensor_parallel_size,
-            self.concurrency,
-            self.k,
-        )
+        return StepArm._make(getattr(self, name) for name in StepArm._fields)
 
     @property
     def log_extra(self) -> tuple[float, float]:
@@ -141,14 +211,10 @@ class Card(NamedTuple):
 
     rows: tuple[MeasuredStep, ...] = ()
 
-    def with_own(self, rows: Iterable[MeasuredStep]) -> Card:
-        """The card with what was measured here."""
-        return Card((*self.rows, *rows))
-
     def predict(self, arms: Sequence[StepArm]) -> list[tuple[float, float]]:
         """Mean and standard deviation of log extra of each arm, jumps apart."""
         (found,) = self._posterior(arms)
-        return [(mean, found.deviation(at)) for at, mean in enumerate(found.mean)]
+        return [(mean, math.sqrt(max(0.0, found.covariance[at][at]))) for at, mean in enumerate(found.mean)]
 
     def curves(self, arms: Sequence[StepArm]) -> list[tuple[float, Posterior]]:
         """What log extra of one pair's arms together may be, each with its chance: without a jump, and with one at each
@@ -187,12 +253,6 @@ def published() -> tuple[StepCost, ...]:
     """The evidence that ships."""
     rows = yaml.safe_load((assets_dir() / "evidence" / "step-costs.yaml").read_text())
     return tuple(StepCost.model_validate(row) for row in rows)
-
-
-@cache
-def shipped() -> Card:
-    """The card of the evidence that ships."""
-    return of_rows(published())
 
 
 def arms(experiment: Experiment) -> dict[str, StepArm]:
@@ -234,7 +294,7 @@ def _jump(pair: StepArm, at: int, arm: StepArm) -> float:
 
 @lru_cache(maxsize=2**14)
 def _covariance(left: StepArm, right: StepArm) -> float:
-    loads = _doublings(left.concurrency) * _doublings(right.concurrency)
+    loads = math.log2(left.concurrency) * math.log2(right.concurrency)
     found = COMMON**2 + LOAD**2 * loads
     if left.engine != right.engine:
         return found
@@ -255,13 +315,9 @@ def _covariance(left: StepArm, right: StepArm) -> float:
 
 def _alike(left: StepArm, right: StepArm) -> float:
     """1 for models of one size on as many cores, near 0 for very unlike ones."""
-    apart = (
-        _doublings(left.target_gib / right.target_gib),
-        _doublings(left.draft_gib / right.draft_gib),
-        _doublings(left.tensor_parallel_size / right.tensor_parallel_size),
+    ratios = (
+        left.target_gib / right.target_gib,
+        left.draft_gib / right.draft_gib,
+        left.tensor_parallel_size / right.tensor_parallel_size,
     )
-    return math.exp(-sum(each**2 for each in apart) / (2.0 * OCTAVES**2))
-
-
-def _doublings(ratio: float) -> float:
-    return math.log2(ratio)
+    return math.exp(-sum(math.log2(each) ** 2 for each in ratios) / (2.0 * OCTAVES**2))

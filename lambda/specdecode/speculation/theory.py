@@ -16,13 +16,15 @@ into the geometric form.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise, takewhile
 
 from specdecode.experiment.most_tokens import MostTokens
 
 
 def expected_tokens(a: float, n: int) -> float:
     """E = (1 - a^(n+1)) / (1 - a), tokens per step; n+1 for a = 1."""
-    _check(a=a, n=n)
+    if not 0.0 <= a <= 1.0 or n < 0:
+        raise ValueError(f"acceptance must lie in [0, 1], and 0 verified drafts or more are needed: {a}, {n}")
     return float(n + 1) if a == 1.0 else (1.0 - a ** (n + 1)) / (1.0 - a)
 
 
@@ -45,10 +47,7 @@ def acceptance_from_tokens(tokens_per_step: float, n: int) -> float:
     low, high = 0.0, 1.0
     for _ in range(80):
         middle = (low + high) / 2.0
-        if expected_tokens(middle, n) < tokens_per_step:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if expected_tokens(middle, n) < tokens_per_step else (low, middle)
     return (low + high) / 2.0
 
 
@@ -58,18 +57,5 @@ def acceptance_from_positions(accepted_per_position: Sequence[int], drafts: int)
     Counters of vLLM: `spec_decode_num_accepted_tokens_per_pos` and `…_num_drafts`. Stops at the first position that
     was never reached.
     """
-    rates: list[float] = []
-    before = drafts
-    for accepted in accepted_per_position:
-        if before <= 0:
-            break
-        rates.append(accepted / before)
-        before = accepted
-    return tuple(rates)
-
-
-def _check(*, a: float, n: int) -> None:
-    if not 0.0 <= a <= 1.0:
-        raise ValueError(f"acceptance must lie in [0, 1]: {a}")
-    if n < 0:
-        raise ValueError(f"the number of verified drafts must be >= 0: {n}")
+    steps = takewhile(lambda step: step[0] > 0, pairwise((drafts, *accepted_per_position)))
+    return tuple(accepted / before for before, accepted in steps)

@@ -7,7 +7,7 @@ from specdecode.experiment.model import EndpointExperiment, ServedExperiment
 from specdecode.experiment.step import most_tokens
 from specdecode.experiment.variants import EndpointVariant
 from specdecode.records import EngineCounters
-from specdecode.speculation import speedup
+from specdecode.speculation.theory import speedup
 
 from tests.specdecode.analysis.simulate import case, context, experiment, run, simulated
 

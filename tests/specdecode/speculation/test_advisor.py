@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Level
-from specdecode.speculation import expected_tokens, speedup
-from specdecode.speculation.advisor import MOST_MEASUREMENTS, advise, next_arm
+from specdecode.speculation.advisor import MOST_MEASUREMENTS, advise, advise_over_loads, next_arm
 from specdecode.speculation.belief import NOISE, USUAL_A, Candidate, Observation, believe, calibrate, curves, merged
-from specdecode.speculation.gaussian import posterior
-from specdecode.speculation.loads import advise_over_loads
+from specdecode.speculation.step_cost import posterior
+from specdecode.speculation.theory import expected_tokens, speedup
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 CANDIDATES = [Candidate(draft, k) for draft in ("small", "large") for k in range(5, 16)]
@@ -120,7 +119,7 @@ def test_the_gaussian_process_is_the_textbook_one() -> None:
 
     (found,) = posterior(covariance, at=[0, 2], seen=[0], values=[1.0], noise=[0.5])
     assert found.mean == pytest.approx((1 / 1.25, math.exp(-2) / 1.25))
-    assert found.deviation(0) == pytest.approx(math.sqrt(1 - 1 / 1.25))
+    assert found.covariance[0][0] == pytest.approx(1 - 1 / 1.25)
     assert found.covariance[0][1] == pytest.approx(math.exp(-2) - math.exp(-2) / 1.25)
     assert posterior(covariance, at=[3], seen=[], values=[], noise=[]) == [((0.0,), ((1.0,),), 0.0)]
 

@@ -52,7 +52,7 @@ def test_it_knows_an_arm_the_less_the_less_alike_it_is_and_own_runs_narrow_it() 
     ((mean, known), (_, unknown), (nothing, widest)) = *card.predict([arm, elsewhere]), *Card().predict([arm])
     assert known < unknown < widest
     assert math.exp(nothing) == pytest.approx(0.4 * 7**0.6) and 0.5 < math.exp(mean) < 1.33
-    own = card.with_own([MeasuredStep(arm, *log_extra(5.0, 2.0, 0.03))])
+    own = Card((*card.rows, MeasuredStep(arm, *log_extra(5.0, 2.0, 0.03))))
     ((mean, narrow),) = own.predict([arm])
     assert math.exp(mean) == pytest.approx(1.5, rel=0.05) and narrow < known / 3
 

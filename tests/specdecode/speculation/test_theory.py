@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.speculation import (
+from specdecode.speculation.theory import (
     acceptance_from_positions,
     acceptance_from_tokens,
     expected_tokens,

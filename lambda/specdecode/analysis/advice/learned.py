@@ -1,72 +1,79 @@
-"""What the advisor learns of measured arms: observations, and the calibrated model of each draft."""
+"""What is learned of measured arms: observations, the calibrated model of each draft, and rows of evidence."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from specdecode.analysis.results.comparison import MeasuredK, Point, Theory
+from specdecode.analysis.results.comparison import Comparison, MeasuredK, Point, Theory
 from specdecode.analysis.results.over_load import Curve, LoadPoint
-from specdecode.analysis.results.pairs import CaseResult, GroupName, GroupResult, Pair
+from specdecode.analysis.results.pairs import CaseResult, Estimate, GroupName, GroupResult, Pair
 from specdecode.analysis.statistics.verdict import log_stat
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens
 from specdecode.experiment.variants import Variant
+from specdecode.experiment.workload import Level
+from specdecode.measures.metrics.steps import SLACK as SLACK_OF_STEPS
+from specdecode.measures.metrics.steps import most_tokens_per_step
+from specdecode.measures.plausibility import SLACK, impossible_speedup
 from specdecode.measures.student import combine
 from specdecode.speculation.advisor import REACH
 from specdecode.speculation.belief import NOISE, Observation, Prior, believe, calibrate
-from specdecode.speculation.step_cost import arms
+from specdecode.speculation.step_cost import StepCost, arm_of, arms
 
 DECODING = "time_per_output_token"
 STEPS = "tokens_per_step"
+ALL = "all"
+PLOTTED_K = 16
+FINEST = 4
+"""Digits of a row's figures."""
 LEAST_ERROR = 0.01
 """Least error of an observation: requests that repeat one prompt agree better with each other than two runs do."""
 
 
 def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observation | None:
-    """Observation of an arm over one group of cases.
+    """Observation of an arm over one group of cases. The error covers the measured prompts.
 
     None if the arm differs from its baseline in more than speculation, has no single k, or lacks a figure. None too if
-    a case of the group was not judged, since arms would then be compared on different prompts. None too if a figure is
-    impossible, since the arm's k is then not the one that the experiment says. The error covers the measured prompts.
+    a case of the group was not judged, since arms would then be compared on different prompts; and if a figure is
+    impossible, since the arm's k is then not the one that the experiment says.
     """
-    if result.judged != result.cases or any(
-        case.impossible or case.late for case in pair.cases if case.case in result.judged
-    ):
+    cases = [case for case in pair.cases if case.case in result.judged]
+    found = {estimate.metric: estimate for estimate in result.speedups}
+    unsure = result.judged != result.cases or any(case.impossible or case.late for case in cases)
+    if unsure or not found.keys() >= {DECODING, STEPS}:
         return None
-    spec = variant.speculation
-    estimates = {estimate.metric: estimate for estimate in result.speedups}
-    if (
-        spec is None
-        or spec.num_speculative_tokens_per_batch_size
-        or pair.changes != ("speculation",)
-        or DECODING not in estimates
-        or STEPS not in estimates
-    ):
-        return None
-    return Observation(
-        draft=spec.draft.id,
-        k=spec.num_speculative_tokens,
-        speedup=estimates[DECODING].ratio,
-        tokens_per_step=estimates[STEPS].ratio,
-        error=_error([case for case in pair.cases if case.case in result.judged]),
-    )
+    return _observed(variant, pair, found[DECODING].ratio, found[STEPS].ratio, _error(cases))
 
 
 def observation_at(variant: Variant, pair: Pair, curve: Curve, point: LoadPoint) -> Observation | None:
     """Observation of an arm at one load, over the cases of a curve. None as in `observation`."""
+    decoding = point.decoding
+    if curve.left_out or decoding is None or point.acceptance_length is None:
+        return None
+    error = NOISE if decoding.low is None else max(LEAST_ERROR, math.sqrt(log_stat(decoding).variance))
+    return _observed(variant, pair, decoding.ratio, point.acceptance_length, error)
+
+
+def observed(comparison: Comparison, pair: Pair, group: str = ALL) -> Iterator[tuple[Level, Observation]]:
+    """Every observation of a pair, load by load."""
+    variant, levels = comparison.experiment.variant(pair.variant), comparison.experiment.workload.levels
+    if len(levels) == 1:
+        result = pair.group(group)
+        if result and (seen := observation(variant, pair, result)):
+            yield levels[0], seen
+        return
+    for curve in comparison.curve:
+        if (curve.variant, curve.baseline, curve.group) == (pair.variant, pair.baseline, group):
+            for point in curve.points:
+                if seen := observation_at(variant, pair, curve, point):
+                    yield point.level, seen
+
+
+def _observed(variant: Variant, pair: Pair, speedup: float, tokens: float, error: float) -> Observation | None:
     spec = variant.speculation
-    if spec is None or spec.num_speculative_tokens_per_batch_size or pair.changes != ("speculation",) or curve.left_out:
+    if spec is None or spec.num_speculative_tokens_per_batch_size or pair.changes != ("speculation",):
         return None
-    if point.decoding is None or point.acceptance_length is None:
-        return None
-    known = point.decoding.low is not None
-    return Observation(
-        draft=spec.draft.id,
-        k=spec.num_speculative_tokens,
-        speedup=point.decoding.ratio,
-        tokens_per_step=point.acceptance_length,
-        error=max(LEAST_ERROR, math.sqrt(log_stat(point.decoding).variance)) if known else NOISE,
-    )
+    return Observation(spec.draft.id, spec.num_speculative_tokens, speedup, tokens, error)
 
 
 def _error(cases: Sequence[CaseResult]) -> float:
@@ -77,24 +84,19 @@ def _error(cases: Sequence[CaseResult]) -> float:
     return max(LEAST_ERROR, math.sqrt(together.variance))
 
 
-PLOTTED_K = 16
-
-
 def theories(*, experiment: Experiment, pairs: Sequence[Pair]) -> tuple[Theory, ...]:
     """One calibrated model for each draft, kind of engine and group of cases that was measured against an arm without
     speculation.
     """
-    variants = {variant.name: variant for variant in experiment.variants}
-    grouped: dict[tuple[str, MostTokens, GroupName], list[tuple[Variant, Pair, GroupResult]]] = {}
+    grouped: dict[tuple[str, MostTokens, GroupName], list[tuple[str, Observation, Estimate]]] = {}
     for pair in pairs:
-        variant = variants[pair.variant]
-        if variant.speculation is None:
-            continue
+        variant = experiment.variant(pair.variant)
         for group in pair.groups:
-            key = (variant.speculation.draft.id, most_tokens(experiment, variant), group.group)
-            grouped.setdefault(key, []).append((variant, pair, group))
-    found = [_theory(experiment, *key, members) for key, members in grouped.items()]
-    return tuple(theory for theory in found if theory is not None)
+            if seen := observation(variant, pair, group):
+                key = (seen.draft, most_tokens(experiment, variant), group.group)
+                estimate = next(found for found in group.speedups if found.metric == DECODING)
+                grouped.setdefault(key, []).append((pair.variant, seen, estimate))
+    return tuple(_theory(experiment, *key, members) for key, members in grouped.items())
 
 
 def _theory(
@@ -102,15 +104,14 @@ def _theory(
     draft: str,
     most: MostTokens,
     group: GroupName,
-    members: Sequence[tuple[Variant, Pair, GroupResult]],
-) -> Theory | None:
-    members = [member for member in members if observation(*member)]
-    seen = [item for member in members if (item := observation(*member))]
-    if not seen:
-        return None
-    prior = Prior(arms=arms(experiment))
+    members: Sequence[tuple[str, Observation, Estimate]],
+) -> Theory:
+    seen, prior = [item for _, item, _ in members], Prior(arms=arms(experiment))
     a, c, v = calibrate(seen, most=most, prior=prior)
-    believed = believe(draft, range(1, PLOTTED_K + 1), seen, most=most, prior=prior)
+    points = []
+    for at, (centre, deviation) in believe(draft, range(1, PLOTTED_K + 1), seen, most=most, prior=prior).items():
+        speedup, low, high = (math.exp(centre + reach * deviation) for reach in (0.0, -REACH, REACH))
+        points.append(Point(k=at.k, speedup=speedup, low=low, high=high))
     return Theory(
         draft=draft,
         most_tokens_per_step=most,
@@ -118,25 +119,41 @@ def _theory(
         acceptance=a,
         draft_cost=c,
         overhead=v,
-        points=tuple(
-            Point(
-                k=at.k,
-                speedup=math.exp(centre),
-                low=math.exp(centre - REACH * deviation),
-                high=math.exp(centre + REACH * deviation),
-            )
-            for at, (centre, deviation) in believed.items()
-        ),
+        points=tuple(points),
         measured=tuple(
-            MeasuredK(
-                variant=variant.name,
-                k=variant.speculation.num_speculative_tokens,
-                speedup=estimates[DECODING].ratio,
-                low=estimates[DECODING].low,
-                high=estimates[DECODING].high,
-            )
-            for variant, _, result in members
-            if variant.speculation
-            and (estimates := {found.metric: found for found in result.speedups}).keys() >= {DECODING, STEPS}
+            MeasuredK(variant=name, k=item.k, speedup=found.ratio, low=found.low, high=found.high)
+            for name, item, found in members
         ),
     )
+
+
+def rows_of(comparison: Comparison) -> list[StepCost]:
+    """What a run adds to the evidence: a row for each arm that differs from its baseline in speculation alone, at each
+    load. Names of models, sizes and figures; no text.
+    """
+    experiment, found = comparison.experiment, list[StepCost]()
+    for pair in comparison.pairs:
+        variant = experiment.variant(pair.variant)
+        for level, item in observed(comparison, pair):
+            if level.concurrency:
+                found.append(
+                    StepCost(
+                        source=comparison.run_id,
+                        most_tokens_per_step=most_tokens(experiment, variant),
+                        speedup=round(item.speedup, FINEST),
+                        tokens_per_step=max(1.0, round(item.tokens_per_step, FINEST)),
+                        error=round(item.error, FINEST),
+                        **arm_of(experiment, variant, level)._asdict(),
+                    )
+                )
+    return found
+
+
+def impossible(row: StepCost) -> Iterator[str]:
+    """Why a row cannot be true: whoever measured it, no step yields more than it verifies, and no draft gains more."""
+    most = most_tokens_per_step(row.k, row.most_tokens_per_step)
+    tokens = row.tokens_per_step
+    if tokens is not None and tokens > most * SLACK_OF_STEPS:
+        yield f"{tokens:,.4g} tokens per step are more than a step yields: {most:g} at most with k={row.k}"
+    if why := impossible_speedup(row.speedup, row.speedup / SLACK, most=min(most, tokens or most)):
+        yield why

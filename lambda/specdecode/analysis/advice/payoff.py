@@ -1,24 +1,28 @@
 """What speculation is expected to yield in an experiment, before a node is rented: from its forecast, or from a guess.
 
 Tokens per step come from the forecast (nearly exact) or are guessed; the time of a step comes from the card of step
-costs. So the range of a speed-up is mostly what is not known of the step.
+costs. So the range of a speed-up is mostly what is not known of the step. After a run: how far off the forecast was.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
+from specdecode.analysis.advice.learned import ALL, DECODING
 from specdecode.analysis.advice.sweep import candidates, kind, prior_of, variant_of
+from specdecode.analysis.results.numbers import times
+from specdecode.analysis.results.pairs import Pair
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.problems import ExperimentError
 from specdecode.experiment.shapes import HOME
 from specdecode.experiment.variants import HEADS
+from specdecode.measures.arm_case import ArmCase
 from specdecode.speculation.belief import Candidate, believe
 from specdecode.speculation.guess import found_elsewhere, measured_heads
 from specdecode.speculation.step_cost import StepCost, arms, published
 
-ALL = "all"
 SURE = 1.96
 """Standard deviations of a 95% interval."""
 OF_TYPE = 0.1
@@ -54,6 +58,11 @@ class PayoffAt(Frozen):
     """Of output tokens: from the engine's usual speed without speculation, for the share of the node's price. None if
     AWS publishes no price, or the engine is not known."""
 
+    @property
+    def name(self) -> str:
+        """The experiment's name, or what the arm would be."""
+        return self.variant or f"{self.draft} k={self.k}"
+
 
 class PayoffOn(Frozen):
     """All arms on one type of prompts, or a group of types."""
@@ -88,45 +97,36 @@ class Payoff(Frozen):
 
 def payoff(experiment: Experiment, own: Iterable[StepCost] = ()) -> Payoff:
     """`own`: rows of the user's own runs. Raises ValueError if no arm of the experiment speculates with one k."""
-    at = _with_tokens(experiment, candidates(experiment))
+    told = {one.draft: {k for k, _, _ in one.at} for one in experiment.forecast}
+    # Of a draft that has a forecast, its own k: a guess between them would be a dent in the curve.
+    at = [one for one in candidates(experiment) if one.k in told.get(one.draft, {one.k})]
     if not at:
         raise ValueError(f"{experiment.name} has no arm that speculates with one k: there is nothing to forecast")
     own = tuple(own)
-    told = {one.case for one in experiment.forecast}
-    groups = [("structured", True), ("open-ended", False)]
-    kinds = [name for name, is_so in groups if any(case.structured is is_so for case in experiment.workload.cases)]
+    rows = (*published(), *own)
+    structured = {case.structured for case in experiment.workload.cases}
+    kinds = [name for name, is_so in (("structured", True), ("open-ended", False)) if is_so in structured]
     names = dict.fromkeys([*(one.case for one in experiment.forecast if one.case != ALL), *kinds, ALL])
     on = tuple(_on(experiment, name, at, own) for name in names)
     return Payoff(
         experiment=experiment.name,
         on=on,
         worth_a_compile=_worth(on[-1].at),
-        found_elsewhere=tuple(
-            f"{says} ({source})" for says, source in found_elsewhere(arms(experiment), (*published(), *own))
-        ),
-        unknown=tuple(_unknown(experiment, (*published(), *own), forecast=bool(told))),
+        found_elsewhere=tuple(f"{says} ({source})" for says, source in found_elsewhere(arms(experiment), rows)),
+        unknown=tuple(_unknown(experiment, rows)),
     )
 
 
-def _with_tokens(experiment: Experiment, at: Sequence[Candidate]) -> list[Candidate]:
-    """Of a draft that has a forecast, its own k: a guess between them would be a dent in the curve."""
-    told = {one.draft: {k for k, _, _ in one.at} for one in experiment.forecast}
-    return [one for one in at if one.k in told.get(one.draft, {one.k})]
-
-
 def payoff_line(found: Payoff) -> str:
-    """`sd: 1.9x (1.2 to 2.8) on structured, 1.0x (0.7 to 1.5) on open-ended prompts`, of the arm that is best on all
-    prompts.
-    """
+    """`sd: 1.9x (1.2 to 2.8) on structured, 1.0x (0.7 to 1.5) on open-ended prompts`, of the best arm on them all."""
     best = found.whole.best
-    said = []
-    for own in found.on:
-        if own.prompts in ("structured", "open-ended") or len(found.on) == 1:
-            arm = next(one for one in own.at if (one.draft, one.k) == (best.draft, best.k))
-            gain = arm.speedup
-            said.append(f"{gain.value:.1f}x ({gain.low:.1f} to {gain.high:.1f}) on {own.prompts}")
-    name = best.variant or f"{best.draft} k={best.k}"
-    return f"{name}: {', '.join(said)} prompts; {percent(best.chance)} chance that it decodes faster on all"
+    said = [
+        f"{one.speedup.value:.1f}x ({one.speedup.low:.1f} to {one.speedup.high:.1f}) on {own.prompts}"
+        for own in found.on
+        for one in own.at
+        if one.name == best.name and (own.prompts in ("structured", "open-ended") or len(found.on) == 1)
+    ]
+    return f"{best.name}: {', '.join(said)} prompts; {percent(best.chance)} chance that it decodes faster on all"
 
 
 def percent(chance: float) -> str:
@@ -135,10 +135,9 @@ def percent(chance: float) -> str:
 
 
 def _on(experiment: Experiment, name: str, at: Sequence[Candidate], own: Sequence[StepCost]) -> PayoffOn:
-    prior, most = prior_of(experiment, name, own), kind(experiment)
-    base = _base_dollars(experiment)
-    found = []
-    for draft in dict.fromkeys(one.draft for one in at):
+    prior, most, base = prior_of(experiment, name, own), kind(experiment), _base_dollars(experiment)
+    drafts, found = dict.fromkeys(one.draft for one in at), []
+    for draft in drafts:
         ks = [one.k for one in at if one.draft == draft]
         for candidate, (mean, deviation) in believe(draft, ks, (), most=most, prior=prior).items():
             tokens, spread = prior.guess(candidate, most)
@@ -150,29 +149,27 @@ def _on(experiment: Experiment, name: str, at: Sequence[Candidate], own: Sequenc
                     draft=draft,
                     k=candidate.k,
                     variant=variant.name if variant else None,
-                    tokens_per_step=_expected(tokens, spread, most=most.verified(candidate.k) + 1.0),
+                    tokens_per_step=_expected(tokens, spread, least=1.0, most=most.verified(candidate.k) + 1.0),
                     speedup=gain,
                     chance=0.5 * math.erfc(-mean / deviation / math.sqrt(2.0)),
                     dollars_per_million=(base[0] / gain.high, base[1] / gain.low) if base else None,
                 )
             )
-    forecast = {one.draft for one in experiment.forecast if name in ("all", "structured", "open-ended", one.case)}
-    return PayoffOn(prompts=name, forecast=forecast >= {one.draft for one in at}, at=tuple(found))
+    forecast = {one.draft for one in experiment.forecast if name in (ALL, "structured", "open-ended", one.case)}
+    return PayoffOn(prompts=name, forecast=forecast >= drafts.keys(), at=tuple(found))
 
 
-def _expected(mean: float, deviation: float, most: float = math.inf) -> Expected:
+def _expected(mean: float, deviation: float, *, least: float = 0.0, most: float = math.inf) -> Expected:
     low, high = math.exp(mean - SURE * deviation), math.exp(mean + SURE * deviation)
-    floor = 1.0 if most < math.inf else 0.0
-    return Expected(value=math.exp(mean), low=max(floor, low), high=min(most, high))
+    return Expected(value=math.exp(mean), low=max(least, low), high=min(most, high))
 
 
 def _worth(at: Sequence[PayoffAt]) -> tuple[str, ...]:
     """Arms that are expected to be faster, within 3% of the best; of every draft its best one alone."""
-    best = max(one.speedup.value for one in at)
-    of_draft = {one.draft: one for one in sorted(at, key=lambda one: one.speedup.value)}
-    near = [one for one in of_draft.values() if one.speedup.value >= max(1.0, WORTHWHILE * best)]
-    near.sort(key=lambda one: -one.speedup.value)
-    return tuple(one.variant or f"{one.draft} k={one.k}" for one in near[:MOST_WORTH])
+    ordered = sorted(at, key=lambda one: one.speedup.value)
+    near = sorted({one.draft: one for one in ordered}.values(), key=lambda one: -one.speedup.value)
+    enough = max(1.0, WORTHWHILE * ordered[-1].speedup.value)
+    return tuple(one.name for one in near[:MOST_WORTH] if one.speedup.value >= enough)
 
 
 def _base_dollars(experiment: Experiment) -> tuple[float, float] | None:
@@ -196,7 +193,7 @@ def heads(experiment: Experiment) -> list[str]:
     return [draft for draft, arm in arms(experiment).items() if arm.method in HEADS]
 
 
-def _unknown(experiment: Experiment, rows: Sequence[StepCost], *, forecast: bool) -> Iterator[str]:
+def _unknown(experiment: Experiment, rows: Sequence[StepCost]) -> Iterator[str]:
     for draft, arm in arms(experiment).items():
         own = sum((row.target, row.draft, row.engine) == (arm.target, draft, arm.engine) for row in rows)
         alike = sum(row.engine == arm.engine for row in rows)
@@ -204,7 +201,7 @@ def _unknown(experiment: Experiment, rows: Sequence[StepCost], *, forecast: bool
             f"what a step with {draft} takes on this engine: {own} of {len(rows)} rows of evidence are of this pair, "
             f"{alike} of the engine"
         )
-    if not forecast and arms(experiment).keys() - heads(experiment):
+    if not experiment.forecast and arms(experiment).keys() - heads(experiment):
         yield "tokens per step: they are guessed; `specdecode forecast` with answers of the target tells them"
     for draft, found in measured_heads(arms(experiment), rows).items():
         guess = "guessed from what was found elsewhere" if found else "a wide guess, as nothing is known of the pair"
@@ -213,3 +210,60 @@ def _unknown(experiment: Experiment, rows: Sequence[StepCost], *, forecast: bool
         yield "what probabilistic verification accepts: the figures are for greedy or strict verification"
     if len(experiment.workload.levels) > 1:
         yield "other loads than the first: a step of more requests costs more for each drafted token"
+
+
+class Beside(NamedTuple):
+    """Tokens per step of one arm on one type of prompts."""
+
+    variant: str
+    draft: str
+    k: int
+    case: str
+    told: float
+    measured: float
+
+    @property
+    def off(self) -> float:
+        """How far the forecast is from what was measured, as a share of that."""
+        return abs(self.told / self.measured - 1.0)
+
+
+def beside(experiment: Experiment, pairs: Sequence[Pair], arms: Iterable[ArmCase]) -> list[Beside]:
+    """Every forecast that an arm has measured: its mean over all steps. Empty if the experiment has none."""
+    found: list[Beside] = []
+    steps = {(arm.variant, arm.case): sum(one.tokens * one.share for one in arm.steps) for arm in arms if arm.steps}
+    told = {(one.draft, k, one.case): tokens for one in experiment.forecast for k, tokens, _ in one.at}
+    for pair in pairs:
+        spec = experiment.variant(pair.variant).speculation
+        if spec and pair.changes == ("speculation",):
+            arm = pair.variant, spec.draft.id, spec.num_speculative_tokens
+            found += [
+                Beside(*arm, case.case, told[*arm[1:], case.case], mean)
+                for case in pair.cases
+                if (*arm[1:], case.case) in told and (mean := steps.get((pair.variant, case.case)))
+            ]
+    return found
+
+
+def forecast_notes(experiment: Experiment, pairs: Sequence[Pair], arms: Iterable[ArmCase]) -> list[str]:
+    """A note for each measured arm that has a forecast: tokens per step, and the speed-up on all prompts."""
+    both, found = beside(experiment, pairs, arms), []
+    told = {one.variant: one.speedup for one in payoff(experiment).whole.at} if both else {}
+    for pair in pairs:
+        if not (own := [one for one in both if one.variant == pair.variant]):
+            continue
+        worst = max(own, key=lambda one: one.off)
+        note = (
+            f"Forecast of {pair.variant}: tokens per step at most {worst.off:.1%} off, over {len(own)} "
+            f"type{'s' if len(own) > 1 else ''} of prompts (most in {worst.case}: {worst.told:.2f}, "
+            f"measured {worst.measured:.2f})."
+        )
+        speedups = result.speedups if (result := pair.group(ALL)) else ()
+        measured = next((one.ratio for one in speedups if one.metric == DECODING), None)
+        if measured is not None and (gain := told.get(pair.variant)):
+            note += (
+                f" Decoding on all prompts {times(gain.value)} ({times(gain.low)} to {times(gain.high)}), measured "
+                f"{times(measured)}: {'within' if gain.low <= measured <= gain.high else 'outside'} the range."
+            )
+        found.append(note)
+    return found

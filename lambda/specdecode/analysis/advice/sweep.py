@@ -2,13 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
+from statistics import geometric_mean
 
-from specdecode.analysis.advice.learned import observation, observation_at
+from specdecode.analysis.advice.learned import observed
 from specdecode.analysis.loads.objective import listed
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.decision import Action
-from specdecode.analysis.results.pairs import Pair
 from specdecode.analysis.statistics.settings import at_fastest
 from specdecode.analysis.texts.decide import decided
 from specdecode.experiment.model import Experiment, Sweep
@@ -17,10 +18,9 @@ from specdecode.experiment.step import ASSUMED, most_tokens
 from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import Level
 from specdecode.planning import SweepStep
-from specdecode.speculation.advisor import SURE, Advice, advise, next_arm
+from specdecode.speculation.advisor import SURE, LoadsAdvice, advise, advise_over_loads, next_arm
 from specdecode.speculation.belief import Candidate, Observation, Prior
 from specdecode.speculation.guess import guesses
-from specdecode.speculation.loads import LoadsAdvice, advise_over_loads
 from specdecode.speculation.step_cost import StepCost, arms, of_rows, published
 
 FEW = 3
@@ -35,20 +35,14 @@ def candidates(experiment: Experiment) -> list[Candidate]:
 
     The engine verifies at least one draft of each candidate.
     """
-    most, found = kind(experiment), dict[str, list[int]]()
+    most, found = kind(experiment), dict[str, set[int]]()
     for variant in speculative(experiment):
         if variant.speculation:
-            found.setdefault(variant.speculation.draft.id, []).append(variant.speculation.num_speculative_tokens)
-    return [
-        Candidate(draft, k)
-        for draft, ks in found.items()
-        for k in (
-            sorted(set(ks))
-            if len(set(ks)) >= FEW or experiment.sweep is Sweep.ADAPTIVE
-            else sorted({*ks, *range(1, MAX_K + 1)})
-        )
-        if most.verified(k)
-    ]
+            found.setdefault(variant.speculation.draft.id, set()).add(variant.speculation.num_speculative_tokens)
+    for ks in found.values():
+        if len(ks) < FEW and experiment.sweep is not Sweep.ADAPTIVE:
+            ks |= {*range(1, MAX_K + 1)}
+    return [Candidate(draft, k) for draft, ks in found.items() for k in sorted(ks) if most.verified(k)]
 
 
 def kind(experiment: Experiment) -> MostTokens:
@@ -67,11 +61,8 @@ def speculative(experiment: Experiment) -> list[Variant]:
 
 def variant_of(experiment: Experiment, candidate: Candidate) -> Variant | None:
     """The experiment's arm that is `candidate`, if it has one."""
-    for variant in speculative(experiment):
-        spec = variant.speculation
-        if spec and (spec.draft.id, spec.num_speculative_tokens) == candidate:
-            return variant
-    return None
+    known = ((variant, variant.speculation) for variant in speculative(experiment))
+    return next((v for v, spec in known if spec and (spec.draft.id, spec.num_speculative_tokens) == candidate), None)
 
 
 def observations(comparisons: Sequence[Comparison], *, group: str = "all") -> dict[Level, list[Observation]]:
@@ -84,23 +75,9 @@ def observations(comparisons: Sequence[Comparison], *, group: str = "all") -> di
         for pair in at_fastest(comparison.experiment, comparison.arms, comparison.pairs):
             variant = comparison.experiment.variant(pair.variant)
             if most_tokens(comparison.experiment, variant) is kind(comparison.experiment):
-                for level, seen in _of_pair(comparison, pair, variant, group):
+                for level, seen in observed(comparison, pair, group):
                     found.setdefault(level, []).append(seen)
     return found
-
-
-def _of_pair(comparison: Comparison, pair: Pair, variant: Variant, group: str) -> Iterator[tuple[Level, Observation]]:
-    levels = comparison.experiment.workload.levels
-    if len(levels) == 1:
-        result = pair.group(group)
-        if result and (seen := observation(variant, pair, result)):
-            yield levels[0], seen
-        return
-    for curve in comparison.curve:
-        if (curve.variant, curve.baseline, curve.group) == (pair.variant, pair.baseline, group):
-            for point in curve.points:
-                if seen := observation_at(variant, pair, curve, point):
-                    yield point.level, seen
 
 
 def advise_sweep(
@@ -144,17 +121,15 @@ def prior_of(experiment: Experiment, group: str = "all", own: Iterable[StepCost]
 def _forecast(experiment: Experiment, group: str) -> dict[Candidate, tuple[float, float]]:
     """Geometric mean of the forecast's tokens per step over the cases of a group, and its relative standard error."""
     structured = {case.name: case.structured for case in experiment.workload.cases}
-    of_cases = [one for one in experiment.forecast if one.case in structured] or experiment.forecast
+    wanted = {"structured": True, "open-ended": False}.get(group)
     found: dict[Candidate, list[tuple[float, float]]] = {}
-    for one in of_cases:
-        if group in ("all", one.case) or structured.get(one.case) is {"structured": True, "open-ended": False}.get(
-            group
-        ):
+    for one in [one for one in experiment.forecast if one.case in structured] or experiment.forecast:
+        if group in ("all", one.case) or structured.get(one.case) is wanted:
             for k, tokens, error in one.at:
-                found.setdefault(Candidate(one.draft, k), []).append((math.log(tokens), error))
+                found.setdefault(Candidate(one.draft, k), []).append((tokens, error))
     return {
         at: (
-            math.exp(math.fsum(mean for mean, _ in each) / len(each)),
+            geometric_mean(tokens for tokens, _ in each),
             math.hypot(FORECAST, math.sqrt(math.fsum(error**2 for _, error in each)) / len(each)),
         )
         for at, each in found.items()
@@ -184,14 +159,9 @@ def advice_sentence(comparison: Comparison) -> str | None:
 
 def k_by_load(found: LoadsAdvice) -> str:
     """`Best measured by load: k=7 (draft) at 1, 2 at a time; no speculation at 16 at a time.`. Empty for one load."""
-    parts: list[tuple[Candidate | None, list[Level]]] = []
-    for level, advice in found.levels:
-        if parts and parts[-1][0] == advice.best:
-            parts[-1][1].append(level)
-        else:
-            parts.append((advice.best, [level]))
     said = [
-        f"{f'k={best.k} ({best.draft})' if best else 'no speculation'} at {listed(levels)}" for best, levels in parts
+        f"{f'k={best.k} ({best.draft})' if best else 'no speculation'} at {listed([level for level, _ in own])}"
+        for best, own in groupby(found.levels, key=lambda at: at[1].best)
     ]
     return f"Best measured by load: {'; '.join(said)}." if said else ""
 
@@ -212,19 +182,14 @@ def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost
     left = [at for at, variant in known.items() if at in times or (variant and variant.name not in lost)]
     advice = _advise(experiment, left, seen, prior=prior_of(experiment)).together
     there = {at for at in times if (own := known[at]) and own.name not in lost}
-    again = tuple(at for at in advice.measure_again if at in there)
     chosen = next_arm(
-        advice._replace(measure_again=again),
+        advice._replace(measure_again=tuple(at for at in advice.measure_again if at in there)),
         [item for found in seen.values() for item in found if (item.draft, item.k) in there],
     )
     reason = advice.reason
     if chosen and chosen in times:
-        reason = f"Measure {chosen.draft} with k={chosen.k} again, without a compile: {_why_again(advice)}."
+        why = f"its speed-up is known to {SURE:.0%} before the next compile"
+        why = why if advice.compile_next else "it cannot be told from the best yet"
+        reason = f"Measure {chosen.draft} with k={chosen.k} again, without a compile: {why}."
     variant = variant_of(experiment, chosen) if chosen else None
     return SweepStep(arm=variant.name if variant else None, reason=reason)
-
-
-def _why_again(advice: Advice) -> str:
-    if advice.compile_next:
-        return f"its speed-up is known to {SURE:.0%} before the next compile"
-    return "it cannot be told from the best yet"

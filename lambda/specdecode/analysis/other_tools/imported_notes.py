@@ -8,7 +8,7 @@ from specdecode.analysis.results.pairs import Pair
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.step import most_tokens
 from specdecode.measures.plausibility import AGREE, ORDERED, disordered, too_busy, unlike_rows
-from specdecode.speculation import speedup
+from specdecode.speculation.theory import speedup
 
 BOS = 1.5
 """A count this far above the tokens asked for is a begin-of-sequence token; further, another tokenizer."""

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from specdecode.analysis.advice.beside import Beside, beside
-from specdecode.analysis.advice.payoff import Payoff
+from specdecode.analysis.advice.payoff import Beside, Payoff, beside
 from specdecode.analysis.report.blocks import Cell, Column, ReportTable
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE

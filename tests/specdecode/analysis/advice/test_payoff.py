@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from specdecode.analysis import compare
-from specdecode.analysis.advice.evidence import rows_of
+from specdecode.analysis.advice.learned import rows_of
 from specdecode.analysis.advice.payoff import payoff, payoff_line, percent
 from specdecode.analysis.advice.sweep import advise_sweep, candidates, prior_of
 from specdecode.analysis.report import render_terminal

@@ -15,9 +15,8 @@ from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Level
 from specdecode.records import RequestRecord
-from specdecode.speculation.advisor import WORTH, advise
+from specdecode.speculation.advisor import WORTH, advise, advise_over_loads
 from specdecode.speculation.belief import Candidate, Observation
-from specdecode.speculation.loads import advise_over_loads
 from typer.testing import CliRunner
 
 from tests.specdecode.analysis.simulate import context
