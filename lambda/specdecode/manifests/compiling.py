@@ -96,16 +96,14 @@ def _carriers(
     experiment, engine = plan.served, plan.engine
     variant = experiment.variant(arm.variant)
     transfer = ["--bucket", '"$BUCKET"', *_destination(arm)]
-    weights = [item for model in experiment.models_of(variant) for item in ("--model", word(model.prefix))]
+    weights = [item for model in experiment.models_of(variant) for item in ("--folder", word(model.prefix))]
     weights += ["--safetensors"] if engine.safetensors_alone else []
     devices = "" if on_cpu else device_check(engine, experiment.serving.devices)
     own_image = {"image": engine.tools_reference, "env": bundle_env(ctx) | ENV}
     carrier: dict[str, Any] = {**common, **own_image, "scratch": CARRIER, "read_only_root": True}
     fetch = container(
         name=FETCH,
-        script=devices
-        + disk_check(engine, free_gib)
-        + bundle_script("specdecode.pod.weight_files", [*transfer, *weights]),
+        script=devices + disk_check(engine, free_gib) + bundle_script("specdecode.pod.fetch", [*transfer, *weights]),
         mounts=[MOUNT, mount("bundle"), mount("models")],
         **carrier,
     )

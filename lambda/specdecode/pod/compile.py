@@ -3,7 +3,7 @@ compiled/…/ … -- vllm serve …`.
 
 A server compiles when it finds no artifact, and it never exits. So it is started on local disk, given time until it is
 healthy, and stopped. On a node without Neuron devices it may end when it would load what it has compiled: then files
-show that it has compiled. It has no credentials: weights were fetched before (`pod.weight_files`), and its output is
+show that it has compiled. It has no credentials: weights were fetched before (`pod.fetch`), and its output is
 verified and uploaded after it has ended (`pod.store`).
 
 A start check does the same with a tiny model (`pod.tiny_model`), asks the server for a few tokens, and keeps nothing.
@@ -25,9 +25,15 @@ from specdecode.pod import smoke
 from specdecode.pod.program import Parser, PodError, run, say
 
 NOTHING_TO_DO = Path("models") / "nothing-to-do"
-"""File that `pod.weight_files` leaves if the artifact is complete already."""
+"""File that `pod.fetch` leaves if the artifact is complete already."""
 LOOK_EVERY_S = 1.0
 STOP_S = 60.0
+
+
+def nothing_to_do() -> None:
+    """Leave word for the program that would compile."""
+    NOTHING_TO_DO.parent.mkdir(exist_ok=True)
+    NOTHING_TO_DO.touch()
 
 
 def main(arguments: Sequence[str]) -> None:

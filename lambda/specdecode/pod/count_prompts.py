@@ -1,6 +1,11 @@
 """Count prompts with the tokenizer of a staged model: `python3 -m specdecode.pod.count_prompts --bucket B --spec FILE`.
 
 This program only counts. The pipeline decides what does not fit.
+
+A chat becomes text by the model's own template, as transformers renders it. Source: transformers,
+src/transformers/utils/chat_template_utils.py (`_compile_jinja_template`): a sandboxed Jinja environment with
+`trim_blocks` and `lstrip_blocks`, loop controls, `tojson`, `raise_exception` and `strftime_now`. A template is a
+program that we did not write: in the sandbox it sees nothing but its arguments.
 """
 
 from __future__ import annotations
@@ -8,9 +13,14 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from heapq import nlargest
 from pathlib import Path
+from typing import Any
 
+from jinja2 import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import ValidationError
 
 from specdecode.benchmark.tokens import TokenCounter, token_counter
@@ -21,11 +31,17 @@ from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.rules.prompts import sent
 from specdecode.experiment.workload import TestCase
 from specdecode.pod.bucket import Bucket
-from specdecode.pod.chat_template import CONFIG, TEMPLATE, Chat, NoTemplate, chat_template
 from specdecode.pod.program import Parser, PodError, run, say
 from specdecode.prompts import PromptRow, PromptSet, read_set
+from specdecode.untrusted import Unreadable, parse_json, read_text
 
 TOKENIZER = "tokenizer.json"
+CONFIG = "tokenizer_config.json"
+TEMPLATE = "chat_template.jinja"
+"""This file comes before the `chat_template` of CONFIG (transformers 4.43 and later write it beside it)."""
+LIMIT = 2**22
+
+Chat = Sequence[dict[str, Any]]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -115,6 +131,60 @@ def _fetched(bucket: Bucket, key: str, name: str) -> PromptSet:
 
 def _line(text: str) -> str:
     return clip(line(json.dumps(text, ensure_ascii=False)[1:-1]), 1000)
+
+
+class NoTemplate(ValueError):
+    """A model's chats cannot be turned into text. The message says why."""
+
+
+def chat_template(folder: Path, *, thinking: bool | None) -> Callable[[Chat], str]:
+    """A function from messages to the text that the server tokenizes, up to the place where the answer begins. Raises
+    NoTemplate; so does the function.
+    """
+    try:
+        config = parse_json(read_text(folder / CONFIG, limit=LIMIT)) if (folder / CONFIG).is_file() else {}
+        file = folder / TEMPLATE
+        source = read_text(file, limit=LIMIT) if file.is_file() else _of_config(config)
+    except Unreadable as error:
+        raise NoTemplate(f"the model's chat template cannot be read: {error}") from None
+    if not isinstance(config, dict) or source is None:
+        raise NoTemplate("the model has no chat template")
+    tokens = {name: _text(value) for name, value in config.items() if name.endswith("_token")}
+    asked = {} if thinking is None else {"enable_thinking": thinking}
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = partial(json.dumps, ensure_ascii=False)
+    environment.globals["raise_exception"] = _refuse
+    environment.globals["strftime_now"] = lambda form: datetime.now(UTC).strftime(form)
+
+    def render(messages: Chat) -> str:
+        try:
+            return environment.from_string(source).render(
+                messages=list(messages), tools=None, documents=None, add_generation_prompt=True, **tokens, **asked
+            )
+        except Exception as error:  # a template is a program and may fail in any way
+            raise NoTemplate(f"the model's chat template fails: {error}") from None
+
+    return render
+
+
+def _of_config(config: Any) -> str | None:
+    """The template in a tokenizer's configuration: a text, or a list of named ones."""
+    found = config.get("chat_template") if isinstance(config, dict) else None
+    if isinstance(found, list):
+        named = {each.get("name"): each.get("template") for each in found if isinstance(each, dict)}
+        found = named.get("default")
+    return found if isinstance(found, str) else None
+
+
+def _text(value: Any) -> Any:
+    """A special token: its text, or the text of the object that describes it."""
+    return value.get("content") if isinstance(value, dict) else value
+
+
+def _refuse(message: str) -> None:
+    raise TemplateError(message)
 
 
 if __name__ == "__main__":

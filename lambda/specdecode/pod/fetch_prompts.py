@@ -11,9 +11,8 @@ from typing import Any
 
 from specdecode.exit_codes import Exit
 from specdecode.pod.bucket import Bucket
-from specdecode.pod.hub import Hub
 from specdecode.pod.program import Parser, PodError, run, say
-from specdecode.pod.sources import hub_token
+from specdecode.pod.sources import Hub, hub_token
 from specdecode.prompts import BadPromptSet, digest, read_set
 from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, read_file
 
@@ -58,9 +57,8 @@ def _download(hub: Hub, file: str, folder: str, where: str) -> Path:
         raise PodError(Exit.NOT_FOUND, f"there is no {where} on the hub: look for its file and commit there")
     if size > MAX_FILE_BYTES:
         raise PodError(Exit.CORRUPT, f"{where} is larger than {MAX_FILE_BYTES // 2**20} MiB: take a part of it")
-    return Path(
-        hub.call(lambda: hub.library.hf_hub_download(hub.name, file, local_dir=folder, token=hub.token, **asked))
-    )
+    asked |= {"local_dir": folder, "token": hub.token}
+    return Path(hub.call(lambda: hub.library.hf_hub_download(hub.name, file, **asked)))
 
 
 def _bytes(path: Path, where: str) -> bytes:

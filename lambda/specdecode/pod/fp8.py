@@ -43,11 +43,6 @@ def rescale_file(path: Path, *, names: Collection[str] | None = None) -> int:
     return len(weights) + len(scales)
 
 
-def tensor_names(index: Path) -> set[str]:
-    """Names of all tensors, from model.safetensors.index.json."""
-    return set(json.loads(index.read_text("utf-8"))["weight_map"])
-
-
 def _read_header(file: BinaryIO, path: Path) -> tuple[int, dict[str, Any]]:
     try:
         (length,) = struct.unpack("<Q", file.read(8))

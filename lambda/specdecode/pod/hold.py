@@ -7,16 +7,13 @@ is taken. Neither it nor its answer is in the log.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -25,7 +22,7 @@ from specdecode.benchmark.answer import Answer, AnswerError, error_in_body
 from specdecode.escape import clip, line
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import Parser, PodError, add_arms, run, say
-from specdecode.pod.smoke import MAX_ANSWER_BYTES, OPENER, TIMEOUT_S
+from specdecode.pod.smoke import MAX_ANSWER_BYTES, OPENER, TIMEOUT_S, Body, asking, request_to
 from specdecode.records.asks import MOST_BYTES, AskPart, AskQuestion
 
 POLL_S = 1.0
@@ -127,25 +124,20 @@ def _parts(
     )
 
 
-def _body(question: AskQuestion, model: str, endpoint: str) -> dict[str, Any]:
-    asked = {"messages": [{"role": "user", "content": question.prompt}]} if endpoint == "chat" else {}
+def _body(question: AskQuestion, model: str, endpoint: str) -> Body:
     return {
         "model": model,
         "max_tokens": question.max_tokens,
         "temperature": question.temperature,
         "stream": True,
         "stream_options": {"include_usage": True},
-        **(asked or {"prompt": question.prompt}),
+        **asking(question.prompt, endpoint),
     }
 
 
-def _events(url: str, body: dict[str, Any], endpoint: str, key: str | None) -> Iterator[bytes]:
+def _events(url: str, body: Body, endpoint: str, key: str | None) -> Iterator[bytes]:
     """The events of a streamed answer. Raises OSError, of which an HTTPError is one."""
-    path = "/v1/chat/completions" if endpoint == "chat" else "/v1/completions"
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
-    at = url.rstrip("/").removesuffix("/v1") + path
-    request = urllib.request.Request(at, data=json.dumps(body).encode(), headers=headers)  # noqa: S310 (an arm's)
-    with OPENER.open(request, timeout=TIMEOUT_S) as response:
+    with OPENER.open(request_to(url, endpoint, body, key), timeout=TIMEOUT_S) as response:
         while text := response.readline(MAX_ANSWER_BYTES):
             if text.startswith(b"data:"):
                 yield text[len(b"data:") :].strip()

@@ -80,12 +80,9 @@ class SmokeAnswer(NamedTuple):
 
 def ask(url: str, *, model: str, endpoint: str, api_key: str | None = None, body: Body | None = None) -> SmokeAnswer:
     """One greedy answer to PROMPT, or to the request in `body`. Raises ValueError for anything that is no answer."""
-    chat = endpoint == "chat"
-    path = "/v1/chat/completions" if chat else "/v1/completions"
-    if body is None:
-        body = {"messages": [{"role": "user", "content": PROMPT}]} if chat else {"prompt": PROMPT}
+    body = asking(PROMPT, endpoint) if body is None else body
     body = {"model": model, "max_tokens": MAX_TOKENS, "temperature": 0, **body}
-    answer = _post(url.rstrip("/").removesuffix("/v1") + path, body, api_key)
+    answer = _answer(request_to(url, endpoint, body, api_key), api_key)
     try:
         choice = answer["choices"][0]
         message = choice.get("message") or {}
@@ -109,7 +106,9 @@ def send(longest: Longest, url: str, *, model: str, endpoint: str, api_key: str 
     mark = MARK if longest.answer > len(MARK) else ""
     if endpoint == "chat":
         first, *others = longest.messages
-        body: Body = {"messages": [{**first, "content": _marked(mark, first.get("content"))}, *others]}
+        content = first.get("content")
+        marked = mark + content if isinstance(content, str) else content
+        body: Body = {"messages": [{**first, "content": marked}, *others]}
         if longest.thinking is not None:
             body["chat_template_kwargs"] = {"enable_thinking": longest.thinking}
     else:
@@ -127,10 +126,6 @@ def send(longest: Longest, url: str, *, model: str, endpoint: str, api_key: str 
     return tokens
 
 
-def _marked(mark: str, content: Any) -> Any:
-    return mark + content if isinstance(content, str) else content
-
-
 def _longest(path: Path) -> Longest:
     try:
         return Longest(**parse_json(path.read_bytes()))
@@ -138,9 +133,19 @@ def _longest(path: Path) -> Longest:
         raise PodError(Exit.BAD_SPECIFICATION, f"{path}: {error}") from None
 
 
-def _post(url: str, body: dict[str, Any], api_key: str | None) -> Any:
+def asking(prompt: str, endpoint: str) -> Body:
+    """A prompt in a request of the chat or the completions endpoint."""
+    return {"messages": [{"role": "user", "content": prompt}]} if endpoint == "chat" else {"prompt": prompt}
+
+
+def request_to(url: str, endpoint: str, body: Body, api_key: str | None) -> urllib.request.Request:
+    """A POST of `body` to an arm, with or without `/v1` in its `url`."""
+    at = url.rstrip("/").removesuffix("/v1") + ("/v1/chat/completions" if endpoint == "chat" else "/v1/completions")
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
-    request = urllib.request.Request(url, data=json.dumps(body).encode(), headers=headers)  # noqa: S310 (an arm's)
+    return urllib.request.Request(at, data=json.dumps(body).encode(), headers=headers)  # noqa: S310 (an arm's)
+
+
+def _answer(request: urllib.request.Request, api_key: str | None) -> Any:
     give_up = time.monotonic() + REACHABLE_WITHIN_S
     while True:
         try:

@@ -6,6 +6,7 @@ goes on where the first ended. COMPLETE.json is written last.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,10 +17,9 @@ from specdecode import s3_keys
 from specdecode.exit_codes import Exit
 from specdecode.finished import FileEntry
 from specdecode.pod.bucket import WORKERS, Bucket, sha256_of
-from specdecode.pod.fp8 import rescale_file, tensor_names
+from specdecode.pod.fp8 import rescale_file
 from specdecode.pod.program import Parser, PodError, run, say
-from specdecode.pod.sources import HubSource, ImportSource, Source, SourceFile, hub_token
-from specdecode.pod.weight_format import OPTION, demand_safetensors
+from specdecode.pod.sources import OPTION, HubSource, ImportSource, Source, SourceFile, demand_safetensors, hub_token
 
 INDEX = "model.safetensors.index.json"
 
@@ -74,7 +74,7 @@ def _tensors(source: Source, files: list[SourceFile]) -> set[str]:
     for file in files:
         if file.path == INDEX:
             with _scratch() as folder:
-                return tensor_names(source.fetch(file, folder))
+                return set(json.loads(source.fetch(file, folder).read_text("utf-8"))["weight_map"])
     return set()
 
 

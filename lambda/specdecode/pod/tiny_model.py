@@ -20,9 +20,9 @@ from specdecode import s3_keys
 from specdecode.exit_codes import Exit
 from specdecode.finished import FileEntry
 from specdecode.pod.bucket import WORKERS, Bucket
-from specdecode.pod.compile import NOTHING_TO_DO
+from specdecode.pod.compile import nothing_to_do
 from specdecode.pod.program import Parser, PodError, run, say
-from specdecode.pod.weight_format import PICKLED
+from specdecode.pod.sources import PICKLED
 from specdecode.untrusted import Unreadable, parse_json
 
 CONFIG, LAYERS = "config.json", "num_hidden_layers"
@@ -66,8 +66,7 @@ def main(arguments: Sequence[str]) -> None:
     bucket = Bucket(options.bucket)
     for prefix in [*options.model, *options.head]:
         if not make(bucket, prefix, layers=options.layers, is_head=prefix in options.head):
-            NOTHING_TO_DO.parent.mkdir(exist_ok=True)
-            NOTHING_TO_DO.touch()
+            nothing_to_do()
 
 
 def make(bucket: Bucket, prefix: str, *, layers: int, is_head: bool) -> bool:
@@ -214,23 +213,17 @@ def _tensors(bucket: Bucket, prefix: str, entry: FileEntry) -> Iterable[tuple[st
         raise PodError(Exit.CORRUPT, f"{key} is no safetensors file")
     try:
         header = parse_json(bucket.start_of(key, _LENGTH + length)[_LENGTH:])
-        found = [
-            (
-                str(name),
-                Tensor(
-                    str(it["dtype"]),
-                    [int(n) for n in it["shape"]],
-                    int(it["data_offsets"][1]) - int(it["data_offsets"][0]),
-                ),
-            )
-            for name, it in header.items()
-            if name != "__metadata__"
-        ]
+        found = [(str(name), _tensor(it)) for name, it in header.items() if name != "__metadata__"]
     except (Unreadable, ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise PodError(Exit.CORRUPT, f"{key} has no header of safetensors: {error}") from None
     if any(tensor.size < 0 for _, tensor in found) or sum(tensor.size for _, tensor in found) > entry.size:
         raise PodError(Exit.CORRUPT, f"the header of {key} describes more than the file has")
     return found
+
+
+def _tensor(told: Any) -> Tensor:
+    start, end = map(int, told["data_offsets"])
+    return Tensor(str(told["dtype"]), [int(n) for n in told["shape"]], end - start)
 
 
 if __name__ == "__main__":

@@ -81,9 +81,7 @@ def test_it_stands_before_the_first_byte_of_weights(ctx):
     arm = plan.waves[0].arms[1]
     fetch = containers(compile_job(plan, arm, ctx)["spec"]["template"])["fetch"]
     script = fetch["command"][2]
-    assert (
-        script.index("8 Neuron devices were claimed") < script.index("download_file") < script.index("pod.weight_files")
-    )
+    assert script.index("8 Neuron devices were claimed") < script.index("download_file") < script.index("pod.fetch")
     assert fetch["resources"]["claims"] == [{"name": "neuron"}], "or it would see none"
     script = engine_of(serving(plan, arm, ctx)[0])["command"][2]
     order = [

@@ -188,7 +188,7 @@ def test_compiling_fetches_all_that_the_arm_serves_and_leaves_time_to_upload(ren
         assert list(found) == ["fetch", "compile", "store"]
         fetching, script, _ = (container["command"][2] for container in found.values())
         models = [model.prefix for model in plan.experiment.models_of(plan.experiment.variant(arm.variant))]
-        assert re.findall(r"--model (\S+)", fetching) == models
+        assert re.findall(r"--folder (\S+)", fetching) == models
         (minutes,) = re.findall(r"--minutes (\S+)", script)
         assert 0.5 <= float(minutes) / plan.experiment.deadlines.compile <= 0.9
 

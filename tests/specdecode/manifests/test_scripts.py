@@ -260,7 +260,7 @@ def test_programs_run_from_the_verified_bundle(shell, plan, ctx):
     code, called, stderr = shell(pod["fetch"], BUNDLE_SHA256=digest())
     assert code == 0, stderr
     assert (shell.work / "bundle" / "specdecode" / "__init__.py").exists()
-    assert called[:5] == ["python3", "-m", "specdecode.pod.weight_files", "--bucket", "artifacts"]
+    assert called[:5] == ["python3", "-m", "specdecode.pod.fetch", "--bucket", "artifacts"]
     assert shell.env_of()["PYTHONPATH"] == f"{shell.work}/bundle"
     code, program, _ = shell(pod["compile"])
     assert code == 0 and program[:3] == ["python3", "-m", "specdecode.pod.compile"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from specdecode.exit_codes import Exit
 from specdecode.pod import compile as compiling
-from specdecode.pod import store, weight_files
+from specdecode.pod import fetch, store
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
 
@@ -154,14 +154,14 @@ SERVE = [*ARTIFACT, "--artifact-variable", "CACHE_HERE", "--health", "http://x",
 
 
 def with_bucket(monkeypatch, s3):
-    for module in (weight_files, store):
+    for module in (fetch, store):
         monkeypatch.setattr(module, "Bucket", lambda name: Bucket(name, s3))
 
 
 def test_what_is_complete_is_not_made_again(monkeypatch):
     s3 = FakeS3({"compiled/f/COMPLETE.json": mark("compiled/f/")})
     with_bucket(monkeypatch, s3)
-    weight_files.main([*TRANSFER, "--model", "models/m/"])
+    fetch.main([*TRANSFER, "--folder", "models/m/"])
     compiling.main([*SERVE, "/nonexistent/vllm", "serve"])
     store.main(TRANSFER)
     assert not s3.uploads
@@ -179,7 +179,7 @@ def test_weights_are_fetched_compiled_and_the_artifact_stored_with_its_command(m
     monkeypatch.setenv("CACHE_HERE", "")  # restored afterwards
     monkeypatch.setattr(compiling, "compile_by_serving", serve)
     command = ["vllm", "serve", "m", "--override-neuron-config", '{"a": true}']
-    weight_files.main([*TRANSFER, "--model", "models/m/"])
+    fetch.main([*TRANSFER, "--folder", "models/m/"])
     compiling.main([*SERVE, *command])
     store.main([*TRANSFER, "--", *command])
     assert seen["command"] == command and seen["limit_s"] == 120

@@ -9,8 +9,7 @@ from specdecode.exit_codes import Exit
 from specdecode.experiment import from_document
 from specdecode.experiment.prompt_lengths import CountSpec, PromptLengths, count_spec, do_not_fit
 from specdecode.pod.bucket import Bucket
-from specdecode.pod.chat_template import NoTemplate, chat_template
-from specdecode.pod.count_prompts import count, main
+from specdecode.pod.count_prompts import NoTemplate, chat_template, count, main
 from specdecode.pod.program import PodError
 from specdecode.prompts import digest, read_set
 

@@ -7,8 +7,8 @@ import pytest
 from specdecode.exit_codes import PERMANENT, Exit
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.fetch_prompts import fetch, main
-from specdecode.pod.hub import Hub
 from specdecode.pod.program import PodError
+from specdecode.pod.sources import Hub
 from specdecode.prompts import digest
 from specdecode.untrusted import read_file
 

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 from specdecode.exit_codes import Exit
 from specdecode.pod.bucket import Bucket
+from specdecode.pod.fetch import main as fetch_main
 from specdecode.pod.program import PodError
 from specdecode.pod.sources import HubSource, ImportSource, hub_token
 from specdecode.pod.stage import main as stage_main
 from specdecode.pod.stage import stage
-from specdecode.pod.weight_files import main as fetch_main
 
 from tests.canaries import HUGGING_FACE, WORD
 
@@ -140,12 +140,12 @@ def test_what_was_staged_for_another_engine_is_judged_too(monkeypatch):
     bucket = Bucket("b", s3)
     stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
     monkeypatch.setattr("specdecode.pod.stage.Bucket", lambda name: bucket)
-    monkeypatch.setattr("specdecode.pod.weight_files.Bucket", lambda name: bucket)
+    monkeypatch.setattr("specdecode.pod.fetch.Bucket", lambda name: bucket)
     again = ["--bucket", "b", "--prefix", PREFIX, "--import-prefix", "imports/m/"]
     stage_main(again)
     with pytest.raises(PodError, match="no weights in safetensors"):
         stage_main([*again, "--safetensors"])
-    fetching = ["--bucket", "b", "--artifact", "compiled/0a/", "--model", PREFIX]
+    fetching = ["--bucket", "b", "--artifact", "compiled/0a/", "--folder", PREFIX]
     with pytest.raises(PodError, match="no weights in safetensors"):
         fetch_main([*fetching, "--safetensors"])
     assert not Path("models").exists(), "nothing was fetched"
