@@ -70,7 +70,7 @@ PROMPTS: dict[str, Callable[[random.Random], float]] = {
 }
 """Tokens that a step yields for one prompt of a category: few prompts gain a multiple of what most do."""
 TRUE = 1.5
-SAME = Equality(compared=0, identical=0, expected=False, first=None, shortest_common=None)
+SAME = Equality(compared=0, identical=0, expected=False, first=None)
 
 
 def of_pairs(numerator: Sequence[float], denominator: Sequence[float]) -> LogMean:

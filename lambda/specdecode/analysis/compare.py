@@ -1,7 +1,6 @@
 """`compare`: records and context in, the answer out."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from specdecode.analysis.advice.learned import theories
@@ -11,7 +10,7 @@ from specdecode.analysis.loads.curve import curves
 from specdecode.analysis.loads.k_by_load import schedules
 from specdecode.analysis.loads.objective import objectives
 from specdecode.analysis.results.comparison import Comparison, RunCost
-from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Chain, LoadResult, Pair
+from specdecode.analysis.results.pairs import HEADLINE, Chain, LoadResult, Pair
 from specdecode.analysis.results.run_context import DeviceGroup, RunContext
 from specdecode.analysis.statistics.accuracy import accuracy_changes
 from specdecode.analysis.statistics.drift import drifts
@@ -24,15 +23,17 @@ from specdecode.analysis.texts.notes import failed_requests, missing, notes
 from specdecode.analysis.texts.recommend import voiced
 from specdecode.analysis.work import Sets, work
 from specdecode.experiment.model import Experiment
-from specdecode.experiment.variants import Variant
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.metrics.metric import load_seconds
 from specdecode.measures.timeline import timeline
 from specdecode.records import RequestRecord, raw_file
 
-MakePair = Callable[[Variant, Variant], Pair | None]
-"""Compares a baseline with another arm."""
+COUNTS = (
+    *("variant", "case", "requests", "completed", "failed", "errors", "output_tokens", "load_seconds"),
+    *("cost_per_million", "impossible", "late"),
+)
+"""What is kept of an arm at a load after the first, beside its headline."""
 
 
 def compare(
@@ -60,11 +61,8 @@ def compare_measured(
         arms=arms,
         device_groups=context.device_groups,
     )
-    pair = partial(_pair, experiment, first, context.device_groups)
-    pairs, others = trusted_everywhere(
-        _pairs(experiment, pair), _other_loads(experiment, levels, context.device_groups)
-    )
-    chains = _chains(experiment, pairs, pair)
+    held = context.device_groups
+    pairs, others = trusted_everywhere(list(_pairs(experiment, first, held)), _other_loads(experiment, levels, held))
     trusted = [each for each in pairs if not each.distrusted]
     here = at_fastest(experiment, [each.arm for each in arms.values()], trusted)
     over = curves(experiment=experiment, levels=levels, pairs=trusted)
@@ -78,13 +76,12 @@ def compare_measured(
         answer="",
         experiment=experiment,
         context=context.model_copy(update={"failures": (*context.failures, *failed_requests(levels))}),
-        created_at=context.finished_at,
         metrics=METRICS,
         arms=tuple(each.arm for each in arms.values()),
         timeline=timeline(record for each in arms.values() for record in each.block.records),
         pairs=tuple(pairs),
         loads=others,
-        chains=tuple(chains),
+        chains=tuple(_chains(experiment, pairs, first, held)),
         drift=moved,
         accuracy=tuple(accuracy_changes(context.accuracy, pairs)),
         theory=theories(experiment=experiment, pairs=here),
@@ -103,40 +100,30 @@ def compare_measured(
     return told.model_copy(update={"advice": advice_sentence(told)})
 
 
-def _pair(
-    experiment: Experiment,
-    at: AtLevel,
-    held: Sequence[DeviceGroup],
-    base: Variant,
-    other: Variant,
-) -> Pair | None:
-    """Two arms at one load. None if a case of either is missing."""
-    return compare_pair(experiment=experiment, base=base, other=other, arms=at.arms, held=held)
+def _pairs(experiment: Experiment, at: AtLevel, held: Sequence[DeviceGroup]) -> Iterator[Pair]:
+    """Each arm with the arm that it names in `compare_to`, at one load. Pairs without a case have none."""
+    for other in experiment.variants:
+        if other.compare_to is not None:
+            base = experiment.variant(other.compare_to)
+            if pair := compare_pair(experiment=experiment, base=base, other=other, arms=at.arms, held=held):
+                yield pair
 
 
-def _pairs(experiment: Experiment, pair: MakePair) -> list[Pair]:
-    """Each arm with the arm that it names in `compare_to`."""
-    variants = {variant.name: variant for variant in experiment.variants}
-    return [
-        found
-        for variant in experiment.variants
-        if variant.compare_to and (found := pair(variants[variant.compare_to], variant))
-    ]
-
-
-def _chains(experiment: Experiment, pairs: Sequence[Pair], pair: MakePair) -> list[Chain]:
+def _chains(experiment: Experiment, pairs: Sequence[Pair], at: AtLevel, held: Sequence[DeviceGroup]) -> Iterator[Chain]:
     """Arms that are compared over two links or more: each link, and the whole way from the root."""
-    variants = {variant.name: variant for variant in experiment.variants}
     by_arms = {(link.baseline, link.variant): link for link in pairs}
-    chains = []
     for variant in experiment.variants:
-        path = _path_from_root(variants, variant)
+        path = [variant.name]
+        while (before := experiment.variant(path[0]).compare_to) is not None and before not in path:
+            path.insert(0, before)
         links = [by_arms[step] for step in pairwise(path) if step in by_arms]
-        if len(path) > 2 and len(links) == len(path) - 1 and (total := pair(variants[path[0]], variant)):
+        if len(path) < 3 or len(links) < len(path) - 1:
+            continue
+        root = experiment.variant(path[0])
+        if total := compare_pair(experiment=experiment, base=root, other=variant, arms=at.arms, held=held):
             if not total.distrusted and (why := next((link.distrusted for link in links if link.distrusted), "")):
                 total = distrust(total, {variant.name: why})
-            chains.append(Chain(variant=variant.name, root=path[0], links=tuple(links), total=total))
-    return chains
+            yield Chain(variant=variant.name, root=root.name, links=tuple(links), total=total)
 
 
 def trusted_everywhere(
@@ -158,23 +145,17 @@ def trusted_everywhere(
     )
 
 
-def _path_from_root(variants: dict[str, Variant], last: Variant) -> list[str]:
-    path = [last.name]
-    while (before := variants[path[0]].compare_to) is not None and before not in path:
-        path.insert(0, before)
-    return path
-
-
 def _run_cost(context: RunContext, arms: Mapping[Key, Measured]) -> RunCost | None:
     """What the run cost. None if the price of a node is not known."""
     if context.price_per_node_hour is None:
         return None
     measured = load_seconds([each.block.records for each in arms.values()])
     held = context.node_seconds
+    hours = held / 3600.0 if held is not None else None
     return RunCost(
         price_per_node_hour=context.price_per_node_hour,
-        node_hours=held / 3600.0 if held is not None else None,
-        total=held / 3600.0 * context.price_per_node_hour if held is not None else None,
+        node_hours=hours,
+        total=hours * context.price_per_node_hour if hours is not None else None,
         measured_seconds=measured,
         utilization=measured / held if held else None,
         output_tokens=sum(each.arm.output_tokens for each in arms.values()),
@@ -199,43 +180,33 @@ def _other_loads(
         LoadResult(
             level=at.level,
             arms=tuple(each.arm if alone else _counts_of(each.arm) for each in at.arms.values()),
-            pairs=tuple(_pairs_at(experiment, at, held)),
+            pairs=tuple(map(_headlines, _pairs(experiment, at, held))),
         )
         for at in levels[1:]
     )
 
 
-def _pairs_at(experiment: Experiment, at: AtLevel, held: Sequence[DeviceGroup]) -> Iterator[Pair]:
-    for other in experiment.variants:
-        if other.compare_to is not None:
-            base = experiment.variant(other.compare_to)
-            pair = _pair(experiment, at, held, base, other)
-            if pair is not None:
-                yield pair.model_copy(update={"cases": tuple(map(_headline_of, pair.cases)), "groups": ()})
-
-
-def _headline_of(found: CaseResult) -> CaseResult:
-    equality = found.equality.model_copy(update={"first": None})
-    speedups = () if found.headline is None else (found.headline,)
-    return found.model_copy(update={"speedups": speedups, "equality": equality, "notes": ()})
+def _headlines(pair: Pair) -> Pair:
+    """The headline of each case, without groups."""
+    cases = [
+        case.model_copy(
+            update={
+                "speedups": () if case.headline is None else (case.headline,),
+                "equality": case.equality.model_copy(update={"first": None}),
+                "notes": (),
+            }
+        )
+        for case in pair.cases
+    ]
+    return pair.model_copy(update={"cases": tuple(cases), "groups": ()})
 
 
 def _counts_of(arm: ArmCase) -> ArmCase:
     """The headline of an arm, and how many requests failed."""
     return ArmCase(
-        variant=arm.variant,
-        case=arm.case,
-        requests=arm.requests,
-        completed=arm.completed,
-        failed=arm.failed,
-        errors=arm.errors,
-        output_tokens=arm.output_tokens,
-        load_seconds=arm.load_seconds,
-        cost_per_million=arm.cost_per_million,
+        **{name: getattr(arm, name) for name in COUNTS},
         metrics={tag: each for tag, each in arm.metrics.items() if tag == HEADLINE},
         totals={},
         no_value={},
-        impossible=arm.impossible,
-        late=arm.late,
         samples={tag: each for tag, each in arm.samples.items() if tag == HEADLINE},
     )

@@ -263,7 +263,7 @@ def _answers(run: InstanceRun, arms: Sequence[Arm], what: WhatOptions) -> None:
 
 
 def _report(plan: Plan, spec: BenchmarkSpec, at: Folders, what: WhatOptions) -> None:
-    from specdecode.analysis.known import known_of
+    from specdecode.analysis.results.run_context import known_of
     from specdecode.cli.bench_options import ResultOptions
     from specdecode.cli.bench_results import deliver
     from specdecode.cli.report_recorded import recorded

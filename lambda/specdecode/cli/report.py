@@ -171,7 +171,7 @@ def _check_advisable(experiment: Experiment, measured: list[Comparison]) -> None
     """End the command if there is nothing to advise on, or the runs measured something else, or are not to be
     trusted.
     """
-    from specdecode.analysis.results.decision import Action
+    from specdecode.analysis.results.pairs import Action
     from specdecode.analysis.several_runs.alike import not_learnable
     from specdecode.analysis.texts.decide import decided
 

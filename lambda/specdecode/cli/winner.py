@@ -50,7 +50,7 @@ def winner(
     Exit codes: 0 printed, 1 no arm pays, 2 bad input or servers that already ran, 3 AWS cannot be reached, 4 the run
     cannot tell, 5 it is not to be trusted.
     """
-    from specdecode.analysis.results.decision import Action
+    from specdecode.analysis.results.pairs import Action
     from specdecode.analysis.texts.decide import decided
     from specdecode.cli.experiments_view import objects_text
     from specdecode.cli.report_sources import find

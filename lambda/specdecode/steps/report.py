@@ -8,10 +8,9 @@ from pydantic import BaseModel, ValidationError
 
 from specdecode import s3_keys
 from specdecode.analysis import RunContext, compare_measured, lm_eval_scores, measure
-from specdecode.analysis.known import known_of
 from specdecode.analysis.loads.objective import carried
 from specdecode.analysis.report import documents
-from specdecode.analysis.results.run_context import Accuracy, Compiled, Failure, Served
+from specdecode.analysis.results.run_context import Accuracy, Compiled, Failure, Served, known_of
 from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.experiment import Capacity
 from specdecode.experiment.answered import answers_of

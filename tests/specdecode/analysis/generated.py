@@ -13,9 +13,8 @@ from specdecode.analysis.advice.sweep import advice_sentence
 from specdecode.analysis.compare import trusted_everywhere
 from specdecode.analysis.other_tools.imported import AIPERF, GUIDELLM, VLLM, Row, own_statistics, tool_arm
 from specdecode.analysis.other_tools.imported_report import compare_imported
-from specdecode.analysis.results.decision import Action
 from specdecode.analysis.results.over_load import ArmAtLoad, Curve, LoadPoint
-from specdecode.analysis.results.pairs import HEADLINE, Chain, Equality, LoadResult, Pair, Verdict
+from specdecode.analysis.results.pairs import HEADLINE, Action, Chain, Equality, LoadResult, Pair, Verdict
 from specdecode.analysis.statistics.pairs import assemble, case_result
 from specdecode.analysis.statistics.verdict import estimate
 from specdecode.analysis.texts.recommend import voiced
@@ -247,7 +246,7 @@ def _result(rng: random.Random, case: TestCase, base: ArmCase, other: ArmCase, s
     compared = rng.choice([0, 16, 16])
     parted = 16 if compared and rng.random() < 0.01 else 0
     same = Equality(compared=compared, identical=min(compared - parted, rng.choice([2, 16, 16])), from_start=parted,
-                    expected=True, first=None, shortest_common=None)  # fmt: skip
+                    expected=True, first=None)  # fmt: skip
     steps = LogMean(math.log(3), 0.01**2, 19.0, 20)
     stats = {} if rng.random() < 0.03 else {HEADLINE: stat, "time_per_output_token": stat, "tokens_per_step": steps}
     found = case_result(

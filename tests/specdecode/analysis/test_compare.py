@@ -306,7 +306,7 @@ def test_answers_differ_from_the_start_within_the_characters_of_the_first_token(
     base = base.model_copy(update={"chunks": chunks})
     other = base.model_copy(update={"variant": "sd", "output": "x" * at + "y" + "x" * (149 - at)})
     found = equality(base=[base], other=[other], temperature=0.0)
-    assert (found.compared, found.identical, found.from_start, found.shortest_common) == (1, 0, from_start, at)
+    assert found.first and (found.compared, found.identical, found.from_start, found.first.at) == (1, 0, from_start, at)
     assert found.expected and not equality(base=[base], other=[other], temperature=0.5).expected
     late = other.model_copy(update={"output": "x" * 100 + "y" * 90})
     first = equality(base=[base], other=[late], temperature=0.0).first
@@ -314,7 +314,8 @@ def test_answers_differ_from_the_start_within_the_characters_of_the_first_token(
     again = other.model_copy(update={"round": 1})
     assert equality(base=[base], other=[again], temperature=0.0).compared == 1, "with the first round's"
     longer = base.model_copy(update={"variant": "sd", "output": base.output + "y"})
-    assert equality(base=[base], other=[longer], temperature=0.0).shortest_common == 150
+    last = equality(base=[base], other=[longer], temperature=0.0).first
+    assert last and last.at == 150
 
 
 def test_outputs_of_different_prompts_are_not_compared() -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from specdecode.analysis.report import tiles
-from specdecode.analysis.results.decision import Action, Decision
-from specdecode.analysis.results.pairs import Pair, Verdict
+from specdecode.analysis.results.pairs import Action, Decision, Pair, Verdict
 from specdecode.analysis.several_runs import gate_questions
 from specdecode.analysis.texts import decide, recommend
 

@@ -64,6 +64,6 @@ def test_the_terminal_command_prints_the_same_answer_and_figures(
     write_report(comparison, tmp_path)
     printed = CliRunner().invoke(app, ["report", str(tmp_path), "--full"], env={"COLUMNS": "250"}).stdout
     assert " ".join(render_terminal(comparison, width=250).split()) == " ".join(printed.split())
-    for fact in setting(comparison):
+    for fact, said in setting(comparison).items():
         for name, text in texts(comparison).items():
-            assert " ".join(fact.text.split()) in text, (name, fact.name)
+            assert " ".join(said.split()) in text, (name, fact)

@@ -94,7 +94,7 @@ def test_such_an_arm_is_called_by_its_table_and_teaches_the_advisor_nothing_of_o
     tested = tested.model_copy(update={"variants": (base, sd.model_copy(update={"speculation": by_load}))})
     servers = {"base": Server(), "sd": Server(k=5, acceptance=0.6)}
     found = compare(experiment=tested, records=run(tested, servers, seed=1), context=context())
-    assert "k=5 at 1 to 4, 0 at 5 to 64 running" in next(f.text for f in setting(found) if f.name == "Arms")
+    assert "k=5 at 1 to 4, 0 at 5 to 64 running" in setting(found)["Arms"]
     assert "k=5 at 1 to 4, 0 at 5 to 64 running" in (found.recommendation or "")
     assert found.curve and not found.schedule and not found.theory and found.advice is None
     for form in (render_html(found), render_markdown(found), render_terminal(found, width=1000)):

@@ -34,7 +34,7 @@ TOKENS = "LLMPerf's count; where it exceeds what was asked for, the tokens asked
 NORMAL_IQR, MEDIAN_ERROR = 1.349, 1.2533
 """Interquartile range of a standard normal; standard error of its median times sqrt(n)."""
 HIGHER = ("request_output_throughput", "tokens_per_step")
-NO_EQUALITY = Equality(compared=0, identical=0, expected=False, first=None, shortest_common=None)
+NO_EQUALITY = Equality(compared=0, identical=0, expected=False, first=None)
 
 
 def compare_imported(*, arms: Sequence[tuple[ImportedArm, Variant]], title: str) -> Comparison:
@@ -65,7 +65,6 @@ def compare_imported(*, arms: Sequence[tuple[ImportedArm, Variant]], title: str)
         answer="",
         experiment=experiment,
         context=context,
-        created_at=max(moments),
         metrics=_metric_infos(case),
         arms=tuple(described.values()),
         pairs=tuple(pairs),

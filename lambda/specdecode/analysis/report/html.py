@@ -24,7 +24,7 @@ from specdecode.experiment.told import Forecasted
 
 SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "load.js", "swept.js", "charts.js")
 USED = {
-    **{name: vars(numbers)[name] for name in ("compact", "duration", "figure", "interval", "times")},
+    **{name: vars(numbers)[name] for name in ("compact", "duration", "figure", "gain", "interval", "times")},
     **{name: vars(tiles)[name] for name in ("CLASSES", "MARKS", "tiles")},
     **{name: vars(forecasts)[name] for name in ("forecast_charts", "forecast_table")},
     "FORECAST": forecasts.TITLE,
@@ -43,7 +43,7 @@ def render_html(comparison: Comparison) -> str:
     """
     seen = ReportView(comparison)
     told, measured = forecasts.forecast_of(comparison)
-    data = seen.drawn.data | {"forecast": forecasts.forecast_charts(told, measured)}
+    data = seen.data | {"forecast": forecasts.forecast_charts(told, measured)}
     found = sections(seen)
     return _page("report.html.j2", data, c=comparison, view=seen, sections=found, told=told, measured=measured)
 

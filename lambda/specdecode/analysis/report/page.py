@@ -1,28 +1,28 @@
 """What the forms of the report share of a comparison, and what its page shows beside the sections."""
 
-from __future__ import annotations
-
-import math
-from collections.abc import Iterable
 from functools import cached_property
-from typing import NamedTuple
+from itertools import cycle
+from typing import Any
 
 import yaml
 
-from specdecode.analysis.report.drawn import Drawn
-from specdecode.analysis.report.over_load import shown_curves
-from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.numbers import NONE, times
+from specdecode.analysis.report.over_load import curve_data, shown_curves
+from specdecode.analysis.report.swept import Pictures
+from specdecode.analysis.report.tiles import Axis
+from specdecode.analysis.results.comparison import Comparison, Theory
+from specdecode.analysis.results.numbers import digits, duration, figure, percent
 from specdecode.analysis.results.over_load import Curve
-from specdecode.analysis.results.pairs import CaseResult, Estimate, MetricInfo, Pair, Verdict, Work
+from specdecode.analysis.results.pairs import CaseResult, MetricInfo, Pair, Verdict, Work
 from specdecode.analysis.results.run_context import Served
 from specdecode.analysis.texts.decide import about, decided
 from specdecode.analysis.texts.recommend import doubts, headline, named
 from specdecode.analysis.texts.setting import winner
 from specdecode.analysis.texts.wording import first_sentence
+from specdecode.escape import line
 from specdecode.experiment import endpoints
 from specdecode.experiment.model import Sweep
 from specdecode.experiment.variants import Variant
+from specdecode.measures.arm_case import SAMPLES, ArmCase
 
 FEW_ARMS = 4
 """Up to this many arms are laid side by side; of more, the baseline and the best, and all of them in a table."""
@@ -30,15 +30,14 @@ MOST_DOUBTS = 3
 """Sentences of doubt on the first screen."""
 MOST_ROWS = 24
 """Prompt types in the picture of the first screen."""
-TICKS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
-APART = 17.0
-"""Least distance of two labelled ticks, in per cent of the axis' width."""
-FAR = 20.0
-"""The same on a narrow screen."""
+DISTRIBUTIONS = ("ttft", "time_per_output_token", "end_to_end_latency")
+"""Metrics whose distribution over requests is drawn."""
+PALETTE = ("var(--arm)", "var(--c2)", "var(--c3)", "var(--c4)")
+"""Colours of arms, from the page's style: they follow light, dark and print."""
 
 
 class ReportView:
-    """Facts that every form asks for."""
+    """What the forms ask for; the charts' data, and the same in words for who hears the page or uses the keyboard."""
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
@@ -108,11 +107,126 @@ class ReportView:
         return ", ".join(part for part in (target, arm.quantization, drafts, setting) if part)
 
     @cached_property
-    def drawn(self) -> Drawn:
-        """What the charts show."""
+    def shown(self) -> list[str]:
+        """Arms that are drawn case by case, a baseline first."""
         compared = [name for pair in self.pairs for name in (pair.baseline, pair.variant)]
-        shown = list(dict.fromkeys(compared or [arm.variant for arm in self.comparison.arms][:FEW_ARMS]))
-        return Drawn(self.comparison, shown)
+        return list(dict.fromkeys(compared or [arm.variant for arm in self.comparison.arms][:FEW_ARMS]))
+
+    @cached_property
+    def colours(self) -> dict[str, str]:
+        """Arm -> its colour."""
+        others = cycle(PALETTE)
+        names = dict.fromkeys([*self.shown, *self.variants])
+        return {name: "var(--base)" if self.variants[name].compare_to is None else next(others) for name in names}
+
+    @cached_property
+    def pictures(self) -> Pictures:
+        """Lines over what was swept, and over the run."""
+        return Pictures(self.comparison, self.colours.__getitem__, PALETTE)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Data for the charts' script. Names are plain text."""
+        comparison = self.comparison
+        return {
+            "arms": [
+                {"name": name, "label": line(self.label(name)), "base": colour == "var(--base)", "colour": colour}
+                for name, colour in self.colours.items()
+            ],
+            "cases": [{"case": line(case), "arms": [_arm(arm) for arm in self._arms(case)]} for case in self.cases],
+            "curves": [curve_data(comparison.experiment, curve) for curve in self.curves],
+            "swept": self.pictures.data,
+            "theory": [_theory(theory) for theory in comparison.theory],
+            "timeline": [
+                {
+                    "arm": each.variant,
+                    "case": line(each.case),
+                    "part": [each.round, each.session],
+                    "began": each.began,
+                    "sent": [[item.at_s, item.took_s, item.failed or ""] for item in each.shown],
+                }
+                for each in comparison.timeline
+            ],
+        }
+
+    @property
+    def sampled(self) -> str:
+        """A sentence if the charts have fewer points than there were requests, else empty."""
+        most = max((arm.completed for arm in self.comparison.arms), default=0)
+        return f"Of more than {SAMPLES} requests, {SAMPLES} quantiles are drawn." if most > SAMPLES else ""
+
+    @property
+    def distributions(self) -> list[tuple[int, str, list[tuple[MetricInfo, str]]]]:
+        """Number and name of each case of which single requests are known; each metric, and its chart in words."""
+        return [
+            (
+                number,
+                case,
+                [(info, self._distribution(case, info)) for info in map(self.info.__getitem__, DISTRIBUTIONS)],
+            )
+            for number, case in enumerate(self.cases)
+            if any(arm.samples for arm in self._arms(case))
+        ]
+
+    def _distribution(self, case: str, info: MetricInfo) -> str:
+        """`Time to first token: Base, half of 8 requests within 9.1 ms, 90% within 9.9 ms; SD, …`."""
+        parts = [
+            f"{self.label(arm.variant)}, half of {found.n} requests within {figure(found.p50, info).text}, "
+            f"90% within {figure(found.p90, info).text}"
+            for arm in self._arms(case)
+            if (found := arm.metrics.get(info.name))
+        ]
+        return f"{info.label}: {'; '.join(parts) or 'no values'}"
+
+    @property
+    def steps(self) -> list[tuple[int, str, str]]:
+        """Number and name of each case in which an arm yields several tokens a step; its chart in words: `Tokens in a
+        step, by share of the steps: SD, 1 in 8.0%, 6 in 92%`.
+        """
+        return [
+            (number, case, f"Tokens in a step, by share of the steps: {'; '.join(said)}")
+            for number, case in enumerate(self.cases)
+            if (
+                said := [
+                    f"{self.label(arm.variant)}, {', '.join(f'{at.tokens} in {percent(at.share)}' for at in arm.steps)}"
+                    for arm in self._arms(case)
+                    if any(at.tokens > 1 for at in arm.steps)
+                ]
+            )
+        ]
+
+    @property
+    def positions(self) -> list[tuple[int, str, str]]:
+        """The same of acceptance by position, from the engine's counters: `SD, position 1 98%, position 2 97%`."""
+        return [
+            (number, case, "; ".join(said))
+            for number, case in enumerate(self.cases)
+            if (
+                said := [
+                    ", ".join([self.label(arm.variant), *(f"position {n} {percent(rate)}" for n, rate in found)])
+                    for arm in self._arms(case)
+                    if (found := [*enumerate(arm.accepted_per_position, start=1)])
+                ]
+            )
+        ]
+
+    @property
+    def thinned(self) -> bool:
+        """Whether some requests are left out of the timeline's chart."""
+        return any(len(each.shown) < each.requests for each in self.comparison.timeline)
+
+    @property
+    def timeline(self) -> str:
+        """Length, requests and failures of the whole run."""
+        stretches = self.comparison.timeline
+        length = max(each.began + each.seconds for each in stretches) - stretches[0].began
+        requests, failed = sum(each.requests for each in stretches), sum(each.failed for each in stretches)
+        parts = len({(each.round, each.session) for each in stretches})
+        again = f", in {parts} rounds or processes" if parts > 1 else ""
+        return f"{digits(requests)} requests in {duration(length)}{again}; {failed} failed. The table has every stretch"
+
+    def _arms(self, case: str) -> list[ArmCase]:
+        return [arm for name in self.shown if (arm := self.comparison.arm(name, case))]
 
     @property
     def experiment_text(self) -> str:
@@ -136,52 +250,20 @@ class ReportView:
         """The axis of the picture."""
         return Axis(case.headline for case in self.rows if case.headline)
 
-    def speedup(self, case: CaseResult) -> str:
-        """The speed-up of a prompt type."""
-        return times(case.headline.ratio) if case.headline else NONE
+
+def _arm(arm: ArmCase) -> dict[str, Any]:
+    return {
+        "name": arm.variant,
+        "steps": [[item.tokens, round(item.share, 5)] for item in arm.steps],
+        "positions": [round(rate, 4) for rate in arm.accepted_per_position],
+        **{tag: sorted(round(value, 6) for value in arm.samples.get(tag, ())) for tag in DISTRIBUTIONS},
+    }
 
 
-class Bar(NamedTuple):
-    """An interval on the axis, in per cent of its width."""
-
-    at: float
-    low: float | None
-    high: float | None
-
-
-class Axis:
-    """The logarithmic axis on which every speed-up interval lies. It covers all of them, and at least 0.75 to 1.5."""
-
-    def __init__(self, estimates: Iterable[Estimate]) -> None:
-        ends = [0.75, 1.5]
-        for found in estimates:
-            ends += [value for value in (found.ratio, found.low, found.high) if value is not None]
-        self.low = max(0.05, min(ends) * 0.95)
-        self.high = min(50.0, max(ends) * 1.06)
-
-    def position(self, value: float) -> float:
-        """Per cent of the axis' width."""
-        if value <= self.low:
-            return 0.0
-        return 100.0 * min(1.0, max(0.0, math.log(value / self.low) / math.log(self.high / self.low)))
-
-    def bar(self, found: Estimate) -> Bar:
-        """Where an interval lies."""
-        low, high = (None if end is None else self.position(end) for end in (found.low, found.high))
-        return Bar(self.position(found.ratio), low, high)
-
-    @property
-    def ticks(self) -> list[tuple[float, str, bool]]:
-        """Positions and labels: always 1, then powers of two, then others if there is room; and whether a narrow screen
-        has no room for it.
-        """
-        inside = [tick for tick in TICKS if self.low <= tick <= self.high]
-        shown: list[float] = [1.0]
-        for tick in sorted(inside, key=lambda tick: math.log2(tick) % 1 > 0):
-            if all(abs(self.position(tick) - self.position(other)) >= APART for other in shown):
-                shown.append(tick)
-        at = {tick: self.position(tick) for tick in shown}
-        kept = [
-            other for other in shown if all(abs(at[other] - at[each]) >= FAR for each in shown[: shown.index(other)])
-        ]
-        return [(at[tick], f"{tick:g}×", tick not in kept) for tick in sorted(shown)]
+def _theory(theory: Theory) -> dict[str, Any]:
+    return {
+        "draft": line(theory.draft),
+        "group": theory.group,
+        "points": [[p.k, round(p.speedup, 4), round(p.low, 4), round(p.high, 4)] for p in theory.points],
+        "measured": [[m.k, round(m.speedup, 4), m.low, m.high, line(m.variant)] for m in theory.measured],
+    }

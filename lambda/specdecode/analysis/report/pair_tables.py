@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from specdecode.analysis.advice.sweep import speculative
 from specdecode.analysis.report.blocks import Cell, Column, ReportTable
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.numbers import NONE, Number, compact, digits, dollars, figure, ratio, times
-from specdecode.analysis.results.pairs import CaseResult, Chain, Estimate, GroupResult, MetricInfo, Pair, kind_of
+from specdecode.analysis.results.numbers import NONE, Number, compact, digits, dollars, figure, gain, ratio
+from specdecode.analysis.results.pairs import CaseResult, Chain, GroupResult, MetricInfo, Pair, kind_of
 from specdecode.analysis.statistics.groups import figure as figure_of
 from specdecode.analysis.statistics.settings import at_fastest, speeds
 from specdecode.analysis.texts.decide import decided
@@ -51,7 +51,7 @@ def _case(comparison: Comparison, pair: Pair, case: CaseResult) -> list[Cell]:
         Cell(case.case, title=case.reason),
         Cell(case.verdict.value, case.verdict, case.reason),
         Cell(compact(case.headline) if case.headline else NONE, case.verdict),
-        *(Cell(_short(by_name.get(name))) for name in ("time_per_output_token", "tokens_per_step")),
+        *(Cell(gain(by_name.get(name))) for name in ("time_per_output_token", "tokens_per_step")),
         Cell(f"{same.identical} of {same.compared}" if same.compared else NONE),
         Cell(_costs(costs)),
         Cell(kind_of(case.structured)),
@@ -89,10 +89,6 @@ def _group(comparison: Comparison, pair: Pair, group: GroupResult) -> list[Cell]
     ]
 
 
-def _short(estimate: Estimate | None) -> str:
-    return times(estimate.ratio) if estimate else NONE
-
-
 def _costs(found: Sequence[float | None]) -> str:
     known = [dollars(value) for value in found if value is not None]
     return " → ".join(known) if len(known) == 2 else NONE
@@ -110,11 +106,11 @@ def metric_tables(comparison: Comparison, pair: Pair) -> Iterator[ReportTable]:
             if all(each.text == NONE for each in shown):
                 continue
             estimate = next((found for found in case.speedups if found.metric == info.name), None)
-            gain = ratio(estimate, info) if estimate else Number("", "")
+            faster = ratio(estimate, info) if estimate else Number("", "")
             about = f"{info.formula} [{info.unit}]"
             if info.name == AcceptanceRate.tag:
                 about += f"; {other.acceptance_source}; not the a of the model"
-            rows.append([Cell(info.label, title=about), *(Cell(text, title=title) for text, title in (*shown, gain))])
+            rows.append([Cell(info.label, title=about), *(Cell(text, title=title) for text, title in (*shown, faster))])
         failed = (
             Cell(f"{arm.failed} of {arm.requests}", title="Requests that ended in an error") for arm in (base, other)
         )
@@ -146,7 +142,7 @@ def arms_table(comparison: Comparison) -> ReportTable:
     rows = []
     for pair in comparison.pairs:
         found = {
-            case.case: Cell(_ratio(case.headline), case.verdict, f"{case.verdict.value}: {case.reason}")
+            case.case: Cell(gain(case.headline), case.verdict, f"{case.verdict.value}: {case.reason}")
             for case in pair.cases
         }
         both = " → ".join(digits(written[name]) for name in (pair.baseline, pair.variant) if name in written)
@@ -161,16 +157,12 @@ def arms_table(comparison: Comparison) -> ReportTable:
     return ReportTable(columns, rows, "All arms at a glance", note)
 
 
-def _ratio(found: Estimate | None) -> str:
-    return times(found.ratio) if found else NONE
-
-
 def _of_group(pair: Pair, *, whole: bool = False) -> Cell:
     """The speed-up over all prompts; `whole`: with its interval."""
     found = pair.group("all")
     if found is None:
         return Cell(NONE)
-    text = figure_of(found) if whole and found.headline else _ratio(found.headline)
+    text = figure_of(found) if whole and found.headline else gain(found.headline)
     return Cell(text, found.verdict, f"{found.verdict.value}: {found.reason or figure_of(found)}")
 
 

@@ -86,7 +86,7 @@ def _prompts(view: ReportView) -> Iterator[Section]:
                 remarks.setdefault(note, []).append(case.case)
         told = [*(("", text) for text in to_settle), *((", ".join(cases), note) for note, cases in remarks.items())]
         blocks += [More(f"Remarks on {pair.variant}", [Listing(told)])] if told else []
-    if found := view.drawn.pictures.lengths:
+    if found := view.pictures.lengths:
         blocks.append(Drawing("swept", found))
     for work in view.work:
         blocks += [Text(tables.work_sentence(work)), More(f"{work.variant} by kind of work", _work(work))]
@@ -123,8 +123,8 @@ def _load(view: ReportView) -> Iterator[Section]:
 
 
 def _objective(view: ReportView) -> Iterator[Section]:
-    for fact in objective(view.comparison):
-        yield Section("objective", "Within your objective?", f"{fact.name}: {fact.text}.")
+    if found := objective(view.comparison):
+        yield Section("objective", "Within your objective?", f"SLO: {found}.")
 
 
 def _tokens(view: ReportView) -> Iterator[Section]:
@@ -133,7 +133,7 @@ def _tokens(view: ReportView) -> Iterator[Section]:
     blocks: list[Block] = [by_k] if by_k else []
     blocks += [pair_tables.chain_table(chain) for chain in comparison.chains]
     blocks += [pair_tables.arms_table(comparison)] if view.is_sweep else []
-    if pictures := view.drawn.pictures.settings:
+    if pictures := view.pictures.settings:
         blocks.append(Drawing("swept", pictures))
     if steps := comparison.context.sweep:
         blocks.append(More("What the advisor decided", [listed(*(step.reason for step in steps))]))
@@ -225,12 +225,11 @@ def _sure(view: ReportView) -> Iterator[Section]:
     blocks: list[Block] = [
         *([Listing(failed, "What failed")] if failed else []),
         *([listed(*comparison.notes, title="Before you rely on this")] if comparison.notes else []),
-        Listing([(fact.name, fact.text) for fact in facts if fact.name not in LATER], "What was measured"),
+        Listing([fact for fact in facts.items() if fact[0] not in LATER], "What was measured"),
         *([More("The same arm, measured twice", [drift])] if drift else []),
         *([More("Which devices each arm held", [Listing(devices)])] if devices else []),
     ]
-    sure = next((fact.text for fact in facts if fact.name == "How sure"), "")
-    yield Section("sure", "How sure is this?", f"{sent}; {sure}", blocks)
+    yield Section("sure", "How sure is this?", f"{sent}; {facts['How sure']}", blocks)
 
 
 def _published(view: ReportView) -> Iterator[Section]:
@@ -271,10 +270,10 @@ def _turns(view: ReportView) -> Iterator[Section]:
 
 def _requests(view: ReportView) -> Iterator[Section]:
     """Charts of single requests, which only the page has."""
-    if found := view.drawn.pictures.article:
+    if found := view.pictures.article:
         says = f"By their numbers in AWS's article; figure 1, the config trade-offs, is above: {BELIEVES}."
         yield Section("article", "The article's figures 1, 3, 4 and 5", says, [Drawing("swept", found)], folded=True)
-    if view.drawn.any_samples:
+    if view.distributions:
         yield Section("distributions", "Distributions, request by request", "", [Drawing("distributions")], folded=True)
     if view.comparison.timeline:
         yield Section("timeline", "The run as it went", "", [Drawing("timeline")], folded=True)
@@ -282,7 +281,7 @@ def _requests(view: ReportView) -> Iterator[Section]:
 
 def _exact(view: ReportView) -> Iterator[Section]:
     comparison, context = view.comparison, view.comparison.context
-    facts = [(fact.name, fact.text) for fact in setting(comparison) if fact.name == "Prompts"]
+    facts = [fact for fact in setting(comparison).items() if fact[0] == "Prompts"]
     facts += [("Prompt lengths", context.prompt_lengths)] if context.prompt_lengths else []
     if context.started_at.timestamp() > 0:
         ran = duration((context.finished_at - context.started_at).total_seconds())

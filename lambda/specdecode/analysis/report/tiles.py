@@ -1,11 +1,12 @@
-"""The few figures of the first screen, and what the run and its arms cost."""
+"""The few figures of the first screen and its axis, and what the run and its arms cost."""
 
+import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.decision import Action
 from specdecode.analysis.results.numbers import Number, dollars, duration, interval, percent, ratio, signed
-from specdecode.analysis.results.pairs import HEADLINE, GroupResult, MetricInfo, Pair, Verdict
+from specdecode.analysis.results.pairs import HEADLINE, Action, Estimate, GroupResult, MetricInfo, Pair, Verdict
 from specdecode.analysis.statistics.groups import figure
 from specdecode.analysis.texts.decide import decided, first_load
 
@@ -25,6 +26,11 @@ CLASSES = {
     Verdict.DISTRUST: "costs",
     Verdict.MIXED: "unknown",
 }
+TICKS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+APART = 17.0
+"""Least distance of two labelled ticks, in per cent of the axis' width."""
+FAR = 20.0
+"""The same on a narrow screen."""
 NOTICEABLE = 0.005
 """Relative change of cost that is coloured."""
 
@@ -126,3 +132,49 @@ def cost_sentence(comparison: Comparison) -> str:
         f"{price} This run held one for {duration(cost.node_hours * 3600)}: {dollars(cost.total)}. "
         f"Measurement took {duration(cost.measured_seconds)}{share}; the rest is compiling, loading and waiting."
     )
+
+
+class Bar(NamedTuple):
+    """An interval on the axis, in per cent of its width."""
+
+    at: float
+    low: float | None
+    high: float | None
+
+
+class Axis:
+    """The logarithmic axis on which every speed-up interval lies. It covers all of them, and at least 0.75 to 1.5."""
+
+    def __init__(self, estimates: Iterable[Estimate]) -> None:
+        ends = [0.75, 1.5]
+        for found in estimates:
+            ends += [value for value in (found.ratio, found.low, found.high) if value is not None]
+        self.low = max(0.05, min(ends) * 0.95)
+        self.high = min(50.0, max(ends) * 1.06)
+
+    def position(self, value: float) -> float:
+        """Per cent of the axis' width."""
+        if value <= self.low:
+            return 0.0
+        return 100.0 * min(1.0, max(0.0, math.log(value / self.low) / math.log(self.high / self.low)))
+
+    def bar(self, found: Estimate) -> Bar:
+        """Where an interval lies."""
+        low, high = (None if end is None else self.position(end) for end in (found.low, found.high))
+        return Bar(self.position(found.ratio), low, high)
+
+    @property
+    def ticks(self) -> list[tuple[float, str, bool]]:
+        """Positions and labels: always 1, then powers of two, then others if there is room; and whether a narrow screen
+        has no room for it.
+        """
+        inside = [tick for tick in TICKS if self.low <= tick <= self.high]
+        shown: list[float] = [1.0]
+        for tick in sorted(inside, key=lambda tick: math.log2(tick) % 1 > 0):
+            if all(abs(self.position(tick) - self.position(other)) >= APART for other in shown):
+                shown.append(tick)
+        at = {tick: self.position(tick) for tick in shown}
+        kept = [
+            other for other in shown if all(abs(at[other] - at[each]) >= FAR for each in shown[: shown.index(other)])
+        ]
+        return [(at[tick], f"{tick:g}×", tick not in kept) for tick in sorted(shown)]

@@ -1,14 +1,23 @@
 """The comparison: everything a report shows, as data. Its JSON schema is assets/schemas/comparison.schema.json."""
 
-from datetime import datetime
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
-from specdecode.analysis.results.decision import Decision
 from specdecode.analysis.results.over_load import Curve, Objective, Schedule
-from specdecode.analysis.results.pairs import HEADLINE, Chain, GroupName, LoadResult, MetricInfo, Pair, Verdict, Work
+from specdecode.analysis.results.pairs import (
+    HEADLINE,
+    Chain,
+    Decision,
+    GroupName,
+    LoadResult,
+    MetricInfo,
+    Pair,
+    Verdict,
+    Work,
+)
 from specdecode.analysis.results.run_context import RunContext
 from specdecode.escape import plain_json
 from specdecode.experiment.base import Frozen, Many
@@ -121,7 +130,6 @@ class Comparison(Frozen):
     """The verdict in one sentence."""
     experiment: MeasuredExperiment
     context: RunContext
-    created_at: datetime
     metrics: Many[MetricInfo]
     arms: Many[ArmCase]
     timeline: Many[Stretch] = ()
@@ -198,40 +206,38 @@ class Comparison(Frozen):
         variants = {variant.name for variant in self.experiment.variants}
         cases = {case.name for case in self.experiment.workload.cases}
         measured = {(arm.variant, arm.case) for arm in self.arms}
-        loaded = {(stretch.variant, stretch.case) for stretch in self.timeline}
-        known = {metric.name for metric in self.metrics}
         pairs = [*self.pairs, *(pair for chain in self.chains for pair in (*chain.links, chain.total))]
-        needed = {(name, case.case) for pair in pairs for case in pair.cases for name in (pair.variant, pair.baseline)}
+        at_loads = [(arm.variant, arm.case) for load in self.loads for arm in load.arms]
+        at_loads += _places(pair for load in self.loads for pair in load.pairs)
+        shown = [found for pair in pairs for case in pair.cases for found in case.speedups]
+        shown += [found for pair in pairs for group in pair.groups for found in group.speedups]
         used = {metric for arm in self.arms for metric in (*arm.metrics, *arm.totals)}
-        used |= {found.metric for pair in pairs for case in pair.cases for found in case.speedups} | {HEADLINE}
-        used |= {found.metric for pair in pairs for group in pair.groups for found in group.speedups}
-        compared = {(pair.variant, pair.baseline) for pair in self.pairs}
-        curved = {case for curve in self.curve for case in curve.cases}
-        worked = {category.case for each in self.work for category in each.categories}
-        at_loads = {(arm.variant, arm.case) for load in self.loads for arm in load.arms}
-        at_loads |= {
-            (name, case.case)
-            for load in self.loads
-            for pair in load.pairs
-            for case in pair.cases
-            for name in (pair.variant, pair.baseline)
-        }
+        named = {case for curve in self.curve for case in curve.cases}
+        named |= {category.case for each in self.work for category in each.categories}
+        curved = {(each.variant, each.baseline) for each in self.curve}
+        worked = {(each.variant, each.baseline) for each in self.work}
+        checks: tuple[tuple[str, set[Any], set[Any]], ...] = (
+            ("load", {load.level for load in self.loads}, set(self.experiment.workload.levels)),
+            ("arm", {name for name, _ in (*measured, *at_loads)} | {each.variant for each in self.objective}, variants),
+            ("case", named | {case for _, case in (*measured, *at_loads)}, cases),
+            ("load of", {(stretch.variant, stretch.case) for stretch in self.timeline}, measured),
+            ("result of", set(_places(pairs)), measured),
+            ("metric", {HEADLINE, *used, *(found.metric for found in shown)}, {each.name for each in self.metrics}),
+            ("pair of", curved | worked, {(pair.variant, pair.baseline) for pair in self.pairs}),
+        )
         lacking = [
-            *(f"load {load.level}" for load in self.loads if load.level not in self.experiment.workload.levels),
-            *(f"arm {name} in {case}" for name, case in sorted(at_loads) if name not in variants or case not in cases),
-            *(f"arm {name}" for name, _ in sorted(measured) if name not in variants),
-            *(f"case {case}" for _, case in sorted(measured) if case not in cases),
-            *(f"load of {name} in {case}" for name, case in sorted(loaded - measured)),
-            *(f"result of {name} in {case}" for name, case in sorted(needed - measured)),
-            *(f"metric {name}" for name in sorted(used - known)),
-            *(f"pair of {each.variant}" for each in self.curve if (each.variant, each.baseline) not in compared),
-            *(f"case {case}" for case in sorted((curved | worked) - cases)),
-            *(f"pair of {each.variant}" for each in self.work if (each.variant, each.baseline) not in compared),
-            *(f"arm {each.variant}" for each in self.objective if each.variant not in variants),
+            f"{what} {' and '.join(each) if isinstance(each, tuple) else each}"
+            for what, names, known in checks
+            for each in sorted(names - known, key=str)
         ]
         if lacking:
             raise ValueError(f"it names what it does not have: {', '.join(lacking[:5])}")
         return self
+
+
+def _places(pairs: Iterable[Pair]) -> list[tuple[str, str]]:
+    """Arm and case of all that pairs compare."""
+    return [(name, case.case) for pair in pairs for case in pair.cases for name in (pair.variant, pair.baseline)]
 
 
 def json_schema() -> dict[str, Any]:

@@ -63,6 +63,11 @@ def times(ratio: float) -> str:
     return f"{ratio:.{digits}f}×"
 
 
+def gain(found: Estimate | None) -> str:
+    """A speed-up without its interval."""
+    return times(found.ratio) if found else NONE
+
+
 def compact(found: Estimate) -> str:
     """`1.98× (1.91-2.05)`. Three decimals if two would hide on which side of 1 an end lies."""
     if found.low is None or found.high is None:

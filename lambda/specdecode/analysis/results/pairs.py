@@ -1,4 +1,6 @@
-"""One arm against another as data: case by case, by kind of prompts and by kind of work; and their parts."""
+"""One arm against another as data: by prompt type, by kind of prompts and of work; and the decision of a run, which all
+that speaks reads (ADR 200; `specdecode.analysis.texts.decide` makes it).
+"""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -78,8 +80,6 @@ class Equality(Frozen):
     """Decoding is greedy (temperature 0): in theory both arms write the same text."""
     first: Difference | None
     """The earliest difference of all prompts."""
-    shortest_common: int | None
-    """Characters before the earliest difference."""
 
 
 HEADLINE = "request_output_throughput"
@@ -114,10 +114,6 @@ class CaseResult(Frozen):
     pairs: int
     distinct_prompts: int
     equality: Equality
-    cost_ratio: float | None
-    """Baseline cost per million output tokens / this arm's: above 1 is cheaper."""
-    cost_saving: float | None
-    """Dollars per million output tokens saved (negative: it costs more)."""
     notes: Many[str]
 
 
@@ -125,9 +121,7 @@ class TypeRange(Frozen):
     """The smallest and the largest speed-up of a group's prompt types."""
 
     low: float
-    low_case: str
     high: float
-    high_case: str
 
 
 class GroupResult(Frozen):
@@ -140,9 +134,8 @@ class GroupResult(Frozen):
     """Cases that the figures are about."""
     verdict: Verdict
     reason: str
-    settle: str = ""
     speedups: Many[Estimate]
-    """Speed-ups. They have an interval over prompt types if there are enough types, else they describe the measured
+    """They have an interval over prompt types if there are enough types, else they describe the measured
     types only."""
     range: TypeRange | None
     next: tuple[float, float] | None
@@ -272,3 +265,62 @@ class Work(Frozen):
     variant: str
     baseline: str
     categories: Annotated[tuple[Category, ...], Field(min_length=1)]
+
+
+class Action(StrEnum):
+    """What to do."""
+
+    USE = "use"
+    KEEP = "do not use"
+    MEASURE = "measure more"
+    DISTRUST = "do not trust"
+
+
+class ArmFinding(Frozen):
+    """What is known of one arm on a prompt type, or on a kind of them, at one load."""
+
+    variant: str
+    baseline: str
+    group: GroupName | None
+    case: str | None = None
+    """A kind of prompts, or one prompt type: one of the two is None."""
+    load: str
+    """Name of the level."""
+    action: Action
+    verdict: Verdict
+    speedup: Estimate | None
+    """Over the kind's prompt types together, each of the same weight. None if there is no figure to trust."""
+    why: str = ""
+    """Why it is no surer. Empty if it is sure."""
+
+
+class Decision(Frozen):
+    """What to do after this run, at its first load."""
+
+    action: Action
+    variant: str | None
+    """The arm that it is about, and the arm that it was compared with. None if nothing was compared."""
+    baseline: str | None
+    setting: str = ""
+    """Settings that both are served with, of those in which the run's arms differ: `max_num_seqs=4`. The decision is
+    about the setting at which an arm wrote most tokens a second."""
+    serve: str | None
+    """The arm to serve: to use, or to keep. None if the run does not tell, or is not to be trusted."""
+    why: str
+    findings: Many[ArmFinding] = ()
+    """Of each compared arm on each kind of prompts (`all` among them; at loads after the first `all` alone), then on
+    each prompt type."""
+    distrusted: dict[str, str] = Field(default_factory=dict)
+    """Arm -> why none of its figures is to be trusted. An arm that others are compared with is there for its own
+    figures alone."""
+    late: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Load -> arms whose load generator fell behind there."""
+
+    def finding(self, variant: str, group: str = "all", load: str = "") -> ArmFinding | None:
+        """What is known of an arm on a kind of prompts. `load`: its name; else the first."""
+        found = (each for each in self.findings if (each.variant, each.group) == (variant, group))
+        return next((each for each in found if load in ("", each.load)), None)
+
+    def cases(self, variant: str, load: str) -> dict[str, ArmFinding]:
+        """What is known of an arm at a load, by prompt type."""
+        return {each.case: each for each in self.findings if each.case and (each.variant, each.load) == (variant, load)}

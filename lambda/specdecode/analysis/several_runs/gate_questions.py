@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.decision import Action
-from specdecode.analysis.results.pairs import HEADLINE, LoadResult
+from specdecode.analysis.results.pairs import HEADLINE, Action, LoadResult
 from specdecode.analysis.statistics.groups import NODES_DIFFER
 from specdecode.analysis.statistics.verdict import log_stat, too_many_failed
 from specdecode.analysis.texts.decide import decided

@@ -49,14 +49,13 @@ def group(name: GroupName, results: Sequence[tuple[CaseResult, Stats]]) -> Group
         if all(metric in stats for _, stats in judged)
     )
     headline = next((found for found in speedups if found.metric == HEADLINE), None)
-    verdict, reason, settle = _judge(own, headline, generalises)
+    verdict, reason, _ = _judge(own, headline, generalises)
     return GroupResult(
         group=name,
         cases=tuple(result.case for result, _ in own),
         judged=tuple(result.case for result, _ in judged),
         verdict=verdict,
         reason=reason,
-        settle=settle,
         speedups=speedups,
         range=_range([result for result, _ in judged]),
         next=_next([stats[HEADLINE].mean for _, stats in judged if HEADLINE in stats]) if generalises else None,
@@ -85,12 +84,9 @@ def _judge(own: Sequence[tuple[CaseResult, Stats]], headline: Estimate | None, g
 
 
 def _range(cases: Sequence[CaseResult]) -> TypeRange | None:
-    """The smallest and the largest speed-up of the types, with their names."""
-    found = sorted((case.headline.ratio, case.case) for case in cases if case.headline)
-    if not found:
-        return None
-    (low, slowest), (high, fastest) = found[0], found[-1]
-    return TypeRange(low=low, low_case=slowest, high=high, high_case=fastest)
+    """The smallest and the largest speed-up of the types."""
+    found = [case.headline.ratio for case in cases if case.headline]
+    return TypeRange(low=min(found), high=max(found)) if found else None
 
 
 def _next(means: Sequence[float]) -> tuple[float, float]:

@@ -158,7 +158,6 @@ def case_result(
         verdict, reason, settle = Verdict.CANNOT_TELL, failed, "a run in which they do not fail"
     elif one_prompt:
         reason = f"{reason}; all requests sent one prompt, so this is about that prompt"
-    costs = base.cost_per_million, other.cost_per_million
     return CaseResult(
         case=case.name,
         structured=case.structured,
@@ -173,8 +172,6 @@ def case_result(
         pairs=headline.n if headline else 0,
         distinct_prompts=distinct_prompts,
         equality=same,
-        cost_ratio=costs[0] / costs[1] if costs[0] and costs[1] else None,
-        cost_saving=costs[0] - costs[1] if costs[0] is not None and costs[1] is not None else None,
         notes=tuple(notes),
     )
 
@@ -281,14 +278,12 @@ def equality(
         else:
             differences.append(_difference(twin.output, record))
             from_start += differences[-1].at < _first_token_chars(twin)
-    first = min(differences, key=lambda difference: difference.at, default=None)
     return Equality(
         compared=compared,
         identical=identical,
         from_start=from_start,
         expected=temperature == 0,
-        first=first,
-        shortest_common=first.at if first else None,
+        first=min(differences, key=lambda difference: difference.at, default=None),
     )
 
 

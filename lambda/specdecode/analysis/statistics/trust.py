@@ -56,8 +56,6 @@ def distrust(pair: Pair, why: Mapping[str, str]) -> Pair:
                         "headline": None,
                         "speedups": (),
                         "pairs": 0,
-                        "cost_ratio": None,
-                        "cost_saving": None,
                     }
                 )
                 for case in pair.cases
@@ -67,7 +65,6 @@ def distrust(pair: Pair, why: Mapping[str, str]) -> Pair:
                     update={
                         "verdict": Verdict.DISTRUST,
                         "reason": said,
-                        "settle": "",
                         "judged": (),
                         "speedups": (),
                         "range": None,

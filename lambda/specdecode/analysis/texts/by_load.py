@@ -1,7 +1,8 @@
 """A curve over the load, in words."""
 
 import math
-from collections.abc import Sequence
+from bisect import bisect
+from collections.abc import Iterator, Sequence
 
 from specdecode.analysis.loads.objective import doubted, listed
 from specdecode.analysis.results.over_load import Crossover, Curve, LoadPoint, Objective
@@ -9,49 +10,53 @@ from specdecode.experiment.workload import Level
 
 SIGNIFICANT = 0.025
 """Probability on each side below which chance alone does not explain two shares (Fisher's exact test)."""
+LOST = "too many requests failed, or none was compared"
 
 
 def advice_by_load(curve: Curve, objectives: Sequence[Objective]) -> str:
     """`Speculate below 6 requests at a time, not above (95% CI 5 to 7). At your SLO …`."""
-    parts = [_where(curve), _server(curve), _objective(curve, objectives), _doubts(curve)]
+    parts = [_where(curve), *_server(curve), _objective(curve, objectives)]
+    if doubtful := [point.level for point in curve.points if point.doubtful]:
+        parts.append(f"The load generator fell behind at {listed(doubtful)}: doubtful.")
+    if curve.without:
+        verb = "has" if len(curve.without) == 1 else "have"
+        parts.append(f"{listed(curve.without)} {verb} no speed-up: {LOST}.")
     return " ".join(part for part in parts if part)
 
 
 def without_a_curve(levels: Sequence[Level]) -> str:
     """Text for a run at several loads, if fewer than two of them could be compared."""
-    lost = "too many requests failed, or none was compared"
-    return f"Nothing is known over the load: at fewer than two of {listed(levels)} there is a speed-up ({lost})."
+    return f"Nothing is known over the load: at fewer than two of {listed(levels)} there is a speed-up ({LOST})."
 
 
 def _where(curve: Curve) -> str:
-    arms = f"{curve.variant} is {{}} than {curve.baseline}"
+    arm = f"{curve.variant} is faster than {curve.baseline}"
     if len(curve.crossovers) == 1:
-        found = curve.crossovers[0]
+        (found,) = curve.crossovers
         first, second = ("below", "above") if found.direction == "stops" else ("above", "below")
-        what = "Speculate" if curve.of_speculation else arms.format("faster")
+        what = "Speculate" if curve.of_speculation else arm
         return f"{what} {first} {_load(curve, found)}, not {second}.{_beside(curve)}"
     if curve.crossovers:
         places = "; ".join(f"it {found.direction} paying at {_load(curve, found)}" for found in curve.crossovers)
-        what = "Whether to speculate" if curve.of_speculation else f"Whether {arms.format('faster')}"
+        what = "Whether to speculate" if curve.of_speculation else f"Whether {arm}"
         return f"{what} changes with the load more than once: {places}."
     last, every = curve.points[-1].level, "load that could be compared" if curve.without else "load measured"
-    shown = [side(point) for point in curve.points]
-    if all(each > 0 for each in shown):
-        if not curve.of_speculation:
-            return f"{arms.format('faster')} at every {every}, and no crossover is there up to {last}."
-        return f"Speculate at every {every}: it is faster at each, and no crossover is there up to {last}."
-    if all(each < 0 for each in shown):
-        if not curve.of_speculation:
-            return f"{arms.format('slower')} at every {every}, up to {last}."
-        return f"Do not speculate at any {every}: it is slower at each, up to {last}."
-    faster = [point.level for point, each in zip(curve.points, shown, strict=True) if each > 0]
-    slower = [point.level for point, each in zip(curve.points, shown, strict=True) if each < 0]
-    known = [f"{word} at {listed(levels)}" for word, levels in (("faster", faster), ("slower", slower)) if levels]
-    open_at = [point.level for point, each in zip(curve.points, shown, strict=True) if not each]
+    faster, slower, unsure = ([each.level for each in curve.points if side(each) == sign] for sign in (1, -1, 0))
+    if not slower and not unsure:
+        what = (
+            f"Speculate at every {every}: it is faster at each" if curve.of_speculation else f"{arm} at every {every}"
+        )
+        return f"{what}, and no crossover is there up to {last}."
+    if not faster and not unsure:
+        what = f"{curve.variant} is slower than {curve.baseline} at every {every}"
+        if curve.of_speculation:
+            what = f"Do not speculate at any {every}: it is slower at each"
+        return f"{what}, up to {last}."
     what = "Speculation" if curve.of_speculation else curve.variant
-    if not known:
+    if not faster and not slower:
         return f"{what} is not shown to be faster or slower at any load up to {last}, over all prompts together."
-    rest = f"; at {listed(open_at)} that is not known" if open_at else ""
+    known = [f"{word} at {listed(levels)}" for word, levels in (("faster", faster), ("slower", slower)) if levels]
+    rest = f"; at {listed(unsure)} that is not known" if unsure else ""
     return f"{what} is {' and '.join(known)}{rest}. No crossover is shown up to {last}."
 
 
@@ -59,22 +64,16 @@ def _beside(curve: Curve) -> str:
     """` At 32 at a time neither arm is shown to be faster.`: such loads on one side of the crossover."""
     sides = [side(point) for point in curve.points]
     known = [number for number, each in enumerate(sides) if each]
-    unsure = [
-        point.level
-        for number, point in enumerate(curve.points)
-        if not sides[number]
-        and not point.doubtful
-        and len({sides[each] for each in (*_last(known, number), *_next(known, number))}) < 2
-    ]
+    unsure = []
+    for number, point in enumerate(curve.points):
+        after = bisect(known, number)
+        if (
+            not sides[number]
+            and not point.doubtful
+            and len({sides[n] for n in known[max(0, after - 1) : after + 1]}) < 2
+        ):
+            unsure.append(point.level)
     return f" At {listed(unsure)} neither arm is shown to be faster." if unsure else ""
-
-
-def _last(known: Sequence[int], number: int) -> list[int]:
-    return [each for each in known if each < number][-1:]
-
-
-def _next(known: Sequence[int], number: int) -> list[int]:
-    return [each for each in known if each > number][:1]
 
 
 def side(point: LoadPoint) -> int:
@@ -85,36 +84,33 @@ def side(point: LoadPoint) -> int:
     return 1 if low is not None and low > 1.0 else -1 if high is not None and high < 1.0 else 0
 
 
-def _server(curve: Curve) -> str:
-    """Loads at which a request and the whole server do not gain alike. Empty if there is none."""
-    said = []
+def _server(curve: Curve) -> Iterator[str]:
+    """Loads at which a request and the whole server do not gain alike."""
     for of_request, faster, fewer in ((1, "faster", "fewer"), (-1, "slower", "more")):
-        found = [point for point in curve.points if side(point) == of_request and _server_side(point) == -of_request]
+        found = {
+            point.level: f"{ratio:.2f}×"
+            for point in curve.points
+            if side(point) == of_request and (ratio := _server_gain(point, -of_request))
+        }
         if found:
-            ratios = ", ".join(f"{_server_ratio(point):.2f}×" for point in found)
-            said.append(
-                f"At {listed([point.level for point in found])} a request is {faster}, but the server as a whole "
-                f"writes {fewer} tokens a second with {curve.variant} ({ratios})."
+            yield (
+                f"At {listed([*found])} a request is {faster}, but the server as a whole writes {fewer} tokens a "
+                f"second with {curve.variant} ({', '.join(found.values())})."
             )
-    return " ".join(said)
 
 
-def _server_ratio(point: LoadPoint) -> float:
-    """Output tokens a second of the whole server, arm / baseline. 1 if one of them is not known."""
-    base, other = point.base.output_throughput, point.other.output_throughput
-    return other / base if base and other else 1.0
-
-
-def _server_side(point: LoadPoint) -> int:
-    """1 if the whole server is faster, -1 if it is slower, 0 if neither is shown.
+def _server_gain(point: LoadPoint, to: int) -> float | None:
+    """Output tokens a second of the whole server, arm / baseline, if it is faster (`to` 1) or slower (-1). Else None.
 
     There is one value at each load. Its interval is assumed to be as wide as that of the requests' speed-up: both have
     the noise of the same minutes.
     """
-    gain, ratio = point.speedup, _server_ratio(point)
-    if gain.low is None or gain.high is None:
-        return 0
-    return 1 if ratio * gain.low > gain.ratio else -1 if ratio * gain.high < gain.ratio else 0
+    base, other, gain = point.base.output_throughput, point.other.output_throughput, point.speedup
+    if not base or not other or gain.low is None or gain.high is None:
+        return None
+    ratio = other / base
+    shown = ratio * gain.low > gain.ratio if to > 0 else ratio * gain.high < gain.ratio
+    return ratio if shown else None
 
 
 def _load(curve: Curve, found: Crossover) -> str:
@@ -129,44 +125,30 @@ def rounded(load: float) -> str:
 
 def _objective(curve: Curve, objectives: Sequence[Objective]) -> str:
     """Which of the measured loads each arm carries within the service-level objective."""
-    keeps = {each.variant: each.keeps for each in objectives}
-    if curve.variant not in keeps or curve.baseline not in keeps:
+    arms = {each.variant: each for each in objectives}
+    if not {curve.variant, curve.baseline} <= arms.keys():
         return ""
-    first, second = keeps[curve.variant], keeps[curve.baseline]
-    if first == second:
-        both = (
-            f"both carry {first}, of the loads measured"
-            if first
-            else "neither arm carries even the smallest load measured"
-        )
-        return f"At your SLO {both}{_doubted(curve, objectives)}."
-    arms = f"{curve.variant} carries {first or 'none'} and {curve.baseline} {second or 'none'}"
-    unsure = _unsure(curve, objectives)
-    return f"At your SLO {arms}, of the loads measured{unsure}{_doubted(curve, objectives)}."
+    one, other = arms[curve.variant], arms[curve.baseline]
+    late = sorted({*doubted(one), *doubted(other)}, key=lambda level: level.value)
+    doubt = f" (the load generator was late in some requests at {listed(late)})" if late else ""
+    said = f"{curve.variant} carries {one.keeps or 'none'} and {curve.baseline} {other.keeps or 'none'}"
+    said += f", of the loads measured{_unsure(one, other)}"
+    if one.keeps == other.keeps:
+        said = f"both carry {one.keeps}, of the loads measured"
+        if not one.keeps:
+            said = "neither arm carries even the smallest load measured"
+    return f"At your SLO {said}{doubt}."
 
 
-def _doubted(curve: Curve, objectives: Sequence[Objective]) -> str:
-    """` (the load generator was late in some requests at 8 at a time)`, of the loads that tell what is carried."""
-    arms = (each for each in objectives if each.variant in (curve.variant, curve.baseline))
-    found = sorted({level for arm in arms for level in doubted(arm)}, key=lambda level: level.value)
-    return f" (the load generator was late in some requests at {listed(found)})" if found else ""
-
-
-def _unsure(curve: Curve, objectives: Sequence[Objective]) -> str:
+def _unsure(*arms: Objective) -> str:
     """`; that they differ is not shown (…)`: compares the arms at the first load that one of them does not carry."""
-    arms = [next(each for each in objectives if each.variant == name) for name in (curve.variant, curve.baseline)]
     less = min(arm.keeps.value if arm.keeps else 0.0 for arm in arms)
-    both = [next((at for at in arm.loads if at.level.value > less), None) for arm in arms]
-    one, other = both
-    if (
-        not one
-        or not other
-        or one.level != other.level
-        or shares_differ(one.good, one.requests, other.good, other.requests)
-    ):
+    one, other = (next((at for at in arm.loads if at.level.value > less), None) for arm in arms)
+    if not one or not other or one.level != other.level:
         return ""
     good = " and ".join(f"{at.good} of {at.requests}" for at in (one, other))
-    return f"; that they differ is not shown ({good} good at {one.level})"
+    shown = shares_differ(one.good, one.requests, other.good, other.requests)
+    return "" if shown else f"; that they differ is not shown ({good} good at {one.level})"
 
 
 def shares_differ(good: int, of: int, other_good: int, other_of: int) -> bool:
@@ -181,12 +163,3 @@ def shares_differ(good: int, of: int, other_good: int, other_of: int) -> bool:
 
 def _log_ways(of: int, chosen: int) -> float:
     return math.lgamma(of + 1) - math.lgamma(chosen + 1) - math.lgamma(of - chosen + 1)
-
-
-def _doubts(curve: Curve) -> str:
-    doubtful = [point.level for point in curve.points if point.doubtful]
-    said = f"The load generator fell behind at {listed(doubtful)}: doubtful." if doubtful else ""
-    if curve.without:
-        verb = "has" if len(curve.without) == 1 else "have"
-        said += f" {listed(curve.without)} {verb} no speed-up: too many requests failed, or none was compared."
-    return said.strip()

@@ -3,11 +3,20 @@
 from collections.abc import Iterator
 
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.decision import Action, ArmFinding, Decision
-from specdecode.analysis.results.pairs import CaseResult, GroupResult, LoadResult, Pair, Verdict
+from specdecode.analysis.results.over_load import Curve
+from specdecode.analysis.results.pairs import (
+    Action,
+    ArmFinding,
+    CaseResult,
+    Decision,
+    GroupResult,
+    LoadResult,
+    Pair,
+    Verdict,
+)
 from specdecode.analysis.statistics.settings import at_fastest
 from specdecode.analysis.texts.by_load import side
-from specdecode.analysis.texts.wording import best_pair, trusted
+from specdecode.analysis.texts.wording import best_pair
 
 OF_VERDICT = {
     Verdict.PAYS: Action.USE,
@@ -35,6 +44,12 @@ def total_of(comparison: Comparison, pair: Pair) -> Pair | None:
     return next((chain.total for chain in comparison.chains if chain.variant == pair.variant), None)
 
 
+def curve_of(comparison: Comparison, pair: Pair) -> Curve | None:
+    """The pair's curve over the load, over all cases. None for a run of one load."""
+    own = pair.variant, pair.baseline, "all"
+    return next((each for each in comparison.curve if (each.variant, each.baseline, each.group) == own), None)
+
+
 def decide(comparison: Comparison) -> Decision:
     """What the run shows, and what to do. Arms with an impossible figure are never chosen."""
     pairs = comparison.pairs
@@ -53,7 +68,7 @@ def decide(comparison: Comparison) -> Decision:
     of_arm = {each.variant: each for each in findings if each.group == "all" and each.load == first_load(comparison)}
     here = at_fastest(comparison.experiment, comparison.arms, pairs)
     using = [pair for pair in here if pair.variant in of_arm and of_arm[pair.variant].action is Action.USE]
-    pair = best_pair(using or trusted(here) or here)
+    pair = best_pair(using or [each for each in here if not each.distrusted] or here)
     known = of_arm.get(pair.variant)
     action, why = (known.action, known.why) if known else (Action.MEASURE, "no prompts could be compared")
     serve = {Action.USE: pair.variant, Action.KEEP: pair.baseline}.get(action)
@@ -85,7 +100,12 @@ def first_load(comparison: Comparison) -> str:
 def _findings(comparison: Comparison, pair: Pair) -> Iterator[ArmFinding]:
     first = first_load(comparison)
     for group in pair.groups:
-        verdict, why = of_all(pair, _at_first(comparison, pair)) if group.group == "all" else _kind(pair, group)
+        if whole := group.group == "all":
+            verdict, why = of_all(pair, _at_first(comparison, pair))
+        else:
+            verdict, why = _kind(pair, group)
+        late = any(case.late for case in pair.cases if case.case in group.cases)
+        gain = pair.among.speedup if whole and pair.among else group.headline
         yield ArmFinding(
             variant=pair.variant,
             baseline=pair.baseline,
@@ -93,32 +113,27 @@ def _findings(comparison: Comparison, pair: Pair) -> Iterator[ArmFinding]:
             load=first,
             action=OF_VERDICT.get(verdict) or _mixed(pair, group),
             verdict=verdict,
-            speedup=None
-            if any(case.late for case in pair.cases if case.case in group.cases)
-            else pair.among.speedup
-            if group.group == "all" and pair.among
-            else group.headline,
+            speedup=None if late else gain,
             why=why,
         )
-    for curve in comparison.curve:
-        if (curve.variant, curve.baseline, curve.group) == (pair.variant, pair.baseline, "all"):
-            for point in curve.points:
-                if point.level.name != first:
-                    verdict = SIDES[side(point)]
-                    yield ArmFinding(
-                        variant=pair.variant,
-                        baseline=pair.baseline,
-                        group="all",
-                        load=point.level.name,
-                        action=OF_VERDICT[verdict],
-                        verdict=verdict,
-                        speedup=None if point.doubtful else point.speedup,
-                        why=""
-                        if side(point)
-                        else f"the load generator fell behind at {point.level}"
-                        if point.doubtful
-                        else "the interval reaches to both sides of 1",
-                    )
+    curve = curve_of(comparison, pair)
+    for point in curve.points if curve else ():
+        if point.level.name != first:
+            verdict, why = SIDES[side(point)], ""
+            if point.doubtful:
+                why = f"the load generator fell behind at {point.level}"
+            elif verdict is Verdict.CANNOT_TELL:
+                why = "the interval reaches to both sides of 1"
+            yield ArmFinding(
+                variant=pair.variant,
+                baseline=pair.baseline,
+                group="all",
+                load=point.level.name,
+                action=OF_VERDICT[verdict],
+                verdict=verdict,
+                speedup=None if point.doubtful else point.speedup,
+                why=why,
+            )
 
 
 def _of_case(pair: Pair, case: CaseResult, at: LoadResult) -> ArmFinding:
@@ -171,12 +186,8 @@ UNSURE_LOAD = "with the noise that all requests of one load share it is not show
 
 def _at_first(comparison: Comparison, pair: Pair) -> int | None:
     """On which side of 1 the curve over the load is at the first load. None for a run of one load."""
-    for curve in comparison.curve:
-        if (curve.variant, curve.baseline, curve.group) == (pair.variant, pair.baseline, "all"):
-            for point in curve.points:
-                if point.level.name == first_load(comparison):
-                    return side(point)
-    return None
+    curve, first = curve_of(comparison, pair), first_load(comparison)
+    return next((side(point) for point in (curve.points if curve else ()) if point.level.name == first), None)
 
 
 def _kind(pair: Pair, found: GroupResult) -> tuple[Verdict, str]:

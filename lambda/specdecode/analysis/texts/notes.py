@@ -14,40 +14,41 @@ from specdecode.experiment.step import ASSUMED, most_tokens_said
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.drafted import ESTIMATED
 from specdecode.measures.plausibility import DOUBTFUL_S, HELD_BACK_S, apart, held_back, hidden
-from specdecode.records import RequestRecord
 
 
 def notes(
-    experiment: Experiment,
-    context: RunContext,
-    levels: Sequence[AtLevel],
-    moved: Sequence[Drift],
-) -> tuple[str, ...]:
+    experiment: Experiment, context: RunContext, levels: Sequence[AtLevel], moved: Sequence[Drift]
+) -> Iterator[str]:
     """All notes, in the order of the report."""
-    first = levels[0]
-    arms = first.arms
-    records = [record for each in arms.values() for record in each.block.records]
-    return (
-        *which_comparison(experiment),
-        *context.notes,
-        *_about_endpoints(experiment),
-        *_assumed_yield(experiment, arms),
-        *_gaps(arms),
-        *_not_measured(experiment, context, arms),
-        *_unknown(first),
-        *_late(records, " of the first load" if len(experiment.workload.levels) > 1 else ""),
-        *_hidden(arms),
-        *_impossible(arms),
-        *_device_groups(context, moved),
-        *_drifted(moved),
-        *_together(levels),
-    )
+    first, arms = levels[0], levels[0].arms
+    yield from which_comparison(experiment)
+    yield from context.notes
+    if isinstance(experiment, EndpointExperiment):
+        yield _about_endpoints(experiment)
+    yield from _assumed_yield(experiment, arms)
+    for (variant, case), each in arms.items():
+        if each.arm.drafted_gap:
+            yield f"{variant} / {case}: {each.arm.drafted_gap}."
+    yield from _not_measured(experiment, context, arms)
+    if first.unknown:
+        listed = ", ".join("/".join(key) for key in first.unknown[:5])
+        yield f"Records of arms or cases that the experiment does not have were left out: {listed}."
+    yield from _late(arms, " of the first load" if len(levels) > 1 else "")
+    for name in dict.fromkeys(name for name, _ in arms):
+        if unseen := sum(hidden(each.block.completed) for (arm, _), each in arms.items() if arm == name):
+            yield f"{unseen:,} tokens of {name} are reasoning that the server counts and does not show."
+    impossible: dict[tuple[str, str], list[str]] = {}
+    for (variant, case), each in arms.items():
+        for why in each.arm.impossible:
+            impossible.setdefault((variant, why), []).append(case)
+    for (variant, why), cases in impossible.items():
+        yield f"IMPOSSIBLE: {variant} in {', '.join(cases)}: {why}. No figure of it is compared."
+    yield from _moved(context, moved)
+    yield from apart(record for at in levels for each in at.arms.values() for record in each.block.records)
 
 
-def _about_endpoints(experiment: Experiment) -> list[str]:
+def _about_endpoints(experiment: EndpointExperiment) -> str:
     """What a run does not know about servers that already ran."""
-    if not isinstance(experiment, EndpointExperiment):
-        return []
     levels = experiment.workload.levels
     queue = (
         " It is not known either how many requests they decode together. A load above that number measures their "
@@ -55,21 +56,14 @@ def _about_endpoints(experiment: Experiment) -> list[str]:
     )
     unpriced = [variant.name for variant in experiment.variants if variant.price_per_hour is None]
     price = f" Without price_per_hour there are no dollars per million tokens ({', '.join(unpriced)})."
-    return [
+    return (
         "The arms are servers that already ran: what they ran on, with which settings, and who else asked them "
         f"meanwhile is not known here.{queue if len(levels) > 1 and levels[0].concurrency else ''}"
         f"{price if unpriced else ''}"
-    ]
+    )
 
 
-def _gaps(arms: Mapping[Key, Measured]) -> list[str]:
-    """Differences between the answers' own counts of drafts and the engine's counters."""
-    return [
-        f"{variant} / {case}: {each.arm.drafted_gap}." for (variant, case), each in arms.items() if each.arm.drafted_gap
-    ]
-
-
-def _assumed_yield(experiment: Experiment, arms: Mapping[Key, Measured]) -> list[str]:
+def _assumed_yield(experiment: Experiment, arms: Mapping[Key, Measured]) -> Iterator[str]:
     """Arms whose estimate of acceptance rests on an assumption about the engine."""
     estimated = {name for (name, _), each in arms.items() if each.arm.acceptance_source == ESTIMATED}
     assumed = [
@@ -77,14 +71,13 @@ def _assumed_yield(experiment: Experiment, arms: Mapping[Key, Measured]) -> list
         for variant in experiment.variants
         if variant.name in estimated and most_tokens_said(experiment, variant) is None
     ]
-    if not assumed:
-        return []
-    return [
-        f"It is not known how many tokens a step of {', '.join(assumed)} yields at most. {ASSUMED} are assumed, as "
-        "for vLLM's own engines. NxD Inference (vLLM on Neuron up to 0.16) yields k at most: then the acceptance "
-        "shown here is too low. Say so with `most_tokens_per_step: k`, or with `specdecode bench "
-        "--most-tokens-per-step NAME=k`."
-    ]
+    if assumed:
+        yield (
+            f"It is not known how many tokens a step of {', '.join(assumed)} yields at most. {ASSUMED} are assumed, as "
+            "for vLLM's own engines. NxD Inference (vLLM on Neuron up to 0.16) yields k at most: then the acceptance "
+            "shown here is too low. Say so with `most_tokens_per_step: k`, or with `specdecode bench "
+            "--most-tokens-per-step NAME=k`."
+        )
 
 
 def _not_measured(experiment: Experiment, context: RunContext, arms: Mapping[Key, Measured]) -> list[str]:
@@ -96,17 +89,10 @@ def _not_measured(experiment: Experiment, context: RunContext, arms: Mapping[Key
     return [f"The arm {name} was not measured: this report has no figure of it." for name in left_out]
 
 
-def _unknown(at: AtLevel) -> Iterator[str]:
-    """Records that belong to no arm or case of the experiment."""
-    if at.unknown:
-        listed = ", ".join("/".join(key) for key in at.unknown[:5])
-        yield f"Records of arms or cases that the experiment does not have were left out: {listed}."
-
-
-def _late(records: Sequence[RequestRecord], where: str) -> Iterator[str]:
+def _late(arms: Mapping[Key, Measured], where: str) -> Iterator[str]:
     """Requests whose times the load generator itself may have changed."""
-    lagging = sum(record.time_doubt_s > DOUBTFUL_S for record in records)
-    if lagging:
+    records = [record for each in arms.values() for record in each.block.records]
+    if lagging := sum(record.time_doubt_s > DOUBTFUL_S for record in records):
         yield (
             f"{lagging} of {len(records)} requests{where} have doubtful times: the load generator was over "
             f"{DOUBTFUL_S * 1000:.0f} ms late."
@@ -118,51 +104,21 @@ def _late(records: Sequence[RequestRecord], where: str) -> Iterator[str]:
         )
 
 
-def _hidden(arms: Mapping[Key, Measured]) -> Iterator[str]:
-    """Tokens that no text was held against."""
-    for name in dict.fromkeys(name for name, _ in arms):
-        unseen = sum(hidden(each.block.completed) for (arm, _), each in arms.items() if arm == name)
-        if unseen:
-            yield f"{unseen:,} tokens of {name} are reasoning that the server counts and does not show."
-
-
-def _device_groups(context: RunContext, moved: Sequence[Drift]) -> Iterator[str]:
-    """Arms that ran on different devices and did not swap them."""
-    if not context.device_groups or any(item.cause != "time" for item in moved):
-        return
-    if len({frozenset(item.devices) for item in context.device_groups}) > 1:
+def _moved(context: RunContext, moved: Sequence[Drift]) -> Iterator[str]:
+    """Arms that ran on different devices and did not swap them, and arms that differ from themselves."""
+    apart = len({frozenset(item.devices) for item in context.device_groups}) > 1
+    if apart and all(item.cause == "time" for item in moved):
         yield (
             "The arms ran on different device groups and did not swap them: a difference between the groups would "
             "look like a difference from the base. Two rounds (workload.rounds=2) separate them."
         )
-
-
-def _drifted(moved: Sequence[Drift]) -> list[str]:
-    """Arms that differ from themselves."""
-    return [
-        f"{item.variant} was {abs(item.ratio - 1):.1%} {'faster' if item.ratio > 1 else 'slower'} in {item.second} "
-        f"than in {item.first}. The arms take turns: what moves both is in no speed-up, and what does not cancel is in "
-        "the intervals."
-        for item in moved
-        if item.shown
-    ]
-
-
-def _together(levels: Sequence[AtLevel]) -> tuple[str, ...]:
-    """Loads that several clients should have measured together, but did not."""
-    return tuple(apart(record for at in levels for each in at.arms.values() for record in each.block.records))
-
-
-def _impossible(arms: Mapping[Key, Measured]) -> list[str]:
-    """Figures that no server can reach, each with its arms and cases."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for (variant, case), each in arms.items():
-        for why in each.arm.impossible:
-            found.setdefault((variant, why), []).append(case)
-    return [
-        f"IMPOSSIBLE: {variant} in {', '.join(cases)}: {why}. No figure of it is compared."
-        for (variant, why), cases in found.items()
-    ]
+    for item in moved:
+        if item.shown:
+            yield (
+                f"{item.variant} was {abs(item.ratio - 1):.1%} {'faster' if item.ratio > 1 else 'slower'} in "
+                f"{item.second} than in {item.first}. The arms take turns: what moves both is in no speed-up, and what "
+                "does not cancel is in the intervals."
+            )
 
 
 def which_comparison(experiment: Experiment) -> list[str]:
@@ -196,27 +152,21 @@ def missing(experiment: Experiment, at: AtLevel, context: RunContext) -> Iterato
     """One short sentence for each arm, or arm and case, that is not in the answer. Arms that a sweep did not choose
     have none.
     """
-    arms = at.arms
     causes = {failure.variant: failure.stage for failure in context.failures if failure.variant}
     for variant in arms_measured(experiment):
-        own = {case: each for (name, case), each in arms.items() if name == variant.name}
-        if not own:
-            if variant.name in causes:
-                yield f"{variant.name} failed ({causes[variant.name]})"
-            elif not context.sweep:
-                yield f"{variant.name} was not measured"
-            continue
-        for case in experiment.workload.cases:
-            if case.name not in own:
+        own = {case: each.arm for (name, case), each in at.arms.items() if name == variant.name}
+        if not own and variant.name in causes:
+            yield f"{variant.name} failed ({causes[variant.name]})"
+        elif not own and not context.sweep:
+            yield f"{variant.name} was not measured"
+        for case in experiment.workload.cases if own else ():
+            asked = experiment.workload.requests_of(case, at.level) * experiment.rounds
+            if (arm := own.get(case.name)) is None:
                 yield f"{variant.name} was not measured in {case.name}"
-            elif own[case.name].arm.failed > MAX_FAILED * own[case.name].arm.requests:
-                arm = own[case.name].arm
+            elif arm.failed > MAX_FAILED * arm.requests:
                 yield f"{arm.failed} of {arm.requests} requests of {variant.name} failed in {case.name}"
-            elif experiment.workload.requests.precision is None and (
-                (sent := own[case.name].arm.requests)
-                < (asked := experiment.workload.requests_of(case, at.level) * experiment.rounds)
-            ):
-                yield f"{variant.name} was sent {sent} of {asked} requests in {case.name}"
+            elif experiment.workload.requests.precision is None and arm.requests < asked:
+                yield f"{variant.name} was sent {arm.requests} of {asked} requests in {case.name}"
 
 
 def failed_requests(levels: Sequence[AtLevel]) -> Iterator[Failure]:

@@ -1,7 +1,6 @@
 """Figures that others published, beside the measured ones: reproduced, not reproduced, or not comparable, and why."""
 
 from collections import Counter
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -16,7 +15,18 @@ from specdecode.experiment.workload import PromptKind
 WITHIN = 0.1
 """A figure is reproduced if both arms and their ratio differ by no more than this: twice what nodes of one kind are
 assumed to differ by (specdecode.analysis.statistics.groups). Lengths in tokens that differ by no more are alike."""
-LENGTHS = ("input tokens", "output tokens")
+CONDITIONS = {
+    "model": "model",
+    "draft": "draft",
+    "k": "num_speculative_tokens",
+    "engine": "engine",
+    "TP": "tensor_parallel_size",
+    "requests at a time": "concurrency",
+    "temperature": "temperature",
+    "input tokens": "input_tokens",
+    "output tokens": "output_tokens",
+}
+"""How a condition is called -> its field of what was published."""
 Known = str | float | None
 INFO = {info.name: info for info in METRICS}
 
@@ -82,12 +92,24 @@ def _judged(
     theirs: tuple[float, float],
 ) -> PublishedFigure:
     ours, requests = _measured(comparison, item, case, metric, statistic)
-    differs, unknown = _conditions(comparison, item, case)
-    judged, why = _verdict(item, statistic, theirs, ours, requests, differs)
-    if unknown and judged is not Judged.NOT_COMPARABLE:
-        why += f"{'; ' if why else ''}not known here, so not compared: {', '.join(unknown)}"
-    if judged is Judged.NOT and (how := comparison.context.versions.get(WORKERS, "")).startswith("not"):
-        why += f" (CPUs of the workers: {how}, which may cost speed)"
+    here = _here(comparison, item, case)
+    reasons = [
+        f"{name} {_said(said)} there, {_said(here[name])} here"
+        for name, said in _given(item)
+        if here[name] is not None and not _alike(name, said, here[name])
+    ]
+    if ours is None:
+        reasons.append("not measured here")
+    elif (percent := _percentile(statistic)) and requests * (100 - percent) < 100:
+        reasons.append(f"{statistic} of {requests} requests is the value of one request")
+    judged, why = Judged.NOT_COMPARABLE, "; ".join(reasons)
+    if ours and not reasons:
+        off = _off(item, theirs, ours)
+        judged, why = (Judged.NOT, ", ".join(off)) if off else (Judged.REPRODUCED, "")
+        if unknown := [name for name, _ in _given(item) if here[name] is None]:
+            why += f"{'; ' if why else ''}not known here, so not compared: {', '.join(unknown)}"
+        if off and (how := comparison.context.versions.get(WORKERS, "")).startswith("not"):
+            why += f" (CPUs of the workers: {how}, which may cost speed)"
     info = INFO[metric]
     what = f"{info.label}{'' if statistic == 'all' else f', {statistic}'}: {item.base} -> {item.variant} on {case}"
 
@@ -98,6 +120,15 @@ def _judged(
         return change if item.relative else f"{' -> '.join(figure(each, info).text for each in values)} ({change})"
 
     return PublishedFigure(item.by, what, pair(theirs), pair(ours), judged, why)
+
+
+def _off(item: Published, theirs: tuple[float, float], ours: tuple[float, float]) -> list[str]:
+    """What differs by more than WITHIN: the change, and unless only that is published either arm."""
+    parts = {"the change": (theirs[1] / theirs[0], ours[1] / ours[0])}
+    if not item.relative:
+        parts |= {item.base: (theirs[0], ours[0]), item.variant: (theirs[1], ours[1])}
+    apart = {what: own / other - 1 for what, (other, own) in parts.items()}
+    return [f"{what} {by:+.0%}" for what, by in apart.items() if abs(by) > WITHIN]
 
 
 def _measured(
@@ -117,30 +148,6 @@ def _measured(
     return (values[0], values[1]), min(requests)
 
 
-def _verdict(
-    item: Published,
-    statistic: Statistic,
-    theirs: tuple[float, float],
-    ours: tuple[float, float] | None,
-    requests: int,
-    differs: Sequence[str],
-) -> tuple[Judged, str]:
-    reasons = [*differs]
-    if ours is None:
-        reasons.append("not measured here")
-    elif (percent := _percentile(statistic)) and requests * (100 - percent) < 100:
-        reasons.append(f"{statistic} of {requests} requests is the value of one request")
-    if reasons:
-        return Judged.NOT_COMPARABLE, "; ".join(reasons)
-    assert ours is not None  # noqa: S101
-    parts = {"the change": (theirs[1] / theirs[0], ours[1] / ours[0])}
-    if not item.relative:
-        parts |= {item.base: (theirs[0], ours[0]), item.variant: (theirs[1], ours[1])}
-    apart = {what: own / other - 1 for what, (other, own) in parts.items()}
-    off = [f"{what} {by:+.0%}" for what, by in apart.items() if abs(by) > WITHIN]
-    return (Judged.NOT, ", ".join(off)) if off else (Judged.REPRODUCED, "")
-
-
 def _percentile(statistic: Statistic) -> int:
     """99 of `p99`; `min` and `max` are single values however many requests there are. 0 for the others."""
     if statistic in ("min", "max"):
@@ -148,31 +155,9 @@ def _percentile(statistic: Statistic) -> int:
     return int(statistic[1:]) if statistic.startswith("p") else 0
 
 
-def _conditions(comparison: Comparison, item: Published, case: str) -> tuple[list[str], list[str]]:
-    """Conditions of the published run that are others here, and the names of those that are not known here."""
-    here = _here(comparison, item, case)
-    differs = [
-        f"{name} {_said(theirs)} there, {_said(here[name])} here"
-        for name, theirs in _given(item)
-        if here[name] is not None and not _alike(name, theirs, here[name])
-    ]
-    return differs, [name for name, _ in _given(item) if here[name] is None]
-
-
 def _given(item: Published) -> list[tuple[str, Known]]:
     """What the source says of its conditions."""
-    given: tuple[tuple[str, Known], ...] = (
-        ("model", item.model),
-        ("draft", item.draft),
-        ("k", item.num_speculative_tokens),
-        ("engine", item.engine),
-        ("TP", item.tensor_parallel_size),
-        ("requests at a time", item.concurrency),
-        ("temperature", item.temperature),
-        ("input tokens", item.input_tokens),
-        ("output tokens", item.output_tokens),
-    )
-    return [(name, theirs) for name, theirs in given if theirs is not None]
+    return [(name, theirs) for name, field in CONDITIONS.items() if (theirs := getattr(item, field)) is not None]
 
 
 def _here(comparison: Comparison, item: Published, case: str) -> dict[str, Known]:
@@ -197,7 +182,7 @@ def _here(comparison: Comparison, item: Published, case: str) -> dict[str, Known
 
 
 def _alike(name: str, theirs: Known, here: Known) -> bool:
-    if name in LENGTHS and isinstance(theirs, int) and isinstance(here, int):
+    if name.endswith(" tokens") and isinstance(theirs, int) and isinstance(here, int):
         return abs(here / theirs - 1) <= WITHIN
     return theirs == here
 

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 from specdecode.analysis.loads.objective import listed
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.decision import Action, Decision
 from specdecode.analysis.results.numbers import compact, times
 from specdecode.analysis.results.over_load import Curve
-from specdecode.analysis.results.pairs import CaseResult, Pair, Verdict
+from specdecode.analysis.results.pairs import Action, CaseResult, Decision, Pair, Verdict
 from specdecode.analysis.texts.by_load import advice_by_load, side
-from specdecode.analysis.texts.decide import about, decide, decided, first_load, total_of
+from specdecode.analysis.texts.decide import about, curve_of, decide, decided, first_load, total_of
 from specdecode.analysis.texts.wording import SHOWN, alone, answer, differs, distrusts, first_sentence
 from specdecode.experiment.answered import answers_of
 from specdecode.experiment.model import ImportedExperiment
@@ -30,13 +29,13 @@ def voiced(comparison: Comparison, *, missing: Sequence[str] = (), before: str =
     `before` stands before the answer; `missing` is what is not in it.
     """
     decision = decide(comparison)
-    found = {(each.variant, each.group): each for each in decision.findings if each.load == first_load(comparison)}
+    first = {(each.variant, each.group): each for each in decision.findings if each.load == first_load(comparison)}
     pairs = tuple(
         pair.model_copy(
             update={
                 "groups": tuple(
                     group.model_copy(update={"verdict": own.verdict, "reason": own.why or group.reason})
-                    if (own := found.get((pair.variant, group.group)))
+                    if (own := first.get((pair.variant, group.group)))
                     else group
                     for group in pair.groups
                 )
@@ -60,15 +59,12 @@ def voiced(comparison: Comparison, *, missing: Sequence[str] = (), before: str =
 
 def over_load(comparison: Comparison) -> str:
     """Text of the curve of the arm that the decision is about. Empty for a run of one load."""
-    pair, objectives = about(comparison), comparison.objective
-    if not comparison.curve or pair is None:
+    pair = about(comparison)
+    if pair is None or (found := curve_of(comparison, pair)) is None:
         return ""
     whole = [each for each in comparison.curve if each.group == "all"]
-    found = [each for each in whole if (each.variant, each.baseline) == (pair.variant, pair.baseline)]
-    if not found:
-        return ""
-    said = advice_by_load(found[0], objectives)
-    return said if len(whole) == 1 else f"{pair.variant}: {said}{_where_it_stops(found[0], whole)}"
+    said = advice_by_load(found, comparison.objective)
+    return said if len(whole) == 1 else f"{pair.variant}: {said}{_where_it_stops(found, whole)}"
 
 
 def _where_it_stops(curve: Curve, among: Sequence[Curve]) -> str:
@@ -242,22 +238,13 @@ def _cheapest(comparison: Comparison, pair: Pair) -> str:
 
 def _listed(pair: Pair, verdict: Verdict) -> str:
     """`count (1.06×, 0.93-1.21), chat (0.99×, 0.90-1.08) and 3 more`."""
-    cases = [case for case in pair.cases if case.verdict is verdict]
-    return _and_more([_with_figure(case) for case in cases[:SHOWN]], len(cases), ", ")
-
-
-def _and_more(parts: Sequence[str], count: int, between: str) -> str:
-    return between.join(parts) + (f" and {count - len(parts)} more" if count > len(parts) else "")
+    cases = [_with_figure(case) for case in pair.cases if case.verdict is verdict]
+    return ", ".join(cases[:SHOWN]) + (f" and {len(cases) - SHOWN} more" if len(cases) > SHOWN else "")
 
 
 def _with_figure(case: CaseResult) -> str:
-    return f"{case.case} ({_figure(case)})"
-
-
-def _figure(case: CaseResult) -> str:
-    if case.headline is None or not case.comparable:
-        return "no figure"
-    return compact(case.headline).replace(" (", ", ").rstrip(")")
+    known = case.headline if case.comparable else None
+    return f"{case.case} ({compact(known).replace(' (', ', ').rstrip(')') if known else 'no figure'})"
 
 
 def named(comparison: Comparison, name: str) -> str:

@@ -1,7 +1,5 @@
 """Conditions of an answer: what ran, at which load, how sure. One text for every form of the report."""
 
-from typing import NamedTuple
-
 from specdecode.analysis.loads.objective import carried, limits
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.pairs import Pair
@@ -18,8 +16,6 @@ ORDER = {
     Load.SEQUENTIAL: "one arm after the other",
     Load.SIMULTANEOUS: "all arms at once",
 }
-
-
 NOT_SAID = {"additional_sampling_params_temperature": "sampling"}
 """What a tool may have recorded of the load -> how it is called."""
 SPEEDUP = (
@@ -31,27 +27,21 @@ MOST_ARMS = 4
 """Up to this many arms are each listed. report.json and report.csv always have all."""
 
 
-class Fact(NamedTuple):
-    """One line of the conditions."""
-
-    name: str
-    text: str
-
-
-def setting(comparison: Comparison) -> tuple[Fact, ...]:
-    """Model, arms of the answer, engine, node, load and certainty, a line each. What is not known has no line."""
+def setting(comparison: Comparison) -> dict[str, str]:
+    """Model, arms of the answer, engine, node, load and certainty. What is not known is not there."""
     best = about(comparison)
-    return (
-        Fact("Model", _model(comparison)),
-        *((Fact("Arms", _arms(comparison, best)),) if best else ()),
-        *_engine(comparison),
-        *_compiled(comparison),
-        *_prompts(comparison),
-        Fact("Load", _load(comparison)),
-        *((Fact("Speed-up", SPEEDUP),) if best else ()),
-        *objective(comparison),
-        Fact("How sure", _sure(best, comparison)),
-    )
+    facts = {
+        "Model": _model(comparison),
+        "Arms": _arms(comparison, best),
+        **_engine(comparison),
+        "Compiled": _compiled(comparison),
+        "Prompts": _prompts(comparison),
+        "Load": _load(comparison),
+        "Speed-up": SPEEDUP if best else "",
+        "SLO": objective(comparison),
+        "How sure": _sure(best, comparison),
+    }
+    return {name: text for name, text in facts.items() if text}
 
 
 def winner(comparison: Comparison) -> Served | None:
@@ -68,9 +58,9 @@ def _model(comparison: Comparison) -> str:
     return f"{experiment.target.id}, tensor parallel {parallel}, up to {batch} sequences of {window} tokens"
 
 
-def _arms(comparison: Comparison, pair: Pair) -> str:
-    base, other = (comparison.experiment.variant(name) for name in (pair.baseline, pair.variant))
-    return f"{base.name} ({_what(base)}) against {other.name} ({_what(other)})"
+def _arms(comparison: Comparison, pair: Pair | None) -> str:
+    arms = [comparison.experiment.variant(name) for name in ((pair.baseline, pair.variant) if pair else ())]
+    return " against ".join(f"{arm.name} ({_what(arm)})" for arm in arms)
 
 
 def _what(variant: Variant) -> str:
@@ -81,48 +71,42 @@ def _what(variant: Variant) -> str:
     return f"{numbers}draft {spec.draft.id}, {spec.k_in_words}, {spec.method.value}"
 
 
-def _engine(comparison: Comparison) -> tuple[Fact, ...]:
+def _engine(comparison: Comparison) -> dict[str, str]:
     experiment, context = comparison.experiment, comparison.context
     if experiment.served_by is None:
-        return ()
-    found = [Fact("Engine", context.versions.get("engine", experiment.served_by))]
+        return {}
+    found = {"Engine": context.versions.get("engine", experiment.served_by)}
     if context.node and context.capacity_type != "none":
         devices = experiment.devices
         share = f", {devices} of {context.devices_per_node} devices for each arm" if devices else ""
-        found.append(Fact("Node", f"{context.node} {TERMS[context.capacity_type]}{share}"))
+        found["Node"] = f"{context.node} {TERMS[context.capacity_type]}{share}"
     if context.start_check:
-        found.append(
-            Fact("Start check", f"passed with tiny models, before anything was compiled: {context.start_check}")
-        )
-    return tuple(found)
+        found["Start check"] = f"passed with tiny models, before anything was compiled: {context.start_check}"
+    return found
 
 
-def _compiled(comparison: Comparison) -> tuple[Fact, ...]:
+def _compiled(comparison: Comparison) -> str:
     """Which node compiled each artifact, for a run that asked for CPU nodes."""
     found = comparison.context.compiled
     ahead = [one.variant for one in found if one.on is CompileOn.CPU]
     refused = [one.variant for one in found if one.refused]
     before = [one.variant for one in found if one.on is CompileOn.ACCELERATOR and not one.refused]
-    parts = [
-        f"{', '.join(names)} {words}"
-        for names, words in (
-            (ahead, "on CPU nodes before the node was held (their cost is not in the figures)"),
-            (refused, "on the node, since what a CPU node had compiled did not load"),
-            (before, "on the node in an earlier run"),
-        )
-        if names
-    ]
-    return (Fact("Compiled", "; ".join(parts)),) if parts else ()
+    said = (
+        (ahead, "on CPU nodes before the node was held (their cost is not in the figures)"),
+        (refused, "on the node, since what a CPU node had compiled did not load"),
+        (before, "on the node in an earlier run"),
+    )
+    return "; ".join(f"{', '.join(names)} {words}" for names, words in said if names)
 
 
-def _prompts(comparison: Comparison) -> tuple[Fact, ...]:
+def _prompts(comparison: Comparison) -> str:
     """Sets of prompts that were measured, each with the hash of its file."""
     found = [
         " ".join(part for part in (each.name, each.version, f"({each.licence})" if each.licence else "") if part)
         + f", SHA-256 {each.sha256}"
         for each in comparison.context.sets
     ]
-    return (Fact("Prompts", f"sets {'; '.join(found)}" if len(found) > 1 else f"set {found[0]}"),) if found else ()
+    return f"set{'s' if len(found) > 1 else ''} {'; '.join(found)}" if found else ""
 
 
 def _load(comparison: Comparison) -> str:
@@ -154,16 +138,14 @@ def _recorded(comparison: Comparison, experiment: ImportedExperiment) -> str:
     return f"{'; '.join(parts)}. Not recorded: {', '.join([*missing, 'the prompts, and the order of the arms'])}"
 
 
-def objective(comparison: Comparison) -> tuple[Fact, ...]:
+def objective(comparison: Comparison) -> str:
     """Loads that the arms carry within the service-level objective. Of many arms: the best one and its baseline."""
     found = comparison.objective
     if len(found) > MOST_ARMS and (best := about(comparison)):
         found = tuple(each for each in found if each.variant in (best.baseline, best.variant))
-    if not found:
-        return ()
     of = ", of the loads measured" if len(comparison.experiment.workload.levels) > 1 else ""
-    text = f"{limits(comparison.experiment.workload.slo)}: {'; '.join(map(carried, found))}{of}"
-    return (Fact("SLO", text),)
+    carry = "; ".join(map(carried, found))
+    return f"{limits(comparison.experiment.workload.slo)}: {carry}{of}" if found else ""
 
 
 def _sure(pair: Pair | None, comparison: Comparison) -> str:

@@ -24,6 +24,7 @@ SUBJECTS = {
 }
 MAX_DIFFERENT = 0.5
 """Share of greedy answers that differ above which the headline says so. Rounding makes some answers differ late."""
+FROM_START = "from the first token on"
 SHOWN = 5
 """Most arms or cases that the sentence about missing ones lists."""
 
@@ -53,11 +54,6 @@ def best_pair(pairs: Sequence[Pair]) -> Pair:
     return max([pair for pair in pairs if "speculation" in pair.changes] or list(pairs), key=_gain)
 
 
-def trusted(pairs: Sequence[Pair]) -> list[Pair]:
-    """Pairs without an impossible figure."""
-    return [pair for pair in pairs if not pair.distrusted]
-
-
 def distrusts(pair: Pair) -> str:
     """`The figures of sd against base are not to be trusted: count: …`."""
     return (
@@ -73,7 +69,8 @@ def answer(
 
     `missing`: arms and cases that failed or were not measured, in words.
     """
-    lost = f" Not in this answer: {_listed(missing)}." if missing else ""
+    more = f"; and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+    lost = f" Not in this answer: {'; '.join(missing[:SHOWN])}{more}." if missing else ""
     if best is None:
         return f"Nothing could be compared: no two arms completed the same case.{lost}"
     doubt = "".join(f"{distrusts(pair)} " for pair in pairs if pair.distrusted)
@@ -124,7 +121,9 @@ def _says(pair: Pair, found: GroupResult) -> str:
         (case,) = cases
         return f"{SAYS[case.verdict]} on the {prompts} measured ({case.case}): {_figure(case)}"
     if found.verdict is Verdict.MIXED:
-        parts = ", ".join(f"{SAYS[case.verdict]} on {case.case} ({_short(case)})" for case in cases[:SHOWN])
+        gains = [times(each.headline.ratio) if each.headline and each.comparable else "no figure" for each in cases]
+        shown = list(zip(cases, gains, strict=True))[:SHOWN]
+        parts = ", ".join(f"{SAYS[case.verdict]} on {case.case} ({gain})" for case, gain in shown)
         rest = f", and {len(cases) - SHOWN} more" if len(cases) > SHOWN else ""
         return f"differs between the {len(cases)} {prompts[:-1]} types measured: {parts}{rest}"
     return f"{SAYS[found.verdict]} on all {len(cases)} {prompts[:-1]} types measured: {figure(found)}"
@@ -133,12 +132,7 @@ def _says(pair: Pair, found: GroupResult) -> str:
 def _figure(case: CaseResult) -> str:
     if case.headline is None or case.headline.low is None or not case.comparable or case.late:
         return case.reason
-    one = " for this one prompt" if case.distinct_prompts == 1 and case.headline.low is not None else ""
-    return spread(case.headline).replace(")", f"{one})")
-
-
-def _short(case: CaseResult) -> str:
-    return times(case.headline.ratio) if case.headline and case.comparable else "no figure"
+    return spread(case.headline).replace(")", " for this one prompt)" if case.distinct_prompts == 1 else ")")
 
 
 def differs(pair: Pair) -> str:
@@ -149,22 +143,13 @@ def differs(pair: Pair) -> str:
     token on, which no rounding explains, or if more than half of the pairs differ anywhere.
     """
     greedy = [case.equality for case in pair.cases if case.equality.expected]
-    compared = sum(same.compared for same in greedy)
+    compared, parted = (sum(getattr(same, name) for same in greedy) for name in ("compared", "from_start"))
     different = compared - sum(same.identical for same in greedy)
-    parted = _parted(pair)
-    if different <= MAX_DIFFERENT * compared and not parted:
-        return ""
+    if parted <= MAX_FAILED * compared:
+        return f"the answers differ in {different} of {compared} pairs" if different > MAX_DIFFERENT * compared else ""
     if parted == different:
-        return f"the answers differ from the first token on in {parted} of {compared} pairs"
-    start = f", in {parted} of them from the first token on" if parted else ""
-    return f"the answers differ in {different} of {compared} pairs{start}"
-
-
-def _parted(pair: Pair) -> int:
-    """Pairs that differ from the first token on. 0 if they are few."""
-    greedy = [case.equality for case in pair.cases if case.equality.expected]
-    parted = sum(same.from_start for same in greedy)
-    return parted if parted > MAX_FAILED * sum(same.compared for same in greedy) else 0
+        return f"the answers differ {FROM_START} in {parted} of {compared} pairs"
+    return f"the answers differ in {different} of {compared} pairs, in {parted} of them {FROM_START}"
 
 
 def _qualified(pair: Pair) -> str:
@@ -172,12 +157,7 @@ def _qualified(pair: Pair) -> str:
     if not (found := differs(pair)):
         return ""
     late = "rounding can do that late in an answer, a wrong verification step too"
-    return f" But {found}: {'the arms do not do the same work' if _parted(pair) else late}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = "; ".join(names[:SHOWN])
-    return f"{shown}; and {len(names) - SHOWN} more" if len(names) > SHOWN else shown
+    return f" But {found}: {'the arms do not do the same work' if FROM_START in found else late}."
 
 
 def _gain(pair: Pair) -> float:

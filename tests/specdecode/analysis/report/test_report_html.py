@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.report import render_html, render_markdown, render_terminal
-from specdecode.analysis.report.page import Axis
+from specdecode.analysis.report.tiles import Axis
 from specdecode.analysis.results.pairs import Estimate
 from specdecode.analysis.results.run_context import Accuracy, DeviceGroup, Failure, Served
 from specdecode.experiment.model import Sweep

@@ -79,7 +79,7 @@ def test_the_advisor_learns_from_one_setting_alone() -> None:
 
 def test_the_pictures_over_a_setting() -> None:
     view = ReportView(tuned())
-    found = drawn(view.drawn.pictures.settings)
+    found = drawn(view.pictures.settings)
     (gains,) = found["Speed-up (95% CI)"].values()
     assert list(gains) == [1, 2, 4] and gains[1] > gains[2] > 1 > gains[4]
     speeds = found["Output tokens a second of the server"]
@@ -91,7 +91,7 @@ def test_the_pictures_over_a_setting() -> None:
 
 
 def test_the_pictures_over_the_length_of_the_answer() -> None:
-    found = drawn(ReportView(tuned()).drawn.pictures.lengths)
+    found = drawn(ReportView(tuned()).pictures.lengths)
     (gains, saved) = (
         found[title] for title in ("Speed-up (95% CI)", "End-to-end gain: seconds that an answer takes less")
     )
@@ -106,7 +106,7 @@ def test_the_pictures_over_the_length_of_the_answer() -> None:
 
 def test_the_articles_figures_are_request_by_request_for_one_type_of_each_kind() -> None:
     view = ReportView(tuned())
-    found = drawn(view.drawn.pictures.article)
+    found = drawn(view.pictures.article)
     assert [re.split("[:,] ", title)[::2] for title in found] == [
         [f"Figure {number}", f"{name}-out256"] for number in (3, 4, 5) for name in ("repeat-line", "meaning-of-life")
     ]
@@ -135,11 +135,11 @@ def test_the_articles_figures_are_of_its_own_prompts_or_the_longest_and_of_the_r
             if each.variant == "base" and each.case == shown
         ]
         found = compare(experiment=tested, records=[*run(tested), *again], context=context())
-        pictures = drawn(ReportView(found).drawn.pictures.article)
+        pictures = drawn(ReportView(found).pictures.article)
         assert {title.rpartition(", ")[2] for title in pictures} == {shown}
         assert all(len(points) == 8 for lines in pictures.values() for points in lines.values())
 
 
 def test_a_run_of_one_setting_and_one_length_has_neither() -> None:
-    pictures = ReportView(simulated()).drawn.pictures
+    pictures = ReportView(simulated()).pictures
     assert not pictures.settings and not pictures.lengths and pictures.article

@@ -5,7 +5,7 @@ import random
 
 import pytest
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.results.decision import Action
+from specdecode.analysis.results.pairs import Action
 from specdecode.analysis.statistics.groups import among_arms, confidence
 from specdecode.analysis.texts.decide import decided
 from specdecode.analysis.texts.recommend import recommendation
