@@ -26,8 +26,9 @@ from services import Services
 ALL = "all"
 """Key of the policy that closes every pool at once."""
 APART = 3
-"""Up to this many pools are closed by a policy each; more by the policy of all. A role takes ten policies (IAM and STS
-quotas). Karpenter's role has five of its own, and for a moment it has these and that of all."""
+"""Up to this many pools are closed by a policy each, more by that of all. A role takes ten (IAM and STS quotas);
+Karpenter's has five of its own, and for a moment these and that of all.
+"""
 _CONFIG = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeout=3, read_timeout=8)
 
 
@@ -87,7 +88,7 @@ class Backstop:
     def _end_compilers(self, started: tuple[datetime, ...] | None) -> list[str]:
         """End instances that compile: all if no execution runs, else those that are too old.
 
-        Karpenter launches them only for pods, and only an execution makes these pods. So no launch must be denied.
+        No launch need be denied: Karpenter launches them for pods alone, which only an execution makes.
         """
         pools = [pool for pool in [self._environ.get("COMPILE_NODEPOOL")] if pool]
         listed = "the instances that compile cannot be listed"
@@ -121,7 +122,7 @@ class Backstop:
         return slipped_through or self._now - instance.launched >= judgement.age
 
     def _end(self, instances: list[str], why: str, *, launches: str = "") -> list[str]:
-        """End the instances and tell a person. One that cannot be ended does not stop the others. Returns those ended.
+        """End the instances, each whatever becomes of the others, and tell a person. Returns those ended.
 
         `launches`: a sentence for the message about the next instance.
         """

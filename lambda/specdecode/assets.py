@@ -1,6 +1,6 @@
-"""The data files of the package: where presets, engines, prompts and Kubernetes objects are, and what they are called.
+"""The data files of the package: where they are, and what they are called.
 
-Nothing here knows a model of what is in them, so that the shell's completion can ask at every press of a key.
+Nothing here knows a model of what is in them: the shell's completion asks at every press of a key.
 """
 
 from functools import cache

@@ -1,7 +1,4 @@
-"""The only place that makes AWS sessions: for the command line, the functions and the programs in pods.
-
-Why it is so: ADR 113.
-"""
+"""The only place that makes AWS sessions: for command line, functions and programs in pods (ADR 113)."""
 
 import os
 from typing import Any
@@ -22,12 +19,11 @@ class NoRegion(Exception):
 
 
 def session(*, region: str | None = None, profile: str | None = None) -> boto3.Session:
-    """A session in `region` with the credentials of `profile`. Default: those of the environment.
+    """A session in `region` with the credentials of `profile`, or those of the environment.
 
-    The region is the first of: `region`, AWS_REGION, AWS_DEFAULT_REGION, the profile's. This is the AWS CLI's order.
-    boto3 itself does not read AWS_REGION (boto3#3620), but the AWS CLI, the CDK and EKS's pods set it. STS is always
-    called in the session's region: boto3 before 1.40 calls the global endpoint (boto3#4583), whose signature is for
-    us-east-1.
+    The region is, as for the AWS CLI, the first of: `region`, AWS_REGION (which boto3 itself does not read,
+    boto3#3620), AWS_DEFAULT_REGION, the profile's. STS is always called there: boto3 before 1.40 calls the global
+    endpoint (boto3#4583), whose signature is for us-east-1.
 
     Raises NoRegion, and botocore's ProfileNotFound.
     """

@@ -1,8 +1,6 @@
-"""Makes text from models, servers, clusters and users safe to show: one function for each kind of output.
+"""Makes text from models, servers, clusters and users safe to show, for each kind of output (ADR 128).
 
 The template engine escapes HTML (analysis/report/html.py), and manifests/pods.py escapes the shell of pods.
-
-Why it is so: ADR 128.
 """
 
 import codecs
@@ -73,9 +71,7 @@ def csv_cell(text: str) -> str:
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """JSON that a terminal can show. Characters that `plain` makes visible become JSON escapes, so that nothing is
-    lost.
-    """
+    """JSON that a terminal can show: characters that `plain` makes visible become JSON escapes."""
     return plain_json(json.dumps(value, indent=indent, ensure_ascii=False))
 
 

@@ -1,9 +1,7 @@
-"""Finished folders of the bucket, `models/…/` and `compiled/…/`: what COMPLETE.json says, and whether it is so.
+"""Finished folders of the bucket, `models/…/` and `compiled/…/`, as their COMPLETE.json says (ADR 201).
 
-COMPLETE.json is written last. It names its folder, so that a copy of another one is found, and each file with size and
-SHA-256. The hash of a folder is that of its files' names, sizes and hashes.
-
-Why it is so: ADR 201.
+It is written last. It names its folder, so that a copy of another one is found, and each file with size and SHA-256.
+The hash of a folder is that of its files' names, sizes and hashes.
 """
 
 import json
@@ -92,7 +90,5 @@ def look(store: Store, prefix: str) -> Look:
 
 
 def set_aside(store: Store, prefix: str) -> None:
-    """From now on the folder is not finished, so that it is made anew. The bucket keeps the old COMPLETE.json as a
-    version for a while.
-    """
+    """From now on the folder is not finished. The bucket keeps the old COMPLETE.json as a version for a while."""
     store.delete([prefix + s3_keys.COMPLETE])

@@ -1,21 +1,19 @@
-"""Periods and limits of the watchdog and the backstop. They give the longest time until a node that no run needs is
-gone.
-"""
+"""Periods and limits of watchdog and backstop: the longest time until a node that no run needs is gone."""
 
 WATCHDOG_PERIOD_MINUTES = 5
 """Minutes between two looks of the watchdog. It also looks after every execution that ended badly."""
 
 CLAIM_GRACE_MINUTES = 15
-"""Karpenter itself drains for at most 10 minutes (the NodePool's terminationGracePeriod). If it has not begun to end a
-NodeClaim this many minutes after the replicas went to 0, the watchdog deletes it.
+"""Minutes after the replicas went to 0 after which the watchdog deletes a NodeClaim that Karpenter has not begun to
+end. Karpenter drains for 10 at most (the NodePool's terminationGracePeriod).
 """
 
 BACKSTOP_PERIOD_MINUTES = 10
 """Minutes between two looks of the backstop, which calls neither Kubernetes nor the bucket."""
 
 BACKSTOP_WINDOW_MINUTES = 30
-"""Minutes without a heartbeat, or with a node without a lease, before the backstop ends instances. It ends none that is
-younger. It is twice CLAIM_GRACE_MINUTES, so that the watchdog comes first.
+"""Minutes without a heartbeat, or with a node without a lease, before the backstop ends instances that are as old. It
+is twice CLAIM_GRACE_MINUTES, so that the watchdog comes first.
 """
 
 LONGEST_RUN_HOURS = 48

@@ -1,7 +1,4 @@
-"""Names that the stacks, the manifests, the Lambdas and the dashboard must agree on.
-
-Why it is so: ADR 52.
-"""
+"""Names that the stacks, the manifests, the Lambdas and the dashboard must agree on (ADR 52)."""
 
 import re
 from collections.abc import Mapping
@@ -22,8 +19,7 @@ OPERATIONS_NAMESPACE = "SpecDecode/Operations"
 """CloudWatch namespace of the watchdog and the backstop."""
 
 NODEPOOL = "trn2"
-"""Kind of the nodes with Neuron devices. Also the name of their first Karpenter NodePool (static, 0 replicas at rest).
-"""
+"""Kind of the nodes with Neuron devices, and name of their first NodePool (static, 0 replicas at rest)."""
 
 CPU_NODEPOOL = "cpu"
 """Kind of the node without devices, for checks of the account. Also the name of its only NodePool."""
@@ -37,8 +33,8 @@ MOST_NODES = 16
 
 
 def held_pools(nodes: int) -> tuple[str, ...]:
-    """NodePools whose replicas follow the lease. Each has one node: `trn2`, `trn2-2` to `trn2-<nodes>`, `cpu` and
-    `cpu-large`.
+    """NodePools of one node each, whose replicas follow the lease: `trn2`, `trn2-2` to `trn2-<nodes>`, and ordinary
+    ones.
     """
     return (NODEPOOL, *(f"{NODEPOOL}-{number}" for number in range(2, nodes + 1)), *ORDINARY_NODEPOOLS)
 
@@ -54,9 +50,7 @@ def is_held(pool: str) -> bool:
 
 
 FOREIGN_PREFIX = "specdecode-"
-"""Prefix of the names of our NodePools, classes and price in somebody else's Karpenter, which may have a pool `cpu` of
-its own.
-"""
+"""Prefix of our objects in somebody else's Karpenter, which may have a pool `cpu` of its own."""
 
 
 def node_pool(slot: str, *, foreign: bool = False) -> str:
@@ -99,8 +93,8 @@ SERVICE_ACCOUNTS = {
     "monitored": "specdecode-monitored",
     "benchmark": "specdecode-benchmark",
 }
-"""Pods that mount the bucket -> their ServiceAccount in NAMESPACE. Each has an IRSA role that reads the mounted
-prefixes. `monitored` is for serving pods with `serving.neuron_metrics`, which also publish metrics.
+"""Pods that mount the bucket -> their ServiceAccount, whose IRSA role reads the mounted prefixes. `monitored` is for
+serving pods with `serving.neuron_metrics`, which also publish metrics.
 """
 PLAIN_ACCOUNT = "specdecode-plain"
 """ServiceAccount of all other pods. It has no role: they call AWS with a session (specdecode.manifests.sessions)."""
@@ -108,9 +102,7 @@ PLAIN_ACCOUNT = "specdecode-plain"
 RIGHTS_VARIABLE = "CLUSTER_RIGHTS"
 """Variable of the functions on a cluster of somebody else. Without it the cluster is ours."""
 NAMESPACE_RIGHTS = "namespace"
-"""Its value if they may do nothing outside NAMESPACE: they neither see, nor launch, nor end nodes. Somebody else brings
-the nodes.
-"""
+"""Its value if they do nothing outside NAMESPACE: somebody else brings, sees and ends the nodes."""
 GROUP_RIGHTS = "node-group"
 """Its value if they scale a managed node group of the cluster, and see its node."""
 GROUP_VARIABLE = "NODE_GROUP"
@@ -136,9 +128,8 @@ API_KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 def api_key_variable(variant: str) -> str:
-    """Variable with the API key of one arm's server: `OPENAI_API_KEY_SD_K7` for `sd-k7`.
-
-    No two arms share one (a dot becomes a small `p`), because a key must not reach another arm's server.
+    """Variable with the API key of one arm's server: `OPENAI_API_KEY_SD_K7` for `sd-k7`. No two arms share one (a dot
+    becomes a small `p`): a key must not reach another arm's server.
     """
     return f"{API_KEY_VARIABLE}_{variant.upper().replace('-', '_').replace('.', 'p')}"
 
@@ -153,9 +144,7 @@ NEURON_TAINT = "aws.amazon.com/neuron"
 CPU_TAINT = "specdecode/held"
 """Taint that keeps other pods off the CPU node while a run holds it."""
 DYNAMIC_TAINT = "specdecode/dynamic"
-"""Key of the taint of nodes that Karpenter launches for a pod. So no other pending pod brings up such a node, or keeps
-it.
-"""
+"""Taint of nodes that Karpenter launches for a pod: no other pending pod brings one up, or keeps it."""
 TAINTS = {NODEPOOL: NEURON_TAINT, CPU_NODEPOOL: CPU_TAINT, LARGE_NODEPOOL: CPU_TAINT}
 """Kind of node -> key of its taint."""
 ACCELERATOR_LABEL = "specdecode/accelerator"
@@ -165,7 +154,7 @@ ACCELERATOR_LABEL = "specdecode/accelerator"
 def claim_template(devices: int | None, logical_neuron_core: int, *, variant: str = "") -> str:
     """Name of the ResourceClaimTemplate for `devices` Neuron devices (None: all) at LNC `logical_neuron_core`.
 
-    Nobody can edit a template, so what settings change has a name of its own, which ends in `variant`.
+    Nobody can edit a template: what settings change has a name that ends in `variant`.
     """
     return f"trn2-{'all' if devices is None else f'{devices}dev'}-lnc{logical_neuron_core}{variant}"
 
@@ -182,8 +171,7 @@ HF_TOKEN_SECRET = "specdecode/huggingface-token"  # noqa: S105
 LONGEST_RUN_ID = 80
 """Most characters of a run's id (StartExecution, parameter `name`)."""
 RUN_ID = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_RUN_ID - 1}}}"
-"""Regular expression of a run's id. It is the name of an execution, a folder in the bucket, and a part of shell source.
-"""
+"""A run's id: the name of an execution, a folder in the bucket, and a part of shell source."""
 
 
 def is_run_id(text: str) -> bool:

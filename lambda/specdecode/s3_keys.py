@@ -35,8 +35,8 @@ RESCALED, IMPORTED = "-neuron-fp8", "-import-"
 
 
 def model_prefix(model_id: str, revision: str, *, rescaled: bool = False, imported: str | None = None) -> str:
-    """Weights of a model. Weights that were rescaled to Neuron's FP8, or `imported` from a prefix of the bucket, are
-    other bytes and have other keys. So no upload replaces the hub's weights, or those of another upload.
+    """Weights of a model. Rescaled to Neuron's FP8, or `imported` from a prefix of the bucket, they are other bytes: no
+    upload replaces the hub's weights, or another upload's.
     """
     origin = f"{IMPORTED}{sha256(imported.encode()).hexdigest()[:8]}" if imported else ""
     return f"models/{slug(model_id)}@{revision}{origin}{RESCALED if rescaled else ''}/"
@@ -47,9 +47,7 @@ def compiled_prefix(fingerprint: str) -> str:
 
 
 NOTES = "raw/@clients/"
-"""Folder of a run where the clients of a level tell each other when to begin (specdecode.benchmark.clients). The run's
-benchmark pods may write there. No name of an arm has an @.
-"""
+"""Where the clients of a level tell each other when to begin (benchmark/clients.py). No arm's name has an @."""
 PROMPTS = "prompts/"
 
 

@@ -1,7 +1,6 @@
-"""One bucket of S3, for the steps, the pods and the command line: what is there, what is absent, what may be written.
+"""One bucket of S3, for the steps, the pods and the command line. What is absent is None, all else botocore's error.
 
-What is absent is None. All else is botocore's error. No library is imported here: whoever makes the client `s3` does
-that, and a benchmark that stores nothing in S3 spends no time on boto3.
+It imports no library: a benchmark that stores nothing in S3 spends no time on boto3.
 """
 
 import json
@@ -18,10 +17,7 @@ _PIECE = 1 << 20
 
 
 def error_code(error: BaseException) -> str:
-    """AWS's code in botocore's ClientError. Empty for any other error: it is no answer of AWS.
-
-    botocore's timeouts have a `response` too, which is None.
-    """
+    """AWS's code in botocore's ClientError; else "", also for a timeout of botocore, whose `response` is None."""
     return str((getattr(error, "response", None) or {}).get("Error", {}).get("Code", ""))
 
 

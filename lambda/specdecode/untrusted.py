@@ -1,8 +1,4 @@
-"""Reads everything that comes from outside: at most so many bytes, with typed errors only, and never outside its
-folder.
-
-Why it is so: ADR 128.
-"""
+"""Reads what comes from outside: so many bytes at most, with typed errors only, never outside its folder (ADR 128)."""
 
 import json
 import math
@@ -48,8 +44,8 @@ def read_file(path: Path, *, limit: int = MAX_FILE_BYTES) -> bytes:
 
 
 def read_lines(path: Path, *, limit: int) -> Iterator[tuple[int, bytes]]:
-    """Number (from 1) and bytes of every line that is not empty. The file may be of any size. Raises Unreadable if it
-    is no file, or a line is longer than `limit` bytes.
+    """Number (from 1) and bytes of each line that is not empty, of a file of any size. Raises Unreadable if it is no
+    file, or a line is longer than `limit` bytes.
     """
     with _opened(path) as file:
         number = 0
@@ -97,8 +93,7 @@ def read_text(path: Path, *, limit: int = MAX_FILE_BYTES) -> str:
 def parse_json(data: bytes | str, *, finite: bool = False) -> Any:
     """The value of a JSON document of whole characters. Raises Unreadable.
 
-    NaN and infinities become None: Python's programs write them, but JSON does not have them. With `finite` they are
-    refused.
+    NaN and infinities, which JSON does not have and Python writes, become None, or are refused (`finite`).
     """
     try:
         text = data if isinstance(data, str) else data.decode("utf-8")
@@ -151,8 +146,8 @@ def plain_words(message: str) -> str:
 
 
 def json_lines(text: str) -> list[tuple[int, str]]:
-    """Number (from 1) and content of every line that is not empty. Only a newline ends a line: JSON strings may hold
-    the other characters that Python takes for line ends.
+    """Number (from 1) and content of each line that is not empty. Newlines alone end a line: JSON strings may hold what
+    else Python takes for line ends.
     """
     return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
@@ -161,7 +156,7 @@ def below(relative: str) -> str:
     """`relative`, if it is the path of a file below any folder, with slashes.
 
     Raises Unreadable if it is absolute, has `..`, `.`, an empty part, a backslash or a control character, or is too
-    long for S3 or a file system.
+    long.
     """
     if len(_bytes(relative)) > _MAX_KEY_BYTES or any(
         part in ("", ".", "..") or len(_bytes(part)) > _MAX_NAME_BYTES or _BAD_SEGMENT.search(part)

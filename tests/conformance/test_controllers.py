@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from specdecode import names
 from specdecode.manifests import run_root
-from specdecode.manifests.root import owned
+from specdecode.manifests.pods import owned
 
 from tests.conformance.fake_node import RESOURCES, claim_template, make_devices, make_node, pod_spec
 from tests.conformance.server import Json, Server, path_of

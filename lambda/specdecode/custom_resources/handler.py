@@ -81,10 +81,8 @@ class Refused(Exception):
 
 
 def settings(request: Request) -> str:
-    """Refuse settings that drop or change one of the deployed stack, unless they say which value they replace.
-
-    What counts as deployed is SpecDecodeStack, which is deployed last. A rollback brings the old settings back, and is
-    let through.
+    """Refuse settings that drop or change one of SpecDecodeStack, which is deployed last, unless they say which value
+    they replace. A rollback, which brings the old settings back, is let through.
     """
     given, stacks = request.ResourceProperties, aws.client("cloudformation")
     if request.RequestType == "Delete":
@@ -123,8 +121,7 @@ def code(request: Request, event: dict[str, Any], context: Context, pools: Pools
 def _let_through(request: Request, in_the_way: Callable[[], str | None], refusal: str) -> str:
     """The physical id holds the digest that was last accepted.
 
-    When CloudFormation rolls a refused update back, it asks for that same digest again. That is accepted, because
-    nothing was changed.
+    A refused update that is rolled back asks for it again. That is accepted: nothing was changed.
     """
     watched = json.dumps(request.ResourceProperties.get("Watched"), sort_keys=True)
     digest = hashlib.sha256(watched.encode()).hexdigest()[:16]
@@ -143,18 +140,15 @@ def _let_through(request: Request, in_the_way: Callable[[], str | None], refusal
 
 
 def drain(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
-    """On deletion, wait for the last NodeClaim to go. The NodePools are deleted by now, and Karpenter is deleted after
-    this.
-    """
+    """On deletion, wait for the last NodeClaim to go: after the NodePools are deleted, and before Karpenter is."""
     if request.RequestType == "Delete":
         _wait(lambda: in_use.delete_node_claims(pools.kube), event, context)
     return request.identity
 
 
 def teardown(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
-    """On deletion, stop running executions, delete their workloads and wait until the node is gone.
-
-    Then detach the policies that the backstop may have attached to Karpenter's role: else neither could be deleted.
+    """On deletion, stop running executions, delete their workloads and wait until the node is gone. Then detach the
+    policies of the backstop from Karpenter's role: else neither could be deleted.
     """
     if request.RequestType == "Delete":
         given = request.ResourceProperties
@@ -185,11 +179,10 @@ def ready(request: Request, event: dict[str, Any], context: Context, pools: Pool
 
 
 def retention(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
-    """Make each log group that is missing of those that AWS writes under fixed names and keeps for ever (of EKS and of
-    Container Insights), and let each delete its lines after some days. They stay when the stack is deleted.
-
-    CloudFormation cannot own them. EKS makes its group again when the last lines of a deleted cluster arrive, and so do
-    the agent's pods (terraform-aws-eks#920, #2446). The next deployment would then fail to create them.
+    """Make each missing log group of those that AWS writes under fixed names and keeps for ever (of EKS and of
+    Container Insights), and let each delete its lines after some days. They stay when the stack is deleted: EKS and the
+    agent's pods make them again with their last lines (terraform-aws-eks#920, #2446), so a stack that owned them could
+    not be deployed again.
     """
     if request.RequestType != "Delete":
         given, logs = request.ResourceProperties, aws.client("logs")
@@ -203,8 +196,7 @@ def retention(request: Request, event: dict[str, Any], context: Context, pools: 
 def beat(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
     """On creation, run the watchdog once and look for its heartbeat, before the alarm on it exists.
 
-    Only an error of the watchdog itself fails the deployment. A heartbeat that CloudWatch shows too late costs one
-    false mail, which is cheaper than a rollback.
+    Only an error of the watchdog itself fails the deployment: a heartbeat that is shown too late costs one false mail.
     """
     if request.RequestType == "Create":
         given = request.ResourceProperties

@@ -1,7 +1,5 @@
-"""The watchdog's first heartbeat: the watchdog itself sends it while it is deployed.
-
-Without it the alarm on missing heartbeats would go off on every new deployment. And a watchdog that cannot run is found
-now, not when a node is left running.
+"""The watchdog's first heartbeat, sent by itself while it is deployed. So the alarm on missing ones is no false one on
+every new deployment, and a watchdog that cannot run is found now, not when a node is left running.
 """
 
 import json
@@ -15,19 +13,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 SEEN_WITHIN = timedelta(minutes=15)
 """The alarm's own range: three periods of five minutes."""
 READABLE_S = 12 * 60.0
-"""Seconds to wait until CloudWatch shows the heartbeat. If it were longer than SEEN_WITHIN, the heartbeat could be too
-old to be found.
-"""
+"""Seconds until CloudWatch must show the heartbeat. After SEEN_WITHIN it could be too old to be found."""
 
 ASKED_ONCE = Config(connect_timeout=5, read_timeout=35, retries={"total_max_attempts": 1})
-"""Timeout of the client that calls the watchdog. It is below RESERVE_MS (custom_resources/waiting.py), so that a
-watchdog that hangs does not take the guard's time to answer. The guard calls again itself.
-"""
+"""Below RESERVE_MS (waiting.py): a watchdog that hangs leaves the guard time to answer. The guard calls again."""
 
 
 def works(function: str, *, lambda_client: Any) -> Callable[[], list[str]]:
-    """A look that calls the watchdog. It returns the function's error, what the watchdog could not do, or why it could
-    not be called. New rights, a throttled call and a slow first start pass by themselves.
+    """A look that calls the watchdog: why it could not be called, its error, or what it could not do. New rights, a
+    throttled call and a slow first start pass by themselves.
     """
 
     def look() -> list[str]:

@@ -16,8 +16,7 @@ OURS = "app.kubernetes.io/managed-by=specdecode"
 def in_use(pools: Pools) -> str | None:
     """Why the nodes of runs must not be disturbed. None if they may.
 
-    The pools' replicas follow the lease. It looks at every pool that exists: pools that an update removes are no longer
-    in the new settings.
+    It looks at every pool that exists: one that an update removes is no longer in the new settings.
     """
     if wanted := pools.scaled():
         return f"NodePool {', '.join(map(pools.name, wanted))} has 1 replica: a run holds the node"
@@ -31,17 +30,12 @@ def at_work(kube: Kubernetes) -> str | None:
     return f"a run is under way ({', '.join(sorted(found)[:3])})" if found else None
 
 
-def node_claims(kube: Kubernetes) -> list[str]:
-    """Names of all NodeClaims. Each is an instance that exists, starts or ends."""
-    return [name_of(claim) for claim in _claims(kube)]
-
-
 def delete_node_claims(kube: Kubernetes) -> list[str]:
     """Delete every NodeClaim. Returns those that still exist. Karpenter drains and terminates each."""
     for claim in _claims(kube):
         if "deletionTimestamp" not in claim["metadata"]:
             kube.delete("NodeClaim", name_of(claim))
-    return [f"NodeClaim/{name}" for name in node_claims(kube)]
+    return [f"NodeClaim/{name_of(claim)}" for claim in _claims(kube)]
 
 
 def give_up(pools: Pools) -> list[str]:
@@ -53,9 +47,8 @@ def give_up(pools: Pools) -> list[str]:
 
 
 def not_ready(kube: Kubernetes, pools: list[str], *, but_refused: bool = False) -> list[str]:
-    """Reasons why Karpenter would make no node, for each NodePool that has one.
-
-    `but_refused`: without pools that only a refused dry run keeps from being ready.
+    """Why Karpenter would make no node, for each such NodePool. `but_refused`: without those of a refused dry run
+    alone.
     """
     now = datetime.now(UTC)
     found = []

@@ -1,8 +1,6 @@
-"""A thin client of the Kubernetes API: the dozen calls that the pipeline makes, over urllib3.
+"""A thin client of the Kubernetes API: the dozen calls that the pipeline makes, over urllib3 (ADR 197).
 
 Requests that failed on the way, or got 429 or 5xx, are repeated with backoff and full jitter.
-
-Why it is so: ADR 197.
 """
 
 import json
@@ -59,11 +57,9 @@ def retry_delay(attempt: int, retry_after: str | None, *, rand: Callable[[], flo
 
 
 class Kubernetes:
-    """The API of one cluster.
+    """The API of one cluster. `token` is asked for a bearer token with False, and after a 401 for a new one with True.
 
-    `token` is called when a bearer token is needed, with False, and after a 401 with True, to make a new one. With
-    `sees` the client has rights in namespaces, and outside them for these kinds only: for other kinds there it sends no
-    request and finds nothing.
+    `sees`: the kinds outside namespaces that it has rights to. Others there are not asked for: nothing is found.
     """
 
     def __init__(
@@ -89,9 +85,7 @@ class Kubernetes:
             return None
 
     def events_about(self, kind: str, *, only: str = "") -> Sequence[KubeObject]:
-        """Events (of type `only`) about objects of a kind that is in no namespace. Kubernetes keeps them in `default`
-        (makeEvent in client-go's tools/record/event.go).
-        """
+        """Events (of type `only`) about objects of a kind in no namespace: in `default` (makeEvent of client-go)."""
         if self._sees is not None:
             return []
         fields = f"type={only},involvedObject.kind={kind}" if only else f"involvedObject.kind={kind}"
@@ -102,7 +96,7 @@ class Kubernetes:
     ) -> list[KubeObject]:
         """All objects of `kind` (in `namespace`, or everywhere) that match a label and a field selector.
 
-        The pages are of one moment. If the server forgets that moment on the way, the list is read again in one piece.
+        The pages are of one moment. If the server forgets it on the way, the list is read again in one piece.
         """
         if self._hidden(kind, namespace):
             return []
@@ -150,10 +144,8 @@ class Kubernetes:
             self.create(obj)
 
     def delete(self, kind: str, name: str, *, namespace: str | None = None, foreground: bool = False) -> bool:
-        """Delete an object and all that it owns. False if it does not exist.
-
-        Its dependents are deleted in the background, after it. With `foreground` the object stays until all of them are
-        deleted.
+        """Delete an object, and in the background what it owns; with `foreground` it stays until that is gone. False if
+        it does not exist.
         """
         policy = "Foreground" if foreground else "Background"
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy}
@@ -178,12 +170,11 @@ class Kubernetes:
         previous: bool = False,
         beginning: int = 0,
     ) -> str:
-        """The last LOG_LINES lines that a container wrote, LOG_BYTES of them at most. `previous`: of its run before
-        the last restart. `beginning`: so many of its first bytes in their place.
+        """The last LOG_LINES lines of a container, LOG_BYTES at most; with `previous` those before its last restart; or
+        so many bytes of its `beginning`.
 
-        It is tried once: the API server reads the log from the kubelet, and a kubelet that does not answer costs the
-        whole timeout. Raises NoLog if the kubelet has none (for a container that it lost, ContainerStatusUnknown, it
-        answers 400).
+        It is tried once: a kubelet that does not answer costs the whole timeout. Raises NoLog if the kubelet has none
+        (for a container that it lost, ContainerStatusUnknown, it answers 400).
         """
         end = {"tailLines": str(LOG_LINES), "limitBytes": str(LOG_BYTES)}
         query = {"container": container, **({"limitBytes": str(beginning)} if beginning else end)} | (

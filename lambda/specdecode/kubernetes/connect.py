@@ -18,9 +18,8 @@ LIFETIME_S = 14 * 60
 
 
 def eks_token(session: Any, *, cluster_name: str, region: str) -> str:
-    """Sign the bearer token that EKS accepts, with the credentials of the boto3 `session`. It sends no request.
-
-    It is a presigned GetCallerIdentity request of STS, as `aws eks get-token` makes it.
+    """The bearer token that EKS accepts: a presigned GetCallerIdentity request of STS, as `aws eks get-token` makes it,
+    signed with the credentials of the boto3 `session`. It sends no request.
     """
     sts = session.client("sts", region_name=region)
     signer = RequestSigner(
@@ -44,8 +43,7 @@ def eks_token(session: Any, *, cluster_name: str, region: str) -> str:
 def https_transport(*, endpoint: str, ca_pem: str) -> Transport:
     """A transport that verifies the API server by the cluster's own CA and never retries by itself.
 
-    It works with urllib3 1.26 and 2: Lambda's runtime has the one that its boto3 needs. 1.26 knows no `ca_cert_data`;
-    both take an `ssl_context`.
+    An `ssl_context`: urllib3 1.26, which Lambda's runtime may have for its boto3, knows no `ca_cert_data`.
     """
     pool = urllib3.PoolManager(
         ssl_context=ssl.create_default_context(cadata=ca_pem),

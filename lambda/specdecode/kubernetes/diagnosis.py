@@ -11,9 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from specdecode.escape import clip, line
 
 LONGEST_LINE = 1000
-"""Characters that are searched at the start of a line, and as many at its end: a failed command stands before its
-status, and may be longer.
-"""
+"""Characters that are searched at each end of a line: a failed command stands before its status, and may be longer."""
 MOST_SEARCHED = 2 * 1024 * 1024
 """Characters at the end of a text that are searched."""
 LONGEST_WORD = 300
@@ -60,10 +58,10 @@ def load_table(path: Path) -> Table:
 
 
 def explain(table: Table, evidence: Mapping[str, str]) -> tuple[str, str]:
-    """Name and paragraph of the first cause that fits. `unknown`, with the error itself, if none does.
+    """Name and paragraph of the first cause that fits; else `unknown`.
 
-    Only the ends of the texts, and the start and the end of each line, are searched: a pattern may compare every pair
-    of places in a line, and a pod may write a line of megabytes.
+    Of texts the ends, of lines both ends are searched: a pattern may compare every pair of places in a line, and a pod
+    may write one of megabytes.
     """
     evidence = {kind: _searched(text) for kind, text in evidence.items()}
     for row in table.causes:

@@ -4,10 +4,7 @@ from typing import Any
 
 
 class KubernetesError(Exception):
-    """The API server answered with an error status.
-
-    `status` is the HTTP status. `reason` is the machine-readable reason of the Status object, if it sent one.
-    """
+    """The API server answered with the HTTP `status`, and the machine-readable `reason` of a Status object, if any."""
 
     def __init__(self, message: str, *, status: int, reason: str = "") -> None:
         super().__init__(message)

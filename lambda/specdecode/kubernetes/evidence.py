@@ -24,9 +24,7 @@ EVENTS_ABOUT = ("Node", "NodeClaim", "NodePool", "EC2NodeClass")
 
 
 LOG_BUDGET_S = 60.0
-"""Seconds for all logs together. After them no further log is read; one takes 20 s at most. The functions may take 120
-s.
-"""
+"""Seconds for all logs together. One more takes 20 s at most, and the functions may take 120 s."""
 
 
 @dataclass
@@ -101,9 +99,7 @@ def _listed(
 
 
 def _events(kube: Kubernetes, found: Evidence) -> list[KubeObject]:
-    """Events of the workload namespace, and those about nodes and the objects that make nodes. No other events are
-    read.
-    """
+    """Events of the workload namespace, and those about nodes and the objects that make nodes."""
     asked: dict[str, Callable[[], Sequence[KubeObject]]] = {
         "in the namespace": partial(kube.list, "Event", namespace=names.NAMESPACE)
     }

@@ -19,8 +19,7 @@ BILLED = ("pending", "running", "stopping", "shutting-down")
 BUSY = ("ResourceInUseException", "InvalidRequestException")
 """Errors of UpdateNodegroupConfig while another update changes the group."""
 TRIES, PAUSE_S = 4, 5.0
-"""Tries to change the size. A change takes seconds: a release after another change need not be repeated from outside.
-"""
+"""A change takes seconds: a release after another change need not be repeated from outside."""
 
 Client = Callable[[str], Any]
 """boto3 service name -> client."""
@@ -67,9 +66,7 @@ class NodeGroup:
         return found
 
     def scale(self, slot: str, replicas: int) -> None:
-        """Set the size. The group's Auto Scaling group follows by itself; when scaled in, it drains the node for some
-        minutes.
-        """
+        """Set the size, which the group's Auto Scaling group follows by itself; it drains a node for some minutes."""
         for attempt in range(TRIES):
             try:
                 size = {"desiredSize": replicas}

@@ -19,9 +19,7 @@ SECRET_ON_ITS_WAY = re.compile(r'secret ".+" not found|failed to sync secret cac
 SECRET_GRACE = timedelta(minutes=2)
 """Age of a pod. Below it a missing Secret is no failure: the kubelet sees new Secrets late, and tries again."""
 RESTARTS_ALLOWED = 2
-"""Restarts that are allowed: a container may start three times. After that it counts as looping, whatever the kubelet
-calls it.
-"""
+"""A container may start three times. After that it counts as looping, whatever the kubelet calls it."""
 REFUSED_MINUTES = 3
 """How long the cluster may refuse to make a pod, or find no room for it on the node that is there. Controllers try
 again at least once a minute (MaxJobApiBackOff, pkg/controller/job/job_controller.go of Kubernetes 1.35).
@@ -94,8 +92,8 @@ def problems(
 ) -> list[PodProblem]:
     """All problems of `pods`, the fatal ones first.
 
-    `nodes` are the nodes that exist: a pod that is bound to another one has lost its node (not checked if empty).
-    `events` are those of the pods' namespace. Without `now` no pod counts as young, and nothing as lasting.
+    `nodes`: those that exist, else not looked at; `events`: of the pods' namespace. Without `now` no pod counts as
+    young, and nothing as lasting.
     """
     known = {name_of(node): node for node in nodes}
     found: list[PodProblem] = []
@@ -112,8 +110,8 @@ def refusals(
 ) -> list[PodProblem]:
     """Why the Job or Deployment `owner` gets no further pod beside `pods`, if its controller may not create one.
 
-    Quotas, limit ranges, Pod Security Standards and webhooks refuse pods, not the objects that make them. Only an Event
-    tells of it. A refusal before the newest pod, or one that was not repeated, is over.
+    Quotas, limit ranges, Pod Security Standards and webhooks refuse pods alone; only an Event tells of it. A refusal
+    before the newest pod, or one that was not repeated, is over.
     """
     newest = max(map(created_at, pods), default=datetime.min.replace(tzinfo=UTC))
     refused = [

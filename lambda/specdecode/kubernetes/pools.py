@@ -1,7 +1,7 @@
-"""The NodePools whose nodes runs hold, by their slot in the lease, and why a node does not come.
+"""The nodes that runs hold, by their slot in the lease, and why one does not come.
 
-Karpenter makes none for a NodePool or an EC2NodeClass that is not Ready. Its static provisioning then returns without
-an event (kubernetes-sigs/karpenter 1.14.1, pkg/controllers/static/provisioning/controller.go): only conditions show it.
+Karpenter makes none for a NodePool or an EC2NodeClass that is not Ready, and says so in conditions alone
+(kubernetes-sigs/karpenter 1.14.1, pkg/controllers/static/provisioning/controller.go).
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from specdecode.kubernetes.pods import condition, is_true, last_seen
 from specdecode.kubernetes.resources import KubeObject, name_of, parse_time
 
 GRACE = timedelta(minutes=2)
-"""Age of a condition. A younger one may still change. An older one is final for a run.
-
-How soon Karpenter 1.14.1 looks again (pkg/controllers/nodeclass): within a minute if no AMI was found (ami.go), up to
-40 minutes after a refused dry run, which it keeps for 30 (validation.go, pkg/cache/cache.go).
+"""Age of a condition from which on it is final for a run. Karpenter 1.14.1 looks again (pkg/controllers/nodeclass)
+within a minute if no AMI was found (ami.go), up to 40 after a refused dry run, which it keeps for 30 (validation.go,
+pkg/cache/cache.go).
 """
 NOT_PART_OF_READY = {"Ready", "NodeRegistrationHealthy"}
 """Conditions that do not count for `Ready` (apis/v1/nodepool_status.go, ec2nodeclass_status.go of 1.14.1)."""
@@ -43,8 +42,7 @@ class Unready:
 
 
 def why_no_node(kube: Kubernetes, pool: KubeObject | None, *, since: datetime, now: datetime) -> Unready | None:
-    """The reason why pool or class is not Ready. The EC2NodeClass comes first, because the NodePool only repeats it.
-    None if both are Ready.
+    """Why pool or class is not Ready: the EC2NodeClass first, which the NodePool only repeats. None if both are.
 
     A condition that Karpenter has never written counts from `since` on.
     """
@@ -96,9 +94,7 @@ def missing_because(
     pool: KubeObject | None,
     since: datetime,
 ) -> str:
-    """Why there is no usable node yet, in words. Karpenter's own reason if it gave one (`events`) after `since`, but
-    not one about another run's node.
-    """
+    """Why there is no usable node yet: by `events` after `since`, but not of another run's node; else conditions."""
     if pool is None:
         return "the NodePool of the node does not exist: deploy TrainiumClusterStack"
     told = [
@@ -128,8 +124,8 @@ def missing_of(nodes: Iterable[KubeObject]) -> str | None:
 def _is_about(involved: KubeObject, pool: KubeObject) -> bool:
     """Whether an object is `pool`, its EC2NodeClass or a NodeClaim of it, even one that is deleted.
 
-    Karpenter names a NodeClaim `<pool>-` and letters without a hyphen (GenerateName in pkg/controllers/provisioning/
-    scheduling/nodeclaimtemplate.go of kubernetes-sigs/karpenter). So `trn2-2-x7f9q` is not of `trn2`.
+    A NodeClaim is `<pool>-` and letters without a hyphen (GenerateName in scheduling/nodeclaimtemplate.go of
+    kubernetes-sigs/karpenter). So `trn2-2-x7f9q` is not of `trn2`.
     """
     name = str(involved.get("name", ""))
     if involved.get("kind") == "NodeClaim":
@@ -208,7 +204,6 @@ class NodePools:
         self._foreign = foreign
 
     def name(self, slot: str) -> str:
-        """Name of a slot's NodePool."""
         return names.node_pool(slot, foreign=self._foreign)
 
     def get(self, slot: str) -> KubeObject | None:
@@ -216,20 +211,16 @@ class NodePools:
         return self.kube.get("NodePool", self.name(slot))
 
     def brings(self, slot: str) -> bool:
-        """Whether `scale` brings a node: always."""
         return True
 
     def replicas(self, slot: str) -> int | None:
-        """Nodes that the pool should have. None if there is no such NodePool."""
         pool = self.get(slot)
         return None if pool is None else int(pool.get("spec", {}).get("replicas") or 0)
 
     def scale(self, slot: str, replicas: int) -> None:
-        """Set the replicas of a slot's NodePool."""
         self.kube.scale("NodePool", self.name(slot), replicas)
 
     def nodes(self, slot: str | None = None) -> list[KubeObject]:
-        """Nodes of a slot, or of all."""
         return self._of("Node", slot)
 
     def claims(self, slot: str | None = None) -> list[KubeObject]:
@@ -237,7 +228,6 @@ class NodePools:
         return self._of("NodeClaim", slot)
 
     def billed(self) -> Counter[str]:
-        """Slot -> its instances."""
         return Counter(slot for claim in self.claims() if (slot := self.slot_of(claim)))
 
     def launched(self, slot: str) -> bool:
@@ -245,7 +235,6 @@ class NodePools:
         return any(claim.get("status", {}).get("providerID") for claim in self.claims(slot))
 
     def instances(self) -> list[str]:
-        """Names of the NodeClaims, each with its kind."""
         try:
             return [f"NodeClaim/{name_of(claim)}" for claim in self.claims()]
         except NotFound:  # Karpenter's CRDs never came, as when a failed deployment is rolled back
@@ -268,7 +257,6 @@ class NodePools:
         return slot if names.is_held(slot) and self.name(slot) == name else None
 
     def scaled(self) -> list[str]:
-        """Slots whose NodePools should have a node, of all that a deployment can have."""
         return [slot for slot in names.held_pools(names.MOST_NODES) if self.replicas(slot)]
 
     def _of(self, kind: str, slot: str | None) -> list[KubeObject]:

@@ -11,11 +11,11 @@ def run_selector(run_id: str) -> str:
 
 
 def delete_workloads(kube: Kubernetes, *, selector: str) -> list[str]:
-    """Delete the run's workload objects. Returns all that still exist, as `leftovers` does.
+    """Delete the run's workload objects. Returns all that still exist, as `leftovers` does: call it until that is
+    empty.
 
-    Call it again until the list is empty: pods drain, and a claim goes after its pod. The run's root is deleted in the
-    foreground. As long as it exists, something that it owns exists too, perhaps without the label or of a kind that
-    cannot be listed (Secrets). The garbage collector deletes that.
+    The root is deleted in the foreground. It exists as long as something that it owns does, perhaps without the label
+    or of a kind that cannot be listed (Secrets); the garbage collector deletes that.
     """
     for kind in WORKLOAD_KINDS:
         for obj in kube.list(kind, namespace=names.NAMESPACE, selector=selector):

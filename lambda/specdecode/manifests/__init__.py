@@ -2,78 +2,45 @@
 
 from specdecode.experiment.prompt_lengths import count_spec, longest_prompt
 from specdecode.experiment.prompt_sets import hub_sets
-from specdecode.manifests.addresses import api_key_secret, new_api_key
-from specdecode.manifests.benchmarking import (
-    accuracy_job,
-    accuracy_rights,
-    benchmark,
-    benchmark_rights,
-    benchmark_spec,
-    hold_job,
-    hold_rights,
-    smoke,
-)
-from specdecode.manifests.bundle import Rights, session_policy, session_secret
-from specdecode.manifests.compiling import compile_job, compile_rights
-from specdecode.manifests.naming import RenderContext, compile_name, labels, serving_name, staging_name, wave_name
-from specdecode.manifests.pods import KubeObject
-from specdecode.manifests.root import network_policies, owned, run_root
-from specdecode.manifests.serving import serving
-from specdecode.manifests.staging import (
-    count_prompts_job,
-    count_prompts_rights,
-    fetch_prompts_job,
-    fetch_prompts_rights,
-    staging_job,
-    staging_rights,
-)
-from specdecode.manifests.start_check import start_check_job, start_check_rights
+from specdecode.manifests.addresses import api_key_secret as api_key_secret
+from specdecode.manifests.addresses import new_api_key as new_api_key
+from specdecode.manifests.benchmarking import accuracy_job as accuracy_job
+from specdecode.manifests.benchmarking import accuracy_rights as accuracy_rights
+from specdecode.manifests.benchmarking import benchmark as benchmark
+from specdecode.manifests.benchmarking import benchmark_rights as benchmark_rights
+from specdecode.manifests.benchmarking import benchmark_spec as benchmark_spec
+from specdecode.manifests.benchmarking import hold_job as hold_job
+from specdecode.manifests.benchmarking import hold_rights as hold_rights
+from specdecode.manifests.benchmarking import smoke as smoke
+from specdecode.manifests.bundle import Rights as Rights
+from specdecode.manifests.bundle import session_policy as session_policy
+from specdecode.manifests.bundle import session_secret as session_secret
+from specdecode.manifests.compiling import compile_job as compile_job
+from specdecode.manifests.compiling import compile_rights as compile_rights
+from specdecode.manifests.compiling import start_check_job as start_check_job
+from specdecode.manifests.compiling import start_check_rights as start_check_rights
+from specdecode.manifests.naming import RenderContext as RenderContext
+from specdecode.manifests.naming import compile_name as compile_name
+from specdecode.manifests.naming import labels as labels
+from specdecode.manifests.naming import serving_name as serving_name
+from specdecode.manifests.pods import KubeObject as KubeObject
+from specdecode.manifests.pods import network_policies as network_policies
+from specdecode.manifests.pods import owned as owned
+from specdecode.manifests.pods import run_root as run_root
+from specdecode.manifests.serving import serving as serving
+from specdecode.manifests.staging import count_prompts_job as count_prompts_job
+from specdecode.manifests.staging import count_prompts_rights as count_prompts_rights
+from specdecode.manifests.staging import fetch_prompts_job as fetch_prompts_job
+from specdecode.manifests.staging import fetch_prompts_rights as fetch_prompts_rights
+from specdecode.manifests.staging import staging_job as staging_job
+from specdecode.manifests.staging import staging_rights as staging_rights
 from specdecode.planning import Plan, first_served, last_served
-
-__all__ = [
-    "KubeObject",
-    "RenderContext",
-    "Rights",
-    "accuracy_job",
-    "accuracy_rights",
-    "all_objects",
-    "api_key_secret",
-    "benchmark",
-    "benchmark_rights",
-    "benchmark_spec",
-    "compile_job",
-    "compile_name",
-    "compile_rights",
-    "count_prompts_job",
-    "count_prompts_rights",
-    "fetch_prompts_job",
-    "fetch_prompts_rights",
-    "hold_job",
-    "hold_rights",
-    "labels",
-    "network_policies",
-    "new_api_key",
-    "owned",
-    "run_root",
-    "serving",
-    "serving_name",
-    "session_policy",
-    "session_secret",
-    "smoke",
-    "staging_job",
-    "staging_name",
-    "staging_rights",
-    "start_check_job",
-    "start_check_rights",
-    "wave_name",
-]
 
 
 def all_objects(plan: Plan, ctx: RenderContext) -> list[KubeObject]:
     """Every object of a run, in the order in which the pipeline makes them (done work is left out).
 
-    Three things differ from the pipeline's: no object has an owner, each call gives the servers new API keys, and the
-    Secrets that are called as the Jobs are have no AWS credentials yet.
+    Unlike the pipeline's they have no owner, new API keys at each call, and no AWS credentials in the Jobs' Secrets.
     """
     objects = [*network_policies(), *(staging_job(plan, model, ctx) for model in plan.models_to_stage)]
     objects += [fetch_prompts_job(plan, given, hub, ctx) for given, hub in hub_sets(plan.experiment)]

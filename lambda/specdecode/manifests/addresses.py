@@ -15,8 +15,7 @@ class ArmAddress(NamedTuple):
     """Where an arm's server is, and what it is asked with."""
 
     url: str
-    """As a word of shell source. The URL of an arm that the run serves has the variable that Kubernetes sets for its
-    Service."""
+    """As a word of shell source; for an arm that the run serves with the variable of its Service."""
     model: str | None
     """Name of the model, if the server has another one for it than the servers of the run."""
     secret: str | None
@@ -37,9 +36,7 @@ ENTRY = "api-key"
 
 
 def new_api_key() -> str:
-    """256 random bits, as text that a header takes. Every call gives another key. Everything else in this package is
-    pure.
-    """
+    """256 random bits as text that a header takes, at each call others. All else in this package is pure."""
     return secrets.token_urlsafe(32)
 
 
@@ -55,9 +52,8 @@ def server_env(arm: Arm, ctx: RenderContext) -> list[KubeObject]:
 
 
 def client_env(plan: Plan, arms: Iterable[Arm], ctx: RenderContext) -> list[KubeObject]:
-    """The keys of `arms` for a pod that asks them, each in the variable that the programs look for.
-
-    The key of a server that already runs comes from the Secret that the experiment names, if any.
+    """The keys of `arms` for a pod that asks them; those of servers that already run from the Secret that is named, if
+    any.
     """
     secrets_of = {arm.variant: address(plan, arm, ctx).secret for arm in arms}
     return [_from_secret(names.api_key_variable(name), held) for name, held in secrets_of.items() if held]

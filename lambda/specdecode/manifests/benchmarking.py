@@ -23,8 +23,7 @@ JOB_UID: KubeObject = {
     "name": names.JOB_UID,
     "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"}},
 }
-"""Tells the clients of this Job from the clients of an earlier Job. Kubernetes puts the label on the pods of every
-Job."""
+"""Tells this Job's clients from an earlier Job's. Kubernetes puts the label on the pods of every Job."""
 
 
 def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
@@ -75,9 +74,8 @@ def _benchmark_arm(plan: Plan, arm: Arm, ctx: RenderContext) -> BenchmarkArm:
 
 
 def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
-    """ConfigMap with the specification, and the Job, both called `wave_name(wave, "benchmark", ctx)`.
-
-    If a level takes several clients, the Job is an indexed one with a pod for each.
+    """ConfigMap with the specification, and the Job, of one name; of several clients, an indexed Job with a pod for
+    each.
     """
     name, own = wave_name(wave, "benchmark", ctx), labels(ctx, "benchmark", wave=wave.index)
     spec = benchmark_spec(plan, wave, ctx)
@@ -114,9 +112,7 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
 
 
 def benchmark_rights(ctx: RenderContext, plan: Plan) -> Rights:
-    """Prompts, records and conversations of this run, and servers.json. No plan, state or report. Of the run whose
-    answers are read: the records of the arms that are read.
-    """
+    """Prompts, records and conversations of this run, and servers.json; of an earlier run the records that are read."""
     parts = (("raw", "*"), (CONVERSATIONS, "*"), (SERVERS,))
     own = tuple(s3_keys.run_key(ctx.run_id, *part) for part in parts)
     earlier = answers_of(plan.experiment) or ""
@@ -125,8 +121,8 @@ def benchmark_rights(ctx: RenderContext, plan: Plan) -> Rights:
 
 
 def smoke(plan: Plan, wave: Wave, ctx: RenderContext, longest: LongestPrompt | None = None) -> list[KubeObject]:
-    """Job that sends one real request to every arm of `wave`, then the `longest` prompt, and fails unless each answers
-    with text and usage and has room for that prompt and its answer. Before it the ConfigMap with that prompt.
+    """Job that sends one real request to every arm of `wave`, then the `longest` prompt of the ConfigMap before it, and
+    fails unless each answers with text and usage and has room for prompt and answer.
     """
     name, own = wave_name(wave, "smoke", ctx), labels(ctx, "smoke", wave=wave.index)
     arguments = ["--endpoint", plan.experiment.workload.endpoint]
@@ -139,8 +135,7 @@ def smoke(plan: Plan, wave: Wave, ctx: RenderContext, longest: LongestPrompt | N
 def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
     """Job that measures the arms that `wave` is the first to serve with lm-eval, into runs/<run id>/accuracy/.
 
-    It runs in the engine's image, which the node has: lm-eval draws in wheels that need a newer glibc than the small
-    image's 2.26 (numpy 2.3 and later: 2.27).
+    In the engine's image: lm-eval's wheels need a newer glibc than the small image's 2.26 (numpy 2.3 and later: 2.27).
     """
     experiment, arms = plan.experiment, first_served(plan.waves, wave)
     asked = max(level.concurrency or 1 for level in experiment.workload.levels)

@@ -1,8 +1,7 @@
 """How a pod runs a program of ours: it fetches the bundle from S3, checks its hash, and starts Python.
 
-Its rights in AWS are a session of a role, limited to the needs of one step of one run (ADR 127). No service account of
-these pods has a role. The pipeline asks STS for the session and puts it into a Secret, which is mounted only where the
-bundle runs.
+Its rights in AWS are a session of a role, limited to the needs of one step of one run (ADR 127), in a Secret that is
+mounted only where the bundle runs. No service account of these pods has a role.
 """
 
 import json
@@ -25,18 +24,16 @@ set -eu
 export HOME="$PWD" XDG_CACHE_HOME="$PWD/.cache" XDG_CONFIG_HOME="$PWD/.config" LOGNAME=specdecode
 export NEURON_COMPILE_CACHE_URL="$PWD/.cache/neuron"
 """
-"""First lines of every script: what libraries keep beside their files lies on the pod's own volume.
+"""What libraries keep beside their files lies on the pod's own volume.
 
-PyTorch asks for the user's name (getpass.getuser), and not every image has one for our number.
-Neuron's compile cache is in /var/tmp by default, where the image's own file system would grow. What is scratch (NxD
-Inference's /tmp/nxd_model, vLLM's sockets, PyTorch's inductor) goes to /tmp, a volume too.
+PyTorch asks for the user's name (getpass.getuser), and not every image has one for our number. Neuron's compile cache
+is in /var/tmp by default, in the image's own file system. Scratch (NxD Inference, vLLM's sockets, inductor) goes to
+/tmp, a volume too.
 """
 _PATH = """\
 export PYTHONPATH="$PWD/bundle${LAMBDA_RUNTIME_DIR:+:$LAMBDA_RUNTIME_DIR}"
 """
-"""Where Python finds the bundle, and boto3 in those of Lambda's images that have it beside their runtime
-(aws/aws-lambda-web-adapter#454); the one for Python 3.11 has it among its own packages.
-"""
+"""The bundle, and boto3 in those of Lambda's images that have it beside their runtime (aws-lambda-web-adapter#454)."""
 _FETCH = f"""\
 import hashlib, os, sys, zipfile
 uri, sha256 = os.environ["BUNDLE_URI"], os.environ["BUNDLE_SHA256"]
@@ -71,9 +68,8 @@ CONFIG = f"[default]\ncredential_process = cat {VOLUME}/credentials.json\n"
 
 
 def bundle_script(module: str, arguments: Sequence[str]) -> str:
-    """Shell script that fetches the bundle, verifies it and becomes `python3 -m module`.
-
-    `arguments` are words of shell source: quote literals with `specdecode.manifests.pods.word`.
+    """Shell script that fetches the bundle, verifies it and becomes `python3 -m module` with `arguments`, words of
+    shell source: quote literals with `pods.word`.
     """
     return f"{HOME}{_PATH}python3 -P -c {word(_FETCH)}\n{_run(module, arguments)}"
 
@@ -86,8 +82,8 @@ def fetched_bundle_script(module: str, arguments: Sequence[str]) -> str:
 def bundle_env(ctx: RenderContext) -> dict[str, str]:
     """Environment variables of a pod that runs the bundle.
 
-    The region stands under both names: EKS's webhook adds neither where a pod has one (amazon-eks-pod-identity-webhook
-    v0.6.9, pkg/handler/handler.go), and boto3 reads the second alone.
+    The region has both names: EKS's webhook adds neither where one stands (amazon-eks-pod-identity-webhook v0.6.9,
+    pkg/handler/handler.go), and boto3 reads the second alone.
     """
     return {
         "BUCKET": ctx.bucket,
@@ -116,10 +112,10 @@ class Rights(Frozen):
 
 
 def session_policy(rights: Rights, ctx: RenderContext, *, partition: str = "aws") -> str:
-    """The policy that narrows a role to `rights`, as STS takes it.
+    """The policy that narrows a role to `rights`, as STS takes it: a session may do what both allow.
 
-    The session may do what the role and this both allow. So `*` stands where the role names the resource itself: the
-    bucket that is listed (without it a missing object answers 403, not 404), the key that decrypts, the one token.
+    So `*` stands where the role names the resource itself: the bucket that is listed (without it a missing object
+    answers 403, not 404), the key that decrypts, the one token.
     """
     objects = f"arn:{partition}:s3:::{ctx.bucket}/"
     bundle = f"arn:{partition}:s3:::{ctx.bundle_uri.removeprefix('s3://')}"
@@ -179,8 +175,8 @@ def program_job(
 ) -> KubeObject:
     """Job of one container, which runs a program of the bundle with the session in the Secret of the Job's name.
 
-    `folders`: volumes that it reads, by their names below the working directory. Without `image` it runs in the small
-    one, without `placement` on an ordinary CPU node, and without `account` by one that has no role.
+    `folders`: volumes that it reads, below the working directory. By default in the small image, on an ordinary CPU
+    node, by an account without a role.
     """
     folders = folders or {}
     main = container(

@@ -1,19 +1,21 @@
-"""The compile Job: weights to local disk, `vllm serve` until it is healthy, its artifact to the bucket.
+"""Jobs that run an arm's engine before it serves: the compile, and the start check with a tiny model (ADR 198).
 
-Three containers, one after the other. The first and the last have the pod's session and run the bundle alone; the one
-between them runs the engine and has no credentials (ADR 127).
+Carriers have the pod's session and run the bundle alone. The container that runs the engine, with the arm's image,
+command, devices and variables, has no credentials (ADR 127).
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specdecode import names, s3_keys
-from specdecode.exit_codes import PERMANENT
+from specdecode.exit_codes import PERMANENT, Exit
 from specdecode.experiment.effective import serving_env
-from specdecode.experiment.engine_parts import Artifact, CpuCompile
+from specdecode.experiment.engine_parts import Resources
+from specdecode.experiment.variants import HEADS, ServedVariant
 from specdecode.manifests.bundle import ENV, MOUNT, Rights, bundle_env, bundle_script, fetched_bundle_script, volume
 from specdecode.manifests.early import device_check, disk_check
-from specdecode.manifests.naming import RenderContext, compile_name, labels
+from specdecode.manifests.naming import RenderContext, compile_name, labels, object_name
 from specdecode.manifests.pods import (
     KubeObject,
     claiming,
@@ -23,7 +25,7 @@ from specdecode.manifests.pods import (
     pod_template,
     word,
 )
-from specdecode.manifests.serve_command import forgotten, serve_words
+from specdecode.manifests.serve_command import forgotten, serve_words, served_model
 from specdecode.manifests.serving import OFFLINE, SHM_MOUNT, shm_volume
 from specdecode.planning import Arm, Plan
 from specdecode.planning.timeline import HEALTHY_SHARE, cpu_deadline
@@ -31,120 +33,185 @@ from specdecode.planning.timeline import HEALTHY_SHARE, cpu_deadline
 FETCH, COMPILE, STORE = "fetch", "compile", "store"
 """Names of the containers, in their order."""
 SPARE_GIB = 20
-"""Local disk that must be free beside the weights and the artifact. The scheduler provides the requested disk, which is
-much more; images and other pods' files may still have taken some of it."""
+"""Local disk that must be free beside weights and artifact: images and other pods may have taken of the request."""
 CARRIER = "carrier-"
 """Prefix of the names of the carriers' own volumes. The engine cannot write there."""
 
 
-def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
-    """Job that makes `compiled/<fingerprint>/`, COMPLETE.json last.
+COMPONENT = "start-check"
+MAKE = "tiny-model"
+"""Name of the container that makes the model."""
+TINY_LAYERS = 2
+UNDER_A_HEAD = 8
+"""Layers of a tiny target. A head listens to three of its layers, which must differ: vLLM takes 2, n / 2 and n - 3
+(`get_eagle3_aux_hidden_state_layers` of its models), and a DFlash head to five or more.
+"""
 
-    On the node the Job claims the devices that the arm will be served on, since a server is only healthy once it has
-    loaded. The first container sees them too: it looks at them, their driver and the disk before it fetches a byte. An
-    arm with a `fallback` is compiled on a CPU node: without devices, by a server that may end instead of loading.
+
+def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
+    """Job that makes `compiled/<fingerprint>/`, COMPLETE.json last: fetch the weights, compile, store the artifact.
+
+    It claims the devices that the arm will be served on: a server is only healthy once it has loaded. The first
+    container looks at devices, driver and disk before it fetches a byte. An arm with a `fallback` is compiled on a CPU
+    node, by a server that may end instead of loading.
     """
-    experiment, engine = plan.served, plan.engine
-    artifact = engine.artifact
-    assert artifact  # noqa: S101 (an engine without one has no artifacts in its plan)
-    on_cpu = artifact.on_cpu if arm.fallback else None
+    experiment, engine, variant = plan.served, plan.engine, plan.served.variant(arm.variant)
+    assert engine.artifact  # noqa: S101 (an engine without one has no artifacts in its plan)
+    on_cpu = engine.artifact.on_cpu if arm.fallback else None
     resources = on_cpu.resources if on_cpu else engine.resources.compile
     assert resources  # noqa: S101 (as above)
     deadline = cpu_deadline(experiment, engine) if on_cpu else experiment.deadlines.compile
-    weights_gib = experiment.weights_gib(experiment.variant(arm.variant))
+    weights_gib, folder = experiment.weights_gib(variant), s3_keys.compiled_prefix(arm.fingerprint)
     common: dict[str, Any] = {"resources": resources, "weights_gib": weights_gib}
-    free = math.ceil(resources.ephemeral_per_weight * weights_gib) + SPARE_GIB
-    fetch, store = _carriers(plan, arm, ctx, free_gib=free, common=common, on_cpu=bool(on_cpu))
-    engine_runs = _compiler(plan, arm, artifact, on_cpu, minutes=deadline * HEALTHY_SHARE, common=common)
+    transfer = ["--bucket", '"$BUCKET"', "--artifact", word(folder)]
+    weights = [item for model in experiment.models_of(variant) for item in ("--folder", word(model.prefix))]
+    weights += ["--safetensors"] if engine.safetensors_alone else []
+    fetch = _carrier(
+        plan,
+        ctx,
+        ("" if on_cpu else device_check(engine, experiment.serving.devices))
+        + disk_check(engine, math.ceil(resources.ephemeral_per_weight * weights_gib) + SPARE_GIB)
+        + bundle_script("specdecode.pod.fetch", [*transfer, *weights]),
+        [_mount("bundle"), _mount("models")],
+        name=FETCH,
+        **common,
+    )
+    command = serve_words(experiment, variant, engine, compiled=False)
+    store = _carrier(
+        plan,
+        ctx,
+        fetched_bundle_script("specdecode.pod.store", [*transfer, "--", *command]),
+        [_mount("bundle", read_only=True), _mount("compiled", read_only=True)],
+        name=STORE,
+        **common,
+    )
+    last = experiment.serving_of(variant).tensor_parallel_size - 1
+    leaves = [word(path.format(last_rank=last)) for path in on_cpu.leaves] if on_cpu else []
+    compiles = _engine_runs(
+        plan,
+        variant,
+        folder,
+        [part for leaf in leaves for part in ("--leaves", leaf)],
+        minutes=deadline,
+        given=on_cpu.env if on_cpu else {},
+        mounts=[_mount("compiled")],
+        name=COMPILE,
+        **common,
+    )
     placement = on_cpu_nodes(names.COMPILE_NODEPOOL, makes_nodes=ctx.makes_nodes)
     if not on_cpu:
         fetch, _ = claiming(fetch, experiment, ctx)  # to look at the devices before it fetches
-        engine_runs, placement = claiming(engine_runs, experiment, ctx)
+        compiles, placement = claiming(compiles, experiment, ctx)
     own = {**labels(ctx, "compile", variant=arm.variant), names.ARTIFACT_LABEL: arm.fingerprint}
-    on_disk = (f"{CARRIER}work", f"{CARRIER}tmp", "bundle", "models", "compiled")
+    containers = fetch, compiles, store
+    disks = ("compiled",)
+    return _job(compile_name(arm, ctx), own, containers, placement, disks=disks, minutes=deadline, retries=2, **common)
+
+
+def start_check_job(plan: Plan, variant: ServedVariant, ctx: RenderContext) -> KubeObject:
+    """Job that makes tiny models, starts the server of `variant` with them, and asks it for some tokens.
+
+    Nothing that it writes is kept. A try that fails is made once more, unless the server was not healthy in time: it
+    would cost the same again.
+    """
+    experiment, engine, minutes = plan.served, plan.engine, plan.served.deadlines.start_check
+    resources = engine.resources.serving
+    common: dict[str, Any] = {"resources": resources, "weights_gib": experiment.weights_gib(variant)}
+    name, own = object_name(ctx.run_id, "check", variant.name), labels(ctx, COMPONENT, variant=variant.name)
+    make = _carrier(
+        plan,
+        ctx,
+        device_check(engine, experiment.serving.devices)
+        + disk_check(engine, min(SPARE_GIB, math.ceil(resources.ephemeral_gib)))
+        + bundle_script("specdecode.pod.tiny_model", _tiny(plan, variant)),
+        [_mount("bundle"), _mount("models")],
+        name=MAKE,
+        **common,
+    )
+    ask = ["--ask", word(served_model(plan.experiment))]
+    serve = _engine_runs(plan, variant, "compiled/", ask, minutes=minutes, **common)
+    make, _ = claiming(make, experiment, ctx)
+    serve, placement = claiming(serve, experiment, ctx)
+    exits = (*PERMANENT, Exit.NOT_HEALTHY)
+    return _job(name, own, (make, serve), placement, minutes=minutes, retries=1, exits=exits, **common)
+
+
+def _carrier(plan: Plan, ctx: RenderContext, script: str, mounts: Sequence[KubeObject], **more: Any) -> KubeObject:
+    return container(
+        image=plan.engine.tools_reference,
+        env=bundle_env(ctx) | ENV,
+        script=script,
+        mounts=[MOUNT, *mounts],
+        scratch=CARRIER,
+        read_only_root=True,
+        **more,
+    )
+
+
+def _engine_runs(
+    plan: Plan,
+    variant: ServedVariant,
+    folder: str,
+    arguments: Sequence[str],
+    *,
+    minutes: float,
+    given: Mapping[str, str] | None = None,
+    mounts: Sequence[KubeObject] = (),
+    **more: Any,
+) -> KubeObject:
+    """The container that runs the engine until its server is healthy, for a share of `minutes` at most.
+
+    `folder`: where its artifact comes to lie; `arguments`: more of the program that watches it, as words of shell.
+    """
+    engine = plan.engine
+    words = ["--artifact", word(folder), "--artifact-variable", engine.artifact.variable] if engine.artifact else []
+    words += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"', "--minutes", f"{minutes * HEALTHY_SHARE:g}"]
+    command = serve_words(plan.served, variant, engine, compiled=False)
+    script = fetched_bundle_script("specdecode.pod.compile", [*words, *arguments, "--", *command])
+    return container(
+        image=engine.reference,
+        script=forgotten(engine) + script,
+        env=OFFLINE,
+        given=serving_env(plan.served, variant, engine) | dict(given or {}),
+        mounts=[SHM_MOUNT, _mount("bundle", read_only=True), _mount("models", read_only=True), *mounts],
+        read_only_root=False,
+        **more,
+    )
+
+
+def _job(
+    name: str,
+    own: Mapping[str, str],
+    containers: Sequence[KubeObject],
+    placement: Mapping[str, Any],
+    *,
+    resources: Resources,
+    weights_gib: float,
+    disks: Sequence[str] = (),
+    minutes: int,
+    retries: int,
+    exits: Sequence[int] = PERMANENT,
+) -> KubeObject:
+    """Job of `containers`, one after the other. `disks`: volumes beside those that all have."""
+    *first, main = containers
+    on_disk = (f"{CARRIER}work", f"{CARRIER}tmp", "bundle", "models", *disks)
     template = pod_template(
         labels=own,
         service_account=names.PLAIN_ACCOUNT,
-        first=(fetch, engine_runs),
-        main=store,
+        first=first,
+        main=main,
         volumes=[
             shm_volume(resources, weights_gib),
-            volume(compile_name(arm, ctx)),
-            *({"name": name, "emptyDir": {}} for name in on_disk),
+            volume(name),
+            *({"name": each, "emptyDir": {}} for each in on_disk),
         ],
         placement=placement,
         restart_policy="Never",
         grace_s=60,
     )
     return job(
-        name=compile_name(arm, ctx),
-        labels=own,
-        template=template,
-        retries=2,
-        deadline_minutes=deadline,
-        permanent_exits=PERMANENT,
+        name=name, labels=own, template=template, retries=retries, deadline_minutes=minutes, permanent_exits=exits
     )
-
-
-def _carriers(
-    plan: Plan, arm: Arm, ctx: RenderContext, *, free_gib: int, common: dict[str, Any], on_cpu: bool
-) -> tuple[KubeObject, KubeObject]:
-    """The containers with the role: FETCH brings the weights, STORE takes the artifact to the bucket.
-
-    `free_gib`: local disk that FETCH must find free; `common`: what all three containers request.
-    """
-    experiment, engine = plan.served, plan.engine
-    variant = experiment.variant(arm.variant)
-    transfer = ["--bucket", '"$BUCKET"', *_destination(arm)]
-    weights = [item for model in experiment.models_of(variant) for item in ("--folder", word(model.prefix))]
-    weights += ["--safetensors"] if engine.safetensors_alone else []
-    devices = "" if on_cpu else device_check(engine, experiment.serving.devices)
-    own_image = {"image": engine.tools_reference, "env": bundle_env(ctx) | ENV}
-    carrier: dict[str, Any] = {**common, **own_image, "scratch": CARRIER, "read_only_root": True}
-    fetch = container(
-        name=FETCH,
-        script=devices + disk_check(engine, free_gib) + bundle_script("specdecode.pod.fetch", [*transfer, *weights]),
-        mounts=[MOUNT, mount("bundle"), mount("models")],
-        **carrier,
-    )
-    command = serve_words(experiment, variant, engine, compiled=False)
-    store = container(
-        name=STORE,
-        script=fetched_bundle_script("specdecode.pod.store", [*transfer, "--", *command]),
-        mounts=[MOUNT, mount("bundle", read_only=True), mount("compiled", read_only=True)],
-        **carrier,
-    )
-    return fetch, store
-
-
-def _compiler(
-    plan: Plan, arm: Arm, artifact: Artifact, on_cpu: CpuCompile | None, *, minutes: float, common: dict[str, Any]
-) -> KubeObject:
-    """The container that runs the engine until its server is healthy, for `minutes` at most. It has no credentials."""
-    experiment, engine = plan.served, plan.engine
-    variant = experiment.variant(arm.variant)
-    serving = ["--artifact-variable", artifact.variable]
-    serving += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"']
-    serving += ["--minutes", f"{minutes:g}"]
-    ranks = experiment.serving_of(variant).tensor_parallel_size
-    for path in on_cpu.leaves if on_cpu else ():
-        serving += ["--leaves", word(path.format(last_rank=ranks - 1))]
-    command = serve_words(experiment, variant, engine, compiled=False)
-    return container(
-        name=COMPILE,
-        image=engine.reference,
-        script=forgotten(engine)
-        + fetched_bundle_script("specdecode.pod.compile", [*_destination(arm), *serving, "--", *command]),
-        env=OFFLINE,
-        given=serving_env(experiment, variant, engine) | (on_cpu.env if on_cpu else {}),
-        mounts=[SHM_MOUNT, mount("bundle", read_only=True), mount("models", read_only=True), mount("compiled")],
-        read_only_root=False,
-        **common,
-    )
-
-
-def _destination(arm: Arm) -> list[str]:
-    return ["--artifact", word(s3_keys.compiled_prefix(arm.fingerprint))]
 
 
 def compile_rights(plan: Plan, arm: Arm) -> Rights:
@@ -154,5 +221,28 @@ def compile_rights(plan: Plan, arm: Arm) -> Rights:
     return Rights(reads=(own, *(f"{model.prefix}*" for model in models)), writes=(own,), clears=True)
 
 
-def mount(name: str, *, read_only: bool = False) -> dict[str, Any]:
+def _mount(name: str, *, read_only: bool = False) -> dict[str, Any]:
     return {"name": name, "mountPath": f"{names.WORKDIR}/{name}", **({"readOnly": True} if read_only else {})}
+
+
+def _tiny(plan: Plan, variant: ServedVariant) -> list[str]:
+    """Arguments of the program that makes the models."""
+    target, *drafts = plan.served.models_of(variant)
+    kind = "--head" if has_head(variant) else "--model"
+    words = ["--bucket", '"$BUCKET"', "--layers", str(layers(variant)), "--model", word(target.prefix)]
+    return words + [item for draft in drafts for item in (kind, word(draft.prefix))]
+
+
+def start_check_rights(plan: Plan, variant: ServedVariant) -> Rights:
+    """Read the models that the tiny ones are made after, and write nothing."""
+    return Rights(reads=tuple(f"{model.prefix}*" for model in plan.served.models_of(variant)))
+
+
+def has_head(variant: ServedVariant) -> bool:
+    """Whether the arm speculates with a head of its target."""
+    return variant.speculation is not None and variant.speculation.method in HEADS
+
+
+def layers(variant: ServedVariant) -> int:
+    """Layers of the arm's tiny target, and of its draft model."""
+    return UNDER_A_HEAD if has_head(variant) else TINY_LAYERS

@@ -1,10 +1,8 @@
 """Shell source that looks at a Trainium node before a byte of weights is moved: its devices, their driver, free disk.
 
-It needs nothing but a shell, so that it runs before the bundle is there. A device that a container may not open shows
-so only when it is opened, since root passes every test of permissions. Linux shows a module's version in
-/sys/module/<name>/version, where Neuron's runtime reads the driver's; devices are /dev/neuron<n>.
-
-Why it is so: ADR 65.
+It runs before the bundle is there. A device that a container may not open shows so only when it is opened, since root
+passes every test of permissions. A module's version is in /sys/module/<name>/version, where Neuron's runtime reads the
+driver's; devices are /dev/neuron<n> (ADR 65).
 """
 
 from specdecode.exit_codes import Exit
@@ -67,8 +65,7 @@ def device_check(engine: Engine, devices: int) -> str:
 
 
 def disk_check(engine: Engine, gib: int) -> str:
-    """Ends with Exit.NO_SPACE and one line unless `gib` are free where the script runs.
-
-    Empty for engines of no Neuron device: only a Trainium node's disks are sized for what is put there.
+    """Ends with Exit.NO_SPACE and one line unless `gib` are free where the script runs. Empty without Neuron: only a
+    Trainium node's disks are sized for what is put there.
     """
     return _DISK.format(kib=gib * 2**20, gib=gib, code=Exit.NO_SPACE.value) if engine.on_neuron else ""

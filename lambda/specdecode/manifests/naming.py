@@ -1,6 +1,6 @@
 """The facts of a manifest that the deployment knows, and the names and labels that follow from them.
 
-Names are pure functions, so that the pipeline always finds the objects again. All else comes from the plan.
+Names are pure functions, so that the pipeline always finds the objects again.
 """
 
 import re
@@ -28,8 +28,7 @@ class RenderContext(Frozen):
     bundle_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     region: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,32}$")]
     pool: str | None = None
-    """NodePool of the run's own node. None if the run has none yet: the objects then name the first pool of its
-    kind."""
+    """NodePool of the run's own node. None before it has one: the objects then name the first pool of its kind."""
     makes_nodes: bool = True
     """Whether the cluster has our NodePools. If not, pods that need no held node run on any node."""
     node_storage: NodeStorage = "instance-store"

@@ -1,4 +1,4 @@
-"""The parts that all pods of a run share: security, working directory, placement."""
+"""The parts that all objects of a run share: owner; security, working directory and placement of pods."""
 
 import base64
 import re
@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specdecode import names
+from specdecode.assets import kubernetes_objects
 from specdecode.experiment import claims
 from specdecode.experiment.engine_parts import Resources
 from specdecode.experiment.model import Experiment, ServedExperiment
-from specdecode.manifests.naming import RenderContext
+from specdecode.manifests.naming import RenderContext, labels, root_name
+from specdecode.planning import Plan
 from specdecode.planning.events import JOB_GRACE_MINUTES
 
 KubeObject = dict[str, Any]
@@ -30,8 +32,8 @@ def word(text: str) -> str:
 def literal(text: str) -> str:
     """`text` for a command or a variable of a container as it is.
 
-    Kubernetes replaces `$(NAME)` in both by the container's variable NAME before any shell sees them, whatever quotes
-    stand around it, and `$$` by `$`: a text of a user's could take in a secret, or end the quotes that it stands in.
+    Kubernetes replaces `$(NAME)` in both, whatever quotes stand around it, and `$$` by `$`, before any shell sees them:
+    a user's text could take in a secret, or end the quotes that it stands in.
     """
     return re.sub(r"\$(?=[$(])", "$$", text)
 
@@ -63,11 +65,11 @@ def container(
     read_only_root: bool,
     **more: Any,
 ) -> KubeObject:
-    """A container of a pod: the main one unless `more` has a `name`.
+    """A container of a pod: the main one unless `more` (probes, ports and the like) has a `name`.
 
-    `given`: variables from the experiment and its engine; `env` and `references` (whose values come from Secrets, or
-    from the pod itself) are ours, come last, and take the place of given ones of their names. `scratch`: what the names
-    of the volumes for the working directory and /tmp begin with. `more`: probes, ports and the like.
+    `given`: variables of the experiment and its engine. Ours (`env`, and `references` to Secrets or the pod itself)
+    come last, and in place of those of their names. `scratch`: beginning of the volumes' names for working directory
+    and /tmp.
     """
     own: list[KubeObject] = [
         {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
@@ -121,10 +123,9 @@ def pod_template(
 ) -> KubeObject:
     """Pod template under the `restricted` Pod Security Standard.
 
-    `first`: containers that run one after the other before `main`. `without_credentials`: names of the containers that
-    get neither the service account's role nor its token: the role is for the pod's mounts alone.
-    `finds_services`: it gets the variables that name the addresses of the namespace's Services. Others do not: what
-    runs in the namespace is not their business, and `VLLM_…` variables of a Service would be options to vLLM.
+    `first`: containers that run one after the other before `main`. `without_credentials`: containers that get neither
+    role nor token of the account: the role is for the pod's mounts alone. `finds_services`: variables with the
+    addresses of the namespace's Services; to vLLM, `VLLM_…` ones would be options.
     """
     annotations = {"karpenter.sh/do-not-disrupt": "true"}
     if without_credentials:
@@ -173,9 +174,7 @@ def _tolerate(taint: str) -> dict[str, str]:
 
 
 def claiming(main: KubeObject, experiment: ServedExperiment, ctx: RenderContext) -> tuple[KubeObject, dict[str, Any]]:
-    """The container and the pod's placement on the run's node with a claim of an arm's Neuron devices, if it takes
-    any.
-    """
+    """The container, and the pod's placement on the run's node, with a claim of an arm's devices if it takes any."""
     serving, placement = experiment.serving, on_held_node(experiment, ctx.pool)
     if not serving.devices:
         return main, placement
@@ -197,9 +196,8 @@ def job(
     permanent_exits: Sequence[int] = (),
     indexes: int = 1,
 ) -> KubeObject:
-    """A Job of a step that waits `deadline_minutes` for it. It runs its pod once, again after a failure up to `retries`
-    times, and never after `permanent_exits`. With several `indexes` it runs a pod for each at once, and the failures of
-    all count together.
+    """A Job of a step that waits `deadline_minutes` for it. A pod for each of `indexes` runs at once; together they
+    fail up to `retries` times, and never again after `permanent_exits`.
     """
     stop = {
         "podFailurePolicy": {
@@ -233,3 +231,31 @@ def job(
 
 def _number(value: float) -> str:
     return f"{value:g}" if value == int(value) else f"{round(value * 1000)}m"
+
+
+def network_policies() -> list[KubeObject]:
+    """The policies that the stack applies too, by component: one set for the namespace. Inert without
+    `enableNetworkPolicy` of vpc-cni.
+    """
+    return kubernetes_objects("network-policies.yaml")
+
+
+def run_root(plan: Plan, ctx: RenderContext) -> KubeObject:
+    """The first object that a run creates. It only says to which run the objects belong."""
+    about = {"run": ctx.run_id, "experiment": plan.experiment.name}
+    return config_map(root_name(ctx), labels(ctx, names.ROOT_COMPONENT), about)
+
+
+def owned(obj: KubeObject, root: KubeObject) -> KubeObject:
+    """`obj` with `root`, as the API server returned it, for its owner, with which the garbage collector deletes it.
+
+    It blocks a foreground deletion: a root that is gone means that all it owned is gone.
+    """
+    reference = {
+        "apiVersion": root["apiVersion"],
+        "kind": root["kind"],
+        "name": root["metadata"]["name"],
+        "uid": root["metadata"]["uid"],
+        "blockOwnerDeletion": True,
+    }
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [reference]}}

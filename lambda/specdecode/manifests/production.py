@@ -12,8 +12,8 @@ from specdecode.planning import Plan
 def production(plan: Plan, variant: str, *, name: str, replicas: int, ctx: RenderContext) -> list[KubeObject]:
     """Deployment and Service of `variant`, called `name`: the run's container, claim, mounts, probes and checks.
 
-    They are the user's: no label, owner or key of the run is on them, so nothing of the pipeline takes them for its
-    own. They are placed by instance type, not on the pipeline's pool: that one has no node while nothing runs.
+    They are the user's: with no label, owner or key of the run, and placed by instance type, since the pipeline's pool
+    has no node while nothing runs.
     """
     arm = next(arm for wave in plan.waves for arm in wave.arms if arm.variant == variant)
     deployment, service = serving(plan, arm, ctx)

@@ -19,10 +19,10 @@ _HERE = "@PWD@"
 
 
 def forgotten(engine: Engine) -> str:
-    """Shell source before the command: variables away that a driver or an image may set and that end the engine.
+    """Shell source before the command: away with variables of a driver or an image that end the engine.
 
     Workers of the native plugin set NEURON_RT_VISIBLE_CORES themselves, one core each, and refuse to start where it is
-    set already (vllm_neuron/vllm/worker/neuron_worker.py).
+    set (vllm_neuron/vllm/worker/neuron_worker.py).
     """
     return "unset NEURON_RT_VISIBLE_CORES\n" if engine.dialect is Dialect.NATIVE_PLUGIN else ""
 
@@ -32,9 +32,9 @@ def serve_words(
 ) -> list[str]:
     """The command as words of shell source; `$PWD` and `$POD_IP` are left to the shell. `local`: of weights in LOCAL.
 
-    `compiled`: it finds its artifact, whose neuron_config.json holds the configuration. The loaders of NxD Inference
-    then set each override on the loaded configuration as it is (`setattr`): a mapping would take the place of an
-    object (`on_device_sampling_config`), and the first request fail. Mappings are left to the artifact.
+    `compiled`: it finds its artifact, whose neuron_config.json holds the configuration. NxD Inference's loaders set
+    each override there by `setattr`: a mapping would take the place of an object (`on_device_sampling_config`), and the
+    first request fail. Mappings are left to the artifact.
     """
     serving = experiment.serving_of(variant)
     target = experiment.target_of(variant)
@@ -107,8 +107,7 @@ def recipe(
 ) -> str:
     """The lines to paste into a shell in the engine's image: fetch weights and artifact, then the pod's own command.
 
-    `bucket`: `s3://name/`. `artifact`: its prefix there; None if the engine compiles nothing. The server listens on
-    this machine only, since nobody knows a pod's address here.
+    `bucket`: `s3://name/`. `artifact`: its prefix there, if any. The server listens on this machine only.
     """
     folders = [model.prefix for model in experiment.models_of(variant)]
     env = dict(serving_env(experiment, variant, engine))

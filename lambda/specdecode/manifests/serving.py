@@ -1,7 +1,7 @@
 """The Deployment and the Service of an arm. Weights and artifact are mounted read-only.
 
-The engine's container has no AWS credentials: the mounts are made outside it, with a token that the kubelet hands to
-the CSI driver (Mountpoint for S3 CSI driver, docs/CONFIGURATION.md, "Pod-Level Credentials").
+The engine's container has no AWS credentials: the kubelet hands a token to the CSI driver (Mountpoint for S3 CSI
+driver, docs/CONFIGURATION.md, "Pod-Level Credentials").
 """
 
 import json
@@ -12,10 +12,8 @@ from typing import Any
 
 from specdecode import names, s3_keys
 from specdecode.exit_codes import Exit
-from specdecode.experiment.base import EnvName
 from specdecode.experiment.capacity import COPY_MARGIN, MONITOR
 from specdecode.experiment.effective import serving_env
-from specdecode.experiment.engine import Engine
 from specdecode.experiment.engine_parts import Probe, Resources
 from specdecode.experiment.sizing import mount_streams
 from specdecode.manifests import verified_copy
@@ -42,11 +40,11 @@ if [ ! -f {LOCAL}/verified ]; then
   echo "specdecode: every byte is as stored; copied $(du -sh {LOCAL} | cut -f 1) to the local disk" >&2
 fi
 """
-"""Shell source that reads what the server loads, many files at once, and compares it with COMPLETE.json. What is
-copied is copied on the way, after `room`'s look at the disk. A container that is started again finds all this done.
+"""Reads what the server loads, many files at once, compares it with COMPLETE.json, and copies on the way, after
+`room`'s look at the disk. A container that is started again finds all this done.
 
-`mode` makes the copies read-only like the mount, or not: if NxD Inference fails to load an artifact that it can
-write, it compiles it anew, and the run would measure the wrong artifact.
+`mode` makes the copies read-only, or not: an artifact that NxD Inference can write and fails to load it compiles anew,
+and the run would measure the wrong one.
 """
 MONITOR_CONTAINER, MONITOR_SCRATCH = "neuron-monitor", "monitor-"
 """The monitor beside a server, and the prefix of its own volumes' names: the engine cannot write there."""
@@ -115,10 +113,10 @@ def _template(plan: Plan, arm: Arm, ctx: RenderContext, own: Mapping[str, str]) 
 
 
 def _monitored(template: KubeObject, plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
-    """The serving pod's `template` with the monitor in it, the account that may publish, and a way to do so.
+    """The serving pod's `template` with the monitor in it, and the account that may publish.
 
-    It shares the server's claim, to see its devices, and nothing else: it has credentials, and the engine has none.
-    Whatever happens to it, the container stays: a pod is only ready, and an arm only measured, with all its containers.
+    It shares the server's claim, to see its devices, and nothing else: it has credentials, the engine has none. Its
+    container always stays: a pod is only ready, and an arm only measured, with all its containers.
     """
     script = bundle_script("specdecode.pod.neuron_metrics", ["--variant", word(arm.label)])
     beside = container(
@@ -151,13 +149,15 @@ def _server(plan: Plan, arm: Arm, ctx: RenderContext, mounted: Sequence[str]) ->
     experiment, engine = plan.served, plan.engine
     variant, probes = experiment.variant(arm.variant), engine.probes
     weights_gib, copied = experiment.weights_gib(variant), copied_folders(plan, arm, ctx)
+    # For the copies; those of artifact and weights are not made together.
+    resources, room = engine.resources.serving, COPY_MARGIN * weights_gib if copied else 0
     return container(
         image=engine.reference,
         script=_script(plan, arm, ctx, copied=copied),
-        env={**OFFLINE, **_artifact_env(engine)},
+        env=OFFLINE | (engine.artifact.serve_env if engine.artifact else {}),
         given=serving_env(experiment, variant, engine),
         references=server_env(arm, ctx),
-        resources=_with_room(engine.resources.serving, copied, weights_gib),
+        resources=resources.model_copy(update={"ephemeral_gib": resources.ephemeral_gib + room}),
         weights_gib=weights_gib,
         mounts=[
             SHM_MOUNT,
@@ -172,9 +172,7 @@ def _server(plan: Plan, arm: Arm, ctx: RenderContext, mounted: Sequence[str]) ->
 
 
 def _script(plan: Plan, arm: Arm, ctx: RenderContext, *, copied: Sequence[str]) -> str:
-    """Refuse to start unless artifact and weights are what was stored. The folders in `copied` go to local disk, and
-    are loaded from there.
-    """
+    """Refuse to start unless all is as stored. Folders in `copied` go to local disk, and are loaded from there."""
     experiment, engine = plan.served, plan.engine
     variant, artifact = experiment.variant(arm.variant), engine.artifact
     models = [model.prefix.rstrip("/") for model in experiment.models_of(variant)]
@@ -203,9 +201,7 @@ def _script(plan: Plan, arm: Arm, ctx: RenderContext, *, copied: Sequence[str]) 
 
 
 def copied_folders(plan: Plan, arm: Arm, ctx: RenderContext) -> list[str]:
-    """Folders that the server loads from a copy on the node's disks: because that is faster, or because the server must
-    write there.
-    """
+    """Folders that the server loads from a copy on the node's disks: it is faster, or the server must write there."""
     experiment, engine = plan.served, plan.engine
     variant, artifact = experiment.variant(arm.variant), engine.artifact
     faster = is_copied(experiment, engine, ctx.node_storage)
@@ -214,16 +210,6 @@ def copied_folders(plan: Plan, arm: Arm, ctx: RenderContext) -> list[str]:
     if faster and reads_weights(experiment, variant, engine):
         folders += [model.prefix.rstrip("/") for model in experiment.models_of(variant)]
     return folders
-
-
-def _with_room(resources: Resources, copied: Sequence[str], weights_gib: float) -> Resources:
-    """The server's resources with local disk for the copies; those of artifact and weights are not made together."""
-    room = COPY_MARGIN * weights_gib if copied else 0
-    return resources.model_copy(update={"ephemeral_gib": resources.ephemeral_gib + room})
-
-
-def _artifact_env(engine: Engine) -> dict[EnvName, str]:
-    return engine.artifact.serve_env if engine.artifact else {}
 
 
 def _probe(probe: Probe, *, failures: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A run on a cluster that has nothing of this package: all its objects, and the order in which a person starts them.
 
-Nothing runs when they are applied: Jobs are suspended, servers have no replica. The bucket is the store, as in the
-pipeline, but nothing mounts it: a container before the server brings weights and artifact to the node's disk (ADR 181).
+When they are applied nothing runs: Jobs are suspended, servers have no replica. The bucket is the store, but nothing
+mounts it: a first container brings weights and artifact to the node's disk (ADR 181).
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from specdecode.manifests.benchmarking import accuracy_job, benchmark, smoke
 from specdecode.manifests.bundle import ENV, MOUNT, VOLUME, bundle_env, bundle_script
 from specdecode.manifests.compiling import COMPILE, compile_job
 from specdecode.manifests.naming import RenderContext, serving_name
-from specdecode.manifests.pods import SKIP_CREDENTIALS, KubeObject, container, word
-from specdecode.manifests.root import network_policies, run_root
+from specdecode.manifests.pods import SKIP_CREDENTIALS, KubeObject, container, network_policies, run_root, word
 from specdecode.manifests.serving import serving
 from specdecode.manifests.staging import fetch_prompts_job, staging_job
 from specdecode.planning import Arm, Plan, Wave, first_served
@@ -206,9 +205,7 @@ class _Adapting:
         )
 
     def _nodes(self, selector: dict[str, str]) -> dict[str, str]:
-        """Pods that the pipeline puts on the held node, by instance type. All others on any node of the images'
-        kind.
-        """
+        """Pods of the held node by instance type, all others on any node of the images' kind."""
         if names.ACCELERATOR_LABEL in selector:
             return {"node.kubernetes.io/instance-type": self.plan.experiment.shape.name}
         return {"kubernetes.io/arch": "amd64"}

@@ -1,10 +1,8 @@
 """Before a server starts: read the folders that it loads, compare every byte with COMPLETE.json, copy on the way.
 
-A serving pod has neither credentials nor the bundle. So its script holds this very text, which needs nothing but
-Python 3.9. Its argument is JSON: `local`, where copies go; `streams`, how many files are read at once; and `folders`
-with `name`, `content` (the hash, "" if it is not known), `copied`, and `code`, with which it exits if one is damaged.
-
-Why it is so: ADR 201.
+A serving pod has no credentials and no bundle: its script holds this very text, for Python 3.9 alone (ADR 201). Its
+argument is JSON: `local`, where copies go; `streams`, files that are read at once; `folders` with `name`, `content`
+(the hash, or ""), `copied`, and `code`, its exit code if one is damaged.
 """
 
 import hashlib

@@ -15,7 +15,7 @@ from specdecode.store import Store
 
 
 def with_prompts_of_answers(store: Store, experiment: AnyExperiment) -> AnyExperiment:
-    """The experiment, with the prompts of the run that its `answers` name, if they name one. No text is read.
+    """The experiment, with the prompts (no text) of the run that its `answers` name, if any.
 
     Raises ExperimentError with all reasons for which its drafts cannot read that run's answers.
     """

@@ -60,9 +60,8 @@ class Lease(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", validate_by_name=True, serialize_by_alias=True)
 
     holders: tuple[Claim, ...] = Field((), alias="holder")
-    """The runs that hold a slot, in the order in which they got it.
-
-    Stored as `holder`. Older versions stored one claim or null, which is still read. They refuse a list as damaged.
+    """The runs that hold a slot, in the order in which they got it. Stored as `holder`: older versions stored one claim
+    or null there, which is still read, and refuse a list as damaged.
     """
     queue: tuple[Claim, ...] = ()
 
@@ -110,10 +109,7 @@ class Lease(BaseModel):
 
 
 def impossible(lease: Lease, *, slots: Sequence[str] = ONE_SLOT, now: datetime) -> str | None:
-    """Why `lease` cannot be true at `now` with these `slots`, in words. None if all of it can be true.
-
-    Ages and limits are counted from its times, and executions are looked up by its names.
-    """
+    """Why `lease` cannot be true at `now` with these `slots`: ages, limits and executions are looked up by it."""
     if len(lease.queue) > LONGEST_QUEUE:
         return f"{len(lease.queue)} claims wait, of which there can be {LONGEST_QUEUE}"
     run_ids = [claim.run_id for claim in lease.claims]
@@ -161,9 +157,7 @@ def request(
     kind: str = names.NODEPOOL,
     slots: Sequence[str] = ONE_SLOT,
 ) -> Lease:
-    """Join the queue, or hold a node of `kind` at once if one of `slots` is free. A second call changes nothing. Raises
-    QueueFull.
-    """
+    """Join the queue, or hold a node of `kind` at once if one is free. Twice is as once. Raises QueueFull."""
     if lease.position(run_id) is not None:
         return lease
     if len(lease.queue) >= LONGEST_QUEUE:
@@ -173,9 +167,7 @@ def request(
 
 
 def release(lease: Lease, *, run_id: str, now: datetime, slots: Sequence[str] = ONE_SLOT) -> Lease:
-    """Leave, as a holder or from the queue. The first run in the queue for that kind takes over. A second call changes
-    nothing.
-    """
+    """Leave, as a holder or from the queue; the first of that kind in the queue takes over. Twice is as once."""
     holders = tuple(claim for claim in lease.holders if claim.run_id != run_id)
     queue = tuple(claim for claim in lease.queue if claim.run_id != run_id)
     return _promote(Lease(holders=holders, queue=queue), slots=slots, now=now)

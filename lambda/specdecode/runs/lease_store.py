@@ -1,7 +1,7 @@
 """The lease document in S3, changed only by compare-and-swap: several writers change it, and no update is ever lost.
 
-S3 takes a write with If-Match only if the object is still the one that was read, and one with If-None-Match only if
-there is none ("Conditional writes" in the user guide of Amazon S3).
+If-Match writes only over the object that was read, and If-None-Match only where there is none (user guide of Amazon S3,
+"Conditional writes").
 """
 
 import random
@@ -28,15 +28,11 @@ class Contended(Exception):
 
 
 class LeaseDamaged(Exception):
-    """The stored document is no lease, or cannot be true. Trying again cannot help. No run can prove by it that it
-    holds a node.
-    """
+    """The stored document is no lease, or cannot be true: no run can prove by it that it holds a node."""
 
 
 class LeaseStore:
-    """Reads and changes the document `key` in `bucket` with the boto3 S3 client `s3`. `slots`: the NodePools that it
-    gives out.
-    """
+    """The document `key` in `bucket`, through the boto3 S3 client `s3`. `slots`: the NodePools that it gives out."""
 
     def __init__(
         self,
@@ -59,20 +55,14 @@ class LeaseStore:
         return self._load()[0]
 
     def set_aside(self) -> str:
-        """Copy the document as it is below s3_keys.DAMAGED, for a person; returns the copy's key, which depends on the
-        content alone: doing it again changes nothing.
-        """
+        """Copy the document for a person below s3_keys.DAMAGED; the copy's key. Twice is as once."""
         etag = self._etag()
         target = s3_keys.damaged_key(self._key, etag.strip('"'))
         self._store.copy(self._key, target, condition={"CopySourceIfMatch": etag})
         return target
 
     def begin_anew(self) -> None:
-        """Put an empty queue in place of a damaged document. Only while no execution runs: the runs that waited in it
-        are lost.
-
-        A document that can be read again is left alone.
-        """
+        """Put an empty queue in place of a damaged document. Only while no execution runs: who waited in it is lost."""
         etag = self._etag()
         try:
             self._load()
@@ -80,9 +70,10 @@ class LeaseStore:
             self._write(Lease(), {"IfMatch": etag})
 
     def update(self, change: Callable[[Lease], Lease]) -> Lease:
-        """Apply the pure function `change` to the newest state and store the result. Returns the lease that now holds.
+        """Apply the pure function `change` to the newest state and store what changes. Returns the lease that now
+        holds.
 
-        What does not change is not written. Raises LeaseDamaged, Contended, or boto3's errors.
+        Raises LeaseDamaged, Contended, or boto3's errors.
         """
         for attempt in range(ATTEMPTS):
             before, etag = self._load()

@@ -10,9 +10,7 @@ from specdecode.analysis.results.run_context import DeviceGroup, Failure
 from specdecode.store import Store
 
 LARGEST = 8 << 20
-"""Most bytes of a record or a plan that are read: a plan of 1,000 cases is 207 KiB (docs/reference/faults.md). A
-larger one would cost a function its memory.
-"""
+"""Most bytes of a record or a plan that are read: a plan of 1,000 cases is 207 KiB (docs/reference/faults.md)."""
 Document = TypeVar("Document", bound=BaseModel)
 
 
@@ -51,9 +49,7 @@ class RunState(BaseModel):
     inherited: tuple[int, ...] = ()
     """Measured waves of the run that this one resumes. Their arms are not served again."""
     lost: tuple[int, ...] = ()
-    """Waves of an adaptive sweep that are not measured because their arm cannot be served. A resumed run tries them
-    again.
-    """
+    """Waves of an adaptive sweep whose arm cannot be served. A resumed run tries them again."""
     published: tuple[int, ...] = ()
     """Waves whose requests' metrics are in CloudWatch."""
     refused_artifacts: tuple[str, ...] = ()
@@ -70,8 +66,8 @@ class RunState(BaseModel):
     failures: tuple[Failure, ...] = ()
 
     def is_of(self, started: datetime | None) -> bool:
-        """Whether it is the record of the execution that was started at `started`, not of an earlier one of its name.
-        If `started` is None it is True.
+        """Whether it is of the execution that was started at `started` (None: of any), not of an earlier one of its
+        name.
         """
         return started is None or self.execution_started == started
 

@@ -14,9 +14,7 @@ bring it back, since the template still has it."""
 
 
 def confirmed(subscriptions: Sequence[Mapping[str, str]]) -> int:
-    """The confirmed subscriptions of the alerts topic. Others have the word PendingConfirmation, or Deleted, in place
-    of an ARN (SNS API reference, ListSubscriptionsByTopic).
-    """
+    """How many are confirmed: others have a word in place of an ARN (SNS API reference, ListSubscriptionsByTopic)."""
     return sum(item["SubscriptionArn"].startswith("arn:") for item in subscriptions)
 
 
@@ -31,8 +29,8 @@ def of(address: str | None, subscriptions: Sequence[Mapping[str, str]]) -> list[
 
 
 def untold(subscriptions: Sequence[Mapping[str, str]], *, address: str | None) -> tuple[str, str] | None:
-    """Why nobody gets the alerts, and what to do. None if somebody does. `subscriptions`: all of the alerts topic;
-    `address`: the one that the deployment names. A former one that is still confirmed does not count.
+    """Why nobody gets the alerts, and what to do; None if somebody does. `subscriptions`: all of the topic; `address`:
+    the deployment's. A former one does not count.
     """
     own = of(address, subscriptions)
     if confirmed(own):

@@ -1,65 +1,93 @@
-"""Accuracy: lm-eval questions the arms while they still serve, and then people do (`hold`). Both are optional, and a
-failure costs no measured benchmark.
+"""Accuracy: lm-eval questions the arms while they still serve, and then people do. Both are optional, and a failure
+costs no measured benchmark.
+
+Held arms stay for a while after their last benchmark, and a pod beside them answers `specdecode ask` (ADR 202). The
+state machine's own looks end it, so it ends at its bound when nobody watches.
 """
 
-from typing import Any
+from datetime import timedelta
+from functools import partial
 
 from specdecode import manifests
 from specdecode.analysis.results.run_context import Failure
-from specdecode.kubernetes.resources import name_of
-from specdecode.planning import first_served
+from specdecode.kubernetes.resources import KubeObject, name_of
+from specdecode.manifests import Rights
+from specdecode.planning import first_served, last_served
+from specdecode.planning.events import JOB_GRACE_MINUTES
 from specdecode.planning.timeline import ACCURACY_MINUTES
 from specdecode.runs.state import change_state
-from specdecode.steps.acquire import on_the_node, require_node
-from specdecode.steps.arms import check_alive
-from specdecode.steps.errors import AccuracyFailed
-from specdecode.steps.hold import hold
-from specdecode.steps.jobs import advance_job, keep_failed_logs
-from specdecode.steps.pace import attentive
-from specdecode.steps.run import Run, load_run, render_context
+from specdecode.steps.acquire import looks_twice, require_node
+from specdecode.steps.errors import AccuracyFailed, HoldFailed, StepFailed
+from specdecode.steps.jobs import Advance, advance_job, check_alive, keep_failed_logs
+from specdecode.steps.run import Run, attentive, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 
 
-@on_the_node
+@looks_twice
 def accuracy(given: StepInput, rt: Runtime) -> Progress:
     """Done when the wave's new arms are tested, and those that are served for the last time were held."""
     run = load_run(rt.store, given.run_id)
     tested = _test(given, rt, run)
-    return hold(given, rt, run) or tested if tested.done else tested
+    return _hold(given, rt, run) or tested if tested.done else tested
 
 
 def _test(given: StepInput, rt: Runtime, run: Run) -> Progress:
-    """If AccuracyFailed is raised, it is first noted for the report."""
     if not run.plan.experiment.accuracy:
         return Progress(done=True, message="the experiment asks for no accuracy test")
-    ctx = render_context(run, rt)
     wave = run.wave(given.wave)
-    if given.wave in run.state.inherited:
-        return Progress(done=True, message="the wave was measured by the resumed run; its arms are not served again")
-    if given.wave in run.state.lost:
-        return Progress(done=True, message="the sweep goes on without this arm")
-    if not (new := first_served(run.plan.waves, wave)):
-        return Progress(done=True, message="these arms had their test in an earlier wave")
-    require_node(given, rt, run)
-    job = manifests.accuracy_job(run.plan, wave, ctx)
-    try:
-        check_alive(rt.kube, given.run_id, wave, failure=AccuracyFailed)
-        done, message, age = advance_job(
-            run,
-            rt,
-            [job],
-            rights=manifests.accuracy_rights(ctx),
-            limit_min=ACCURACY_MINUTES * len(new),
-            failure=AccuracyFailed,
-        )
-    except AccuracyFailed as error:
-        keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(job))
-        failure = Failure(stage="Accuracy", message=str(error), diagnostics="diagnostics/logs/")
-        change_state(rt.store, given.run_id, failures=(*run.state.failures, failure))
-        raise
+    new = first_served(run.plan.waves, wave)
+    if not (new and run.is_served(given.wave)):
+        return Progress(done=True, message="no arm of this wave is tested: it was in an earlier one, or is not served")
+    ctx = render_context(run, rt)
+    job, limit = manifests.accuracy_job(run.plan, wave, ctx), ACCURACY_MINUTES * len(new)
+    rights = manifests.accuracy_rights(ctx)
+    done, message, age = _advance(job, given, rt, run, rights=rights, limit_min=limit, failure=AccuracyFailed)
     expected = run.plan.timeline.most_minutes("Accuracy", given.wave)
     return Progress(done=done, message=message, wait_s=attentive(run.plan, age, expected_min=expected))
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return run_step(accuracy, event, context)
+def _hold(given: StepInput, rt: Runtime, run: Run) -> Progress | None:
+    """Done after the experiment's minutes, or when somebody ends it before. None if no arm of the wave is held."""
+    wave, minutes = run.wave(given.wave), run.plan.experiment.holds_arms
+    arms = last_served(run.plan.waves, wave)
+    if not (minutes and arms and run.is_served(given.wave)):
+        return None
+    ctx = render_context(run, rt)
+    job, rights = manifests.hold_job(run.plan, wave, ctx), manifests.hold_rights(ctx)
+    limit = minutes + JOB_GRACE_MINUTES
+    done, _, age = _advance(job, given, rt, run, rights=rights, limit_min=limit, failure=HoldFailed)
+    left = timedelta(minutes=minutes) - age
+    if done or left <= timedelta():
+        change_state(rt.store, given.run_id, answering=(), answers_until=None)
+        return Progress(done=True, message=f"the arms were held for {age.total_seconds() / 60:.0f} of {minutes} min")
+    until, names = rt.now() + left, tuple(arm.variant for arm in arms)
+    if run.state.answering != names:
+        change_state(rt.store, given.run_id, answering=names, answers_until=until)
+    message = f"{', '.join(names)} until {until:%H:%M} UTC: specdecode ask {given.run_id} {names[0]}"
+    return Progress(done=False, message=message, wait_s=attentive(run.plan, age, expected_min=minutes))
+
+
+def _advance(
+    job: KubeObject,
+    given: StepInput,
+    rt: Runtime,
+    run: Run,
+    *,
+    rights: Rights,
+    limit_min: int,
+    failure: type[StepFailed],
+) -> Advance:
+    """One look at a Job beside the servers. If it raises `failure`, that is first noted for the report."""
+    require_node(given, rt, run)
+    try:
+        check_alive(rt.kube, given.run_id, run.wave(given.wave), failure=failure)
+        return advance_job(run, rt, [job], rights=rights, limit_min=limit_min, failure=failure)
+    except failure as error:
+        keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(job))
+        stage = failure.__name__.removesuffix("Failed")
+        failures = (*run.state.failures, Failure(stage=stage, message=str(error), diagnostics="diagnostics/logs/"))
+        change_state(rt.store, given.run_id, failures=failures, answering=(), answers_until=None)
+        raise
+
+
+handler = partial(run_step, accuracy)

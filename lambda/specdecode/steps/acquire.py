@@ -1,18 +1,15 @@
-"""AcquireCapacity: wait in the queue, hold the lease, wait for a node with its devices.
+"""AcquireCapacity: wait in the queue, hold the lease, wait for a node with its devices, if the run takes one."""
 
-For servers that already run: wait in their queue. It takes no node.
-"""
-
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from functools import partial, wraps
-from typing import Any
 
 from specdecode import names
 from specdecode.experiment import Capacity
+from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
 from specdecode.experiment.sizing import unfit
-from specdecode.kubernetes.node_room import room_of_node
-from specdecode.kubernetes.pods import why_hung
+from specdecode.kubernetes.node_room import DRA_DRIVER, room_of_node
+from specdecode.kubernetes.pods import is_true, why_hung
 from specdecode.kubernetes.pools import PoolBusy
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.planning.events import QUEUE_LIMIT, QUEUE_POLL_S
@@ -23,10 +20,8 @@ from specdecode.runs.lease_store import LeaseStore
 from specdecode.runs.state import change_state
 from specdecode.steps import logs
 from specdecode.steps.errors import CapacityUnavailable, LeaseLost, NodeLost, StepFailed
-from specdecode.steps.node_pools import outside_window, usable_node
-from specdecode.steps.pace import attentive
 from specdecode.steps.replicas import follow_lease
-from specdecode.steps.run import Run, load_run
+from specdecode.steps.run import Run, attentive, load_run
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 
 FEW = 3
@@ -34,13 +29,11 @@ FEW = 3
 
 
 def acquire(given: StepInput, rt: Runtime) -> Progress:
-    """Done when this run holds the lease and a Ready node of the pool has published its devices.
+    """Done when this run holds the lease and a Ready node of the pool has published its devices. The lease is enough if
+    the nodes are not ours to see, or if the arms are servers that already run: two runs that load one would measure
+    each other.
 
-    If the nodes are not ours to see, the lease is enough: the pods show whether there is a node. Raises
-    CapacityUnavailable at once if no node can come. After the deadline it raises it with the reason.
-
-    If the arms are servers that already run: done when no other run loads such servers. Two runs that load one server
-    would measure each other.
+    Raises CapacityUnavailable at once if no node can come, and after the deadline with the reason.
     """
     now, run = rt.now(), load_run(rt.store, given.run_id)
     if run.is_all_settled:
@@ -95,9 +88,7 @@ def _require_room(node: KubeObject, slices: Sequence[KubeObject] | None, run: Ru
 
 
 def stand_in_line(given: StepInput, rt: Runtime, queue: LeaseStore, *, kind: str = names.NODEPOOL) -> Claim | Progress:
-    """What the run holds by `queue`, or how it waits. Raises CapacityUnavailable after QUEUE_LIMIT, or if the queue is
-    full.
-    """
+    """What the run holds by `queue`, or how it waits. Raises CapacityUnavailable after QUEUE_LIMIT, or if full."""
     now = rt.now()
     asks = partial(leases.request, run_id=given.run_id, execution_arn=given.execution_arn, now=now, kind=kind)
     try:
@@ -113,6 +104,29 @@ def stand_in_line(given: StepInput, rt: Runtime, queue: LeaseStore, *, kind: str
     holders = [held.run_id for held in lease.holders_of(kind)]
     who = ", ".join(holders) if len(holders) <= FEW else f"{len(holders)} runs"
     return Progress(done=False, message=f"number {position} in the queue; held by {who}", wait_s=QUEUE_POLL_S)
+
+
+def outside_window(capacity: Capacity, now: datetime) -> str | None:
+    """Why a Capacity Block gives no node now: it has not begun, or its node will be drained soon. None if it does."""
+    if capacity.block_start is not None and now < capacity.block_start:
+        return f"the Capacity Block starts at {capacity.block_start.isoformat()}: start the run then"
+    if capacity.block_end is not None:
+        drained = capacity.block_end - timedelta(minutes=DRAIN_BEFORE_BLOCK_END_MINUTES)
+        if now >= drained:
+            return (
+                f"the Capacity Block's node is drained from {drained.isoformat()} on: deploy with another reservation"
+            )
+    return None
+
+
+def usable_node(nodes: Iterable[KubeObject], slices: Iterable[KubeObject] | None) -> str | None:
+    """Name of a Ready node whose Neuron devices are in `slices`, or None. `slices` None: nodes have no devices."""
+    published = {item["spec"].get("nodeName") for item in slices or () if item["spec"].get("driver") == DRA_DRIVER}
+    for node in nodes:
+        ready = is_true(node, "Ready") and "deletionTimestamp" not in node["metadata"]
+        if ready and (slices is None or name_of(node) in published):
+            return name_of(node)
+    return None
 
 
 def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
@@ -134,17 +148,35 @@ def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
         raise NodeLost(f"the run's node {run.state.node} {hung}")
 
 
-def on_the_node(step: Callable[[StepInput, Runtime], Progress]) -> Callable[[StepInput, Runtime], Progress]:
+Step = Callable[[StepInput, Runtime], Progress]
+
+
+def on_the_node(step: Callable[[StepInput, Runtime, Run], Progress]) -> Step:
+    """`step` of a wave in its run. It is done if nothing is left to do for the wave, and needs the node else."""
+
+    @looks_twice
+    @wraps(step)
+    def begins(given: StepInput, rt: Runtime) -> Progress:
+        run = load_run(rt.store, given.run_id)
+        if why := run.settled(given.wave):
+            return Progress(done=True, message=why)
+        require_node(given, rt, run)
+        return step(given, rt, run)
+
+    return begins
+
+
+def looks_twice(step: Step) -> Step:
     """`step`, and a second look for the node if it fails: pods of a node that went away after the first look show
     everything but that. Where nobody can look, the step's own error stands.
     """
 
     @wraps(step)
-    def looks_twice(given: StepInput, rt: Runtime) -> Progress:
+    def looks(given: StepInput, rt: Runtime) -> Progress:
         try:
             return step(given, rt)
         except StepFailed as failed:
-            if not given.ahead and not isinstance(failed, LeaseLost | NodeLost):
+            if not isinstance(failed, LeaseLost | NodeLost):
                 try:
                     require_node(given, rt, load_run(rt.store, given.run_id))
                 except (LeaseLost, NodeLost):
@@ -153,8 +185,7 @@ def on_the_node(step: Callable[[StepInput, Runtime], Progress]) -> Callable[[Ste
                     logs.LOGGER.exception("nobody could look for the node again")
             raise
 
-    return looks_twice
+    return looks
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return run_step(acquire, event, context)
+handler = partial(run_step, acquire)

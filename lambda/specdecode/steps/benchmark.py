@@ -1,25 +1,19 @@
 """Benchmark: run the wave's Job. If an arm dies under it, the next look sees it."""
 
-from typing import Any
+from functools import partial
 
 from specdecode import manifests
 from specdecode.runs.state import change_state
-from specdecode.steps.acquire import on_the_node, require_node
-from specdecode.steps.arms import check_alive
+from specdecode.steps.acquire import on_the_node
 from specdecode.steps.errors import BenchmarkFailed
-from specdecode.steps.jobs import advance_job
-from specdecode.steps.pace import attentive
-from specdecode.steps.run import load_run, render_context
+from specdecode.steps.jobs import advance_job, check_alive
+from specdecode.steps.run import Run, attentive, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 
 
 @on_the_node
-def benchmark(given: StepInput, rt: Runtime) -> Progress:
-    run = load_run(rt.store, given.run_id)
+def benchmark(given: StepInput, rt: Runtime, run: Run) -> Progress:
     ctx = render_context(run, rt)
-    if why := run.settled(given.wave):
-        return Progress(done=True, message=why)
-    require_node(given, rt, run)
     wave = run.wave(given.wave)
     check_alive(rt.kube, given.run_id, wave, failure=BenchmarkFailed)
     done, message, age = advance_job(
@@ -36,5 +30,4 @@ def benchmark(given: StepInput, rt: Runtime) -> Progress:
     return Progress(done=done, message=message, wait_s=attentive(run.plan, age, expected_min=expected))
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return run_step(benchmark, event, context)
+handler = partial(run_step, benchmark)

@@ -1,53 +1,47 @@
-"""Compile: make the artifacts that the wave's arms need and that do not exist yet, one at a time.
-
-With `compile.on: cpu`: on CPU nodes, several at a time, before the run queues for the node.
-"""
+"""Compile: make the missing artifacts of the wave's arms, one at a time; or those of CPU nodes, before the queue."""
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 from specdecode import manifests, names, s3_keys
 from specdecode.experiment.shapes import COMPILERS
+from specdecode.experiment.sizing import arms_at_once
 from specdecode.kubernetes.client import Kubernetes
+from specdecode.kubernetes.node_room import DRA_DRIVER
 from specdecode.kubernetes.pods import Phase, created_at, job_state
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.kubernetes.teardown import run_selector
 from specdecode.planning import Arm
+from specdecode.planning.artifacts import groups
 from specdecode.planning.timeline import cpu_deadline
 from specdecode.runs.state import change_state
-from specdecode.steps.acquire import on_the_node, require_node
-from specdecode.steps.damage import is_there, note_contents, set_aside
-from specdecode.steps.errors import CompileFailed
-from specdecode.steps.going_back import is_back
-from specdecode.steps.jobs import advance_job, keep_failed_logs
-from specdecode.steps.losing import go_on_without
-from specdecode.steps.pace import attentive
-from specdecode.steps.run import Run, load_run, render_context
+from specdecode.steps.acquire import looks_twice, on_the_node, require_node
+from specdecode.steps.errors import CompileFailed, StartCheckFailed
+from specdecode.steps.jobs import Advance, advance_job, keep_failed_logs
+from specdecode.steps.run import Run, attentive, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.steps.start_check import start_check
+from specdecode.steps.setbacks import go_on_without, is_back, is_there, note_contents, set_aside
 
 INSTEAD = "on a CPU node, before the node was taken; --set compile.on=accelerator compiles on the node"
 
 
-@on_the_node
 def compile_arms(given: StepInput, rt: Runtime) -> Progress:
-    """Done when the artifact of every arm of the wave is complete in the bucket, or the engine has none. Artifacts of
-    CPU nodes count as there: Serve finds out whether they load.
-
-    Artifacts that another run compiles come last. With `ahead`: the artifacts of all waves, on CPU nodes and without
-    the node.
-    """
+    """The start check, or what is compiled on CPU nodes (`ahead`) or on the node, as `given` says."""
     if given.start_check:
         return start_check(given, rt)
-    run = load_run(rt.store, given.run_id)
-    if given.ahead:
-        return _compile_ahead(run, rt)
+    return _compile_ahead(load_run(rt.store, given.run_id), rt) if given.ahead else _on_the_node(given, rt)
+
+
+@on_the_node
+def _on_the_node(given: StepInput, rt: Runtime, run: Run) -> Progress:
+    """Done when the artifact of every arm of the wave is complete in the bucket, or the engine has none.
+
+    Artifacts of CPU nodes count as there: Serve finds out whether they load. Those that another run compiles come last.
+    """
     if not run.plan.experiment.holds_node:
         return Progress(done=True, message="the servers run already")
-    if why := run.settled(given.wave):
-        return Progress(done=True, message=why)
-    require_node(given, rt, run)
     if run.plan.engine.artifact is None:
         return Progress(done=True, message=f"{run.plan.engine.name} compiles nothing")
     arms = {arm.fingerprint: arm for arm in run.wave(given.wave).arms if not arm.fallback}
@@ -79,10 +73,7 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
 
 
 def _compile_ahead(run: Run, rt: Runtime) -> Progress:
-    """Done when every artifact that CPU nodes compile is complete in the bucket. COMPILERS Jobs run at a time.
-
-    A failure fails the run: nothing was paid for the node yet.
-    """
+    """Done when every artifact that CPU nodes compile is there. A failure fails the run: no node was paid for yet."""
     waves = [run.wave(wave.index) for wave in run.plan.waves if run.settled(wave.index) is None]
     arms = {arm.fingerprint: arm for wave in waves for arm in wave.arms if arm.fallback}
     if not arms:
@@ -115,9 +106,8 @@ class Compiling(NamedTuple):
 
 
 def _advance(arm: Arm, run: Run, rt: Runtime, *, awaited_min: int, limit_min: int) -> Compiling:
-    """One look at the artifact of `arm`. Raises CompileFailed.
-
-    `awaited_min`: limit for the wait for another run and the compilation together; `limit_min`: for the Job alone.
+    """One look at the artifact of `arm`. `awaited_min`: limit for another run's and the own compilation together;
+    `limit_min`: for the Job alone.
     """
     job = manifests.compile_job(run.plan, arm, render_context(run, rt))
     keep_failed_logs(rt.kube, rt.store, run_id=run.state.run_id, job=name_of(job))
@@ -142,7 +132,7 @@ def _require_artifact(arm: Arm, rt: Runtime) -> None:
 
 
 def _limit_min(run: Run, wave: int) -> int:
-    """Minutes for everything that the wave compiles, one after the other, and for its waits."""
+    """Minutes for everything that the wave compiles, and for its waits."""
     planned = [step.deadline_minutes for step in run.plan.steps if (step.name, step.wave) == ("Compile", wave)]
     return max(run.plan.experiment.deadlines.compile, *planned, 0)
 
@@ -160,9 +150,7 @@ def _begun_first(missing: list[Arm], run: Run, rt: Runtime) -> list[Arm]:
 
 
 def _ending(kube: Kubernetes, run_id: str, *, still_to_do: set[str]) -> str | None:
-    """Name of a compile pod that has stored its artifact and still exists, or None. A pod that starts beside it would
-    get another device group than planned.
-    """
+    """A compile pod that has stored its artifact and still exists. One beside it would get other devices."""
     selector = f"{run_selector(run_id)},{names.COMPONENT_LABEL}=compile"
     for pod in kube.list("Pod", namespace=names.NAMESPACE, selector=selector):
         is_active = pod.get("status", {}).get("phase", "Pending") in {"Pending", "Running"}
@@ -203,5 +191,70 @@ def _run_of(job: KubeObject) -> str:
     return str(job["metadata"]["labels"].get(names.RUN_LABEL, ""))
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return run_step(compile_arms, event, context)
+# --- the start check: each kind of arm starts once with a tiny model before anything is compiled (ADR 198)
+
+
+@looks_twice
+def start_check(given: StepInput, rt: Runtime) -> Progress:
+    """Done when the arms that the plan names have started and answered. The message says what it cost.
+
+    Arms that fit on the node together start together. Raises StartCheckFailed if one does not start or answer, or if a
+    group takes longer than its deadline.
+    """
+    run = load_run(rt.store, given.run_id)
+    if not run.plan.start_checks or run.is_all_settled:
+        return Progress(done=True, message="no kind of arm must be checked")
+    if run.state.start_check_minutes is None:
+        require_node(given, rt, run)
+        _require_devices(run, rt)
+        size = arms_at_once(run.plan.experiment, run.plan.engine)
+        oldest, checks = timedelta(), groups(run.plan.start_checks, size=size)
+        for group in checks:
+            found = {name: _advance_check(name, run, rt) for name in group}
+            if waits := [f"{name}: {each.message}" for name, each in found.items() if not each.done]:
+                age = max(each.age for each in found.values())
+                expected = run.plan.timeline.most_minutes("StartCheck") / len(checks)
+                wait_s = attentive(run.plan, age, expected_min=expected)
+                return Progress(done=False, message="; ".join(waits), wait_s=wait_s)
+            oldest = max(oldest, *(each.age for each in found.values()))
+        change_state(rt.store, given.run_id, start_check_minutes=round(oldest.total_seconds() / 60, 2))
+        return start_check(given, rt)
+    arms = " and ".join(run.plan.start_checks)
+    return Progress(done=True, message=f"{arms} started with a tiny model: {what_it_cost(run)}")
+
+
+def what_it_cost(run: Run) -> str:
+    """Minutes and dollars of the check that has passed. Empty without one."""
+    minutes = run.state.start_check_minutes
+    if minutes is None:
+        return ""
+    return f"{minutes:.1f} min of the node, ${minutes / 60 * run.plan.price_per_node_hour:.2f}"
+
+
+def _require_devices(run: Run, rt: Runtime) -> None:
+    """Refuse a node with fewer devices than the arms need that are served together: small models need not show it."""
+    need = arms_at_once(run.plan.served, run.plan.engine) * run.plan.experiment.devices
+    node = run.state.node
+    if not need or node is None:
+        return
+    slices = [item["spec"] for item in rt.kube.list("ResourceSlice")]
+    offered = sum(
+        len(it.get("devices") or ()) for it in slices if (it["driver"], it.get("nodeName")) == (DRA_DRIVER, node)
+    )
+    if offered < need:
+        raise StartCheckFailed(f"node {node} offers {offered} Neuron devices, and the arms need {need}")
+
+
+def _advance_check(name: str, run: Run, rt: Runtime) -> Advance:
+    """One look at the Job of the arm. Raises StartCheckFailed, which names the arm."""
+    variant = run.plan.served.variant(name)
+    job = manifests.start_check_job(run.plan, variant, render_context(run, rt))
+    keep_failed_logs(rt.kube, rt.store, run_id=run.state.run_id, job=name_of(job))
+    rights, limit = manifests.start_check_rights(run.plan, variant), run.plan.experiment.deadlines.start_check
+    try:
+        return advance_job(run, rt, [job], rights=rights, limit_min=limit, failure=StartCheckFailed)
+    except StartCheckFailed as error:
+        raise StartCheckFailed(f"{name}: {error}") from None
+
+
+handler = partial(run_step, compile_arms)

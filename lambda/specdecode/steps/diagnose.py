@@ -2,7 +2,7 @@
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -18,13 +18,12 @@ from specdecode.kubernetes.teardown import run_selector
 from specdecode.runs.state import load_state, save_state
 from specdecode.steps.errors import LONGEST
 from specdecode.steps.runtime import Runtime, StepInput, run_step
+from specdecode.store import Store
 from specdecode.untrusted import Unreadable, parse_json
 
 TABLE = "diagnosis.yaml"
 LONGEST_DETAIL = 16_000
-"""Characters of a cause. Step Functions takes 32,768 as the Cause of a Fail state; with a longer one the execution ends
-without any cause.
-"""
+"""Characters of a cause. With more than 32,768 in a Fail state the execution ends without any cause."""
 LONGEST_NAME = 200
 
 
@@ -76,18 +75,37 @@ def examine(rt: Runtime, run_id: str, *, error: str, detail: str, where: str) ->
     What the API server knows is stored before any log is read: logs come from nodes, which may not answer.
     """
     detail += _of_namespace(rt) if "is forbidden: User" in detail else ""
-    found, kept = _status(rt, run_id), Kept(rt, run_id, where=where, error=error, detail=detail)
-    kept.write(found)
+    keep = partial(_keep, rt.store, s3_keys.run_key(run_id, where, ""), error, detail)
+    try:
+        found = collect_status(rt.kube, selector=run_selector(run_id))
+    except Exception as broke:  # a cluster that cannot be reached must not hide the error
+        found = Evidence(missing=[f"{type(broke).__name__}: {broke}"])
+    keep(found)
     try:
         collect_logs(rt.kube, found)
     except Exception as broke:
         found.missing.append(f"logs: {type(broke).__name__}: {broke}")
-    return kept.write(found)
+    return keep(found)
+
+
+def _keep(store: Store, folder: str, error: str, detail: str, found: Evidence) -> Examined:
+    """Store the files of `found`, each once, and the cause as far as it is known."""
+    row, paragraph = explain(load_table(assets_dir() / TABLE), {"error": f"{error}: {detail}", **found.kinds})
+    summary = {"cause": paragraph, "row": row, "error": error, "detail": detail, "missing": found.missing}
+    try:
+        for path, text in found.files.items():
+            store.write(folder + path, text, content_type="text/plain; charset=utf-8")
+        store.write(folder + "diagnosis.json", json.dumps(summary, indent=1), content_type="application/json")
+        store.write(folder + "README.txt", f"{paragraph}\n\n{error}: {detail}\n", content_type="text/plain")
+    except Exception as broke:
+        return Examined(row, paragraph, f"No diagnostics are kept: {type(broke).__name__}: {line(str(broke))}")
+    found.files.clear()
+    return Examined(row, paragraph, "")
 
 
 def _of_namespace(rt: Runtime) -> str:
-    """What is wrong with the namespace, in the API server's words: the rights in it go first, so that only their lack
-    was told. Empty if nothing is, or if nobody may look.
+    """What is wrong with the namespace, in the API server's words: the rights in it go first, so only their lack was
+    told.
     """
     with suppress(KubernetesError):
         found = rt.kube.get("Namespace", names.NAMESPACE, namespace=names.NAMESPACE)
@@ -96,47 +114,6 @@ def _of_namespace(rt: Runtime) -> str:
         if found.get("status", {}).get("phase") == "Terminating":
             return f"; not in namespace {names.NAMESPACE} because it is being terminated"
     return ""
-
-
-@dataclass
-class Kept:
-    """What is stored about a failure so far."""
-
-    rt: Runtime
-    run_id: str
-    where: str
-    error: str
-    detail: str
-    paths: set[str] = field(default_factory=set)
-
-    def write(self, found: Evidence) -> Examined:
-        """Store the new parts of `found`, and the cause as far as it is known."""
-        row, paragraph = explain(
-            load_table(assets_dir() / TABLE), {"error": f"{self.error}: {self.detail}", **found.kinds}
-        )
-        try:
-            self._store_all(found, row, paragraph)
-        except Exception as broke:
-            return Examined(row, paragraph, f"No diagnostics are kept: {type(broke).__name__}: {line(str(broke))}")
-        return Examined(row, paragraph, "")
-
-    def _store_all(self, found: Evidence, row: str, paragraph: str) -> None:
-        for path, text in found.files.items():
-            if path not in self.paths:
-                self._store(path, text, content_type="text/plain; charset=utf-8")
-        self.paths |= set(found.files)
-        summary = {
-            "cause": paragraph,
-            "row": row,
-            "error": self.error,
-            "detail": self.detail,
-            "missing": found.missing,
-        }
-        self._store("diagnosis.json", json.dumps(summary, indent=1), content_type="application/json")
-        self._store("README.txt", f"{paragraph}\n\n{self.error}: {self.detail}\n", content_type="text/plain")
-
-    def _store(self, path: str, text: str, *, content_type: str) -> None:
-        self.rt.store.write(s3_keys.run_key(self.run_id, self.where, path), text, content_type=content_type)
 
 
 def short(detail: str) -> str:
@@ -153,13 +130,4 @@ def error_message(cause: Any) -> str:
     return str(body.get("errorMessage") or cause) if isinstance(body, dict) else str(cause or "no cause was given")
 
 
-def _status(rt: Runtime, run_id: str) -> Evidence:
-    """The evidence, or the reason why there is none. A cluster that cannot be reached must not hide the error."""
-    try:
-        return collect_status(rt.kube, selector=run_selector(run_id))
-    except Exception as error:
-        return Evidence(missing=[f"{type(error).__name__}: {error}"])
-
-
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return run_step(diagnose, event, context)
+handler = partial(run_step, diagnose)

@@ -42,10 +42,7 @@ LOOK_AGAIN = (LookAgainIn15s, LookAgainIn60s, LookAgainIn300s)
 
 
 class StepFailed(Exception):
-    """Base of the errors with which a step ends a run. The message is for the user.
-
-    `exit_codes`: with what the containers ended that made it fail.
-    """
+    """An error that ends a run, told to the user. `exit_codes`: with what the containers ended that made it fail."""
 
     def __init__(self, message: str, *, exit_codes: Collection[int | None] = ()) -> None:
         super().__init__(clip(plain(message), LONGEST))

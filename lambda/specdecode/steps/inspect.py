@@ -7,8 +7,8 @@ from specdecode.kubernetes.pods import is_ready, is_true, restarts
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.runs.cluster_view import ClusterView, PodView
 from specdecode.runs.lease import Lease
-from specdecode.steps.guarded import Guarded
 from specdecode.steps.jobs import look_at_pods
+from specdecode.steps.logs import Guarded
 from specdecode.steps.runtime import Runtime, StepInput, run_step
 
 

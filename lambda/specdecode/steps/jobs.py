@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from specdecode import names, s3_keys
+from specdecode.analysis.results.run_context import DeviceGroup
 from specdecode.kubernetes.client import Kubernetes
 from specdecode.kubernetes.errors import KubernetesError
 from specdecode.kubernetes.pods import (
@@ -13,12 +14,15 @@ from specdecode.kubernetes.pods import (
     PodProblem,
     container_statuses,
     created_at,
+    is_ready,
     job_state,
     problems,
     refusals,
+    restarts,
 )
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.manifests import Rights, owned, run_root
+from specdecode.planning import Arm, Wave
 from specdecode.steps.errors import StepFailed
 from specdecode.steps.run import Run, render_context
 from specdecode.steps.runtime import Runtime
@@ -52,9 +56,7 @@ def apply_missing(
 def look_at_pods(
     kube: Kubernetes, *, selector: str, owner: str = "", now: datetime | None = None
 ) -> tuple[list[KubeObject], list[PodProblem]]:
-    """The pods that match, and their problems (`now`: as for problems()). First comes why their Job or Deployment
-    `owner` may not create another pod.
-    """
+    """The pods that match, and their problems at `now`; first why their Job or Deployment `owner` may make no other."""
     pods = kube.list("Pod", namespace=names.NAMESPACE, selector=selector)
     events = kube.list("Event", namespace=names.NAMESPACE, fields="type=Warning")
     refused = refusals(owner, events, pods=pods, now=now)
@@ -80,7 +82,7 @@ def advance_job(
     limit_min: int,
     failure: type[StepFailed],
 ) -> Advance:
-    """Make the Job among `objects` exist and return its state. Its pods get a session with `rights`.
+    """Make the Job among `objects` exist, with a session of `rights` for its pods; its state.
 
     Raises `failure` if it failed, if its pod cannot start, or if it is older than `limit_min` minutes.
     """
@@ -135,3 +137,69 @@ def keep_failed_logs(kube: Kubernetes, store: Store, *, run_id: str, job: str) -
 
 def _because(found: Sequence[PodProblem]) -> str:
     return "" if not found else ": " + "; ".join(dict.fromkeys(str(problem) for problem in found[:4]))
+
+
+def arm_pods(
+    kube: Kubernetes, run_id: str, arm: Arm, *, owner: str = "", now: datetime | None = None
+) -> tuple[list[KubeObject], list[PodProblem]]:
+    """The serving pods of `arm` in its wave, and their problems, as look_at_pods() finds them."""
+    selector = (
+        f"{names.RUN_LABEL}={names.run_label(run_id)},{names.COMPONENT_LABEL}=serving,"
+        f"{names.VARIANT_LABEL}={arm.variant},{names.WAVE_LABEL}={arm.wave}"
+    )
+    return look_at_pods(kube, selector=selector, owner=owner, now=now)
+
+
+def check_alive(kube: Kubernetes, run_id: str, wave: Wave, *, failure: type[StepFailed]) -> None:
+    """Raise `failure` for an arm of `wave` that no longer serves, or that restarted under load."""
+    for arm in wave.served:
+        pods, found = arm_pods(kube, run_id, arm)
+        if not any(is_ready(pod) for pod in pods) or any(restarts(pod) for pod in pods):
+            why = "; ".join(str(problem) for problem in found[:3]) or f"pods: {[name_of(pod) for pod in pods]}"
+            raise failure(f"arm {arm.variant} died under load: {why}")
+
+
+def claims_of(pod: KubeObject, claims: Sequence[KubeObject]) -> list[KubeObject]:
+    """The device claims that `pod` owns."""
+    return [
+        claim
+        for claim in claims
+        if any(owner.get("name") == name_of(pod) for owner in claim["metadata"].get("ownerReferences") or [])
+    ]
+
+
+def is_allocated(claim: KubeObject) -> bool:
+    return bool(claim.get("status", {}).get("allocation"))
+
+
+def device_group(arm: Arm, claims: Sequence[KubeObject], slices: Sequence[KubeObject]) -> DeviceGroup:
+    """The devices of an arm's claims, and the device group that they form."""
+    results = [
+        result
+        for claim in claims
+        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results") or []
+    ]
+    published = {
+        (item["spec"]["driver"], item["spec"]["pool"]["name"], device["name"]): device
+        for item in slices
+        for device in item["spec"].get("devices") or []
+    }
+    groups = set()
+    for result in results:
+        device = published.get((result["driver"], result["pool"], result["device"]), {})
+        attributes = device.get("attributes") or device.get("basic", {}).get("attributes") or {}
+        groups.add(_group_of(attributes, size=len(results)))
+    return DeviceGroup(
+        variant=arm.variant,
+        round=arm.round,
+        devices=tuple(sorted(result["device"] for result in results)),
+        group=",".join(sorted(groups - {""})),
+    )
+
+
+def _group_of(attributes: KubeObject, *, size: int) -> str:
+    """The group of `size` devices to which a device belongs: the first attribute of the driver that names one."""
+    for name in (f"resource.aws.com/devicegroup{size}_id", f"topology{size}_id"):
+        if name in attributes:
+            return str(next(iter(attributes[name].values())))
+    return ""

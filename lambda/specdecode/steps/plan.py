@@ -1,7 +1,8 @@
 """Plan: refuse what cannot work, store experiment and plan, say how many waves there are."""
 
+import json
 import math
-from typing import Any
+from functools import partial
 
 from pydantic import BaseModel
 
@@ -15,17 +16,17 @@ from specdecode.experiment.told import without_absent_figures
 from specdecode.kubernetes.node_group import NodeGroup
 from specdecode.kubernetes.node_room import room_of_group
 from specdecode.planning import Bill, Plan, SweepStep, make_bill, make_plan, needed_prefixes, read_inventory
+from specdecode.records import CONVERSATIONS, SERVERS
 from specdecode.runs import PLAN
 from specdecode.runs.answers import with_prompts_of_answers
 from specdecode.runs.state import RunState, load_state, save_state
 from specdecode.runs.told import untold
+from specdecode.steps.acquire import outside_window
+from specdecode.steps.advise import grow
 from specdecode.steps.errors import CapacityUnavailable, InvalidExperiment, NobodyTold
-from specdecode.steps.inherit import inherit
-from specdecode.steps.node_pools import outside_window
 from specdecode.steps.prompts import keep_sets, said
 from specdecode.steps.request import RunRequest, experiment_of, parse_request
 from specdecode.steps.runtime import Runtime, StepInput, run_step
-from specdecode.steps.sweeping import grow
 from specdecode.store import Store
 
 
@@ -140,9 +141,7 @@ def _check_experiment(experiment: AnyExperiment, run_id: str, capacity: Capacity
 
 
 def _check_room(planned: Plan, rt: Runtime) -> None:
-    """Refuse a run whose pods find no place on the next node of a node group. A node of our pools is of a shape, with
-    which the rules compare; one that comes is looked at again.
-    """
+    """Refuse a run whose pods find no place on the next node of a node group. Nodes of our pools are as their shape."""
     shape = planned.experiment.shape
     if not (isinstance(planned.experiment, ServedExperiment) and shape.has_devices):
         return
@@ -195,5 +194,48 @@ def _sweep_so_far(store: Store, experiment: Experiment, request: RunRequest) -> 
     return old.steps if old else (next_step(experiment, ()),)
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return run_step(plan, event, context)
+def inherit(store: Store, state: RunState, old: RunState) -> RunState:
+    """Copy records, scores and counters of `old`; `state` with which waves are measured and which are published.
+
+    Whole waves are not measured again. In others the benchmark sends only requests without a record or that failed: the
+    reason that ended the wave may be why.
+    """
+    base, target = s3_keys.run_prefix(old.run_id), s3_keys.run_prefix(state.run_id)
+    whole = _measured_blocks(store, old)
+    for key in store.keys(base + "raw/"):
+        if not key.endswith(".jsonl"):
+            continue  # notes of clients: of a Job that has ended
+        data = _records(store.read(key) or b"", run_id=state.run_id, whole=whole)
+        store.write(target + key[len(base) :], data, content_type="application/x-ndjson")
+    for folder in ("accuracy", CONVERSATIONS):
+        for key in store.keys(f"{base}{folder}/"):
+            store.copy(key, target + key[len(base) :])
+    servers = store.read_json(base + SERVERS)
+    if servers is not None:
+        store.write(target + SERVERS, json.dumps({**servers, "run_id": state.run_id}))
+    taken = {
+        "measured": old.measured,
+        "inherited": old.measured,
+        "published": old.published,
+        "device_groups": old.device_groups,
+    }
+    return state.model_copy(update=taken)
+
+
+def _measured_blocks(store: Store, old: RunState) -> set[tuple[str, int]]:
+    """Variant and round of everything that `old` measured to the end."""
+    data = store.read(s3_keys.run_key(old.run_id, PLAN))
+    if data is None:
+        return set()
+    waves = [wave for wave in Plan.model_validate_json(data).waves if wave.index in old.measured]
+    return {(arm.variant, wave.round) for wave in waves for arm in wave.arms}
+
+
+def _records(data: bytes, *, run_id: str, whole: set[tuple[str, int]]) -> bytes:
+    """The records that count, as of `run_id`: the benchmark refuses another run's. A cut last line is dropped."""
+    records = [json.loads(line) for line in data.split(b"\n")[:-1]]
+    kept = [r for r in records if r.get("error") is None or (r["variant"], r["round"]) in whole]
+    return b"".join(json.dumps({**record, "run_id": run_id}).encode() + b"\n" for record in kept)
+
+
+handler = partial(run_step, plan)

@@ -26,9 +26,8 @@ ACCOUNTING = Accounting("usage")
 
 
 def publish(comparison: Comparison, levels: Sequence[AtLevel], run: Run, rt: Runtime) -> tuple[str, ...]:
-    """Send the comparison's figures, and once those of each wave's requests. Returns what went wrong, in words.
-
-    A figure that was not sent fails no run: a resumed run sends it.
+    """Send the comparison's figures, and once those of each wave's requests. Returns in words what was not sent: it
+    fails no run, and a resumed run sends it.
     """
     client = rt.clients("cloudwatch")
     problems = send(_of_requests(comparison, levels, run), namespace=names.METRIC_NAMESPACE, client=client)
@@ -62,9 +61,7 @@ def _of_requests(comparison: Comparison, levels: Sequence[AtLevel], run: Run) ->
 
 
 LOOKED_AT = 500
-"""Most states that are read. A bucket keeps its runs for ever; the report has minutes for this many
-(docs/reference/faults.md).
-"""
+"""Most states that are read: the report has minutes for this many (docs/reference/faults.md)."""
 _TIME = re.compile(r"(?<=-)\d{8}-\d{6}(?=-)")
 
 
@@ -110,9 +107,7 @@ def _report(store: Store, run_id: str) -> Comparison | None:
 
 
 def _question(experiment: Experiment) -> tuple[Any, ...]:
-    """What must be equal so that two speed-ups can be compared: all but the engine, whose new version may be the reason
-    to compare.
-    """
+    """What must be equal so that two speed-ups can be compared: all but the engine, whose version may be the reason."""
     return (
         experiment.name,
         experiment.target,

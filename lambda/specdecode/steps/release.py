@@ -1,25 +1,23 @@
 """ReleaseCapacity: give the lease up, then scale the NodePool. It never fails because there is nothing to release."""
 
 from functools import partial
-from typing import Any
 
 from specdecode.runs import lease as leases
 from specdecode.runs.lease import Lease
 from specdecode.runs.lease_store import LeaseDamaged
 from specdecode.runs.state import load_state, save_state
-from specdecode.steps import executions
-from specdecode.steps.guarded import Guarded
-from specdecode.steps.replicas import follow_lease, set_replicas
+from specdecode.steps.logs import Guarded
+from specdecode.steps.replicas import follow_lease, running, set_replicas
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 
-NODE, QUEUE, RECORD = "the node", "the queue of the servers that already run", "the run's record"
+NODE = "the node"
 
 
 def release(given: StepInput, rt: Runtime) -> Progress:
-    """Done when the run neither holds a node nor waits for one, and the NodePools' replicas follow the lease.
+    """Done when the run neither holds a node nor waits for one, and the replicas follow the lease.
 
-    The node comes first, and no other failure stops that. It raises, and is tried again, only if the node was not given
-    back for certain. The watchdog mends what is then left in the queue or the record.
+    The node comes first. It raises, and is tried again, only if that was not given back for certain: the watchdog mends
+    what is left in the queue or the record.
     """
     now, parts = rt.now(), Guarded()
     give_up = partial(leases.release, run_id=given.run_id, now=now)
@@ -28,9 +26,9 @@ def release(given: StepInput, rt: Runtime) -> Progress:
         lease = _node(given, rt, give_up)
         others = ", ".join(claim.run_id for claim in lease.holders)
         done = f"released; the node pools have {lease.replicas} replicas{f', for {others}' if others else ''}"
-    with parts.part(QUEUE):
+    with parts.part("the queue of the servers that already run"):
         rt.turns.update(partial(give_up, slots=rt.turns.slots))
-    with parts.part(RECORD):
+    with parts.part("the run's record"):
         state = load_state(rt.store, given.run_id)
         if state is not None and state.held_since is not None and state.released_at is None:
             save_state(rt.store, state.model_copy(update={"released_at": now}))
@@ -47,13 +45,12 @@ def _node(given: StepInput, rt: Runtime, give_up: partial[Lease]) -> Lease:
         set_replicas(rt.pools, Lease(), rt.lease.slots)
         return Lease()
     except Exception:
-        machine = executions.machine_of(given.execution_arn)
-        if not executions.running(rt, machine=machine) - {given.run_id}:
+        machine = given.execution_arn.rpartition(":")[0].replace(":execution:", ":stateMachine:")
+        if not running(rt, machine=machine) - {given.run_id}:
             set_replicas(rt.pools, Lease(), rt.lease.slots)
         raise
     follow_lease(rt.pools, rt.lease, known=lease)
     return lease
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return run_step(release, event, context)
+handler = partial(run_step, release)

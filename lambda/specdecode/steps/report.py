@@ -1,7 +1,7 @@
 """Report: compare the arms from the raw records, write the report, publish its figures, answer with the verdict."""
 
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, ValidationError
@@ -21,12 +21,12 @@ from specdecode.planning import Plan, fingerprint
 from specdecode.records import RequestRecord, Servers, read_record
 from specdecode.runs.state import RunState
 from specdecode.steps import used
+from specdecode.steps.compile import what_it_cost
 from specdecode.steps.errors import ReportFailed
 from specdecode.steps.prompts import kept_sets
 from specdecode.steps.publishing import ACCOUNTING, publish
 from specdecode.steps.run import Run, load_run, read_servers
 from specdecode.steps.runtime import Runtime, StepInput, run_step
-from specdecode.steps.start_check import what_it_cost
 from specdecode.store import Store
 
 CONTENT_TYPES = {
@@ -186,5 +186,4 @@ def compiled(run: Run) -> tuple[Compiled, ...]:
     )
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return run_step(report, event, context)
+handler = partial(run_step, report)

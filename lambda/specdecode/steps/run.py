@@ -1,6 +1,7 @@
 """A run as the steps after Plan read it from the bucket."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from pydantic import ValidationError
 
@@ -8,6 +9,7 @@ from specdecode import s3_keys
 from specdecode.experiment import Capacity
 from specdecode.manifests import RenderContext
 from specdecode.planning import Plan, Wave
+from specdecode.planning.events import SOON_FOR, SOON_S, STILL_ATTENTIVE
 from specdecode.records import SERVERS, Servers
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_document, load_state
@@ -37,6 +39,10 @@ class Run:
     def is_measured(self, wave: int) -> bool:
         """Whether the wave's benchmark is complete, in this run or in the run that it resumes."""
         return wave in self.state.measured
+
+    def is_served(self, wave: int) -> bool:
+        """Whether this run serves the wave: neither measured by the run that it resumes, nor given up by a sweep."""
+        return wave not in {*self.state.inherited, *self.state.lost}
 
     def settled(self, wave: int) -> str | None:
         """Why nothing is left to do for the wave. None if something is left."""
@@ -91,6 +97,17 @@ def render_context(run: Run, rt: Runtime) -> RenderContext:
         node_storage=capacity.node_storage,
         claims=capacity.claims,
     )
+
+
+def soon(age: timedelta, *, then_s: int) -> int:
+    """Seconds until the next look at something that began `age` ago: short at first, `then_s` afterwards."""
+    return SOON_S if age < SOON_FOR else then_s
+
+
+def attentive(plan: Plan, age: timedelta, *, expected_min: float) -> int:
+    """Seconds until the next look at work on the node that began `age` ago and takes `expected_min` minutes or less."""
+    expected = timedelta(minutes=expected_min) + STILL_ATTENTIVE
+    return plan.attentive_seconds if age <= expected else plan.poll_seconds
 
 
 def read_servers(store: Store, run_id: str) -> Servers:

@@ -27,9 +27,7 @@ from specdecode.steps.errors import LOOK_AGAIN, InvalidExperiment, StepFailed
 from specdecode.store import Store
 
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=3, read_timeout=8)
-"""Timeouts and retries. A service that does not answer costs a minute at most (and the back-off), so that the node is
-given back even if S3 hangs.
-"""
+"""A service that does not answer costs a minute and the back-off at most: the node goes back even if S3 hangs."""
 
 
 class StepInput(BaseModel):
@@ -60,9 +58,7 @@ class Progress(BaseModel):
     done: bool
     message: str
     wait_s: int = Field(default=INTERVALS_S[0], ge=1, le=INTERVALS_S[-1], exclude=True)
-    """Seconds until the next look, one of INTERVALS_S. It is bounded, whatever a stored plan says: nothing looks at the
-    run meanwhile.
-    """
+    """One of INTERVALS_S. Bounded, whatever a stored plan says: nothing looks at the run meanwhile."""
 
 
 @dataclass
@@ -97,9 +93,7 @@ class Runtime:
 
     @property
     def is_guest(self) -> bool:
-        """Whether the cluster belongs to somebody else. It then has no NodePool of ours for pods that need no held
-        node.
-        """
+        """Whether the cluster is somebody else's, without a NodePool of ours for pods that need no held node."""
         return names.RIGHTS_VARIABLE in self.environ
 
     @cached_property

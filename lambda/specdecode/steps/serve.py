@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from functools import partial
 
 from specdecode import manifests, names
 from specdecode.analysis.results.run_context import DeviceGroup
@@ -11,29 +11,21 @@ from specdecode.kubernetes.pods import PodProblem, created_at, is_ready
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.planning import Arm
 from specdecode.runs.state import change_state
-from specdecode.steps.acquire import on_the_node, require_node
-from specdecode.steps.arms import arm_pods, claims_of, device_group, is_allocated
-from specdecode.steps.damage import set_aside
+from specdecode.steps.acquire import on_the_node
 from specdecode.steps.errors import DamagedFolder, ServeNotReady
-from specdecode.steps.going_back import go_back, is_refused, must_go_back
-from specdecode.steps.jobs import apply_missing
-from specdecode.steps.losing import go_on_without
-from specdecode.steps.pace import attentive, soon
-from specdecode.steps.run import load_run, render_context
+from specdecode.steps.jobs import apply_missing, arm_pods, claims_of, device_group, is_allocated
+from specdecode.steps.run import Run, attentive, render_context, soon
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.steps.setbacks import go_back, go_on_without, is_refused, must_go_back, set_aside
 from specdecode.steps.used import keep_words
 
 
 @on_the_node
-def serve(given: StepInput, rt: Runtime) -> Progress:
+def serve(given: StepInput, rt: Runtime, run: Run) -> Progress:
     """Done when every arm of the wave is ready and its devices are noted."""
-    run = load_run(rt.store, given.run_id)
     if not run.plan.experiment.holds_node:
         return Progress(done=True, message="the servers run already")
     ctx = render_context(run, rt)
-    if why := run.settled(given.wave):
-        return Progress(done=True, message=why)
-    require_node(given, rt, run)
     if back := must_go_back(run, given.wave):
         raise back
     groups: list[DeviceGroup] = []
@@ -96,5 +88,4 @@ def _age(objects: Sequence[KubeObject], rt: Runtime) -> timedelta:
     return timedelta() if live is None else rt.now() - created_at(live)
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return run_step(serve, event, context)
+handler = partial(run_step, serve)

@@ -16,9 +16,8 @@ from specdecode.steps.runtime import Runtime
 LASTS = timedelta(hours=1)
 """Longest session that a role may give to another role ("role chaining", IAM user guide, "Terms and concepts")."""
 RENEWED_AT = timedelta(minutes=35)
-"""A session is renewed when less than this is left. A pod reads the new one from 15 minutes before the end (botocore,
-credentials.py), a mounted Secret follows in 60 to 90 s, and a step looks every minute. So about 15 failed looks do no
-harm.
+"""It is renewed when less is left. A pod reads the new one from 15 minutes before the end (botocore, credentials.py), a
+mounted Secret follows in 60 to 90 s, and a step looks every minute. So about 15 failed looks do no harm.
 """
 REFUSED = (
     "AccessDenied",
@@ -39,9 +38,7 @@ class Sessions:
     rights: Rights
 
     def make(self, job: KubeObject) -> KubeObject:
-        """The Secret of `job` with a new session. Raises AccessRefused. If STS cannot do it now, botocore's error
-        passes through.
-        """
+        """The Secret of `job` with a new session. Raises AccessRefused, or botocore's error if STS cannot do it now."""
         role = self.rt.environ["POD_ROLE_ARN"]
         policy = session_policy(self.rights, self.ctx, partition=role.split(":")[1])
         try:

@@ -1,29 +1,24 @@
 """Smoke: send one real request, and the longest prompt, to every ready arm before anything is measured."""
 
 import json
-from typing import Any
+from functools import partial
 
 from specdecode import manifests, names
 from specdecode.experiment.prompt_lengths import longest_prompt
 from specdecode.kubernetes.resources import name_of
 from specdecode.manifests.benchmarking import SMOKE_MINUTES
 from specdecode.planning.artifacts import served_key
-from specdecode.steps.acquire import on_the_node, require_node
+from specdecode.steps.acquire import on_the_node
 from specdecode.steps.errors import SmokeFailed
 from specdecode.steps.jobs import advance_job
-from specdecode.steps.pace import soon
 from specdecode.steps.prompts import kept_sets
-from specdecode.steps.run import Run, load_run, render_context
+from specdecode.steps.run import Run, render_context, soon
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 
 
 @on_the_node
-def smoke(given: StepInput, rt: Runtime) -> Progress:
-    run = load_run(rt.store, given.run_id)
+def smoke(given: StepInput, rt: Runtime, run: Run) -> Progress:
     ctx = render_context(run, rt)
-    if why := run.settled(given.wave):
-        return Progress(done=True, message=why)
-    require_node(given, rt, run)
     (job,) = manifests.smoke(run.plan, run.wave(given.wave), ctx)
     objects = [job]
     if rt.kube.get("Job", name_of(job), namespace=names.NAMESPACE) is None:
@@ -51,5 +46,4 @@ def _mark_served(run: Run, wave: int, rt: Runtime) -> None:
         rt.store.write(key, json.dumps(about))
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return run_step(smoke, event, context)
+handler = partial(run_step, smoke)

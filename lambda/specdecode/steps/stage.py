@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -12,12 +11,12 @@ from specdecode.experiment.prompt_lengths import CountSpec, PromptLengths, count
 from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.manifests import RenderContext
 from specdecode.planning.timeline import COUNT_MINUTES
-from specdecode.steps.damage import is_there, note_contents
 from specdecode.steps.errors import PromptsRefused, StagingFailed
 from specdecode.steps.jobs import advance_job
 from specdecode.steps.prompts import keep_sets, said
 from specdecode.steps.run import Run, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.steps.setbacks import is_there, note_contents
 
 _advance = partial(advance_job, failure=StagingFailed)
 
@@ -66,9 +65,7 @@ def _sets(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
 
 
 def _prompts(run: Run, ctx: RenderContext, rt: Runtime, *, run_id: str) -> tuple[bool, str]:
-    """Whether the prompts are counted, as far as they must be, and how. Raises PromptsRefused if they do not fit or
-    cannot be measured.
-    """
+    """Whether the prompts are counted, as far as they must be, and how. Raises PromptsRefused if they do not fit."""
     experiment = run.plan.experiment
     sets, problems = keep_sets(rt.store, experiment, run_id=run_id, fetched=True)
     if problems:
@@ -100,5 +97,4 @@ def _lengths(spec: CountSpec, rt: Runtime) -> PromptLengths | None:
         return None
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return run_step(stage, event, context)
+handler = partial(run_step, stage)

@@ -1,22 +1,25 @@
 """StopArms: delete the run's workloads and wait until no pod and no device claim of it is left."""
 
 from contextlib import suppress
-from typing import Any
+from datetime import timedelta
+from functools import partial
 
 from specdecode.kubernetes.pods import why_hung
 from specdecode.kubernetes.resources import name_of
 from specdecode.kubernetes.teardown import delete_workloads, run_selector
 from specdecode.planning.events import STOP_POLL_S
+from specdecode.planning.timeline import STOP_MINUTES
 from specdecode.runs.state import StateDamaged, change_state, load_state
 from specdecode.steps.errors import TeardownStuck
-from specdecode.steps.pace import STOP_LIMIT, soon
+from specdecode.steps.run import soon
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
+
+STOP_LIMIT = timedelta(minutes=STOP_MINUTES)
+"""The node pool's terminationGracePeriod is 10 minutes: what is left after that does not leave by itself."""
 
 
 def stop_arms(given: StepInput, rt: Runtime) -> Progress:
-    """Done when nothing is left, or what is left goes with a node that does not answer. Raises TeardownStuck if
-    something is left STOP_LIMIT after the first look.
-    """
+    """Done when nothing is left, or it goes with a node that does not answer. Raises TeardownStuck after STOP_LIMIT."""
     left = delete_workloads(rt.kube, selector=run_selector(given.run_id))
     if not left:
         with suppress(StateDamaged):
@@ -41,5 +44,4 @@ def _is_hung(name: str | None, rt: Runtime) -> bool:
     return any(name_of(node) == name and why_hung(node, rt.now()) for node in rt.kube.list("Node"))
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return run_step(stop_arms, event, context)
+handler = partial(run_step, stop_arms)

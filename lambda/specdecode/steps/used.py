@@ -59,9 +59,7 @@ def keep_words(kube: Kubernetes, store: Store, *, run_id: str, variant: str, pod
 
 
 def differences(run: Run, store: Store) -> Iterator[str]:
-    """A sentence for each arm that differs from what was assumed: in its artifact, whose file is kept in the run's
-    folder, and in its server's words.
-    """
+    """A sentence for each arm that differs from what was assumed, in its kept artifact file or its server's words."""
     experiment, engine = run.plan.served, run.plan.engine
     arms = {arm.variant: arm for wave in run.plan.waves for arm in run.wave(wave.index).arms}
     for variant in experiment.on_node:

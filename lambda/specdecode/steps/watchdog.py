@@ -1,52 +1,79 @@
-"""The watchdog: makes lease, workloads and replicas follow the running executions, whatever happened to a state
-machine.
+"""The watchdog: lease, workloads and replicas follow the executions that run, whatever happened to a state machine.
 
-It needs to know of an execution only whether it runs. So it works even if a machine never reached its own release. The
-node comes first. A part that fails stops no other part; failures are counted, so that a person gets an alarm.
+It need not know more of them, so it works even if a machine never reached its own release. The node comes first. A part
+that fails stops no other part; failures are counted, so that a person gets an alarm.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 from specdecode import names
-from specdecode.kubernetes.resources import WORKLOAD_KINDS
+from specdecode.giving_back import CLAIM_GRACE_MINUTES
+from specdecode.kubernetes.pods import created_at
+from specdecode.kubernetes.pools import NodePools
+from specdecode.kubernetes.resources import WORKLOAD_KINDS, KubeObject, name_of, parse_time
 from specdecode.kubernetes.teardown import delete_workloads
 from specdecode.runs import lease as leases
 from specdecode.runs.lease import Claim, Lease
 from specdecode.runs.lease_store import LeaseDamaged, LeaseStore
-from specdecode.steps import executions, logs, nodes
-from specdecode.steps.guarded import Guarded
-from specdecode.steps.reconciled import Reconciled, publish
+from specdecode.steps import logs, replicas
+from specdecode.steps.logs import Guarded
 from specdecode.steps.replicas import follow_lease, set_replicas
 from specdecode.steps.runtime import Runtime, StepInput, run_step
 
-EXECUTIONS, NODE, QUEUE = "the running executions", "the node", "the queue of the servers that already run"
-COUNT, WORKLOADS, METRICS = "the nodes", "workloads that no run stands for", "the metrics"
+
+class Reconciled(BaseModel):
+    """What the watchdog found and did."""
+
+    model_config = ConfigDict(frozen=True)
+
+    ended: tuple[str, ...] = ()
+    """Runs that held or waited though their execution had ended."""
+    cleaned: tuple[str, ...] = ()
+    """Values of the run label whose workloads were deleted because no run claims them."""
+    replicas: int | None = None
+    """Of the NodePools now. None if they were left as they are: it is not known which run holds the node."""
+    nodes: int | None = None
+    """Instances that are billed. None if they cannot be counted."""
+    too_many: dict[str, int] | None = None
+    """NodePool -> its nodes above the number that the lease asks for. None if that is not known."""
+    deleted: tuple[str, ...] = ()
+    """NodeClaims that Karpenter had not begun to end though the replicas are 0."""
+    ages_s: dict[str, float] = {}
+    """NodePool -> seconds for which its node has been held. 0 if no run holds it."""
+    holding: int = 0
+    """Runs that hold a node."""
+    waiting: int = 0
+    problems: tuple[str, ...] = ()
+    """What could not be done, each with its reason."""
+
+
+EXECUTIONS, NODE, COUNT = "the running executions", "the node", "the nodes"
+GRACE = timedelta(minutes=CLAIM_GRACE_MINUTES)
 
 
 def watch(_: StepInput, rt: Runtime) -> Reconciled:
-    """One round. A second one changes nothing more.
-
-    The node is given up before workloads are deleted: an object that cannot be deleted must not keep it.
-    """
+    """One round; a second one changes nothing more. No object that cannot be deleted keeps the node: it comes first."""
     parts = Guarded()
     running: set[str] | None = None
     with parts.part(EXECUTIONS):
-        running = executions.running(rt, machine=_machine(rt))
+        running = replicas.running(rt, machine=_machine(rt))
     lease, ended, wanted = _nodes(rt, running, parts)
-    with parts.part(QUEUE):
+    with parts.part("the queue of the servers that already run"):
         ended += _turns(rt, running, parts)
     count: Counter[str] | None = None
     deleted: tuple[str, ...] = ()
     cleaned: tuple[str, ...] = ()
     with parts.part(COUNT):
         if wanted is not None and rt.ends_nodes:
-            deleted = nodes.delete_left(rt.node_pools, rt.lease, now=rt.now())
+            deleted = delete_left(rt.node_pools, rt.lease, now=rt.now())
         count = rt.pools.billed()
-    with parts.part(WORKLOADS):
+    with parts.part("workloads that no run stands for"):
         cleaned = _clean_orphans(rt)
     found = Reconciled(
         ended=tuple(claim.run_id for claim in ended),
@@ -60,7 +87,7 @@ def watch(_: StepInput, rt: Runtime) -> Reconciled:
         waiting=len(lease.queue),
         problems=tuple(parts.problems),
     )
-    with parts.part(METRICS):
+    with parts.part("the metrics"):
         publish(rt, found, beats=not parts.errors.keys() & {EXECUTIONS, NODE, COUNT})
     return found.model_copy(update={"problems": tuple(parts.problems)})
 
@@ -130,14 +157,12 @@ def _ended(rt: Runtime, lease: Lease, running: set[str] | None, parts: Guarded) 
         return []
     asked = [claim for claim in lease.claims if claim in lease.holders or claim.run_id not in running]
     with parts.part(EXECUTIONS):
-        return [claim for claim in asked if not executions.is_running(rt, claim, machine=_machine(rt))]
+        return [claim for claim in asked if not replicas.is_running(rt, claim, machine=_machine(rt))]
     return []
 
 
 def _without(lease: Lease, *, ended: Sequence[Claim], now: datetime, slots: Sequence[str]) -> Lease:
-    """The lease without them, in one write. Runs that wait come out first, so that none of them becomes a holder on the
-    way.
-    """
+    """The lease without them, in one write. Runs that wait come out first, so that none becomes a holder on the way."""
     for run_id in sorted((claim.run_id for claim in ended), key=lease.held_by):
         lease = leases.release(lease, run_id=run_id, now=now, slots=slots)
     return lease
@@ -151,8 +176,8 @@ def _clean_orphans(rt: Runtime) -> tuple[str, ...]:
         for obj in rt.kube.list(kind, namespace=names.NAMESPACE, selector=names.RUN_LABEL)
     }
     # Asked after the objects were seen: a run that began in between is not taken for an orphan.
-    claimed = {claim.run_id for queue in (rt.lease, rt.turns) for claim in _claims(queue)}
-    alive = {names.run_label(run_id) for run_id in claimed | executions.running(rt, machine=_machine(rt))}
+    claimed = {claim.run_id for queue in (rt.lease, rt.turns) for claim in _read(queue).claims}
+    alive = {names.run_label(run_id) for run_id in claimed | replicas.running(rt, machine=_machine(rt))}
     orphans = sorted(found - alive)
     for label in orphans:
         delete_workloads(rt.kube, selector=f"{names.RUN_LABEL}={label}")
@@ -163,19 +188,17 @@ def _machine(rt: Runtime) -> str:
     return rt.environ["STATE_MACHINE_ARN"]
 
 
-def _claims(queue: LeaseStore) -> tuple[Claim, ...]:
-    """The claims in a queue. Empty if it cannot be read: running executions are known without it."""
+def _read(queue: LeaseStore) -> Lease:
+    """The lease. Empty if it cannot be read: no run can hold by it, and running executions are known without it."""
     try:
-        return queue.read().claims
+        return queue.read()
     except Exception:
         logs.LOGGER.exception("a queue cannot be read")
-        return ()
+        return Lease()
 
 
 def _too_many(slots: Sequence[str], count: Counter[str], wanted: Lease) -> dict[str, int]:
-    """Nodes of each pool above the number that `wanted` asks for. It includes pools that a smaller deployment no longer
-    has.
-    """
+    """Nodes of each pool above those that `wanted` asks for, also of pools that a smaller deployment no longer has."""
     return {pool: max(0, count[pool] - wanted.replicas_of(pool)) for pool in (*slots, *sorted(set(count) - set(slots)))}
 
 
@@ -183,6 +206,60 @@ def _ages_s(slots: Sequence[str], lease: Lease, now: datetime) -> dict[str, floa
     """0 while no run holds the node. Above 0 from the first moment on, whatever the clocks say (LeaseStore)."""
     since = {claim.pool: claim.held_since for claim in lease.holders if claim.held_since}
     return {pool: max(1.0, (now - since[pool]).total_seconds()) if pool in since else 0.0 for pool in slots}
+
+
+def delete_left(pools: NodePools, lease: LeaseStore, *, now: datetime) -> tuple[str, ...]:
+    """Delete NodeClaims that Karpenter has not begun to end GRACE after their pool went to 0 replicas; their names.
+
+    Only of pools whose node no run holds. RBAC cannot limit the right to them, since Karpenter makes their names up.
+    The label does it, here.
+    """
+    left = [claim for claim in pools.claims() if "deletionTimestamp" not in claim["metadata"]]
+    slots = {name_of(claim): str(pools.slot_of(claim)) for claim in left}
+    if not left:
+        return ()
+    scaled = {slot: _scaled_at(pools.get(slot)) for slot in set(slots.values())}
+    old = [claim for claim in left if now - max(scaled[slots[name_of(claim)]], created_at(claim)) > GRACE]
+    held = _read(lease).pools if old else frozenset()
+    deleted = [name_of(claim) for claim in old if slots[name_of(claim)] not in held]
+    for name in deleted:
+        pools.kube.delete("NodeClaim", name)
+    return tuple(deleted)
+
+
+def _scaled_at(pool: KubeObject | None) -> datetime:
+    """When the pool was last scaled, by metadata.managedFields. Its creation if it was never scaled."""
+    if pool is None:
+        return datetime.fromtimestamp(0, UTC)
+    entries = pool["metadata"].get("managedFields") or []
+    times = [parse_time(entry["time"]) for entry in entries if entry.get("subresource") == "scale" and "time" in entry]
+    return max([created_at(pool), *times])
+
+
+def publish(rt: Runtime, found: Reconciled, *, beats: bool) -> None:
+    """Publish the metrics. The heartbeat says that the nodes are as they must be, if the watchdog can do that.
+
+    Those of each pool by itself are for the backstop, which ends no other run's instance.
+    """
+    metrics: list[tuple[str, float | None, str]] = [
+        ("WatchdogHeartbeat", 1 if beats else None, ""),
+        ("Nodes", found.nodes, ""),
+        ("NodesWithoutLease", None if found.too_many is None else sum(found.too_many.values()), ""),
+        ("RunsHolding", found.holding, ""),
+        ("RunsWaiting", found.waiting, ""),
+        ("RunsReleasedByWatchdog", len(found.ended), ""),
+        ("WatchdogProblems", len(found.problems), ""),
+        ("LeaseAge", max(found.ages_s.values()), ""),
+        *(("LeaseAge", age, slot) for slot, age in found.ages_s.items()),
+        *(("NodesWithoutLease", count, slot) for slot, count in (found.too_many or {}).items()),
+    ]
+    data = [
+        {"MetricName": name, "Value": value, "Unit": "Seconds" if name == "LeaseAge" else "Count"}
+        | ({"Dimensions": [{"Name": "NodePool", "Value": rt.pools.name(slot)}]} if slot else {})
+        for name, value, slot in metrics
+        if value is not None
+    ]
+    rt.clients("cloudwatch").put_metric_data(Namespace=rt.environ["OPERATIONS_NAMESPACE"], MetricData=data)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

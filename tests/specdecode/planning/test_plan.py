@@ -23,7 +23,7 @@ from specdecode.planning.ranges import Range
 from specdecode.planning.timeline import ACCURACY_MINUTES, Step
 from specdecode.planning.warnings import check_backstop
 from specdecode.pod.accuracy import SAMPLES
-from specdecode.steps.pace import attentive
+from specdecode.steps.run import attentive
 
 from tests.finished_folders import mark
 from tests.plans import plan_for

@@ -2,7 +2,7 @@
 
 import pytest
 from specdecode.experiment import load_preset
-from specdecode.manifests.start_check import UNDER_A_HEAD, layers
+from specdecode.manifests.compiling import UNDER_A_HEAD, layers
 from specdecode.planning import Inventory, make_bill
 from specdecode.planning.artifacts import first_of_each_kind
 

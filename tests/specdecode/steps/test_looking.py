@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from specdecode.kubernetes.pools import missing_because
-from specdecode.steps import arms
+from specdecode.steps import jobs
 from specdecode.steps.errors import BenchmarkFailed
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -24,13 +24,13 @@ def pod(*, restarts, ready="True"):
 
 @pytest.mark.parametrize(("restarts", "dies"), [(0, False), (1, True)])
 def test_an_arm_that_is_ready_again_was_still_started_anew_under_load(monkeypatch, restarts, dies):
-    monkeypatch.setattr(arms, "look_at_pods", lambda *given, **more: ([pod(restarts=restarts)], []))
+    monkeypatch.setattr(jobs, "look_at_pods", lambda *given, **more: ([pod(restarts=restarts)], []))
     wave = SimpleNamespace(served=(ARM,))
     if dies:
         with pytest.raises(BenchmarkFailed, match="arm sd died under load"):
-            arms.check_alive(None, "run-1", wave, failure=BenchmarkFailed)
+            jobs.check_alive(None, "run-1", wave, failure=BenchmarkFailed)
     else:
-        arms.check_alive(None, "run-1", wave, failure=BenchmarkFailed)
+        jobs.check_alive(None, "run-1", wave, failure=BenchmarkFailed)
 
 
 @pytest.mark.parametrize(("age_min", "told"), [(-1, True), (0, True), (1, False)])

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from specdecode import s3_keys
 from specdecode.runs.state import StateDamaged
-from specdecode.steps import acquire, nodes, stop_arms
+from specdecode.steps import acquire, stop_arms, watchdog
 from specdecode.steps.errors import ServeNotReady
 
 from tests.specdecode.steps.cluster_fake import status
@@ -22,7 +22,7 @@ def test_a_node_that_karpenter_does_not_end_is_deleted_after_its_grace():
     world = World()
     claim(world, "stays")
     claim(world, "of-another-pool", pool="staging")
-    world.time += nodes.GRACE
+    world.time += watchdog.GRACE
     assert watch(world).deleted == ()
     world.time += timedelta(minutes=1)
     found = watch(world)
@@ -36,7 +36,7 @@ def test_the_label_decides_though_the_api_server_answers_with_nodes_of_other_poo
     claim(world, "of-another-pool", pool="staging")
     select = world.cluster._select
     world.cluster._select = lambda kind, namespace, selector: select(kind, namespace, "")
-    world.time += nodes.GRACE + timedelta(minutes=1)
+    world.time += watchdog.GRACE + timedelta(minutes=1)
     assert (watch(world).deleted, claims(world)) == (("stays",), ["of-another-pool"])
 
 
@@ -46,7 +46,7 @@ def test_the_grace_counts_from_the_moment_at_which_the_pool_went_to_zero():
     world.time += timedelta(hours=9)
     scaled = {"subresource": "scale", "time": world.time.strftime("%Y-%m-%dT%H:%M:%SZ")}
     world.cluster.all("NodePool")[0]["metadata"]["managedFields"] = [{"time": "2020-01-01T00:00:00Z"}, scaled]
-    world.time += nodes.GRACE
+    world.time += watchdog.GRACE
     assert watch(world).deleted == ()
     world.time += timedelta(minutes=1)
     assert watch(world).deleted == ("a-long-run-s",)

@@ -8,7 +8,7 @@ from specdecode import names, s3_keys
 from specdecode.runs import lease as leases
 from specdecode.runs.lease import Lease
 from specdecode.runs.lease_store import LeaseDamaged
-from specdecode.steps import acquire, nodes, release, watchdog
+from specdecode.steps import acquire, release, watchdog
 from specdecode.steps.replicas import set_replicas
 
 from tests.specdecode.steps.two_pools import TwoPools
@@ -85,7 +85,7 @@ def test_a_node_that_stays_is_deleted_in_each_pool_that_nobody_holds(holder: obj
     for pool in (TRN2, CPU, "staging"):
         label = {"karpenter.sh/nodepool": pool}
         world.cluster.put({"kind": "NodeClaim", "metadata": {"name": f"of-{pool}", "labels": label}})
-    world.time += nodes.GRACE + timedelta(minutes=1)
+    world.time += watchdog.GRACE + timedelta(minutes=1)
     found = watchdog.watch(world.given("watchdog"), world.rt)
     kept = {None: set(), "account-check": {CPU}, "rehearsal": {TRN2}}[holder and holder["experiment"]]
     assert set(found.deleted) == {f"of-{pool}" for pool in {TRN2, CPU} - kept}

@@ -25,7 +25,6 @@ from specdecode.steps import (
     stop_arms,
 )
 from specdecode.steps import compile as compiling
-from specdecode.steps import start_check as starting
 from specdecode.steps.errors import StepFailed
 from specdecode.steps.runtime import Progress, Runtime, StepInput
 
@@ -37,7 +36,7 @@ Step = Callable[[StepInput, Runtime], BaseModel]
 WAITING: dict[str, Step] = {
     "StageModels": stage.stage,
     "AcquireCapacity": acquire.acquire,
-    "StartCheck": starting.start_check,
+    "StartCheck": compiling.start_check,
     "Compile": compiling.compile_arms,
     "Serve": serve.serve,
     "Smoke": smoke.smoke,
