@@ -38,7 +38,7 @@ READ_NAMESPACE: list[dict[str, Any]] = [
     {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["list"]},
 ]
 END_NODES: list[dict[str, Any]] = [
-    # Karpenter makes the names of NodeClaims up, so that no rule can name those of one pool: specdecode.steps.nodes
+    # Karpenter makes the names of NodeClaims up, so that no rule can name those of one pool: specdecode.steps.watchdog
     # deletes those with its label only.
     {"apiGroups": ["karpenter.sh"], "resources": ["nodeclaims"], "verbs": ["delete"]},
 ]

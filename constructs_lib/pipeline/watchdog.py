@@ -17,7 +17,7 @@ from constructs_lib.observability.alarms import described
 HEARTBEAT = "WatchdogHeartbeat"
 PERIOD = Duration.minutes(WATCHDOG_PERIOD_MINUTES)
 POOL = "NodePool"
-"""Dimension of the metrics of one pool (specdecode.steps.reconciled)."""
+"""Dimension of the metrics of one pool (specdecode.steps.watchdog)."""
 DRAIN_PERIODS = CLAIM_GRACE_MINUTES // WATCHDOG_PERIOD_MINUTES
 """A released node may take the NodePool's terminationGracePeriod of 10 minutes to drain, which is no alarm."""
 

@@ -10,7 +10,6 @@ from specdecode.cli.runs_view import lines, view
 from specdecode.experiment import load_preset
 from specdecode.experiment.model import CompileOn
 from specdecode.experiment.shapes import COMPILERS
-from specdecode.runs.state import load_state
 from specdecode.steps import compile as compiling
 from specdecode.steps import release, serve
 from specdecode.steps.errors import ArtifactRefused, CompileFailed, ServeNotReady
@@ -58,8 +57,7 @@ def before_serve(world: World, request=REQUEST) -> None:
     world.finish("AcquireCapacity")
 
 
-def test_all_artifacts_are_compiled_side_by_side_on_cpu_nodes_before_the_node_is_taken():
-    world = World()
+def test_all_artifacts_are_compiled_side_by_side_on_cpu_nodes_before_the_node_is_taken(world):
     world.plan(request=REQUEST)
     world.finish("StageModels")
     world.trouble["compile"] = lambda pod: None
@@ -78,8 +76,7 @@ def test_all_artifacts_are_compiled_side_by_side_on_cpu_nodes_before_the_node_is
     assert (world.replicas, world.rt.lease.read().claims) == (0, ())
 
 
-def test_a_run_whose_artifacts_load_compiles_nothing_on_the_node():
-    world = World()
+def test_a_run_whose_artifacts_load_compiles_nothing_on_the_node(world):
     before_serve(world)
     jobs = len(compile_jobs(world))
     mark = next(key for key in world.s3.objects if key.startswith("compiled/"))
@@ -93,12 +90,11 @@ def test_a_run_whose_artifacts_load_compiles_nothing_on_the_node():
         job["spec"]["template"]["spec"]["nodeSelector"] == {"karpenter.sh/nodepool": names.COMPILE_NODEPOOL}
         for job in compile_jobs(world)
     )
-    state = load_state(world.rt.store, "run-1")
-    assert state is not None and state.refused_artifacts == ()
+    state = world.record()
+    assert state.refused_artifacts == ()
 
 
-def test_no_more_are_compiled_at_a_time_than_there_may_be_nodes():
-    world = World()
+def test_no_more_are_compiled_at_a_time_than_there_may_be_nodes(world):
     preset = load_preset("rehearsal").model_dump(mode="json", exclude_defaults=True)
     base, sd = (next(each for each in preset["variants"] if each["name"] == name) for name in ("base", "sd"))
     more = [
@@ -117,15 +113,13 @@ def test_no_more_are_compiled_at_a_time_than_there_may_be_nodes():
     assert len([key for key in world.s3.objects if key.startswith("compiled/")]) == 7
 
 
-def test_an_artifact_that_does_not_load_is_compiled_on_the_node_and_the_other_arm_keeps_its_own():
-    world = World()
+def test_an_artifact_that_does_not_load_is_compiled_on_the_node_and_the_other_arm_keeps_its_own(world):
     before_serve(world)
     world.trouble["serving"] = crashing(1, of="sd")
     with pytest.raises(ArtifactRefused, match="sd does not start from the artifact"):
         world.finish("Serve")
     del world.trouble["serving"]
-    state = load_state(world.rt.store, "run-1")
-    assert state is not None
+    state = world.record()
     assert (len(state.refused_artifacts), state.sent_back) == (1, (0,))
     assert state.failures[0].variant == "sd"
     assert [key for key in world.s3.objects if "diagnostics/sd-compiled-on-cpu/" in key]
@@ -142,12 +136,11 @@ def test_an_artifact_that_does_not_load_is_compiled_on_the_node_and_the_other_ar
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         scripts[deployment["metadata"]["labels"][names.VARIANT_LABEL]] = container["command"][2]
     assert state.refused_artifacts[0] not in scripts["sd"]
-    after = load_state(world.rt.store, "run-1")
+    after = world.record()
     assert after is not None and (after.sent_back, after.refused_artifacts) == ((), state.refused_artifacts)
 
 
-def test_report_and_status_say_where_each_artifact_was_compiled_and_the_report_which_was_served():
-    world = World()
+def test_report_and_status_say_where_each_artifact_was_compiled_and_the_report_which_was_served(world):
     before_serve(world)
     world.trouble["serving"] = crashing(1, of="sd")
     with pytest.raises(ArtifactRefused):
@@ -166,40 +159,36 @@ def test_report_and_status_say_where_each_artifact_was_compiled_and_the_report_w
     assert "  compiled    sd on the node: what a CPU node had compiled did not load" in shown
 
 
-def test_serve_that_was_cut_off_after_it_noted_the_refusal_says_it_again():
-    world = World()
+def test_serve_that_was_cut_off_after_it_noted_the_refusal_says_it_again(world):
     before_serve(world)
     world.trouble["serving"] = crashing(1, of="base")
     for _ in range(2):
         with pytest.raises(ArtifactRefused):
             serve.serve(world.given("run-1"), world.rt)
-    state = load_state(world.rt.store, "run-1")
-    assert state is not None and len(state.refused_artifacts) == 1
+    state = world.record()
+    assert len(state.refused_artifacts) == 1
 
 
 @pytest.mark.parametrize("code", [73, 75])
-def test_a_node_that_is_not_as_it_must_be_is_no_fault_of_the_artifact(code):
-    world = World()
+def test_a_node_that_is_not_as_it_must_be_is_no_fault_of_the_artifact(world, code):
     before_serve(world)
     world.trouble["serving"] = crashing(code, of="base")
     with pytest.raises(ServeNotReady):
         world.finish("Serve")
 
 
-def test_an_artifact_that_has_been_served_and_measured_is_not_refused_in_a_later_round():
-    world = World()
+def test_an_artifact_that_has_been_served_and_measured_is_not_refused_in_a_later_round(world):
     before_serve(world, {"experiment": "rehearsal", "set": {"compile.on": "cpu", "workload.rounds": 2}})
     for step in ("Serve", "Smoke", "Benchmark", "StopArms"):
         world.finish(step)
     world.trouble["serving"] = crashing(1, of="sd")
     with pytest.raises(ServeNotReady):
         world.finish("Serve", wave=1)
-    state = load_state(world.rt.store, "run-1")
-    assert state is not None and (state.measured, state.refused_artifacts) == ((0,), ())
+    state = world.record()
+    assert (state.measured, state.refused_artifacts) == ((0,), ())
 
 
-def test_a_compile_that_fails_on_a_cpu_node_fails_the_run_before_the_node_is_taken():
-    world = World()
+def test_a_compile_that_fails_on_a_cpu_node_fails_the_run_before_the_node_is_taken(world):
     world.plan(request=REQUEST)
     world.finish("StageModels")
     world.job_fails["compile"] = 1
@@ -210,8 +199,7 @@ def test_a_compile_that_fails_on_a_cpu_node_fails_the_run_before_the_node_is_tak
     assert world.workloads() == []
 
 
-def test_what_a_server_with_devices_has_compiled_is_taken_by_a_run_that_wants_cpu_nodes():
-    world = World()
+def test_what_a_server_with_devices_has_compiled_is_taken_by_a_run_that_wants_cpu_nodes(world):
     world.run_through("run-1", request={"experiment": "rehearsal", "set": {"workload.rounds": 1}})
     release.release(world.given("run-1"), world.rt)
     made = {key for key in world.s3.objects if key.startswith("compiled/")}
@@ -223,8 +211,7 @@ def test_what_a_server_with_devices_has_compiled_is_taken_by_a_run_that_wants_cp
     assert {key for key in world.s3.objects if key.startswith("compiled/")} == made
 
 
-def test_what_cpu_nodes_have_compiled_is_found_by_the_next_plan():
-    world = World()
+def test_what_cpu_nodes_have_compiled_is_found_by_the_next_plan(world):
     before_serve(world)
     world.plan("run-2", request=REQUEST)
     plan = load_run(world.rt.store, "run-2").plan
@@ -232,8 +219,7 @@ def test_what_cpu_nodes_have_compiled_is_found_by_the_next_plan():
     assert "CompileOnCpu" not in [step.name for step in plan.steps]
 
 
-def test_a_refused_artifact_is_not_tried_again_by_the_next_run():
-    world = World()
+def test_a_refused_artifact_is_not_tried_again_by_the_next_run(world):
     before_serve(world)
     world.trouble["serving"] = crashing(1, of="sd")
     with pytest.raises(ArtifactRefused):
@@ -242,7 +228,7 @@ def test_a_refused_artifact_is_not_tried_again_by_the_next_run():
     for step in ("StopArms", "Compile", "Serve", "StopArms"):
         world.finish(step)
     release.release(world.given("run-1"), world.rt)
-    refused = load_state(world.rt.store, "run-1").refused_artifacts[0]
+    refused = world.record().refused_artifacts[0]
     world.plan("run-2", request=REQUEST)
     stored = json.loads(world.s3.objects[s3_keys.run_key("run-2", "plan.json")])
     used = {arm["fingerprint"] for wave in stored["waves"] for arm in wave["arms"]}

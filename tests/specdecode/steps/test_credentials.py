@@ -23,8 +23,7 @@ from tests.specdecode.steps.world import World
     ],
 )
 @pytest.mark.parametrize("canary", CANARIES.values(), ids=CANARIES.keys())
-def test_a_run_with_a_credential_in_its_input_is_refused(given, canary):
-    world = World()
+def test_a_run_with_a_credential_in_its_input_is_refused(world, given, canary):
     with pytest.raises(InvalidExperiment) as caught:
         plan(StepInput(run_id="r", input=_planted(given, canary)), world.rt)
     assert WORD not in str(caught.value)

@@ -4,7 +4,6 @@ import json
 
 import pytest
 from specdecode import s3_keys
-from specdecode.runs.state import load_state
 from specdecode.steps import acquire, inspect, plan, release, report, smoke, watchdog
 from specdecode.steps import compile as compiling
 from specdecode.steps.errors import LeaseLost
@@ -49,7 +48,7 @@ def test_it_needs_no_node_and_leaves_nothing(world):
     release.release(world.given("run-1"), world.rt)
     assert world.rt.turns.read().claims == world.rt.lease.read().claims == ()
     assert world.workloads() == []
-    state = load_state(world.rt.store, "run-1")
+    state = world.record()
     assert (state.measured, state.held_since, state.node) == ((0,), None, None)
 
 

@@ -12,7 +12,6 @@ from specdecode.kubernetes.errors import QuotaExceeded
 from specdecode.kubernetes.evidence import LOG_BUDGET_S, collect_logs, collect_status
 from specdecode.kubernetes.resources import KubeObject
 from specdecode.kubernetes.teardown import run_selector
-from specdecode.runs.state import load_state
 from specdecode.steps import accuracy, release
 from specdecode.steps.diagnose import diagnose, examine
 from specdecode.steps.errors import (
@@ -149,8 +148,7 @@ def test_rights_that_went_with_their_namespace(phase, row):
 QUOTA = "is forbidden: exceeded quota: specdecode, requested: {0}=1, used: {0}=500, limited: {0}=500"
 
 
-def test_a_full_namespace_is_said_at_once():
-    world = World()
+def test_a_full_namespace_is_said_at_once(world):
     up_to(world, "Smoke")
     message = 'jobs.batch "r1-w0-smoke" ' + QUOTA.format("count/jobs.batch")
     world.cluster.fault = lambda method, path: status(403, message) if method == "PATCH" and "jobs" in path else None
@@ -204,15 +202,13 @@ def assert_the_run_goes_on(world: World) -> None:
     world.finish("StopArms")
     release.release(world.given("run-1"), world.rt)
     assert_nothing_left(world)
-    state = load_state(world.rt.store, "run-1")
-    assert state is not None
+    state = world.record()
     assert state.measured == (0,)
     assert [failure.stage for failure in state.failures] == ["Accuracy"]
 
 
 @pytest.mark.parametrize("fault", POD_FAULTS[:5] + POD_FAULTS[6:], ids=lambda fault: fault.name)
-def test_pod_fault_of_the_accuracy_test(fault):
-    world = World()
+def test_pod_fault_of_the_accuracy_test(world, fault):
     up_to(world, "Accuracy")
     world.trouble["accuracy"] = fault.happens
     with pytest.raises(AccuracyFailed):
@@ -244,9 +240,8 @@ def evicted(pod: KubeObject) -> None:
     }
 
 
-def test_a_pod_that_was_evicted_costs_a_retry_and_not_the_run():
+def test_a_pod_that_was_evicted_costs_a_retry_and_not_the_run(world):
     """Its log cannot be had: that is a line where the log would stand, and the Job's other tries are used."""
-    world = World()
     up_to(world, "Compile")
     world.trouble["compile"] = evicted
     assert not WAITING["Compile"](world.given("run-1"), world.rt).done
@@ -265,9 +260,8 @@ def test_a_pod_that_was_evicted_costs_a_retry_and_not_the_run():
     assert world.finish("Compile")[-1].done
 
 
-def test_what_the_api_server_knows_is_kept_before_a_log_is_asked_for():
+def test_what_the_api_server_knows_is_kept_before_a_log_is_asked_for(world):
     """A log may take all the time there is. Here the function ends at the first."""
-    world = World()
     up_to(world, "Benchmark")
     world.trouble["serving"] = out_of_memory
 
@@ -286,8 +280,7 @@ def test_what_the_api_server_knows_is_kept_before_a_log_is_asked_for():
     assert diagnosis(world)["row"] == "out-of-memory"
 
 
-def test_a_bucket_that_takes_no_diagnostics_hides_no_cause():
-    world = World()
+def test_a_bucket_that_takes_no_diagnostics_hides_no_cause(world):
     up_to(world, "Benchmark")
 
     def refuse(operation, key):
@@ -303,8 +296,7 @@ def test_a_bucket_that_takes_no_diagnostics_hides_no_cause():
     )
 
 
-def test_a_node_that_does_not_answer_is_not_asked_for_logs():
-    world = World()
+def test_a_node_that_does_not_answer_is_not_asked_for_logs(world):
     up_to(world, "Benchmark")
     world.cluster.put({"kind": "Node", "metadata": {"name": NODE, "labels": {"karpenter.sh/nodepool": "trn2"}}})
     world.cluster.react = lambda: None
@@ -315,8 +307,7 @@ def test_a_node_that_does_not_answer_is_not_asked_for_logs():
     assert examined[0] == "node-lost"
 
 
-def test_all_logs_together_have_one_time_budget(monkeypatch):
-    world = World()
+def test_all_logs_together_have_one_time_budget(world, monkeypatch):
     up_to(world, "Benchmark")
     seconds = [0.0]
 
@@ -339,8 +330,7 @@ def test_all_logs_together_have_one_time_budget(monkeypatch):
     assert f"the {LOG_BUDGET_S:.0f} s for logs are over" in found.missing[-1]
 
 
-def test_an_api_server_that_does_not_answer_is_asked_once():
-    world = World()
+def test_an_api_server_that_does_not_answer_is_asked_once(world):
     up_to(world, "Benchmark")
     world.cluster.fault = lambda method, path: refused()
     asked = len(world.cluster.requests)
@@ -349,8 +339,7 @@ def test_an_api_server_that_does_not_answer_is_asked_once():
     assert diagnosis(world)["row"] == "cluster-away"
 
 
-def test_an_arm_that_dies_of_the_accuracy_test_loses_no_record():
-    world = World()
+def test_an_arm_that_dies_of_the_accuracy_test_loses_no_record(world):
     up_to(world, "Accuracy")
     world.trouble["serving"] = waiting("CrashLoopBackOff", **CRASHED)
     before = world.time
@@ -370,8 +359,7 @@ def test_an_arm_that_dies_of_the_accuracy_test_loses_no_record():
         ("artifact-incomplete", "specdecode: compiled/abc has no COMPLETE.json: it was never finished; not serving"),
     ],
 )
-def test_the_cause_is_read_from_the_pod_s_log(row, log):
-    world = World()
+def test_the_cause_is_read_from_the_pod_s_log(world, row, log):
     up_to(world, "Serve")
     world.trouble["serving"] = waiting("CrashLoopBackOff", **CRASHED)
     with pytest.raises(ServeNotReady) as caught:
@@ -386,8 +374,7 @@ def test_the_cause_is_read_from_the_pod_s_log(row, log):
     assert_nothing_left(world)
 
 
-def test_an_arm_that_dies_under_load_is_seen_at_the_next_look():
-    world = World()
+def test_an_arm_that_dies_under_load_is_seen_at_the_next_look(world):
     up_to(world, "Benchmark")
     world.trouble["serving"] = waiting("CrashLoopBackOff", **CRASHED)
     world.trouble["benchmark"] = lambda pod: None
@@ -399,8 +386,7 @@ def test_an_arm_that_dies_under_load_is_seen_at_the_next_look():
     assert_nothing_left(world)
 
 
-def test_an_arm_whose_pod_is_gone_is_seen_too():
-    world = World()
+def test_an_arm_whose_pod_is_gone_is_seen_too(world):
     up_to(world, "Benchmark")
     world.cluster.react = lambda: None
     world.cluster.objects = {key: obj for key, obj in world.cluster.objects.items() if key[0] != "Pod"}
@@ -413,8 +399,7 @@ def damaged(code: int) -> Callable[[KubeObject], None]:
 
 
 @pytest.mark.parametrize("kind", ["compiled", "models"])
-def test_what_a_server_finds_damaged_is_set_aside_and_the_run_ends_before_it_measures(kind):
-    world = World()
+def test_what_a_server_finds_damaged_is_set_aside_and_the_run_ends_before_it_measures(world, kind):
     up_to(world, "Serve")
     marks = {key for key in world.s3.objects if key.startswith(f"{kind}/")}
     world.trouble["serving"] = damaged(76 if kind == "compiled" else 79)
@@ -426,8 +411,7 @@ def test_what_a_server_finds_damaged_is_set_aside_and_the_run_ends_before_it_mea
     assert diagnosis(world)["row"] == "damaged"
 
 
-def test_a_model_that_a_compile_finds_damaged_is_set_aside():
-    world = World()
+def test_a_model_that_a_compile_finds_damaged_is_set_aside(world):
     up_to(world, "Compile")
     world.job_fails["compile"] = 79
     with pytest.raises(CompileFailed, match="set aside, and made anew by the next run: models/"):
@@ -444,4 +428,4 @@ def test_what_a_listing_shows_as_damaged_is_made_again(kind):
     world.s3.objects |= {f"{folder}COMPLETE.json": mark(folder), f"{folder}extra": b"x"}
     up_to(world, "Serve")
     assert f"{folder}extra" not in world.s3.objects
-    assert look(world.rt.store, folder).content == load_state(world.rt.store, "run-1").contents[folder]
+    assert look(world.rt.store, folder).content == world.record().contents[folder]

@@ -130,16 +130,14 @@ def test_a_node_without_published_devices_is_not_used():
 
 
 @pytest.mark.parametrize(("begins_h", "ends_h", "words"), [(1, 9, "starts at"), (-9, 0.6, "is drained")])
-def test_outside_its_capacity_block_a_run_is_refused_before_it_stages_anything(begins_h, ends_h, words):
-    world = World()
+def test_outside_its_capacity_block_a_run_is_refused_before_it_stages_anything(world, begins_h, ends_h, words):
     block = Capacity(block_start=world.time + timedelta(hours=begins_h), block_end=world.time + timedelta(hours=ends_h))
     world.rt.environ["CAPACITY"] = block.model_dump_json()
     with pytest.raises(CapacityUnavailable, match=words):
         world.plan()
 
 
-def test_a_block_that_ended_while_the_run_waited_is_not_scaled_up_for():
-    world = World()
+def test_a_block_that_ended_while_the_run_waited_is_not_scaled_up_for(world):
     up_to(world, "AcquireCapacity")
     world.rt.environ["CAPACITY"] = Capacity(block_end=world.time).model_dump_json()
     with pytest.raises(CapacityUnavailable, match="is drained") as caught:
@@ -154,8 +152,7 @@ COMPONENTS["Accuracy"] = "accuracy"
 
 
 @pytest.mark.parametrize("step", COMPONENTS)
-def test_a_node_that_hangs_is_paid_for_ten_minutes_more(step):
-    world = World()
+def test_a_node_that_hangs_is_paid_for_ten_minutes_more(world, step):
     up_to(world, step)
     world.trouble[COMPONENTS[step]] = lambda pod: pod.update(status={"phase": "Running", "conditions": []})
     WAITING[step](world.given("run-1"), world.rt)
@@ -169,11 +166,10 @@ def test_a_node_that_hangs_is_paid_for_ten_minutes_more(step):
 
 
 @pytest.mark.parametrize("api", ["answers", "is away"])
-def test_a_node_that_goes_between_two_looks_of_a_step_is_named_and_not_its_pods(api, monkeypatch):
+def test_a_node_that_goes_between_two_looks_of_a_step_is_named_and_not_its_pods(world, api, monkeypatch):
     """The first look sees the node; then it is gone, and its pods with it. Where the second look fails, the step's own
     error stands.
     """
-    world = World()
     up_to(world, "Benchmark")
     WAITING["Benchmark"](world.given("run-1"), world.rt)
     seen, looks = world.rt.kube.list, []
@@ -198,8 +194,7 @@ def test_a_node_that_goes_between_two_looks_of_a_step_is_named_and_not_its_pods(
         world.finish("Benchmark")
 
 
-def test_pods_that_end_no_more_are_not_waited_for_on_a_node_that_hangs():
-    world = World()
+def test_pods_that_end_no_more_are_not_waited_for_on_a_node_that_hangs(world):
     up_to(world, "Serve")
     world.trouble["serving"] = lambda pod: pod["metadata"].setdefault("finalizers", ["kubelet"])
     WAITING["Serve"](world.given("run-1"), world.rt)
@@ -210,8 +205,7 @@ def test_pods_that_end_no_more_are_not_waited_for_on_a_node_that_hangs():
     assert stopped.done and f"{NODE} does not answer" in stopped.message
 
 
-def test_a_node_that_comes_back_in_time_is_no_cause():
-    world = World()
+def test_a_node_that_comes_back_in_time_is_no_cause(world):
     up_to(world, "Compile")
     world.trouble["compile"] = lambda pod: None
     world.hung_at = world.time - timedelta(minutes=7)
@@ -227,8 +221,7 @@ DEAD = 'Internal error occurred: failed calling webhook "policy.example": connec
 
 @pytest.mark.parametrize("words", [DENIED, DEAD, "something that nobody has seen"], ids=["denied", "dead", "other"])
 @pytest.mark.parametrize("step", ["StageModels", *COMPONENTS])
-def test_pods_that_are_refused_again_and_again_end_the_step_whatever_the_words(step, words):
-    world = World()
+def test_pods_that_are_refused_again_and_again_end_the_step_whatever_the_words(world, step, words):
     up_to(world, step)
     world.refused[COMPONENTS.get(step, "staging")] = words
     began = world.time

@@ -11,14 +11,13 @@ from specdecode.steps.errors import (
 
 from tests.specdecode.steps.cluster_fake import refused, status
 from tests.specdecode.steps.faults import assert_nothing_left, diagnosis, metrics, up_to
-from tests.specdecode.steps.world import WAITING, World
+from tests.specdecode.steps.world import WAITING
 
 
 @pytest.mark.parametrize("answer", [status(500), refused()], ids=["500", "refused"])
 @pytest.mark.parametrize("step", WAITING)
-def test_the_api_server_is_away(step, answer):
+def test_the_api_server_is_away(world, step, answer):
     """The step is retried by the state machine (no final error); after that, the evidence says why there is none."""
-    world = World()
     up_to(world, step)
     world.cluster.fault = lambda method, path: answer
     with pytest.raises(ClusterUnavailable) as caught:
@@ -36,8 +35,7 @@ def test_the_api_server_is_away(step, answer):
 
 
 @pytest.mark.parametrize("step", ["StageModels", "Compile", "Serve", "Smoke", "Benchmark", "Accuracy"])
-def test_a_conflict_is_retried_by_the_state_machine(step):
-    world = World()
+def test_a_conflict_is_retried_by_the_state_machine(world, step):
     up_to(world, step)
     world.cluster.fault = lambda method, path: status(409) if method == "PATCH" else None
     with pytest.raises(Conflict) as caught:
@@ -47,8 +45,7 @@ def test_a_conflict_is_retried_by_the_state_machine(step):
     assert world.finish(step)[-1].done
 
 
-def test_the_watchdog_gives_the_node_up_though_an_object_cannot_be_deleted():
-    world = World()
+def test_the_watchdog_gives_the_node_up_though_an_object_cannot_be_deleted(world):
     up_to(world, "Benchmark")
     world.states.executions = {key: "FAILED" for key in world.states.executions}
     world.cluster.fault = lambda method, path: status(403) if method == "DELETE" else None
@@ -61,8 +58,7 @@ def test_the_watchdog_gives_the_node_up_though_an_object_cannot_be_deleted():
     assert_nothing_left(world)
 
 
-def test_the_watchdog_reports_a_node_that_nobody_holds():
-    world = World()
+def test_the_watchdog_reports_a_node_that_nobody_holds(world):
     world.cluster.put(
         {"kind": "NodeClaim", "metadata": {"name": "n", "labels": {"karpenter.sh/nodepool": names.NODEPOOL}}}
     )
@@ -80,8 +76,7 @@ def test_the_watchdog_reports_a_node_that_nobody_holds():
     }
 
 
-def test_workloads_that_never_leave_do_not_keep_the_node():
-    world = World()
+def test_workloads_that_never_leave_do_not_keep_the_node(world):
     up_to(world, "StopArms")
     world.cluster.react = lambda: None
     stuck = next(obj for obj in world.cluster.all("Pod"))

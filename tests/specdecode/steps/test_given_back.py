@@ -9,7 +9,7 @@ from specdecode.runs import lease as leases
 from specdecode.runs import state
 from specdecode.runs.lease import LONGEST_QUEUE, SKEW, Lease, QueueFull
 from specdecode.runs.lease_store import LARGEST, LeaseDamaged
-from specdecode.runs.state import StateDamaged, load_state
+from specdecode.runs.state import StateDamaged
 from specdecode.steps import acquire, inspect
 from specdecode.steps.errors import CapacityUnavailable, TeardownStuck
 
@@ -71,6 +71,11 @@ def kept_aside(world: World) -> list[bytes]:
     return [data for key, data in world.s3.objects.items() if key.startswith(s3_keys.DAMAGED)]
 
 
+@pytest.fixture
+def world() -> World:
+    return held()
+
+
 @pytest.mark.parametrize("data", (DAMAGES | IMPOSSIBLE).values(), ids=DAMAGES | IMPOSSIBLE)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_damaged_lease_ends_the_run_at_its_next_look_and_the_node_goes_back(step, data):
@@ -83,8 +88,7 @@ def test_a_damaged_lease_ends_the_run_at_its_next_look_and_the_node_goes_back(st
 
 
 @damaged
-def test_a_damaged_lease_is_kept_for_a_person_and_begins_anew_when_nothing_runs(data):
-    world = held()
+def test_a_damaged_lease_is_kept_for_a_person_and_begins_anew_when_nothing_runs(world, data):
     world.s3.objects[s3_keys.CAPACITY_KEY] = data
     first = watch(world)
     assert (world.replicas, first.replicas) == (0, 0)
@@ -108,7 +112,7 @@ def test_a_damaged_queue_of_other_servers_keeps_no_node(data):
     world.s3.objects[s3_keys.ENDPOINTS_KEY] = data
     assert "endpoints.json is" in let_go(world)
     assert (world.replicas, world.rt.lease.read().claims) == (0, ())
-    assert load_state(world.rt.store, "run-1").released_at == world.time
+    assert world.record().released_at == world.time
     end(world)
     watch(world)
     assert world.rt.turns.read() == Lease()
@@ -116,9 +120,8 @@ def test_a_damaged_queue_of_other_servers_keeps_no_node(data):
 
 
 @false_times
-def test_what_cannot_be_true_never_blinds_the_watchdog(data):
+def test_what_cannot_be_true_never_blinds_the_watchdog(world, data):
     """The node is gone at its first look, a person is told, and the age that StuckRun goes by is 0 or true."""
-    world = held()
     world.s3.objects[s3_keys.CAPACITY_KEY] = data
     found = watch(world)
     assert (world.replicas, found.replicas, found.ages_s) == (0, 0, dict.fromkeys(names.held_pools(1), 0))
@@ -126,8 +129,7 @@ def test_what_cannot_be_true_never_blinds_the_watchdog(data):
     assert (kept_aside(world), metrics(world)["WatchdogProblems"]) == ([data], 1)
 
 
-def test_clocks_that_differ_a_little_damage_nothing():
-    world = held()
+def test_clocks_that_differ_a_little_damage_nothing(world):
     begun = world.rt.lease.read().holders[0].held_since
     world.time = begun - SKEW + timedelta(seconds=1)
     assert watch(world).ages_s[names.NODEPOOL] == 1, (
@@ -165,7 +167,7 @@ def test_a_node_that_never_becomes_usable_is_in_the_run_s_cost_if_it_was_launche
     world.time += timedelta(hours=2)
     with pytest.raises(CapacityUnavailable, match="no usable node within"):
         world.finish("AcquireCapacity")
-    noted = load_state(world.rt.store, "run-1")
+    noted = world.record()
     assert noted is not None and (noted.held_since is not None) == launched
 
 
@@ -186,16 +188,14 @@ def test_a_stored_plan_cannot_make_a_step_sleep_for_ever():
     [b"[]", b"{", b'{"run_id": 7}', b'{"experiment": []}', b'{"experiment": 7}', b" " * (state.LARGEST + 1)],
     ids=lambda data: data[:17],
 )
-def test_a_run_s_documents_are_read_to_a_bound_and_end_the_run_at_once(name, data):
-    world = held()
+def test_a_run_s_documents_are_read_to_a_bound_and_end_the_run_at_once(world, name, data):
     world.s3.objects[s3_keys.run_key("run-1", name)] = data
     with pytest.raises(StateDamaged, match=f"{name} is no run's"):
         world.finish("Benchmark")
 
 
 @pytest.mark.parametrize("since", ["2036-01-01T00:00:00Z", None])
-def test_stopping_ends_in_time_whatever_the_record_says_since_when(since):
-    world = held()
+def test_stopping_ends_in_time_whatever_the_record_says_since_when(world, since):
     world.cluster.react = lambda: None
     for pod in world.cluster.all("Pod"):
         pod["metadata"]["deletionTimestamp"] = "2026-08-01T12:00:00Z"
@@ -205,8 +205,7 @@ def test_stopping_ends_in_time_whatever_the_record_says_since_when(since):
         world.finish("StopArms")
 
 
-def test_stopping_ends_in_time_though_the_record_is_gone():
-    world = held()
+def test_stopping_ends_in_time_though_the_record_is_gone(world):
     world.cluster.react = lambda: None
     for pod in world.cluster.all("Pod"):
         pod["metadata"]["deletionTimestamp"] = "2026-08-01T12:00:00Z"
@@ -215,8 +214,7 @@ def test_stopping_ends_in_time_though_the_record_is_gone():
         world.finish("StopArms")
 
 
-def test_what_a_newer_version_added_is_passed_over():
-    world = held()
+def test_what_a_newer_version_added_is_passed_over(world):
     document = json.loads(world.s3.objects[s3_keys.CAPACITY_KEY])
     document["holder"][0]["priority"] = {"new": True}
     world.s3.objects[s3_keys.CAPACITY_KEY] = json.dumps(document | {"format": 2}).encode()
@@ -226,21 +224,19 @@ def test_what_a_newer_version_added_is_passed_over():
     assert watch(world).problems == ()
     assert world.finish("Benchmark")[-1].done
     assert let_go(world) == "released; the node pools have 0 replicas"
-    assert load_state(world.rt.store, "run-1").released_at == world.time
+    assert world.record().released_at == world.time
 
 
 @pytest.mark.parametrize("key", [s3_keys.ENDPOINTS_KEY, s3_keys.run_key("run-1", "state.json")])
-def test_an_object_beside_the_lease_that_is_denied_keeps_no_node(key):
-    world = held()
+def test_an_object_beside_the_lease_that_is_denied_keeps_no_node(world, key):
     deny(world, key)
     assert "AccessDenied" in let_go(world)
     assert (world.replicas, world.rt.lease.read().claims) == (0, ())
 
 
 @pytest.mark.parametrize("keys", [(), (s3_keys.CAPACITY_KEY,)], ids=["everything", "the lease"])
-def test_s3_denies_and_goes_on_denying(keys):
+def test_s3_denies_and_goes_on_denying(world, keys):
     """Release, then the watchdog: at no point is the denial lifted."""
-    world = held()
     deny(world, *keys)
     with pytest.raises(Exception, match="AccessDenied"):
         let_go(world)
@@ -255,9 +251,8 @@ def test_s3_denies_and_goes_on_denying(keys):
     assert world.workloads() == []
 
 
-def test_s3_denies_while_another_run_may_hold_the_node():
+def test_s3_denies_while_another_run_may_hold_the_node(world):
     """Nobody can say whose the node is: it stays until the runs, which cannot read the lease either, have ended."""
-    world = held()
     world.plan("run-2")
     deny(world)
     with pytest.raises(Exception, match="AccessDenied"):
@@ -275,8 +270,7 @@ def test_s3_denies_while_another_run_may_hold_the_node():
     assert world.replicas == 0
 
 
-def test_the_lease_can_be_read_and_not_written():
-    world = held()
+def test_the_lease_can_be_read_and_not_written(world):
     world.plan("run-2")
 
     def before(operation: str, key: str) -> None:
@@ -290,9 +284,8 @@ def test_the_lease_can_be_read_and_not_written():
 
 
 @pytest.mark.parametrize("by", ["release", "watchdog"])
-def test_step_functions_does_not_answer(by):
+def test_step_functions_does_not_answer(world, by):
     """A lease that can be read needs nothing else to be followed."""
-    world = held()
     world.states.get_paginator = lambda operation: (_ for _ in ()).throw(client_error("ThrottlingException"))
     if by == "release":
         let_go(world)
@@ -302,8 +295,7 @@ def test_step_functions_does_not_answer(by):
         assert "WatchdogHeartbeat" not in metrics(world)
 
 
-def test_a_claim_of_something_that_is_no_execution_of_ours_holds_nothing():
-    world = held()
+def test_a_claim_of_something_that_is_no_execution_of_ours_holds_nothing(world):
     document = json.loads(world.s3.objects[s3_keys.CAPACITY_KEY])
     for strange in ("", "arn:aws:states:us-east-2:000000000000:execution:another:run-1"):
         document["holder"][0]["execution_arn"] = strange
@@ -312,8 +304,7 @@ def test_a_claim_of_something_that_is_no_execution_of_ours_holds_nothing():
         assert world.replicas == 0
 
 
-def test_the_cluster_can_be_looked_at_though_no_queue_can_be_read():
-    world = held()
+def test_the_cluster_can_be_looked_at_though_no_queue_can_be_read(world):
     deny(world)
     seen = inspect.look(world.given("inspect"), world.rt)
     assert (seen.replicas, len(seen.nodes), len(seen.problems)) == (1, 1, 2)

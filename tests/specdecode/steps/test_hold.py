@@ -8,7 +8,6 @@ from specdecode import manifests, names
 from specdecode.experiment import ExperimentError, load_preset
 from specdecode.experiment.capacity import Capacity
 from specdecode.planning import make_bill
-from specdecode.runs.state import load_state
 from specdecode.steps import accuracy, release
 from specdecode.steps.errors import HoldFailed
 
@@ -28,8 +27,8 @@ def at_the_hold(**more: object) -> World:
 
 
 def answering(world: World) -> tuple[str, ...]:
-    state = load_state(world.rt.store, "run-1")
-    assert state is not None and bool(state.answering) == bool(state.answers_until)
+    state = world.record()
+    assert bool(state.answering) == bool(state.answers_until)
     return state.answering
 
 
@@ -61,8 +60,8 @@ def test_a_hold_that_fails_costs_no_measured_benchmark() -> None:
     del world.trouble["hold"]
     with pytest.raises(HoldFailed, match="BackoffLimitExceeded"):
         world.finish("Accuracy")
-    state = load_state(world.rt.store, "run-1")
-    assert state is not None and state.measured == (0,) and [each.stage for each in state.failures] == ["Hold"]
+    state = world.record()
+    assert state.measured == (0,) and [each.stage for each in state.failures] == ["Hold"]
 
 
 @pytest.mark.parametrize(("preset", "held"), [("rehearsal", [1]), ("qwen3-32b-latency", [1, 2]), ("qwen3-32b", [1])])

@@ -64,8 +64,9 @@ def test_no_step_hands_the_state_machine_more_for_six_loads_than_for_one() -> No
     assert len({wave["index"] for wave in stored["waves"]}) == 12
 
 
-def test_an_experiment_of_that_size_fits_into_the_executions_input_and_its_benchmark_into_an_object() -> None:
-    world = World()
+def test_an_experiment_of_that_size_fits_into_the_executions_input_and_its_benchmark_into_an_object(
+    world: World,
+) -> None:
     made = load_preset("qwen3-32b-tuning", overrides=request(LOADS)["set"])
     inline = {"experiment": made.model_dump(mode="json", exclude_defaults=True), "accept_cost": 10_000}
     assert len(json.dumps(inline).encode()) < MOST_PAYLOAD // 2

@@ -18,8 +18,7 @@ def claims(world: World) -> list[str]:
     return [obj["metadata"]["name"] for obj in world.cluster.all("NodeClaim")]
 
 
-def test_a_node_that_karpenter_does_not_end_is_deleted_after_its_grace():
-    world = World()
+def test_a_node_that_karpenter_does_not_end_is_deleted_after_its_grace(world):
     claim(world, "stays")
     claim(world, "of-another-pool", pool="staging")
     world.time += watchdog.GRACE
@@ -30,8 +29,7 @@ def test_a_node_that_karpenter_does_not_end_is_deleted_after_its_grace():
     assert found.problems == ()
 
 
-def test_the_label_decides_though_the_api_server_answers_with_nodes_of_other_pools():
-    world = World()
+def test_the_label_decides_though_the_api_server_answers_with_nodes_of_other_pools(world):
     claim(world, "stays")
     claim(world, "of-another-pool", pool="staging")
     select = world.cluster._select
@@ -40,8 +38,7 @@ def test_the_label_decides_though_the_api_server_answers_with_nodes_of_other_poo
     assert (watch(world).deleted, claims(world)) == (("stays",), ["of-another-pool"])
 
 
-def test_the_grace_counts_from_the_moment_at_which_the_pool_went_to_zero():
-    world = World()
+def test_the_grace_counts_from_the_moment_at_which_the_pool_went_to_zero(world):
     claim(world, "a-long-run-s")
     world.time += timedelta(hours=9)
     scaled = {"subresource": "scale", "time": world.time.strftime("%Y-%m-%dT%H:%M:%SZ")}
@@ -52,8 +49,7 @@ def test_the_grace_counts_from_the_moment_at_which_the_pool_went_to_zero():
     assert watch(world).deleted == ("a-long-run-s",)
 
 
-def test_a_node_that_goes_already_or_that_somebody_holds_is_not_deleted():
-    world = World()
+def test_a_node_that_goes_already_or_that_somebody_holds_is_not_deleted(world):
     world.cluster.collect_garbage = lambda: None
     claim(world, "going", deletionTimestamp="2026-08-01T12:00:00Z")
     world.time += timedelta(hours=1)
@@ -65,8 +61,7 @@ def test_a_node_that_goes_already_or_that_somebody_holds_is_not_deleted():
     assert (watch(world).deleted, claims(world)) == ((), ["the-run-s"])
 
 
-def test_a_run_that_becomes_the_holder_meanwhile_keeps_its_node():
-    world = World()
+def test_a_run_that_becomes_the_holder_meanwhile_keeps_its_node(world):
     claim(world, "kept")
     world.time += timedelta(hours=1)
     world.plan("run-1")
@@ -81,8 +76,7 @@ def test_a_run_that_becomes_the_holder_meanwhile_keeps_its_node():
     assert claims(world) == ["kept"]
 
 
-def test_a_node_that_may_not_be_deleted_is_a_problem_and_no_heartbeat():
-    world = World()
+def test_a_node_that_may_not_be_deleted_is_a_problem_and_no_heartbeat(world):
     claim(world, "stays")
     world.time += timedelta(hours=1)
     world.cluster.fault = lambda method, path: status(403) if method == "DELETE" else None

@@ -44,7 +44,7 @@ def test_a_run_from_plan_to_release(theirs: World) -> None:
     lease = theirs.rt.lease.read()
     assert lease.holders == ()
     state = load_state(theirs.rt.store, "run-1")
-    assert state is not None and state.held_since is not None and state.released_at is not None and state.node is None
+    assert state.held_since is not None and state.released_at is not None and state.node is None
     assert {group.group for group in state.device_groups} == {""} and all(g.devices for g in state.device_groups)
 
 

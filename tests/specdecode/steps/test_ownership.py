@@ -68,16 +68,14 @@ def test_every_object_of_every_preset_is_owned_by_the_run_s_root(preset, monkeyp
         assert len(reference["uid"]) == 36
 
 
-def test_the_root_is_there_before_anything_else():
-    world = World()
+def test_the_root_is_there_before_anything_else(world):
     world.run_through(until="StageModels")
     written = [path for method, path in world.cluster.requests if method == "PATCH"]
     assert written[0].endswith(root_of(world)["metadata"]["name"])
 
 
 @pytest.mark.parametrize("by", ["StopArms", "watchdog"])
-def test_an_object_without_its_labels_goes_with_the_root(by):
-    world = World()
+def test_an_object_without_its_labels_goes_with_the_root(world, by):
     world.run_through(until="Serve")
     for deployment in world.cluster.all("Deployment"):
         deployment["metadata"]["labels"] = {}
@@ -91,8 +89,7 @@ def test_an_object_without_its_labels_goes_with_the_root(by):
     assert_nothing_left(world)
 
 
-def test_the_run_is_not_over_while_something_that_cannot_be_listed_is_left():
-    world = World()
+def test_the_run_is_not_over_while_something_that_cannot_be_listed_is_left(world):
     world.run_through(until="Serve")
     reference = {"kind": "ConfigMap", "name": "root", "uid": root_of(world)["metadata"]["uid"]}
     metadata = {"name": "key", "namespace": names.NAMESPACE, "ownerReferences": [reference]}
@@ -107,9 +104,8 @@ def test_the_run_is_not_over_while_something_that_cannot_be_listed_is_left():
     assert world.cluster.all("Secret") == []
 
 
-def test_a_key_is_in_its_secret_and_nowhere_else(monkeypatch, capsys):
+def test_a_key_is_in_its_secret_and_nowhere_else(world, monkeypatch, capsys):
     """Neither a record of the run nor a diagnosis of its objects nor a log line has it, whatever becomes of the run."""
-    world = World()
     world.run_through(until="Serve")
     made = [secret["data"] for secret in world.cluster.all("Secret") if "api-key" in secret["data"]]
     keys = [base64.b64decode(data["api-key"]).decode() for data in made]
@@ -127,8 +123,7 @@ def test_a_key_is_in_its_secret_and_nowhere_else(monkeypatch, capsys):
     assert_nothing_left(world)
 
 
-def test_a_retried_step_keeps_the_key_that_is_there():
-    world = World()
+def test_a_retried_step_keeps_the_key_that_is_there(world):
     world.run_through(until="Compile")
     world.cluster.fault = lambda method, path: status(500) if "/deployments" in path and method == "PATCH" else None
     with pytest.raises(ClusterUnavailable):
@@ -139,8 +134,7 @@ def test_a_retried_step_keeps_the_key_that_is_there():
     assert world.cluster.all("Secret")[0]["data"] == first
 
 
-def test_what_another_run_owns_is_not_touched():
-    world = World()
+def test_what_another_run_owns_is_not_touched(world):
     world.run_through("run-1", until="StageModels")
     world.run_through("run-2", until="Serve")
     before = of_run(world, "run-2")
@@ -150,8 +144,7 @@ def test_what_another_run_owns_is_not_touched():
     assert of_run(world, "run-2") == before
 
 
-def test_a_run_that_begins_while_the_watchdog_looks_keeps_its_objects():
-    world = World()
+def test_a_run_that_begins_while_the_watchdog_looks_keeps_its_objects(world):
     world.run_through("run-1", until="StageModels")
     running = world.states.executions
     world.states.executions = {}

@@ -35,15 +35,13 @@ def refused(world: World, asked: dict[str, Any]) -> str:
     return str(error.value)
 
 
-def test_a_set_of_the_bucket_is_copied_into_the_runs_folder() -> None:
-    world = World()
+def test_a_set_of_the_bucket_is_copied_into_the_runs_folder(world: World) -> None:
     world.s3.objects[KEY] = DATA
     world.plan(request=request("triage"))
     assert world.s3.objects[f"runs/run-1/{KEY}"] == DATA
 
 
-def test_what_is_wrong_with_a_set_is_said_before_anything_is_created() -> None:
-    world = World()
+def test_what_is_wrong_with_a_set_is_said_before_anything_is_created(world: World) -> None:
     assert "is not there: `specdecode prompts add FILE`" in refused(world, request("triage"))
     world.s3.objects[KEY] = DATA
     assert "its categories: triage, novels" in refused(world, request("cooking"))
@@ -95,8 +93,7 @@ def jobs(world: World) -> list[str]:
     return [job["metadata"]["name"].partition("-")[2] for job in world.cluster.all("Job")]
 
 
-def test_a_set_of_the_hub_is_fetched_before_a_node_is_asked_for_and_once() -> None:
-    world = World()
+def test_a_set_of_the_hub_is_fetched_before_a_node_is_asked_for_and_once(world: World) -> None:
     staging(world)
     world.plan(request=from_hub("triage"))
     assert f"runs/run-1/{KEY}" not in world.s3.objects
@@ -127,8 +124,7 @@ def test_what_the_hub_gave_is_judged_like_any_other_set() -> None:
     assert world.replicas == 0
 
 
-def test_a_gated_set_gets_the_token_and_no_other() -> None:
-    world = World()
+def test_a_gated_set_gets_the_token_and_no_other(world: World) -> None:
     world.plan(request=from_hub("triage", gated=True))
     run = load_run(world.rt.store, "run-1")
     ctx = render_context(load_run(world.rt.store, "run-1"), world.rt)
@@ -143,8 +139,7 @@ LONG = {"name": "long", "label": "long", "kind": "text", "text": "wörd " * 300,
 OWN_TEXT = {"experiment": {"extends": "rehearsal", "name": "own", "workload": {"cases": [LONG]}}}
 
 
-def test_a_prompt_that_does_not_fit_ends_the_run_before_a_node_is_asked_for() -> None:
-    world = World()
+def test_a_prompt_that_does_not_fit_ends_the_run_before_a_node_is_asked_for(world: World) -> None:
     staging(world, lengths=of(961))
     world.plan(request=OWN_TEXT)
     with pytest.raises(PromptsRefused) as refused:
@@ -159,8 +154,7 @@ def test_a_prompt_that_does_not_fit_ends_the_run_before_a_node_is_asked_for() ->
     assert "before a node was taken" in found.Cause
 
 
-def test_prompts_that_fit_are_counted_once_for_all_runs() -> None:
-    world = World()
+def test_prompts_that_fit_are_counted_once_for_all_runs(world: World) -> None:
     staging(world, lengths=of(960))
     world.plan(request=OWN_TEXT)
     assert "counted" in world.finish("StageModels")[-1].message
@@ -168,8 +162,7 @@ def test_prompts_that_fit_are_counted_once_for_all_runs() -> None:
     assert len(world.finish("StageModels", "run-2")) == 1
 
 
-def test_a_tokenizer_that_counts_nothing_is_said_and_asked_again_by_the_next_run() -> None:
-    world = World()
+def test_a_tokenizer_that_counts_nothing_is_said_and_asked_again_by_the_next_run(world: World) -> None:
     staging(world, lengths=lambda spec: PromptLengths(exact=False, how="cannot read tokenizer.json", cases={}))
     world.plan(request=OWN_TEXT)
     assert "not counted (cannot read tokenizer.json)" in world.finish("StageModels")[-1].message
@@ -180,8 +173,7 @@ def test_a_tokenizer_that_counts_nothing_is_said_and_asked_again_by_the_next_run
 @pytest.mark.parametrize(
     "stored", [b"", b"{}", b'{"exact": true, "how": "", "cases": {"a": [{"tokens": -1}]}}', b"\xff"]
 )
-def test_lengths_that_cannot_be_read_are_counted_again_and_never_believed(stored: bytes) -> None:
-    world = World()
+def test_lengths_that_cannot_be_read_are_counted_again_and_never_believed(world: World, stored: bytes) -> None:
     world.plan(request=OWN_TEXT)
     spec = count_spec(load_run(world.rt.store, "run-1").plan.experiment, {})
     assert spec is not None
@@ -195,8 +187,7 @@ def test_lengths_that_cannot_be_read_are_counted_again_and_never_believed(stored
         again.finish("StageModels")
 
 
-def test_the_smoke_step_gets_the_longest_of_all_prompts() -> None:
-    world = World()
+def test_the_smoke_step_gets_the_longest_of_all_prompts(world: World) -> None:
     rows = [{"id": f"r{n}", "category": "triage", "turns": ["wörd " * n]} for n in (3, 99, 50)]
     data = "".join(json.dumps(row) + "\n" for row in rows).encode()
     key = f"prompts/tickets@{digest(data)}.jsonl"

@@ -10,7 +10,7 @@ from specdecode.analysis.results.run_context import Failure
 from specdecode.experiment import Capacity, load_preset
 from specdecode.experiment.shapes import CPU, TRN2, TRN2_SMALL
 from specdecode.records import Chunk, RequestRecord, Servers
-from specdecode.runs.state import change_state, load_state
+from specdecode.runs.state import change_state
 from specdecode.steps import release, report, run
 from specdecode.steps.errors import InvalidExperiment, ReportFailed
 from specdecode.steps.publishing import LOOKED_AT
@@ -48,6 +48,11 @@ def measured() -> World:
     return world
 
 
+@pytest.fixture
+def world() -> World:
+    return measured()
+
+
 def measure(world: World, run_id: str = "run-1", *, speculating_s: float = 1.0, request=None) -> None:
     """A run whose arms answer in 2 s and in `speculating_s`, up to its report."""
     world.run_through(run_id, request=request)
@@ -68,8 +73,7 @@ def published(world: World, metric: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_the_report_lies_beside_the_raw_files_and_the_output_says_so():
-    world = measured()
+def test_the_report_lies_beside_the_raw_files_and_the_output_says_so(world):
     answer = report.report(world.given("run-1"), world.rt)
     assert {key.removeprefix("runs/run-1/") for key in world.s3.objects} >= FILES
     assert answer.report == "s3://bucket/runs/run-1/report.html"
@@ -121,10 +125,9 @@ def test_what_each_arm_carries_at_the_objective_is_in_the_output_and_in_cloudwat
     assert {value for key, value in good.items() if "Base" in key} == {0.0} and published(world, "Goodput")
 
 
-def test_the_run_pays_for_the_node_until_it_was_given_back():
+def test_the_run_pays_for_the_node_until_it_was_given_back(world):
     """The report comes an hour later: that hour cost nothing."""
-    world = measured()
-    state = load_state(world.rt.store, "run-1")
+    state = world.record()
     report.report(world.given("run-1"), world.rt)
     context = json.loads(world.s3.objects["runs/run-1/report.json"])["context"]
     assert state and state.released_at and state.held_since
@@ -132,8 +135,7 @@ def test_the_run_pays_for_the_node_until_it_was_given_back():
     assert world.time - state.released_at >= timedelta(hours=1)
 
 
-def test_the_engines_counters_are_what_the_benchmark_found():
-    world = measured()
+def test_the_engines_counters_are_what_the_benchmark_found(world):
     found = {"variant": "sd", "case": "repeat-line", "drafts": 160, "draft_tokens": 800, "accepted_tokens": 680}
     servers = {"run_id": "run-1", "arms": {"sd": {"model": "served"}}, "counters": [found], "a later field": 1}
     world.s3.objects["runs/run-1/servers.json"] = json.dumps(servers).encode()
@@ -145,8 +147,7 @@ def test_the_engines_counters_are_what_the_benchmark_found():
     assert any("/llmperf/sd/repeat-line/served_64_" in key for key in world.s3.objects)
 
 
-def test_the_measured_sets_and_the_prefix_caches_are_named_in_the_report():
-    world = measured()
+def test_the_measured_sets_and_the_prefix_caches_are_named_in_the_report(world):
     tickets = {"name": "tickets", "version": "3", "licence": "ours", "sha256": "5f" * 32, "prompts": 7}
     servers = {"run_id": "run-1", "arms": {"base": {"prefix_caching": False}, "sd": {"model": "m"}}, "sets": [tickets]}
     world.s3.objects["runs/run-1/servers.json"] = json.dumps(servers).encode()
@@ -158,16 +159,14 @@ def test_the_measured_sets_and_the_prefix_caches_are_named_in_the_report():
 
 
 @pytest.mark.parametrize("damaged", [b"not JSON", b"[]", b'{"counters": 1}'])
-def test_a_report_needs_no_counters(damaged):
-    world = measured()
+def test_a_report_needs_no_counters(world, damaged):
     world.s3.objects["runs/run-1/servers.json"] = damaged
     report.report(world.given("run-1"), world.rt)
     document = json.loads(world.s3.objects["runs/run-1/report.json"])
     assert document["pairs"]
 
 
-def test_the_scores_of_the_accuracy_test_are_in_the_report():
-    world = measured()
+def test_the_scores_of_the_accuracy_test_are_in_the_report(world):
     report.report(world.given("run-1"), world.rt)
     document = json.loads(world.s3.objects["runs/run-1/report.json"])
     assert {(score["variant"], score["task"]) for score in document["context"]["accuracy"]} == {
@@ -177,8 +176,7 @@ def test_the_scores_of_the_accuracy_test_are_in_the_report():
     assert "gsm8k" in world.s3.objects["runs/run-1/report.md"].decode()
 
 
-def test_a_failed_accuracy_test_is_named_in_the_report():
-    world = measured()
+def test_a_failed_accuracy_test_is_named_in_the_report(world):
     world.s3.objects = {key: value for key, value in world.s3.objects.items() if "/accuracy/" not in key}
     failure = Failure(stage="Accuracy", message="r1-w0-accuracy failed: BackoffLimitExceeded")
     change_state(world.rt.store, "run-1", failures=(failure,))
@@ -189,8 +187,7 @@ def test_a_failed_accuracy_test_is_named_in_the_report():
 
 
 @pytest.mark.parametrize("text", [b"not JSON", b"[]", b'{"results": 1}', b'{"results": {"gsm8k": {"a,none": NaN}}}'])
-def test_a_damaged_score_is_named_and_loses_nothing(text):
-    world = measured()
+def test_a_damaged_score_is_named_and_loses_nothing(world, text):
     world.s3.objects["runs/run-1/accuracy/sd.json"] = text
     report.report(world.given("run-1"), world.rt)
     context = json.loads(world.s3.objects["runs/run-1/report.json"])["context"]
@@ -200,8 +197,7 @@ def test_a_damaged_score_is_named_and_loses_nothing(text):
     assert "accuracy/sd.json is no result of lm-eval" in failure["message"]
 
 
-def test_the_report_s_address_opens_in_a_browser():
-    world = measured()
+def test_the_report_s_address_opens_in_a_browser(world):
     page = report.report(world.given("run-1"), world.rt).page
     parts = urlsplit(page)
     region, bucket = world.rt.environ["AWS_REGION"], world.rt.store.bucket
@@ -212,8 +208,7 @@ def test_the_report_s_address_opens_in_a_browser():
     assert report.console_page("b", "k", "cn-north-1").startswith("https://cn-north-1.console.amazonaws.cn/")
 
 
-def test_a_run_without_records_has_no_report():
-    world = measured()
+def test_a_run_without_records_has_no_report(world):
     world.s3.objects = {key: value for key, value in world.s3.objects.items() if "/raw/" not in key}
     with pytest.raises(ReportFailed, match="no record"):
         report.report(world.given("run-1"), world.rt)
@@ -228,15 +223,13 @@ def test_the_console_s_stray_comment_is_no_mistake():
         parse_request({"Kommentar": "x"})
 
 
-def test_a_damaged_line_is_named():
-    world = measured()
+def test_a_damaged_line_is_named(world):
     world.s3.objects["runs/run-1/raw/sd/repeat-line.jsonl"] += b'\n{"run_id": 1}'
     with pytest.raises(ReportFailed, match=r"raw/sd/repeat-line\.jsonl line 9"):
         report.report(world.given("run-1"), world.rt)
 
 
-def test_the_comparison_s_figures_are_published_in_the_sample_s_namespace():
-    world = measured()
+def test_the_comparison_s_figures_are_published_in_the_sample_s_namespace(world):
     answer = report.report(world.given("run-1"), world.rt)
     assert answer.unpublished == ()
     assert {datum["Namespace"] for datum in world.cloudwatch.data} == {names.METRIC_NAMESPACE}
@@ -261,9 +254,8 @@ def test_the_speed_up_is_held_against_the_last_run_that_asked_the_same():
     assert change == pytest.approx(1.0 / 1.25, rel=0.02)
 
 
-def test_a_bucket_with_years_of_runs_is_not_read_whole():
+def test_a_bucket_with_years_of_runs_is_not_read_whole(world):
     """The newest by the time in their ids, whatever experiment they are of."""
-    world = measured()
     for number in range(2 * LOOKED_AT):
         world.s3.objects[f"runs/other-{20250101 + number}-120000-abcd/state.json"] = b"{}"
     read = []
@@ -273,8 +265,7 @@ def test_a_bucket_with_years_of_runs_is_not_read_whole():
     assert len(old) == LOOKED_AT and min(old) > f"runs/other-{20250101 + LOOKED_AT - 1}"
 
 
-def test_what_another_version_wrote_is_passed_over():
-    world = measured()
+def test_what_another_version_wrote_is_passed_over(world):
     world.s3.objects["runs/newer/state.json"] = b'{"run_id": "newer", "of": "another version"}'
     measure(world, "run-2")
     world.s3.objects["runs/run-1/report.json"] = b'{"schema_version": 99}'
@@ -297,9 +288,8 @@ def test_a_cloudwatch_that_refuses_is_said_and_fails_no_run(capsys):
     assert "runs/run-1/report.html" in world.s3.objects
 
 
-def test_the_requests_metrics_are_published_once():
+def test_the_requests_metrics_are_published_once(world):
     """The report that is made again, and the run that resumes this one, send none of them a second time."""
-    world = measured()
     report.report(world.given("run-1"), world.rt)
     of_sd = [d for d in world.cloudwatch.data if d["MetricName"] == "TTFT" and d["Dimensions"][0]["Value"] == "SD"]
     assert sum(sum(datum["Counts"]) for datum in of_sd) == 8
@@ -310,8 +300,7 @@ def test_the_requests_metrics_are_published_once():
     assert not published(world, "TTFT") and published(world, "Speedup")
 
 
-def test_what_cloudwatch_did_not_take_a_resumed_run_sends():
-    world = measured()
+def test_what_cloudwatch_did_not_take_a_resumed_run_sends(world):
     taken = world.cloudwatch.put_metric_data
 
     def throttled(**given):
@@ -327,8 +316,7 @@ def test_what_cloudwatch_did_not_take_a_resumed_run_sends():
         world.cloudwatch.data.clear()
 
 
-def test_what_a_reader_must_know_of_the_engine_stands_above_its_figures():
-    world = measured()
+def test_what_a_reader_must_know_of_the_engine_stands_above_its_figures(world):
     caveat = run.load_run(world.rt.store, "run-1").plan.engine.caveat
     assert "says anything about Trainium" in caveat
     report.report(world.given("run-1"), world.rt)

@@ -45,8 +45,7 @@ def minutes_left(world: World) -> float:
     return (until - world.time).total_seconds() / 60
 
 
-def test_every_job_of_a_run_has_a_session_before_it_has_a_pod():
-    world = World()
+def test_every_job_of_a_run_has_a_session_before_it_has_a_pod(world):
     made: list[str] = []
     put = world.cluster.put
     world.cluster.put = lambda obj: made.append(f"{obj['kind']} {obj['metadata']['name']}") or put(obj)
@@ -119,8 +118,7 @@ def test_a_job_that_is_made_again_gets_a_new_session_in_the_old_secret():
     assert session(world)["AccessKeyId"] != first and minutes_left(world) == 60
 
 
-def test_staging_several_models_gives_each_pod_its_own_folder():
-    world = World()
+def test_staging_several_models_gives_each_pod_its_own_folder(world):
     world.trouble["staging"] = lambda pod: None
     world.plan(request={"experiment": "qwen3-32b"})
     stage.stage(world.given("run-1"), world.rt)

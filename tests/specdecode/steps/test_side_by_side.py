@@ -90,8 +90,12 @@ def two_at_work() -> SideBySide:
     return world
 
 
-def test_two_runs_get_a_node_each_and_their_pods_stay_on_it():
-    world = two_at_work()
+@pytest.fixture
+def world() -> SideBySide:
+    return two_at_work()
+
+
+def test_two_runs_get_a_node_each_and_their_pods_stay_on_it(world):
     assert world.held == {FIRST: 1, SECOND: 1, "cpu": 0, "cpu-large": 0}
     for step in ("Compile", "Serve", "Smoke", "Benchmark"):
         for run_id in ("run-1", "run-2"):
@@ -102,8 +106,7 @@ def test_two_runs_get_a_node_each_and_their_pods_stay_on_it():
     assert seen.replicas == 2 and len(seen.nodes) == 2 and seen.slots == names.held_pools(2)
 
 
-def test_the_third_waits_and_gets_the_node_that_is_free_first_while_the_other_run_goes_on():
-    world = two_at_work()
+def test_the_third_waits_and_gets_the_node_that_is_free_first_while_the_other_run_goes_on(world):
     waiting = world.begin("run-3")
     assert not waiting.done and "number 1 in the queue; held by run-1, run-2" in waiting.message
     release.release(world.given("run-2"), world.rt)
@@ -113,8 +116,7 @@ def test_the_third_waits_and_gets_the_node_that_is_free_first_while_the_other_ru
     assert {claim.run_id: claim.pool for claim in lease.holders} == {"run-1": FIRST, "run-3": SECOND}
 
 
-def test_a_run_without_devices_does_not_wait_for_the_nodes_with_devices():
-    world = two_at_work()
+def test_a_run_without_devices_does_not_wait_for_the_nodes_with_devices(world):
     world.begin("check", {"experiment": "account-check"})
     assert world.held == {FIRST: 1, SECOND: 1, "cpu": 1, "cpu-large": 0}
     world.begin("forecast", {"experiment": "qwen3-32b-forecast", "set": {"workload.prompts": []}})
@@ -122,8 +124,7 @@ def test_a_run_without_devices_does_not_wait_for_the_nodes_with_devices():
 
 
 @pytest.mark.parametrize("by", ["release", "watchdog"])
-def test_only_the_node_of_the_run_that_ends_is_given_back(by):
-    world = two_at_work()
+def test_only_the_node_of_the_run_that_ends_is_given_back(world, by):
     if by == "release":
         release.release(world.given("run-1"), world.rt)
     else:
@@ -135,8 +136,7 @@ def test_only_the_node_of_the_run_that_ends_is_given_back(by):
         compiling.compile_arms(world.given("run-1"), world.rt)
 
 
-def test_a_node_that_is_lost_ends_its_own_run_and_no_other():
-    world = two_at_work()
+def test_a_node_that_is_lost_ends_its_own_run_and_no_other(world):
     world.node_comes = False
     world.cluster.remove("Node", f"{FIRST}-node")
     with pytest.raises(NodeLost, match=f"{FIRST}-node no longer exists"):
@@ -156,8 +156,7 @@ def test_a_node_of_another_pool_is_not_taken_for_ones_own():
     assert world.held[SECOND] == 1 and not waiting.done
 
 
-def test_the_watchdog_tells_of_each_pool_and_of_all():
-    world = two_at_work()
+def test_the_watchdog_tells_of_each_pool_and_of_all(world):
     world.time += timedelta(hours=1)
     for pool in (FIRST, SECOND, SECOND, "cpu"):
         name = f"of-{pool}-{len(world.cluster.all('NodeClaim'))}"
@@ -171,16 +170,14 @@ def test_the_watchdog_tells_of_each_pool_and_of_all():
     assert (told["RunsHolding", ""], told["RunsWaiting", ""]) == (2, 1)
 
 
-def test_a_holder_of_a_node_that_the_deployment_does_not_have_is_damage_and_no_free_node():
-    world = two_at_work()
+def test_a_holder_of_a_node_that_the_deployment_does_not_have_is_damage_and_no_free_node(world):
     world.rt.environ = {**world.rt.environ, "CAPACITY": "{}"}
     del world.rt.__dict__["lease"]
     with pytest.raises(LeaseDamaged, match=f"run-2 holds the node of '{SECOND}', which is no pool of ours"):
         world.rt.lease.read()
 
 
-def test_one_run_compiles_what_the_other_does_not_and_then_waits_for_its_artifact():
-    world = two_at_work()
+def test_one_run_compiles_what_the_other_does_not_and_then_waits_for_its_artifact(world):
     world.trouble["compile"] = lambda pod: None  # goes on
     assert "started" in compiling.compile_arms(world.given("run-1"), world.rt).message
     first = made_by(world)
@@ -202,8 +199,7 @@ def test_one_run_compiles_what_the_other_does_not_and_then_waits_for_its_artifac
     assert compiling.load_run(world.rt.store, "run-2").state.awaited == {}, "the next wait has its own time"
 
 
-def test_a_run_that_waited_in_vain_compiles_itself_one_at_a_time_and_not_without_end():
-    world = two_at_work()
+def test_a_run_that_waited_in_vain_compiles_itself_one_at_a_time_and_not_without_end(world):
     world.trouble["compile"] = lambda pod: None
     compiling.compile_arms(world.given("run-1"), world.rt)
     (job,) = compile_jobs(world)
@@ -227,8 +223,7 @@ def made_by(world: World) -> dict[str, str]:
     return {label[names.ARTIFACT_LABEL]: label[names.RUN_LABEL] for label in labels}
 
 
-def test_two_compilations_that_began_between_two_looks_become_one():
-    world = two_at_work()
+def test_two_compilations_that_began_between_two_looks_become_one(world):
     world.trouble["compile"] = lambda pod: None
     compiling.compile_arms(world.given("run-1"), world.rt)
     (first,) = compile_jobs(world)

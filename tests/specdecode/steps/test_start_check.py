@@ -8,7 +8,6 @@ import pytest
 from specdecode import names, s3_keys
 from specdecode.experiment import Capacity
 from specdecode.manifests import all_objects
-from specdecode.runs.state import load_state
 from specdecode.steps import compile as compiling
 from specdecode.steps.errors import StartCheckFailed
 from specdecode.steps.run import load_run, render_context
@@ -28,8 +27,7 @@ def at_the_check(world: World, request=REQUEST, run_id: str = "run-1") -> None:
     world.run_through(run_id, until="AcquireCapacity", request=request)
 
 
-def test_arms_that_fit_together_start_together_and_the_last_line_says_what_it_cost():
-    world = World()
+def test_arms_that_fit_together_start_together_and_the_last_line_says_what_it_cost(world):
     at_the_check(world)
     world.trouble["start-check"] = lambda pod: None  # it goes on
     first = compiling.compile_arms(world.given("run-1", start_check=True), world.rt)
@@ -38,15 +36,14 @@ def test_arms_that_fit_together_start_together_and_the_last_line_says_what_it_co
     world.trouble.clear()
     last = world.finish("StartCheck")[-1]
     assert last.message == "base and sd started with a tiny model: 6.0 min of the node, $3.58"
-    state = load_state(world.rt.store, "run-1")
-    assert state is not None and state.start_check_minutes == 6
+    state = world.record()
+    assert state.start_check_minutes == 6
     assert not [key for key in world.s3.objects if key.startswith("compiled/")]
     world.time += timedelta(hours=1)
     assert world.finish("StartCheck")[-1].message == last.message, "asked again, it says the same"
 
 
-def test_arms_that_need_the_whole_node_start_one_after_the_other():
-    world = World()
+def test_arms_that_need_the_whole_node_start_one_after_the_other(world):
     at_the_check(world, WHOLE_NODE)
     world.trouble["start-check"] = lambda pod: None
     assert not WAITING["StartCheck"](world.given("run-1"), world.rt).done
@@ -56,8 +53,7 @@ def test_arms_that_need_the_whole_node_start_one_after_the_other():
     assert checks(world) == ["base", "sd"]
 
 
-def test_an_arm_that_does_not_start_ends_the_run_before_anything_is_compiled():
-    world = World()
+def test_an_arm_that_does_not_start_ends_the_run_before_anything_is_compiled(world):
     at_the_check(world)
     world.job_fails["start-check"] = 71
     with pytest.raises(StartCheckFailed, match=r"^base: .*failed") as raised:
@@ -76,8 +72,7 @@ def test_a_node_with_a_device_less_is_given_back_at_once():
     assert checks(world) == []
 
 
-def test_an_arm_that_hangs_ends_the_run_at_the_deadline_of_its_group():
-    world = World()
+def test_an_arm_that_hangs_ends_the_run_at_the_deadline_of_its_group(world):
     at_the_check(world)
     world.trouble["start-check"] = lambda pod: None
     began = world.time
@@ -86,8 +81,7 @@ def test_an_arm_that_hangs_ends_the_run_at_the_deadline_of_its_group():
     assert world.time - began <= timedelta(minutes=6)
 
 
-def test_what_was_served_once_is_not_checked_again_and_other_kinds_are():
-    world = World()
+def test_what_was_served_once_is_not_checked_again_and_other_kinds_are(world):
     at_the_check(world)
     for step in ("StartCheck", "Compile", "Serve", "Smoke"):
         assert not [key for key in world.s3.objects if key.startswith(s3_keys.ENGINES)]
@@ -104,9 +98,8 @@ def test_what_was_served_once_is_not_checked_again_and_other_kinds_are():
     assert load_run(world.rt.store, "run-4").plan.start_checks == ()
 
 
-def test_pods_claim_by_the_template_that_the_deployment_made() -> None:
+def test_pods_claim_by_the_template_that_the_deployment_made(world: World) -> None:
     """Settings of the claims make templates with other names."""
-    world = World()
     known = Capacity.model_validate_json(world.rt.environ["CAPACITY"]).model_copy(update={"claims": "-driver-2.29"})
     world.rt.environ = {**world.rt.environ, "CAPACITY": known.model_dump_json()}
     world.plan()

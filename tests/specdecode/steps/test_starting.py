@@ -9,7 +9,6 @@ import pytest
 from specdecode import s3_keys
 from specdecode.experiment import Capacity
 from specdecode.planning.offers import offers
-from specdecode.runs.state import load_state
 from specdecode.steps import diagnose, plan
 from specdecode.steps.errors import InvalidExperiment, NobodyTold
 
@@ -27,8 +26,7 @@ from tests.specdecode.steps.world import DEFAULT, World, arn
         ([1], "The input is not one"),
     ],
 )
-def test_a_bad_input_is_refused_with_the_reason(request_, words):
-    world = World()
+def test_a_bad_input_is_refused_with_the_reason(world, request_, words):
     with pytest.raises(InvalidExperiment, match=words):
         world.plan(request=request_)
     assert world.workloads() == []
@@ -48,17 +46,15 @@ def test_a_plan_that_no_history_holds_is_refused_as_the_experiment_s_fault():
 @pytest.mark.parametrize(
     ("accepted", "says"), [({}, "\\$500 needs no consent"), ({"accept_cost": 600}, "\\$600 was accepted")]
 )
-def test_a_run_that_could_cost_more_than_anybody_accepted_is_refused_wherever_it_is_started(accepted, says):
+def test_a_run_that_could_cost_more_than_anybody_accepted_is_refused_wherever_it_is_started(world, accepted, says):
     """As the console does it: no command line has asked anybody."""
-    world = World()
     with pytest.raises(InvalidExperiment, match=f'could cost \\$2,784.*{says}.*"accept_cost": 2785'):
         world.plan(request={"experiment": "llama-3.1-405b", **accepted})
     assert not world.s3.objects
     world.plan(request={"experiment": "llama-3.1-405b", "accept_cost": 2785})
 
 
-def test_the_bound_is_the_deployment_s_and_a_resumed_run_must_be_accepted_too():
-    world = World()
+def test_the_bound_is_the_deployment_s_and_a_resumed_run_must_be_accepted_too(world):
     world.plan()
     world.rt.environ["CAPACITY"] = Capacity(accept_cost_above=1).model_dump_json()
     with pytest.raises(InvalidExperiment, match="needs no consent"):
@@ -68,15 +64,13 @@ def test_the_bound_is_the_deployment_s_and_a_resumed_run_must_be_accepted_too():
     world.plan("run-3")
 
 
-def test_who_started_a_run_is_kept_with_it():
-    world = World()
+def test_who_started_a_run_is_kept_with_it(world):
     world.plan(request={"started_by": "arn:aws:sts::111122223333:assumed-role/Admin/anna", "experiment": "rehearsal"})
-    assert load_state(world.rt.store, "run-1").started_by.endswith("Admin/anna")
+    assert world.record().started_by.endswith("Admin/anna")
 
 
-def test_a_name_that_an_earlier_run_had_is_refused_and_its_results_stay():
+def test_a_name_that_an_earlier_run_had_is_refused_and_its_results_stay(world):
     """Step Functions frees a name after 90 days, and the ARN is the same."""
-    world = World()
     first = world.given("run-1", input=DEFAULT, execution_started=world.time)
     for _ in range(2):  # a step may be asked again
         plan.plan(first, world.rt)
@@ -92,28 +86,25 @@ def test_a_name_that_an_earlier_run_had_is_refused_and_its_results_stay():
     assert world.s3.objects == kept, "neither the plan nor the diagnosis adds to the earlier run's results"
 
 
-def test_a_record_of_a_version_that_kept_no_start_is_an_earlier_run_s_too():
-    world = World()
+def test_a_record_of_a_version_that_kept_no_start_is_an_earlier_run_s_too(world):
     first = world.given("run-1", input=DEFAULT)
     plan.plan(first, world.rt)
     with pytest.raises(InvalidExperiment, match="was used by a run"):
         plan.plan(first.model_copy(update={"execution_started": world.time}), world.rt)
 
 
-def test_measurements_without_a_record_are_never_taken_for_a_new_run_s():
-    world = World()
+def test_measurements_without_a_record_are_never_taken_for_a_new_run_s(world):
     world.s3.objects[s3_keys.run_key("run-1", "raw/base/count.jsonl")] = b"{}\n"
     with pytest.raises(InvalidExperiment, match=r"1 files of measurements lie below .*start it with another name"):
         world.plan()
 
 
-def test_a_failed_run_of_a_fresh_name_keeps_its_diagnosis():
-    world = World()
+def test_a_failed_run_of_a_fresh_name_keeps_its_diagnosis(world):
     given = world.given("run-1", input=DEFAULT, execution_started=world.time)
     plan.plan(given, world.rt)
     failed = given.model_copy(update={"error": {"Error": "ServeNotReady", "Cause": "x"}, "input": None})
     diagnose.diagnose(failed, world.rt)
-    assert [failure.stage for failure in load_state(world.rt.store, "run-1").failures] == ["ServeNotReady"]
+    assert [failure.stage for failure in world.record().failures] == ["ServeNotReady"]
     assert s3_keys.run_key("run-1", "diagnostics/diagnosis.json") in world.s3.objects
 
 
@@ -176,8 +167,7 @@ def test_a_run_of_which_nobody_would_hear_is_refused_from_wherever_it_is_started
         ({"set": {"workload.requests": 4}, "accept_cost": 9000}, "names no experiment"),
     ],
 )
-def test_an_input_that_names_nothing_starts_nothing_and_gets_the_presets_with_their_prices(request_, says):
-    world = World()
+def test_an_input_that_names_nothing_starts_nothing_and_gets_the_presets_with_their_prices(world, request_, says):
     with pytest.raises(InvalidExperiment, match=re.escape(says)) as caught:
         plan.plan(world.given("run-1", input=request_), world.rt)
     assert not [key for key in world.s3.objects if key.startswith("runs/")]
@@ -191,8 +181,7 @@ def test_one_confirmed_subscription_is_enough_wherever_it_stands():
     assert told(PENDING, CONFIRMED).plan() == 1
 
 
-def test_a_plan_says_what_it_warns_of_to_whoever_starts_from_the_console():
-    world = World()
+def test_a_plan_says_what_it_warns_of_to_whoever_starts_from_the_console(world):
     world.rt.environ["CAPACITY"] = Capacity(longest_run_hours=1).model_dump_json()
     world.states.executions[arn("run-1")] = "RUNNING"
     request = {**DEFAULT, "set": {"deadlines.benchmark": 1000}, "accept_cost": 5000}

@@ -7,7 +7,6 @@ import pytest
 from specdecode import names
 from specdecode.benchmark.results import Results, measured_indices
 from specdecode.records import ErrorKind, RequestRecord
-from specdecode.runs.state import load_state
 from specdecode.steps import acquire, release
 from specdecode.steps import compile as compiling
 from specdecode.steps.errors import LeaseLost
@@ -32,34 +31,29 @@ def taken_over(world: World, folder: Path) -> list[RequestRecord]:
     return results.load("base", "case")
 
 
-def test_a_run_ends_with_nothing_left_and_the_node_released():
-    world = World()
+def test_a_run_ends_with_nothing_left_and_the_node_released(world):
     world.run_through()
     assert world.replicas == 1
     release.release(world.given("run-1"), world.rt)
     assert world.workloads() == []
     assert world.replicas == 0
     assert world.rt.lease.read().holders == ()
-    state = load_state(world.rt.store, "run-1")
-    assert state is not None
+    state = world.record()
     assert state.measured == (0,)
     assert state.held_since is not None
     assert state.released_at is not None
 
 
-def test_each_arm_s_devices_are_recorded_in_the_plan_s_order():
-    world = World()
+def test_each_arm_s_devices_are_recorded_in_the_plan_s_order(world):
     world.run_through()
-    state = load_state(world.rt.store, "run-1")
-    assert state is not None
+    state = world.record()
     assert [(group.variant, group.group, len(group.devices)) for group in state.device_groups] == [
         ("base", "group-0", 8),
         ("sd", "group-1", 8),
     ]
 
 
-def test_a_second_run_stages_and_compiles_nothing():
-    world = World()
+def test_a_second_run_stages_and_compiles_nothing(world):
     world.run_through("run-1")
     release.release(world.given("run-1"), world.rt)
     first = len(written(world, "Job"))
@@ -71,16 +65,14 @@ def test_a_second_run_stages_and_compiles_nothing():
 
 
 @pytest.mark.parametrize("step", WAITING)
-def test_a_retried_step_finds_what_the_last_try_made(step):
-    world = World()
+def test_a_retried_step_finds_what_the_last_try_made(world, step):
     world.run_through(until=step)
     before = written(world, "Job") + written(world, "Deployment")
     world.finish(step)
     assert written(world, "Job") + written(world, "Deployment") == before
 
 
-def test_compiles_run_one_at_a_time():
-    world = World()
+def test_compiles_run_one_at_a_time(world):
     world.plan()
     world.finish("StageModels")
     world.finish("AcquireCapacity")
@@ -90,14 +82,12 @@ def test_compiles_run_one_at_a_time():
     assert len(answers) == 3
 
 
-def test_an_engine_that_compiles_nothing_passes_the_step_at_once():
-    world = World()
+def test_an_engine_that_compiles_nothing_passes_the_step_at_once(world):
     world.run_through(request={"experiment": "rehearsal-vllm"})
     assert not [name for name in written(world, "Job") if "compile" in name]
 
 
-def test_the_log_of_a_compile_that_crashed_once_is_kept_though_the_next_pod_succeeds():
-    world = World()
+def test_the_log_of_a_compile_that_crashed_once_is_kept_though_the_next_pod_succeeds(world):
     world.run_through(until="AcquireCapacity")
 
     def crash(pod):
@@ -114,24 +104,21 @@ def test_the_log_of_a_compile_that_crashed_once_is_kept_though_the_next_pod_succ
     assert kept == [b"neuronx-cc terminated"]
 
 
-def test_a_service_is_there_before_its_pods():
+def test_a_service_is_there_before_its_pods(world):
     """Pods know a Service by variables that are set when they start."""
-    world = World()
     world.run_through(until="Serve")
     order = [path for method, path in world.cluster.requests if method == "PATCH" and "-w0-" in path]
     assert [path.split("/")[-2] for path in order] == ["services", "deployments"] * 2
 
 
-def test_all_arms_are_ready_before_the_smoke_test():
-    world = World()
+def test_all_arms_are_ready_before_the_smoke_test(world):
     world.run_through(until="Smoke")
     order = [path for method, path in world.cluster.requests if method == "PATCH"]
     smoke = next(i for i, path in enumerate(order) if "smoke" in path)
     assert sum("/deployments/" in path for path in order[:smoke]) == 2
 
 
-def test_a_resumed_run_takes_over_measured_waves_and_their_records(tmp_path):
-    world = World()
+def test_a_resumed_run_takes_over_measured_waves_and_their_records(world, tmp_path):
     world.run_through("run-1")
     first = [record(run_id="run-1", index=0), record(run_id="run-1", index=1, error=ErrorKind.TIMEOUT)]
     world.s3.objects["runs/run-1/raw/base/case.jsonl"] = lines_of(first)
@@ -143,8 +130,7 @@ def test_a_resumed_run_takes_over_measured_waves_and_their_records(tmp_path):
     assert world.replicas == 0
 
 
-def test_a_resumed_run_sends_again_what_failed_in_a_wave_that_broke_off(tmp_path):
-    world = World()
+def test_a_resumed_run_sends_again_what_failed_in_a_wave_that_broke_off(world, tmp_path):
     world.run_through("run-1", until="Smoke")
     first = [record(run_id="run-1", index=0), record(run_id="run-1", index=1, error=ErrorKind.RESET)]
     world.s3.objects["runs/run-1/raw/base/case.jsonl"] = lines_of(first) + b'{"run_id": "run-1", "ind'
@@ -157,26 +143,22 @@ def test_a_resumed_run_sends_again_what_failed_in_a_wave_that_broke_off(tmp_path
     assert json.loads(world.s3.objects["runs/run-2/servers.json"]) == {"run_id": "run-2", "counters": [1]}
 
 
-def test_a_resumed_run_measures_a_wave_that_had_not_been_finished():
-    world = World()
+def test_a_resumed_run_measures_a_wave_that_had_not_been_finished(world):
     world.run_through("run-1", until="Smoke")
     release.release(world.given("run-1"), world.rt)
     world.finish("StopArms", "run-1")
     world.run_through("run-2", request={"resume": "run-1"})
-    state = load_state(world.rt.store, "run-2")
-    assert state is not None
+    state = world.record("run-2")
     assert state.measured == (0,)
 
 
-def test_accuracy_is_measured_only_where_it_is_asked_for():
-    world = World()
+def test_accuracy_is_measured_only_where_it_is_asked_for(world):
     world.run_through(request={"experiment": "rehearsal"})
     assert world.finish("Accuracy")[0].message == "the experiment asks for no accuracy test"
     assert not any("accuracy" in name for name in written(world, "Job"))
 
 
-def test_each_arm_s_accuracy_is_measured_once_however_often_it_is_served():
-    world = World()
+def test_each_arm_s_accuracy_is_measured_once_however_often_it_is_served(world):
     world.run_through(request={"experiment": "qwen3-32b-latency", "set": {"accuracy": True, "start_check": False}})
     scores = [key for key in world.s3.objects if "/accuracy/" in key]
     assert scores == ["runs/run-1/accuracy/base.json", "runs/run-1/accuracy/sd.json"]
@@ -184,8 +166,7 @@ def test_each_arm_s_accuracy_is_measured_once_however_often_it_is_served():
     assert len([name for name in written(world, "Job") if "benchmark" in name]) == 3
 
 
-def test_a_resumed_run_takes_the_scores_over_and_serves_no_arm_for_missing_ones():
-    world = World()
+def test_a_resumed_run_takes_the_scores_over_and_serves_no_arm_for_missing_ones(world):
     world.run_through("run-1", until="Benchmark")
     world.s3.objects["runs/run-1/accuracy/base.json"] = b"{}"
     world.finish("StopArms", "run-1")
@@ -196,8 +177,7 @@ def test_a_resumed_run_takes_the_scores_over_and_serves_no_arm_for_missing_ones(
     assert world.replicas == 0
 
 
-def test_planning_again_keeps_the_first_state():
-    world = World()
+def test_planning_again_keeps_the_first_state(world):
     world.plan()
     world.finish("StageModels")
     before = json.loads(world.s3.objects["runs/run-1/state.json"])
@@ -206,8 +186,7 @@ def test_planning_again_keeps_the_first_state():
 
 
 @pytest.mark.parametrize("step", ["Compile", "Serve", "Smoke", "Benchmark", "Accuracy"])
-def test_a_run_without_the_lease_touches_nothing(step):
-    world = World()
+def test_a_run_without_the_lease_touches_nothing(world, step):
     world.run_through(until="AcquireCapacity")
     release.release(world.given("run-1"), world.rt)
     before = world.workloads()
@@ -216,8 +195,7 @@ def test_a_run_without_the_lease_touches_nothing(step):
     assert world.workloads() == before
 
 
-def test_the_queue_moves_in_order_and_the_node_is_handed_over():
-    world = World()
+def test_the_queue_moves_in_order_and_the_node_is_handed_over(world):
     for run_id in ("run-1", "run-2", "run-3"):
         world.plan(run_id)
         world.finish("StageModels", run_id)
@@ -234,9 +212,8 @@ def test_the_queue_moves_in_order_and_the_node_is_handed_over():
     assert world.rt.lease.read().held_by("run-3")
 
 
-def test_nothing_starts_beside_a_compile_pod_that_still_holds_its_devices():
+def test_nothing_starts_beside_a_compile_pod_that_still_holds_its_devices(world):
     """Its artifact is complete before the pod is gone: what is served meanwhile would get the other device group."""
-    world = World()
     world.plan()
     for step in ("StageModels", "AcquireCapacity"):
         world.finish(step)

@@ -8,7 +8,6 @@ from specdecode import names
 from specdecode.planning import Plan
 from specdecode.planning.waves import MORE_STEPS
 from specdecode.records import Chunk, RequestRecord
-from specdecode.runs.state import load_state
 from specdecode.steps import advise, release, report
 from specdecode.steps.errors import CompileFailed
 
@@ -181,8 +180,7 @@ def test_it_ends_before_the_reservation_does():
     assert "would not fit" in world.stored().sweep.steps[-1].reason
 
 
-def test_figures_that_cannot_be_compared_end_it():
-    world = World()
+def test_figures_that_cannot_be_compared_end_it(world):
     world.plan(request=SWEEP)
     for step in WAITING:
         world.finish(step)
@@ -271,7 +269,7 @@ def test_a_retried_step_loses_an_arm_once(swept):
         world.finish(step)
     for _ in range(3):
         world.finish("Compile")
-    assert len(load_state(world.rt.store, "run-1").failures) == 1
+    assert len(world.record().failures) == 1
 
 
 @pytest.mark.parametrize("hopeless", [{"base"}, {"sd-k2", "sd-k4", "sd-k6", "sd-k8"}], ids=["baseline", "every arm"])

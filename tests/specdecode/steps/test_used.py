@@ -87,8 +87,9 @@ class Logs(dict[str, str]):
         ),
     ],
 )
-def test_each_difference_of_what_a_server_said_is_in_the_report(changes: dict[str, object], told: list[str]) -> None:
-    world = World()
+def test_each_difference_of_what_a_server_said_is_in_the_report(
+    world: World, changes: dict[str, object], told: list[str]
+) -> None:
     world.cluster.logs = Logs(sd=f"starting\n{WORDS.format_map(USED | changes)}\nloading\n", base="starting\n")
     measure(world, request={"experiment": "rehearsal", "set": {"serving.extra_args": ["--dtype=float32"]}})
     assert notes(world) == [f"sd was served otherwise than assumed: {each}" for each in told]

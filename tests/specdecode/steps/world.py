@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 from specdecode import names, s3_keys
 from specdecode.kubernetes.resources import KubeObject
+from specdecode.runs.state import RunState, load_state
 from specdecode.steps import (
     accuracy,
     acquire,
@@ -154,6 +155,12 @@ class World:
             with contextlib.suppress(StepFailed):
                 self.finish("StopArms", run_id)
             release.release(self.given(run_id), self.rt)
+        return found
+
+    def record(self, run_id: str = "run-1") -> RunState:
+        """What the run has noted of itself."""
+        found = load_state(self.rt.store, run_id)
+        assert found is not None
         return found
 
     @property
