@@ -1,6 +1,6 @@
-"""The formulas in docs/reference/metrics.md, from the classes of the metrics."""
+"""The formulas in docs/reference/metrics.md, from the registry of the metrics."""
 
-import inspect
+from typing import Any
 
 from specdecode.measures.accounting import MODES, Accounting
 from specdecode.measures.metrics import BLOCK_METRICS, REQUEST_METRICS, SAMPLE_METRICS
@@ -8,7 +8,7 @@ from specdecode.measures.metrics.metric import Metric
 
 from tools.reference import between, table
 
-_GROUPS: tuple[tuple[str, tuple[type[Metric], ...]], ...] = (
+_GROUPS: tuple[tuple[str, tuple[Metric[Any, Any], ...]], ...] = (
     ("One value for each completed request", REQUEST_METRICS),
     ("Many values for each completed request", SAMPLE_METRICS),
     ("One value for all requests of an arm and case", BLOCK_METRICS),
@@ -22,7 +22,7 @@ def render() -> str:
         lines += [f"## {title}", ""]
         for metric in metrics:
             lines += [f"### `{metric.tag}`: {metric.title}", "", f"    {metric.formula}", ""]
-            lines += [f"Unit: {metric.unit}; {metric.direction}.", "", inspect.cleandoc(metric.__doc__ or ""), ""]
+            lines += [f"Unit: {metric.unit}; {metric.direction}.", "", metric.definition, ""]
     modes = [(f"`{mode}`", Accounting(mode, retokenize=len if mode != "usage" else None).description) for mode in MODES]
     return "\n".join([*lines, "## Token accounting", "", table(("mode", "what it counts and divides by"), modes)])
 

@@ -22,7 +22,7 @@ from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.workload import TestCase
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean
-from specdecode.measures.metrics.steps import AcceptanceLength, TokensPerStep
+from specdecode.measures.metrics.steps import acceptance_length, tokens_per_step
 from specdecode.prompts import PromptRow, PromptSet
 
 EXTREMES = 3
@@ -125,7 +125,7 @@ def _means(measured: Measured, metric: str, rounds: Collection[int] | None = Non
 
 def _accepted(measured: Measured) -> dict[str, float]:
     """Id of the prompt -> mean acceptance length over its requests."""
-    found = _values(measured, AcceptanceLength.tag) or _values(measured, TokensPerStep.tag)
+    found = _values(measured, acceptance_length.tag) or _values(measured, tokens_per_step.tag)
     return {name: mean(values) for name, values in found.items()}
 
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from specdecode.benchmark.results import Results, measured_indices
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.workload import PER_STREAM, Level, TestCase
-from specdecode.measures.metrics.metric import NoValue
-from specdecode.measures.metrics.throughput import RequestOutputThroughput
+from specdecode.measures.metrics.throughput import request_output_throughput
 from specdecode.measures.observations import Asked, asked, difference, looks, settled
 from specdecode.records import RequestRecord
 
@@ -35,11 +34,7 @@ class Enough:
         if record.round != self._spec.round:
             self._earlier[key] = max(self._earlier[key], record.index + 1)
             return
-        try:
-            value = RequestOutputThroughput.value(record)
-        except NoValue:
-            return
-        if record.error is None and value > 0.0:
+        if record.error is None and (value := request_output_throughput.known(record)):
             self._logs[key][asked(record)] = math.log(value)
 
     def portions(self, case: TestCase, level: Level, *, takes_turns: bool) -> Iterator[int]:

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from specdecode.measures.metrics.latency import EndToEndLatency, TimePerOutputToken, TimeToFirstToken
-from specdecode.measures.metrics.metric import NoValue, RequestMetric
-from specdecode.measures.metrics.throughput import InputTokens, OutputTokens, RequestOutputThroughput
+from specdecode.measures.metrics.latency import end_to_end_latency, time_per_output_token, ttft
+from specdecode.measures.metrics.throughput import request_output_throughput
 from specdecode.records import RequestRecord
 
 Mode = Literal["usage", "vllm", "neuron", "stock"]
@@ -69,12 +68,12 @@ class Accounting:
         if self.mode in ("neuron", "stock"):
             return self._llmperf(request)
         return Figures(
-            ttft_s=_value(TimeToFirstToken, request),
-            inter_token_latency_s=_value(TimePerOutputToken, request) if self.mode == "usage" else _tpot(request),
-            end_to_end_latency_s=_value(EndToEndLatency, request),
-            output_throughput=_value(RequestOutputThroughput, request),
-            input_tokens=_count(InputTokens, request),
-            output_tokens=_count(OutputTokens, request),
+            ttft_s=ttft.known(request),
+            inter_token_latency_s=time_per_output_token.known(request) if self.mode == "usage" else _tpot(request),
+            end_to_end_latency_s=end_to_end_latency.known(request),
+            output_throughput=request_output_throughput.known(request),
+            input_tokens=request.prompt_tokens,
+            output_tokens=request.completion_tokens,
         )
 
     def _llmperf(self, request: RequestRecord) -> Figures:
@@ -89,18 +88,6 @@ class Accounting:
             input_tokens=request.requested_input_tokens,
             output_tokens=tokens,
         )
-
-
-def _value(metric: type[RequestMetric], request: RequestRecord) -> float | None:
-    try:
-        return metric.value(request)
-    except NoValue:
-        return None
-
-
-def _count(metric: type[RequestMetric], request: RequestRecord) -> int | None:
-    value = _value(metric, request)
-    return None if value is None else int(value)
 
 
 def _tpot(request: RequestRecord) -> float | None:

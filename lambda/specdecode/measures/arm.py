@@ -3,23 +3,22 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from specdecode.experiment.workload import Slo
 from specdecode.measures.arm_case import SAMPLES, ArmCase, StepBin, Terms, TurnFigures
 from specdecode.measures.distribution import mean, quantile, summarize
 from specdecode.measures.drafted import by_chunks, gap, read_drafts
 from specdecode.measures.metrics import BLOCK_METRICS, REQUEST_METRICS, SAMPLE_METRICS
-from specdecode.measures.metrics.latency import InterTokenLatency, TimePerOutputToken, TimeToFirstToken
-from specdecode.measures.metrics.metric import Block, Impossible, NoValue, RequestMetric, SampleMetric
+from specdecode.measures.metrics.latency import inter_token_latency, time_per_output_token, ttft
+from specdecode.measures.metrics.metric import Block, Impossible, Metric, NoValue, Value
 from specdecode.measures.metrics.steps import (
-    AcceptanceLength,
-    AcceptanceRate,
-    TokensPerStep,
+    acceptance_length,
+    acceptance_rate,
     histogram,
     mean_tokens_per_step,
+    tokens_per_step,
 )
-from specdecode.measures.metrics.throughput import ErrorRate
+from specdecode.measures.metrics.throughput import errors_by_kind
 from specdecode.measures.plausibility import SOME, impossible_counts, unstreamed
 from specdecode.records import Drafted, EngineCounters, RequestRecord
 from specdecode.speculation.theory import acceptance_from_positions
@@ -70,25 +69,24 @@ def measure_arm(
     drafts = read_drafts(records, counters, terms)
     found = drafts.found
     block = Block(records=records, slo=slo or Slo(), drafted=found, k=drafts.k, most=terms.most)
-    of_requests = _of_requests(block)
-    values, no_value = of_requests.values, of_requests.no_value
-    if drafts.own_counts_wrong and values.pop(AcceptanceLength.tag, []):
-        no_value[AcceptanceLength.tag] = drafts.own_counts_wrong[0]
+    values, samples, no_value, impossible = _of_requests(block)
+    if drafts.own_counts_wrong and values.pop(acceptance_length.tag, []):
+        no_value[acceptance_length.tag] = drafts.own_counts_wrong[0]
     totals, no_total = _totals(block)
     tokens = sum(record.completion_tokens or 0 for record in block.completed)
-    steps = _steps(block) if TokensPerStep.tag in values else ()
-    has_acceptance = AcceptanceRate.tag in totals
+    steps = _steps(block) if tokens_per_step.tag in values else ()
+    has_acceptance = acceptance_rate.tag in totals
     if not found and has_acceptance and steps:
         found = by_chunks(histogram(block.completed), block.verified)
     metrics = {tag: summarize([value for _, value in each]) for tag, each in values.items()}
-    metrics |= {tag: summarize(each) for tag, each in of_requests.samples.items()}
+    metrics |= {tag: summarize(each) for tag, each in samples.items()}
     arm = ArmCase(
         variant=records[0].variant,
         case=records[0].case,
         requests=len(records),
         completed=len(block.completed),
         failed=len(records) - len(block.completed),
-        errors=ErrorRate.by_kind(block),
+        errors=errors_by_kind(block),
         output_tokens=tokens,
         load_seconds=block.load_s,
         cost_per_million=_cost_per_million(terms.dollars_per_hour, block.load_s, tokens),
@@ -96,7 +94,7 @@ def measure_arm(
         totals=totals,
         no_value=no_value | no_total,
         impossible=(
-            *of_requests.impossible,
+            *impossible,
             *drafts.doubts,
             *impossible_counts(block.completed),
             *unstreamed(block.completed),
@@ -117,67 +115,49 @@ def measure_arm(
     return Measured(arm=arm, block=block, values=values)
 
 
-class _OfRequests(NamedTuple):
-    """All values of the request metrics and sample metrics of a block."""
-
-    values: dict[str, list[tuple[RequestRecord, float]]]
-    """As `Values`; a metric without a value has no entry."""
-    samples: dict[str, list[float]]
-    """Tag of a sample metric -> the values of all completed requests; a metric without a value has no entry."""
-    no_value: dict[str, str]
-    """Tag of a metric without any value -> why."""
-    impossible: list[str]
-    """Figures that no server can reach, in words."""
-
-
-def _of_requests(block: Block) -> _OfRequests:
-    """Compute the metrics of each completed request.
+def _of_requests(
+    block: Block,
+) -> tuple[dict[str, list[tuple[RequestRecord, float]]], dict[str, list[float]], dict[str, str], list[str]]:
+    """Of the request metrics and sample metrics: tag -> values of the first kind, each with its record; of the second
+    kind; why a metric has none; and figures that no server can reach, in words.
 
     If one request has an impossible value, its metric has no value at all: the other requests would be no fair sample.
     If more than SOME of them have, so has the arm.
     """
-    values: dict[str, list[tuple[RequestRecord, float]]] = defaultdict(list)
-    samples: dict[str, list[float]] = defaultdict(list)
-    reasons: dict[str, str] = {}
-    impossible: dict[str, list[str]] = defaultdict(list)
-    metrics: tuple[type[RequestMetric | SampleMetric], ...] = (*REQUEST_METRICS, *SAMPLE_METRICS)
-    for record in block.completed:
-        for metric in metrics:
+    no_value: dict[str, str] = {}
+    impossible: dict[str, str] = {}
+    told: list[str] = []
+
+    def computed(metric: Metric[RequestRecord, Value]) -> list[tuple[RequestRecord, Value]]:
+        found, why, wrong = [], "no completed request", []
+        for record in block.completed:
             try:
-                if issubclass(metric, SampleMetric):
-                    samples[metric.tag] += metric.values(record)
-                else:
-                    values[metric.tag].append((record, metric.value(record)))
+                found.append((record, metric.value(record)))
             except Impossible as error:
-                impossible[metric.tag].append(str(error))
+                wrong.append(str(error))
             except NoValue as error:
-                reasons[metric.tag] = str(error)
-    told = [found[0] for found in impossible.values() if len(found) > SOME * len(block.completed)]
-    if why := _impossible_steps(block):
-        impossible[TokensPerStep.tag] = [why]
-        told.append(why)
-    for tag, (why, *_) in impossible.items():
-        values.pop(tag, None)
-        reasons[tag] = why
-        if tag == TimePerOutputToken.tag:  # the gaps between tokens come from the same wrong counts
-            samples.pop(InterTokenLatency.tag, None)
-            reasons[InterTokenLatency.tag] = why
-    values = {tag: found for tag, found in values.items() if found}
-    samples = {tag: found for tag, found in samples.items() if found}
-    missing = [metric.tag for metric in metrics if metric.tag not in values and metric.tag not in samples]
-    no_value = {tag: reasons.get(tag, "no completed request") for tag in missing}
-    return _OfRequests(values, samples, no_value, told)
+                why = str(error)
+        if wrong:
+            impossible[metric.tag] = wrong[0]
+            told.extend(wrong[:1] if len(wrong) > SOME * len(block.completed) else [])
+        no_value[metric.tag] = why
+        return found
 
-
-def _impossible_steps(block: Block) -> str:
-    """Why the mean tokens per step of the block are more than the engine can yield; empty if they are not."""
+    values = {metric.tag: computed(metric) for metric in REQUEST_METRICS}
+    samples = {metric.tag: [one for _, each in computed(metric) for one in each] for metric in SAMPLE_METRICS}
     try:
         mean_tokens_per_step(block)
     except Impossible as error:
-        return str(error)
+        impossible[tokens_per_step.tag] = str(error)
+        told.append(str(error))
     except NoValue:
         pass
-    return ""
+    if why := impossible.get(time_per_output_token.tag):  # the gaps between tokens come from the same wrong counts
+        impossible[inter_token_latency.tag] = why
+    values = {tag: found for tag, found in values.items() if found and tag not in impossible}
+    samples = {tag: found for tag, found in samples.items() if found and tag not in impossible}
+    reasons = {tag: why for tag, why in (no_value | impossible).items() if tag not in values and tag not in samples}
+    return values, samples, reasons, told
 
 
 def _totals(block: Block) -> tuple[dict[str, float], dict[str, str]]:
@@ -186,7 +166,7 @@ def _totals(block: Block) -> tuple[dict[str, float], dict[str, str]]:
     no_value: dict[str, str] = {}
     for metric in BLOCK_METRICS:
         try:
-            totals[metric.tag] = metric.block_value(block)
+            totals[metric.tag] = metric.value(block)
         except NoValue as error:
             no_value[metric.tag] = str(error)
     return totals, no_value
@@ -224,11 +204,8 @@ def _by_turn(records: Sequence[RequestRecord]) -> tuple[TurnFigures, ...]:
         return ()
     groups: dict[int, list[tuple[RequestRecord, float]]] = defaultdict(list)
     for record in records:
-        if record.error is None:
-            try:
-                groups[record.turn].append((record, TimeToFirstToken.value(record)))
-            except NoValue:
-                continue
+        if record.error is None and (seconds := ttft.known(record)) is not None:
+            groups[record.turn].append((record, seconds))
     return tuple(
         TurnFigures(
             turn=turn + 1,

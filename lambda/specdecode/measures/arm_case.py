@@ -7,8 +7,8 @@ from pydantic import Field
 from specdecode.experiment.base import Frozen, Many
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.distribution import Count, Summary
-from specdecode.measures.metrics.steps import AcceptanceRate
-from specdecode.measures.metrics.throughput import OutputThroughput
+from specdecode.measures.metrics.steps import acceptance_rate
+from specdecode.measures.metrics.throughput import output_throughput
 from specdecode.records import Drafted
 
 SAMPLES = 50
@@ -97,9 +97,9 @@ class ArmCase(Frozen):
     @property
     def output_throughput(self) -> float | None:
         """Tokens per second of the arm at the measured load."""
-        return self.totals.get(OutputThroughput.tag)
+        return self.totals.get(output_throughput.tag)
 
     @property
     def acceptance_rate(self) -> float | None:
         """Accepted / drafted tokens. None if the arm drafts nothing or if nothing tells."""
-        return self.totals.get(AcceptanceRate.tag)
+        return self.totals.get(acceptance_rate.tag)

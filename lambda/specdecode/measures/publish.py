@@ -10,10 +10,9 @@ from specdecode.experiment.model import Experiment
 from specdecode.experiment.workload import Level
 from specdecode.measures.accounting import Accounting
 from specdecode.measures.arm import Measured
-from specdecode.measures.arm_case import ArmCase
-from specdecode.measures.metrics.latency import TimePerOutputToken
-from specdecode.measures.metrics.steps import TokensPerStep
-from specdecode.measures.metrics.throughput import ErrorRate, Goodput, good_requests
+from specdecode.measures.metrics.latency import time_per_output_token
+from specdecode.measures.metrics.steps import tokens_per_step
+from specdecode.measures.metrics.throughput import error_rate, good_requests, goodput
 
 MAX_DATA_PER_CALL = 1000
 MAX_VALUES_PER_DATUM = 150
@@ -46,17 +45,18 @@ def metric_data(measured: Measured, *, accounting: Accounting, places: Sequence[
     """
     block, arm = measured.block, measured.arm
     figures = [accounting.figures(record) for record in block.completed]
+    paced = figures if time_per_output_token.tag in arm.metrics else []  # not if it is impossible
     series: dict[tuple[str, str], list[float | None]] = {
         ("TTFT", "Seconds"): [f.ttft_s for f in figures],
-        ("InterTokenLatency", "Seconds"): _unless_impossible(arm, [f.inter_token_latency_s for f in figures]),
+        ("InterTokenLatency", "Seconds"): [f.inter_token_latency_s for f in paced],
         ("EndToEndLatency", "Seconds"): [f.end_to_end_latency_s for f in figures],
         ("RequestOutputThroughput", "Count/Second"): [f.output_throughput for f in figures],
         ("InputTokens", "Count"): [f.input_tokens for f in figures],
         ("OutputTokens", "Count"): [f.output_tokens for f in figures],
-        ("TokensPerStep", "Count"): [value for _, value in measured.values.get(TokensPerStep.tag, ())],
+        ("TokensPerStep", "Count"): [value for _, value in measured.values.get(tokens_per_step.tag, ())],
         ("AcceptanceRate", "None"): [arm.acceptance_rate],
-        ("ErrorRate", "None"): [arm.totals.get(ErrorRate.tag)],
-        ("Goodput", "Count/Second"): [arm.totals.get(Goodput.tag)],
+        ("ErrorRate", "None"): [arm.totals.get(error_rate.tag)],
+        ("Goodput", "Count/Second"): [arm.totals.get(goodput.tag)],
         ("GoodRequests", "None"): [good_requests(block) / arm.requests if block.slo.asked else None],
     }
     at = max(record.started_at + record.end_s for record in block.records)
@@ -66,10 +66,6 @@ def metric_data(measured: Measured, *, accounting: Accounting, places: Sequence[
             for part in _counted([value for value in values if value is not None]):
                 data.append({"MetricName": name, "Dimensions": place, "Timestamp": at, "Unit": unit, **part})
     return data
-
-
-def _unless_impossible(arm: ArmCase, latencies: list[float | None]) -> list[float | None]:
-    return latencies if TimePerOutputToken.tag in arm.metrics else []
 
 
 def _counted(values: Sequence[float]) -> Iterator[dict[str, list[float]]]:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from specdecode.experiment.base import Frozen
 from specdecode.measures.distribution import Count
-from specdecode.measures.metrics.latency import TimePerOutputToken, TimeToFirstToken
-from specdecode.measures.metrics.metric import NoValue, RequestMetric, load_seconds
+from specdecode.measures.metrics.latency import time_per_output_token, ttft
+from specdecode.measures.metrics.metric import RequestMetric, load_seconds
 from specdecode.records import RequestRecord
 
 SHOWN = 60
@@ -76,19 +76,17 @@ def _stretch(records: Sequence[RequestRecord], most: int) -> Stretch:
                 at_s=round(record.started_at - began, 4),
                 took_s=round(record.end_s, 5),
                 failed=record.error.kind.value if record.error else None,
-                ttft_s=_value(TimeToFirstToken, record),
-                tpot_s=_value(TimePerOutputToken, record),
+                ttft_s=_value(ttft, record),
+                tpot_s=_value(time_per_output_token, record),
             )
             for record in _some(sorted(records, key=lambda record: record.started_at), most)
         ),
     )
 
 
-def _value(metric: type[RequestMetric], record: RequestRecord) -> float | None:
-    try:
-        return None if record.error else round(metric.value(record), 6)
-    except NoValue:
-        return None
+def _value(metric: RequestMetric, record: RequestRecord) -> float | None:
+    value = None if record.error else metric.known(record)
+    return None if value is None else round(value, 6)
 
 
 def _some(records: Sequence[RequestRecord], most: int) -> list[RequestRecord]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from specdecode.benchmark import loading
 from specdecode.benchmark.load import LoadPlan, arrival_times, most_open, run_load
 from specdecode.benchmark.outcome import Options
-from specdecode.measures.metrics.latency import TimeToFirstToken
+from specdecode.measures.metrics.latency import ttft
 from specdecode.measures.plausibility import held_back
 from specdecode.records import RequestRecord
 
@@ -84,7 +84,7 @@ def test_an_open_loop_has_a_limit_and_the_wait_for_it_is_in_the_times(
     assert [r.scheduled_s - measured[0].scheduled_s for r in measured] == pytest.approx([i / 50 for i in range(12)])
     assert outcome.sent["base", "case", "r50"] == (12, 0)
     assert held_back(measured) == pytest.approx(1.0 - 11 / 50, abs=0.15)
-    longest = max(TimeToFirstToken.value(record) for record in measured)
+    longest = max(ttft.value(record) for record in measured)
     assert longest == pytest.approx(1.2 - 11 / 50, abs=0.2), "counted from when it was due"
 
 

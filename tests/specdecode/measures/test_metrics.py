@@ -8,21 +8,22 @@ from specdecode.measures.arm_case import Terms, TurnFigures
 from specdecode.measures.distribution import summarize
 from specdecode.measures.metrics import ALL_METRICS
 from specdecode.measures.metrics.latency import (
-    EndToEndLatency,
-    InterChunkLatency,
-    InterTokenLatency,
-    TimePerOutputToken,
-    TimeToFirstToken,
+    end_to_end_latency,
+    inter_chunk_latency,
+    inter_token_latency,
+    time_per_output_token,
+    ttft,
 )
 from specdecode.measures.metrics.metric import Block, Impossible, NoValue
-from specdecode.measures.metrics.steps import AcceptanceRate, TokensPerStep, histogram, mean_tokens_per_step
+from specdecode.measures.metrics.steps import acceptance_rate, histogram, mean_tokens_per_step, tokens_per_step
 from specdecode.measures.metrics.throughput import (
-    ErrorRate,
-    Goodput,
-    InputTokens,
-    OutputThroughput,
-    RequestOutputThroughput,
-    RequestThroughput,
+    error_rate,
+    errors_by_kind,
+    goodput,
+    input_tokens,
+    output_throughput,
+    request_output_throughput,
+    request_throughput,
 )
 from specdecode.records import Chunk, Drafted, EngineCounters, ErrorKind, RequestRecord
 
@@ -31,37 +32,37 @@ from tests.specdecode.benchmark.making import record
 
 def test_formulas_of_a_request() -> None:
     request = record([0.5, 0.8, 0.9], chunk_tokens=[1, 6, 2], tokens=9, end=1.0)
-    assert TimeToFirstToken.value(request) == 0.5
-    assert TimePerOutputToken.value(request) == pytest.approx(0.4 / 8)
-    assert EndToEndLatency.value(request) == 1.0
-    assert RequestOutputThroughput.value(request) == 9.0
-    assert InputTokens.value(request) == 64
-    assert TokensPerStep.value(request) == 4.0
-    assert InterTokenLatency.values(request) == pytest.approx([0.05] * 6 + [0.05] * 2)
-    assert InterChunkLatency.values(request) == pytest.approx([0.3, 0.1])
+    assert ttft.value(request) == 0.5
+    assert time_per_output_token.value(request) == pytest.approx(0.4 / 8)
+    assert end_to_end_latency.value(request) == 1.0
+    assert request_output_throughput.value(request) == 9.0
+    assert input_tokens.value(request) == 64
+    assert tokens_per_step.value(request) == 4.0
+    assert inter_token_latency.value(request) == pytest.approx([0.05] * 6 + [0.05] * 2)
+    assert inter_chunk_latency.value(request) == pytest.approx([0.3, 0.1])
     assert histogram([request]) == {2: 1, 6: 1}
 
 
 def test_open_loop_latencies_begin_when_the_request_was_due() -> None:
     late = record([0.5, 1.0], end=1.0, scheduled_s=3.0, sent_s=5.0)
-    assert TimeToFirstToken.value(late) == 2.5
-    assert EndToEndLatency.value(late) == 3.0
-    assert TimePerOutputToken.value(late) == 0.5
+    assert ttft.value(late) == 2.5
+    assert end_to_end_latency.value(late) == 3.0
+    assert time_per_output_token.value(late) == 0.5
 
 
 def test_no_value_is_said_and_not_made_up() -> None:
     with pytest.raises(NoValue, match="one chunk"):
-        TimePerOutputToken.value(record([0.5], tokens=9))
+        time_per_output_token.value(record([0.5], tokens=9))
     with pytest.raises(NoValue, match="whole answer"):
-        TimePerOutputToken.value(record([0.5, 0.6], tokens=9, chunk_tokens=[9, 0]))
+        time_per_output_token.value(record([0.5, 0.6], tokens=9, chunk_tokens=[9, 0]))
     with pytest.raises(NoValue, match="fewer than two"):
-        TimePerOutputToken.value(record([0.5, 0.6], tokens=1))
+        time_per_output_token.value(record([0.5, 0.6], tokens=1))
     with pytest.raises(NoValue, match="the server sent none"):
-        RequestOutputThroughput.value(record(completion_tokens=None, usage_problem="the server sent none"))
+        request_output_throughput.value(record(completion_tokens=None, usage_problem="the server sent none"))
     with pytest.raises(NoValue, match="every chunk"):
-        InterTokenLatency.values(record([0.1, 0.2]))
+        inter_token_latency.value(record([0.1, 0.2]))
     with pytest.raises(NoValue, match="no text"):
-        TimeToFirstToken.value(record([]))
+        ttft.value(record([]))
 
 
 def test_block_metrics_count_every_request_and_use_the_completed_ones() -> None:
@@ -73,19 +74,19 @@ def test_block_metrics_count_every_request_and_use_the_completed_ones() -> None:
     ]
     block = Block(records=records, slo=Slo(ttft_s=0.8))
     assert block.load_s == 5.0
-    assert OutputThroughput.block_value(block) == 6.0
-    assert RequestThroughput.block_value(block) == pytest.approx(0.4)
-    assert Goodput.block_value(block) == pytest.approx(0.2)
-    assert ErrorRate.block_value(block) == 0.5
-    assert ErrorRate.by_kind(block) == {"timeout": 1, "connect": 1}
+    assert output_throughput.value(block) == 6.0
+    assert request_throughput.value(block) == pytest.approx(0.4)
+    assert goodput.value(block) == pytest.approx(0.2)
+    assert error_rate.value(block) == 0.5
+    assert errors_by_kind(block) == {"timeout": 1, "connect": 1}
     arm = measure_arm(records, slo=Slo(ttft_s=0.8), terms=Terms(dollars_per_hour=36.0)).arm
     assert arm.cost_per_million == pytest.approx(36.0 / 3600 * 5.0 / 30 * 1e6), "5 s of load, 30 tokens"
     assert (arm.requests, arm.completed, arm.failed) == (4, 2, 2)
     assert arm.metrics["ttft"].n == 2 and arm.totals["goodput"] == pytest.approx(0.2)
     at_once = Block(records=[record([0.0], tokens=1, end=0.0)], slo=Slo(ttft_s=0.8))
-    for metric in (OutputThroughput, RequestThroughput, Goodput):
+    for metric in (output_throughput, request_throughput, goodput):
         with pytest.raises(NoValue):
-            metric.block_value(at_once)
+            metric.value(at_once)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_the_tokens_of_a_first_chunk_that_are_not_counted_are_its_share_of_the_t
     """7 of 25 characters are 2.8 of 10 tokens: three, so that seven came later. A first chunk has at least one."""
     for chars, later in (((7, 18), 7), ((1, 40), 9), ((0, 0), 9)):
         chunks = tuple(Chunk(at_s=at, chars=count) for at, count in zip((1.0, 1.63), chars, strict=True))
-        assert TimePerOutputToken.value(record(tokens=10, chunks=chunks, end=2.0)) == pytest.approx(0.63 / later)
+        assert time_per_output_token.value(record(tokens=10, chunks=chunks, end=2.0)) == pytest.approx(0.63 / later)
 
 
 def test_acceptance_from_counters_or_estimated() -> None:
@@ -121,12 +122,12 @@ def test_acceptance_from_counters_or_estimated() -> None:
         drafted=Drafted(drafts=10, draft_tokens=70, accepted_tokens=40, accepted_per_position=()),
         k=7,
     )
-    assert AcceptanceRate.block_value(counted) == pytest.approx(40 / 70)
+    assert acceptance_rate.value(counted) == pytest.approx(40 / 70)
     estimated = Block(records=records, k=7)
-    assert AcceptanceRate.block_value(estimated) == pytest.approx(4 / 7)
+    assert acceptance_rate.value(estimated) == pytest.approx(4 / 7)
     for k in (None, 0):
         with pytest.raises(NoValue):
-            AcceptanceRate.block_value(Block(records=records, k=k))
+            acceptance_rate.value(Block(records=records, k=k))
 
 
 COUNTS = {"variant": "base", "case": "case", "drafts": 10, "draft_tokens": 70, "accepted_tokens": 40}
@@ -175,7 +176,7 @@ def test_the_pace_does_not_depend_on_how_tokens_fall_into_chunks(packed: int, co
         Chunk(at_s=0.01 * packed * n, chars=4 * packed, tokens=packed if counted else None)
         for n in range(1, 40 // packed + 1)
     ]
-    assert TimePerOutputToken.value(record(tokens=40, chunks=tuple(chunks), end=0.4)) == pytest.approx(0.010)
+    assert time_per_output_token.value(record(tokens=40, chunks=tuple(chunks), end=0.4)) == pytest.approx(0.010)
 
 
 def steps(*sizes: int, gap_s: float = 0.02, **fields: object) -> RequestRecord:
@@ -233,13 +234,13 @@ def test_now_and_then_two_steps_in_a_chunk_are_no_reason_to_doubt() -> None:
 def test_a_stream_that_comes_all_at_once_has_no_time_per_token() -> None:
     """A proxy that buffers: all chunks at the end. One such request makes the others no fair sample."""
     with pytest.raises(Impossible, match="buffers"):
-        TimePerOutputToken.value(steps(*[1] * 9, gap_s=0.0))
+        time_per_output_token.value(steps(*[1] * 9, gap_s=0.0))
     with pytest.raises(Impossible, match="3 chunks came within 300 µs"):
-        TimePerOutputToken.value(steps(1, 1, 1, gap_s=0.00015))
-    assert TimePerOutputToken.value(steps(1, 1, 1, gap_s=0.00021)) == pytest.approx(0.00021)
+        time_per_output_token.value(steps(1, 1, 1, gap_s=0.00015))
+    assert time_per_output_token.value(steps(1, 1, 1, gap_s=0.00021)) == pytest.approx(0.00021)
     for end, why in ((0.05, "this client was late"), (0.06, "buffers")):
         with pytest.raises(NoValue, match=why):
-            TimePerOutputToken.value(record([0.04, 0.0401, 0.0402], tokens=3, end=end, doubtful_chunks=1))
+            time_per_output_token.value(record([0.04, 0.0401, 0.0402], tokens=3, end=end, doubtful_chunks=1))
     arm = measure_arm([steps(*[1] * 9), steps(*[1] * 9, gap_s=0.0)]).arm
     assert not {"time_per_output_token", "inter_token_latency"} & arm.metrics.keys()
     assert "buffers" in arm.impossible[0] and arm.metrics["end_to_end_latency"].n == 2
@@ -270,7 +271,7 @@ def test_a_summary_s_percentiles_are_the_linear_ones() -> None:
 def test_every_metric_is_defined() -> None:
     assert len({metric.tag for metric in ALL_METRICS}) == len(ALL_METRICS)
     for metric in ALL_METRICS:
-        assert metric.__doc__ and metric.formula and metric.title and metric.unit and metric.direction
+        assert metric.definition and metric.formula and metric.title and metric.unit and metric.direction
 
 
 def turns_of(records: list[RequestRecord]) -> tuple[TurnFigures, ...]:

@@ -19,7 +19,7 @@ from specdecode.experiment.variants import ModelRef, Variant
 from specdecode.experiment.workload import ImportedWorkload, PromptKind, TestCase
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.distribution import Summary
-from specdecode.measures.metrics.throughput import OutputThroughput
+from specdecode.measures.metrics.throughput import output_throughput
 from specdecode.measures.student import LogMean, welch_log_ratio
 from specdecode.names import LONGEST_RUN_ID
 
@@ -122,7 +122,7 @@ def _metric_infos(case: TestCase) -> tuple[MetricInfo, ...]:
         "ttft": None,
         "output_tokens": TOKENS if corrected else "as the tool counted them",
         "input_tokens": "tokens asked for, without the chat template" if corrected else "as the tool counted them",
-        OutputThroughput.tag: "output tokens of all completed requests / the tool's own duration of the run",
+        output_throughput.tag: "output tokens of all completed requests / the tool's own duration of the run",
     }
     return tuple(
         known[name].model_copy(update={"formula": formula} if formula else {}) for name, formula in formulas.items()
@@ -167,7 +167,7 @@ def _arm(arm: ImportedArm, variant: Variant, case: TestCase) -> ArmCase:
         load_seconds=seconds,
         cost_per_million=None,
         metrics=corrected,
-        totals={OutputThroughput.tag: tokens / seconds} if seconds else {},
+        totals={output_throughput.tag: tokens / seconds} if seconds else {},
         no_value={},
         impossible=tuple(contradictions(arm)),
     )

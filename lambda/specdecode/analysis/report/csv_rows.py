@@ -9,7 +9,7 @@ from specdecode.analysis.results.pairs import HEADLINE, Estimate, MetricInfo
 from specdecode.analysis.texts.decide import decided
 from specdecode.escape import csv_cell
 from specdecode.measures.arm_case import ArmCase
-from specdecode.measures.metrics.steps import AcceptanceRate
+from specdecode.measures.metrics.steps import acceptance_rate
 
 STATISTICS = ("n", "mean", "stddev", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
 COLUMNS = (
@@ -99,7 +99,7 @@ def _objectives(comparison: Comparison) -> Iterator[Row]:
 
 
 def _formula(info: MetricInfo, arm: ArmCase) -> str:
-    return f"{info.formula} ({arm.acceptance_source})" if info.name == AcceptanceRate.tag else info.formula
+    return f"{info.formula} ({arm.acceptance_source})" if info.name == acceptance_rate.tag else info.formula
 
 
 def _estimate(found: Estimate) -> Row:

@@ -12,7 +12,7 @@ from specdecode.analysis.statistics.groups import figure as figure_of
 from specdecode.analysis.statistics.settings import at_fastest, speeds
 from specdecode.analysis.texts.decide import decided
 from specdecode.measures.arm_case import ArmCase
-from specdecode.measures.metrics.steps import AcceptanceRate
+from specdecode.measures.metrics.steps import acceptance_rate
 
 SPEEDUP = Column(
     "speed-up (95% CI)",
@@ -108,7 +108,7 @@ def metric_tables(comparison: Comparison, pair: Pair) -> Iterator[ReportTable]:
             estimate = next((found for found in case.speedups if found.metric == info.name), None)
             faster = ratio(estimate, info) if estimate else Number("", "")
             about = f"{info.formula} [{info.unit}]"
-            if info.name == AcceptanceRate.tag:
+            if info.name == acceptance_rate.tag:
                 about += f"; {other.acceptance_source}; not the a of the model"
             rows.append([Cell(info.label, title=about), *(Cell(text, title=title) for text, title in (*shown, faster))])
         failed = (

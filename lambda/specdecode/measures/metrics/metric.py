@@ -1,15 +1,19 @@
 """What every metric has: a formula, a unit, a direction; and the requests that it is computed from."""
 
-from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar
+from inspect import cleandoc
+from typing import Generic, TypeVar
 
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Slo
 from specdecode.records import Drafted, RequestRecord
+
+Of = TypeVar("Of")
+Value = TypeVar("Value")
 
 
 class Unit(StrEnum):
@@ -88,44 +92,48 @@ class Block:
         return load_seconds([self.records])
 
 
-class Metric(ABC):
-    """One measured quantity. The class's docstring is its definition; `formula` is the same in one line."""
+@dataclass(frozen=True)
+class Metric(Generic[Of, Value]):
+    """One measured quantity."""
 
-    tag: ClassVar[str]
-    title: ClassVar[str]
-    unit: ClassVar[Unit]
-    direction: ClassVar[Direction]
-    formula: ClassVar[str]
+    tag: str
+    title: str
+    unit: Unit
+    direction: Direction
+    formula: str
+    definition: str
+    value: Callable[[Of], Value]
+    """In the metric's unit. Raises NoValue."""
 
-
-class RequestMetric(Metric):
-    """One value for each completed request."""
-
-    @classmethod
-    @abstractmethod
-    def value(cls, request: RequestRecord) -> float:
-        """The value, in the metric's unit. Raises NoValue."""
-
-
-class SampleMetric(Metric):
-    """Many values for each completed request, one for each token or chunk."""
-
-    @classmethod
-    @abstractmethod
-    def values(cls, request: RequestRecord) -> list[float]:
-        """The values in the order of the tokens or chunks. Raises NoValue."""
+    def known(self, of: Of) -> Value | None:
+        """The value, or None if there is none."""
+        with suppress(NoValue):
+            return self.value(of)
+        return None
 
 
-class BlockMetric(Metric):
-    """One value for a block of requests."""
+RequestMetric = Metric[RequestRecord, float]
+"""One value for each completed request."""
+SampleMetric = Metric[RequestRecord, list[float]]
+"""Many values for each completed request, in the order of its tokens or chunks."""
+BlockMetric = Metric[Block, float]
+"""One value for a block of requests."""
 
-    @classmethod
-    @abstractmethod
-    def block_value(cls, block: Block) -> float:
-        """The value, in the metric's unit. Raises NoValue."""
+
+def metric(
+    title: str, unit: Unit, direction: Direction, formula: str
+) -> Callable[[Callable[[Of], Value]], Metric[Of, Value]]:
+    """Makes a metric of the function that computes it: its name is the tag, its docstring the definition. `formula` is
+    that in one line.
+    """
+
+    def made(value: Callable[[Of], Value]) -> Metric[Of, Value]:
+        return Metric(value.__name__, title, unit, direction, formula, cleandoc(value.__doc__ or ""), value)
+
+    return made
 
 
-def output_tokens(request: RequestRecord) -> int:
+def tokens_of(request: RequestRecord) -> int:
     """The server's count. Raises NoValue."""
     if request.completion_tokens is None:
         raise NoValue(request.usage_problem or "no token count")

@@ -7,14 +7,13 @@ from specdecode.experiment.base import MOST_DRAFTED
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.metrics.metric import (
     Block,
-    BlockMetric,
     Direction,
     Impossible,
     NoValue,
-    RequestMetric,
     Unit,
     first_chunk_tokens,
-    output_tokens,
+    metric,
+    tokens_of,
 )
 from specdecode.records import RequestRecord
 
@@ -32,26 +31,23 @@ def most_tokens_per_step(k: int | None, most: MostTokens) -> float:
     return (MOST_DRAFTED if k is None else most.verified(k)) + 1.0
 
 
-class TokensPerStep(RequestMetric):
+@metric(
+    "Tokens per step",
+    Unit.TOKENS_PER_STEP,
+    Direction.HIGHER,
+    "(output tokens - tokens of the first chunk) / (chunks with text - 1)",
+)
+def tokens_per_step(request: RequestRecord) -> float:
     """Mean tokens per engine step, if each streamed chunk is a step: 1 without speculation, up to k + 1 with it (up to
     k on an engine that verifies k - 1 of k drafts). The first chunk is the prompt's step and is left out.
 
     Under load it is an upper estimate: an engine that falls behind its own output sends two steps in one chunk. If the
     mean of an arm in a case is above what its engine can give, it has no value.
     """
-
-    tag = "tokens_per_step"
-    title = "Tokens per step"
-    unit = Unit.TOKENS_PER_STEP
-    direction = Direction.HIGHER
-    formula = "(output tokens - tokens of the first chunk) / (chunks with text - 1)"
-
-    @classmethod
-    def value(cls, request: RequestRecord) -> float:
-        if len(request.chunks) < 2:
-            raise NoValue("the answer came in one chunk")
-        tokens = output_tokens(request)
-        return (tokens - first_chunk_tokens(request, tokens)) / (len(request.chunks) - 1)
+    if len(request.chunks) < 2:
+        raise NoValue("the answer came in one chunk")
+    tokens = tokens_of(request)
+    return (tokens - first_chunk_tokens(request, tokens)) / (len(request.chunks) - 1)
 
 
 def mean_tokens_per_step(block: Block) -> float:
@@ -62,7 +58,7 @@ def mean_tokens_per_step(block: Block) -> float:
     for record in block.completed:
         if len(record.chunks) > 1:
             steps += len(record.chunks) - 1
-            tokens += TokensPerStep.value(record) * (len(record.chunks) - 1)
+            tokens += tokens_per_step.value(record) * (len(record.chunks) - 1)
     if not steps:
         raise NoValue("no answer of more than one chunk")
     ceiling = most_tokens_per_step(block.k, block.most)
@@ -97,29 +93,27 @@ def histogram(requests: Iterable[RequestRecord]) -> dict[int, int]:
     return dict(sorted(counts.items()))
 
 
-class AcceptanceLength(RequestMetric):
+@metric("Acceptance length", Unit.TOKENS_PER_STEP, Direction.HIGHER, "1 + accepted tokens / drafts")
+def acceptance_length(request: RequestRecord) -> float:
     """Mean tokens of an answer's steps that had drafts to verify: the accepted drafts and the target model's own token.
 
     The server gives it for each answer (vLLM's `mean_acceptance_length`, `--per-request-spec-decode-metrics`). It is at
     most k + 1. On an engine that verifies k - 1 of k drafts it is at most k, and is taken from tokens per step.
     """
-
-    tag = "acceptance_length"
-    title = "Acceptance length"
-    unit = Unit.TOKENS_PER_STEP
-    direction = Direction.HIGHER
-    formula = "1 + accepted tokens / drafts"
-
-    @classmethod
-    def value(cls, request: RequestRecord) -> float:
-        if request.drafted is None:
-            raise NoValue("the server does not say how the drafts of an answer fared")
-        if not request.drafted.drafts:
-            raise NoValue("nothing was drafted")
-        return 1 + request.drafted.accepted_tokens / request.drafted.drafts
+    if request.drafted is None:
+        raise NoValue("the server does not say how the drafts of an answer fared")
+    if not request.drafted.drafts:
+        raise NoValue("nothing was drafted")
+    return 1 + request.drafted.accepted_tokens / request.drafted.drafts
 
 
-class AcceptanceRate(BlockMetric):
+@metric(
+    "Draft acceptance rate",
+    Unit.RATIO,
+    Direction.HIGHER,
+    "accepted / drafted tokens; estimated: (tokens per step - 1) / verified drafts a step",
+)
+def acceptance_rate(block: Block) -> float:
     """Share of the verified draft tokens that the target model accepted (vLLM's acceptance rate, not the per-token
     probability of the theory).
 
@@ -127,22 +121,13 @@ class AcceptanceRate(BlockMetric):
     from tokens per step and the number of drafts that a step verifies: k, or k - 1 on an engine that yields at most k
     tokens a step. The report says which.
     """
-
-    tag = "acceptance_rate"
-    title = "Draft acceptance rate"
-    unit = Unit.RATIO
-    direction = Direction.HIGHER
-    formula = "accepted / drafted tokens; estimated: (tokens per step - 1) / verified drafts a step"
-
-    @classmethod
-    def block_value(cls, block: Block) -> float:
-        if block.drafted and block.drafted.draft_tokens:
-            return block.drafted.accepted_tokens / block.drafted.draft_tokens
-        if not block.k:
-            raise NoValue("no trusted counters, and k is not known" if block.k is None else "the arm drafts nothing")
-        if not block.verified:
-            raise NoValue("the arm drafts one token a step, and its engine verifies k - 1")
-        rate = (mean_tokens_per_step(block) - 1) / block.verified
-        if rate < 0:
-            raise NoValue("fewer tokens than chunks came: a chunk is no step of this engine")
-        return rate
+    if block.drafted and block.drafted.draft_tokens:
+        return block.drafted.accepted_tokens / block.drafted.draft_tokens
+    if not block.k:
+        raise NoValue("no trusted counters, and k is not known" if block.k is None else "the arm drafts nothing")
+    if not block.verified:
+        raise NoValue("the arm drafts one token a step, and its engine verifies k - 1")
+    rate = (mean_tokens_per_step(block) - 1) / block.verified
+    if rate < 0:
+        raise NoValue("fewer tokens than chunks came: a chunk is no step of this engine")
+    return rate

@@ -3,114 +3,69 @@
 from collections import Counter
 
 from specdecode.experiment.workload import Slo
-from specdecode.measures.metrics.latency import EndToEndLatency, TimePerOutputToken, TimeToFirstToken
-from specdecode.measures.metrics.metric import (
-    Block,
-    BlockMetric,
-    Direction,
-    NoValue,
-    RequestMetric,
-    Unit,
-    output_tokens,
-)
+from specdecode.measures.metrics.latency import end_to_end_latency, time_per_output_token, ttft
+from specdecode.measures.metrics.metric import Block, Direction, NoValue, Unit, metric, tokens_of
 from specdecode.records import RequestRecord
 
 
-class InputTokens(RequestMetric):
+@metric("Input tokens", Unit.TOKENS, Direction.NONE, "usage.prompt_tokens")
+def input_tokens(request: RequestRecord) -> float:
     """Tokens of the prompt with its chat template, by the server's count."""
-
-    tag = "input_tokens"
-    title = "Input tokens"
-    unit = Unit.TOKENS
-    direction = Direction.NONE
-    formula = "usage.prompt_tokens"
-
-    @classmethod
-    def value(cls, request: RequestRecord) -> float:
-        if request.prompt_tokens is None:
-            raise NoValue(request.usage_problem or "no token count")
-        return request.prompt_tokens
+    if request.prompt_tokens is None:
+        raise NoValue(request.usage_problem or "no token count")
+    return request.prompt_tokens
 
 
-class OutputTokens(RequestMetric):
+@metric("Output tokens", Unit.TOKENS, Direction.NONE, "usage.completion_tokens")
+def output_tokens(request: RequestRecord) -> float:
     """Tokens of the answer, by the server's count. Speed-ups are a fair comparison only if the arms agree in it."""
-
-    tag = "output_tokens"
-    title = "Output tokens"
-    unit = Unit.TOKENS
-    direction = Direction.NONE
-    formula = "usage.completion_tokens"
-
-    @classmethod
-    def value(cls, request: RequestRecord) -> float:
-        return output_tokens(request)
+    return tokens_of(request)
 
 
-class RequestOutputThroughput(RequestMetric):
+@metric(
+    "Output throughput of a request", Unit.TOKENS_PER_SECOND, Direction.HIGHER, "output tokens / end-to-end latency"
+)
+def request_output_throughput(request: RequestRecord) -> float:
     """Output tokens of a request, divided by its end-to-end latency, which includes the processing of the prompt."""
-
-    tag = "request_output_throughput"
-    title = "Output throughput of a request"
-    unit = Unit.TOKENS_PER_SECOND
-    direction = Direction.HIGHER
-    formula = "output tokens / end-to-end latency"
-
-    @classmethod
-    def value(cls, request: RequestRecord) -> float:
-        latency = EndToEndLatency.value(request)
-        if latency <= 0:
-            raise NoValue("the answer took no time")
-        return output_tokens(request) / latency
+    latency = end_to_end_latency.value(request)
+    if latency <= 0:
+        raise NoValue("the answer took no time")
+    return tokens_of(request) / latency
 
 
-class OutputThroughput(BlockMetric):
+@metric(
+    "Output throughput of the server",
+    Unit.TOKENS_PER_SECOND,
+    Direction.HIGHER,
+    "sum of output tokens / (last end - first send)",
+)
+def output_throughput(block: Block) -> float:
     """Output tokens of all completed requests, divided by the duration of the load: what the server produced."""
-
-    tag = "output_throughput"
-    title = "Output throughput of the server"
-    unit = Unit.TOKENS_PER_SECOND
-    direction = Direction.HIGHER
-    formula = "sum of output tokens / (last end - first send)"
-
-    @classmethod
-    def block_value(cls, block: Block) -> float:
-        if not block.completed or block.load_s <= 0:
-            raise NoValue("no completed request")
-        return sum(output_tokens(record) for record in block.completed) / block.load_s
+    if not block.completed or block.load_s <= 0:
+        raise NoValue("no completed request")
+    return sum(tokens_of(record) for record in block.completed) / block.load_s
 
 
-class RequestThroughput(BlockMetric):
+@metric(
+    "Request throughput", Unit.REQUESTS_PER_SECOND, Direction.HIGHER, "completed requests / (last end - first send)"
+)
+def request_throughput(block: Block) -> float:
     """Completed requests, divided by the duration of the load."""
-
-    tag = "request_throughput"
-    title = "Request throughput"
-    unit = Unit.REQUESTS_PER_SECOND
-    direction = Direction.HIGHER
-    formula = "completed requests / (last end - first send)"
-
-    @classmethod
-    def block_value(cls, block: Block) -> float:
-        if not block.completed or block.load_s <= 0:
-            raise NoValue("no completed request")
-        return len(block.completed) / block.load_s
+    if not block.completed or block.load_s <= 0:
+        raise NoValue("no completed request")
+    return len(block.completed) / block.load_s
 
 
-class Goodput(BlockMetric):
+@metric(
+    "Goodput", Unit.REQUESTS_PER_SECOND, Direction.HIGHER, "completed requests within the SLO / (last end - first send)"
+)
+def goodput(block: Block) -> float:
     """Requests per second that completed within every limit of the service-level objective."""
-
-    tag = "goodput"
-    title = "Goodput"
-    unit = Unit.REQUESTS_PER_SECOND
-    direction = Direction.HIGHER
-    formula = "completed requests within the SLO / (last end - first send)"
-
-    @classmethod
-    def block_value(cls, block: Block) -> float:
-        if not block.slo.asked:
-            raise NoValue("no service-level objective was given")
-        if not block.records or block.load_s <= 0:
-            raise NoValue("no request was started")
-        return good_requests(block) / block.load_s
+    if not block.slo.asked:
+        raise NoValue("no service-level objective was given")
+    if not block.records or block.load_s <= 0:
+        raise NoValue("no request was started")
+    return good_requests(block) / block.load_s
 
 
 def good_requests(block: Block) -> int:
@@ -119,34 +74,21 @@ def good_requests(block: Block) -> int:
 
 
 def _within(record: RequestRecord, slo: Slo) -> bool:
-    limits = (
-        (slo.ttft_s, TimeToFirstToken),
-        (slo.tpot_s, TimePerOutputToken),
-        (slo.e2e_s, EndToEndLatency),
-    )
+    limits = ((slo.ttft_s, ttft), (slo.tpot_s, time_per_output_token), (slo.e2e_s, end_to_end_latency))
     try:
-        return all(metric.value(record) <= limit for limit, metric in limits if limit is not None)
+        return all(of.value(record) <= limit for limit, of in limits if limit is not None)
     except NoValue:
         return False
 
 
-class ErrorRate(BlockMetric):
+@metric("Error rate", Unit.RATIO, Direction.LOWER, "failed requests / started requests")
+def error_rate(block: Block) -> float:
     """Share of the requests that did not complete. All other metrics are about the completed ones."""
+    if not block.records:
+        raise NoValue("no request was started")
+    return 1 - len(block.completed) / len(block.records)
 
-    tag = "error_rate"
-    title = "Error rate"
-    unit = Unit.RATIO
-    direction = Direction.LOWER
-    formula = "failed requests / started requests"
 
-    @classmethod
-    def block_value(cls, block: Block) -> float:
-        if not block.records:
-            raise NoValue("no request was started")
-        return 1 - len(block.completed) / len(block.records)
-
-    @classmethod
-    def by_kind(cls, block: Block) -> dict[str, int]:
-        """Kind of error -> requests that ended so, most frequent first."""
-        kinds = Counter(str(record.error.kind) for record in block.records if record.error is not None)
-        return dict(kinds.most_common())
+def errors_by_kind(block: Block) -> dict[str, int]:
+    """Kind of error -> requests that ended so, most frequent first."""
+    return dict(Counter(str(each.error.kind) for each in block.records if each.error is not None).most_common())
