@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from pydantic import BaseModel
-from specdecode.experiment import deadlines, model, variants, workload
+from specdecode.experiment import base, model, variants, workload
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.schema import experiment_schema
 from specdecode.experiment.told import Forecasted, Published
@@ -29,7 +29,7 @@ PARTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`workload.requests`: until it is settled", workload.Requests),
     ("`workload.slo`", workload.Slo),
     ("`compile`", model.Compile),
-    ("`deadlines`", deadlines.Deadlines),
+    ("`deadlines`", base.Deadlines),
     ("`published`", Published),
     ("`forecast`", Forecasted),
 )

@@ -22,7 +22,7 @@ from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.workload import TestCase
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean
-from specdecode.measures.metrics.steps import acceptance_length, tokens_per_step
+from specdecode.measures.metrics.formulas import acceptance_length, tokens_per_step
 from specdecode.prompts import PromptRow, PromptSet
 
 EXTREMES = 3

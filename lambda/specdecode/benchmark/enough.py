@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from specdecode.benchmark.results import Results, measured_indices
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.workload import PER_STREAM, Level, TestCase
-from specdecode.measures.metrics.throughput import request_output_throughput
+from specdecode.measures.metrics.formulas import request_output_throughput
 from specdecode.measures.observations import Asked, asked, difference, looks, settled
 from specdecode.records import RequestRecord
 

@@ -1,8 +1,8 @@
-"""Base types of all parts of an experiment: frozen models, and texts of a known form."""
+"""Base types of all parts of an experiment: frozen models, and texts of a known form; and its deadlines."""
 
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, FailFast, StringConstraints
+from pydantic import BaseModel, ConfigDict, FailFast, Field, StringConstraints
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$")]
 """Lower-case name usable in Kubernetes object names, S3 keys and file names."""
@@ -34,3 +34,15 @@ class Frozen(BaseModel):
     """Base of all experiment parts: immutable, and unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Deadlines(Frozen):
+    """Longest time of each waiting state, in minutes (at most a week)."""
+
+    staging: int = Field(default=180, ge=1, le=10080)
+    capacity: int = Field(default=30, ge=1, le=10080)
+    start_check: int = Field(default=30, ge=1, le=10080)
+    """Of each group of arms that start together."""
+    compile: int = Field(default=120, ge=1, le=10080)
+    serve: int = Field(default=90, ge=1, le=10080)
+    benchmark: int = Field(default=240, ge=1, le=10080)

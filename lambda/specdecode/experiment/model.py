@@ -20,8 +20,7 @@ from pydantic import (
 )
 
 from specdecode.experiment import endpoints, shapes
-from specdecode.experiment.base import Frozen, Name, Prose
-from specdecode.experiment.deadlines import Deadlines
+from specdecode.experiment.base import Deadlines, Frozen, Name, Prose
 from specdecode.experiment.told import MOST_FORECAST, Forecasted, Published
 from specdecode.experiment.variants import TUNED, EndpointVariant, ModelRef, ServedVariant, Serving, Variant
 from specdecode.experiment.workload import ImportedWorkload, Workload

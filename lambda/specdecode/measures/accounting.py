@@ -12,8 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from specdecode.measures.metrics.latency import end_to_end_latency, time_per_output_token, ttft
-from specdecode.measures.metrics.throughput import request_output_throughput
+from specdecode.measures.metrics.formulas import (
+    end_to_end_latency,
+    request_output_throughput,
+    time_per_output_token,
+    ttft,
+)
 from specdecode.records import RequestRecord
 
 Mode = Literal["usage", "vllm", "neuron", "stock"]

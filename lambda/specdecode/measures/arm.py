@@ -9,16 +9,18 @@ from specdecode.measures.arm_case import SAMPLES, ArmCase, StepBin, Terms, TurnF
 from specdecode.measures.distribution import mean, quantile, summarize
 from specdecode.measures.drafted import by_chunks, gap, read_drafts
 from specdecode.measures.metrics import BLOCK_METRICS, REQUEST_METRICS, SAMPLE_METRICS
-from specdecode.measures.metrics.latency import inter_token_latency, time_per_output_token, ttft
-from specdecode.measures.metrics.metric import Block, Impossible, Metric, NoValue, Value
-from specdecode.measures.metrics.steps import (
+from specdecode.measures.metrics.formulas import (
     acceptance_length,
     acceptance_rate,
+    errors_by_kind,
     histogram,
+    inter_token_latency,
     mean_tokens_per_step,
+    time_per_output_token,
     tokens_per_step,
+    ttft,
 )
-from specdecode.measures.metrics.throughput import errors_by_kind
+from specdecode.measures.metrics.metric import Block, Impossible, Metric, NoValue, Value
 from specdecode.measures.plausibility import SOME, impossible_counts, unstreamed
 from specdecode.records import Drafted, EngineCounters, RequestRecord
 from specdecode.speculation.theory import acceptance_from_positions

@@ -7,8 +7,7 @@ from pydantic import Field
 from specdecode.experiment.base import Frozen, Many
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.distribution import Count, Summary
-from specdecode.measures.metrics.steps import acceptance_rate
-from specdecode.measures.metrics.throughput import output_throughput
+from specdecode.measures.metrics.formulas import acceptance_rate, output_throughput
 from specdecode.records import Drafted
 
 SAMPLES = 50

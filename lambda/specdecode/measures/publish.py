@@ -10,9 +10,13 @@ from specdecode.experiment.model import Experiment
 from specdecode.experiment.workload import Level
 from specdecode.measures.accounting import Accounting
 from specdecode.measures.arm import Measured
-from specdecode.measures.metrics.latency import time_per_output_token
-from specdecode.measures.metrics.steps import tokens_per_step
-from specdecode.measures.metrics.throughput import error_rate, good_requests, goodput
+from specdecode.measures.metrics.formulas import (
+    error_rate,
+    good_requests,
+    goodput,
+    time_per_output_token,
+    tokens_per_step,
+)
 
 MAX_DATA_PER_CALL = 1000
 MAX_VALUES_PER_DATUM = 150

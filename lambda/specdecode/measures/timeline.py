@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from specdecode.experiment.base import Frozen
 from specdecode.measures.distribution import Count
-from specdecode.measures.metrics.latency import time_per_output_token, ttft
+from specdecode.measures.metrics.formulas import time_per_output_token, ttft
 from specdecode.measures.metrics.metric import RequestMetric, load_seconds
 from specdecode.records import RequestRecord
 

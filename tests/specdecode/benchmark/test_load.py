@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from specdecode.benchmark import loading
 from specdecode.benchmark.load import LoadPlan, arrival_times, most_open, run_load
 from specdecode.benchmark.outcome import Options
-from specdecode.measures.metrics.latency import ttft
+from specdecode.measures.metrics.formulas import ttft
 from specdecode.measures.plausibility import held_back
 from specdecode.records import RequestRecord
 

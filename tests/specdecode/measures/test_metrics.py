@@ -7,24 +7,25 @@ from specdecode.measures.arm import measure_arm
 from specdecode.measures.arm_case import Terms, TurnFigures
 from specdecode.measures.distribution import summarize
 from specdecode.measures.metrics import ALL_METRICS
-from specdecode.measures.metrics.latency import (
+from specdecode.measures.metrics.formulas import (
+    acceptance_rate,
     end_to_end_latency,
-    inter_chunk_latency,
-    inter_token_latency,
-    time_per_output_token,
-    ttft,
-)
-from specdecode.measures.metrics.metric import Block, Impossible, NoValue
-from specdecode.measures.metrics.steps import acceptance_rate, histogram, mean_tokens_per_step, tokens_per_step
-from specdecode.measures.metrics.throughput import (
     error_rate,
     errors_by_kind,
     goodput,
+    histogram,
     input_tokens,
+    inter_chunk_latency,
+    inter_token_latency,
+    mean_tokens_per_step,
     output_throughput,
     request_output_throughput,
     request_throughput,
+    time_per_output_token,
+    tokens_per_step,
+    ttft,
 )
+from specdecode.measures.metrics.metric import Block, Impossible, NoValue
 from specdecode.records import Chunk, Drafted, EngineCounters, ErrorKind, RequestRecord
 
 from tests.specdecode.benchmark.making import record

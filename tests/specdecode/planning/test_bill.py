@@ -48,8 +48,9 @@ def test_the_deadlines_of_every_preset_fit_its_own_estimates_and_the_history(nam
          "min, of which it has 80: it will not finish; raise it to 964"),
         ({"deadlines.serve": 150}, "base may take 237 min to load; deadlines.serve is 150 min: it may not finish; "
          "raise it to 237"),
-        ({"deadlines.benchmark": 60}, "1 cases of 50 requests may take 68 min, the deadline is 60 min: they may not"),
-        ({"deadlines.benchmark": 5}, "min, the deadline is 5 min: they will not finish; raise deadlines.benchmark"),
+        ({"deadlines.benchmark": 60}, "the load of 1 cases, 50 requests may take 68 min to measure; "
+         "deadlines.benchmark is 60 min: it may not finish; raise it to 68, or measure fewer cases"),
+        ({"deadlines.benchmark": 5}, "deadlines.benchmark is 5 min: it will not finish; raise it to 68, or measure"),
     ],
 )  # fmt: skip
 def test_an_estimate_beyond_its_deadline_is_warned_of_with_both_numbers_and_is_not_cut_to_it(overrides, says):

@@ -16,7 +16,7 @@ from specdecode.experiment.model import Experiment
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean, quantile
-from specdecode.measures.metrics.throughput import good_requests
+from specdecode.measures.metrics.formulas import good_requests
 from specdecode.measures.student import LogMean, combine
 from specdecode.records import RequestRecord
 

@@ -8,7 +8,7 @@ from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.workload import SENT_OVER, Level, Slo
 from specdecode.measures.arm import Measured
-from specdecode.measures.metrics.throughput import good_requests
+from specdecode.measures.metrics.formulas import good_requests
 from specdecode.measures.plausibility import doubtful
 
 

@@ -19,7 +19,7 @@ from specdecode.experiment.variants import ModelRef, Variant
 from specdecode.experiment.workload import ImportedWorkload, PromptKind, TestCase
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.distribution import Summary
-from specdecode.measures.metrics.throughput import output_throughput
+from specdecode.measures.metrics.formulas import output_throughput
 from specdecode.measures.student import LogMean, welch_log_ratio
 from specdecode.names import LONGEST_RUN_ID
 

@@ -9,7 +9,7 @@ from specdecode.analysis.results.pairs import HEADLINE, Estimate, MetricInfo
 from specdecode.analysis.texts.decide import decided
 from specdecode.escape import csv_cell
 from specdecode.measures.arm_case import ArmCase
-from specdecode.measures.metrics.steps import acceptance_rate
+from specdecode.measures.metrics.formulas import acceptance_rate
 
 STATISTICS = ("n", "mean", "stddev", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
 COLUMNS = (

@@ -12,7 +12,7 @@ from specdecode.analysis.statistics.groups import figure as figure_of
 from specdecode.analysis.statistics.settings import at_fastest, speeds
 from specdecode.analysis.texts.decide import decided
 from specdecode.measures.arm_case import ArmCase
-from specdecode.measures.metrics.steps import acceptance_rate
+from specdecode.measures.metrics.formulas import acceptance_rate
 
 SPEEDUP = Column(
     "speed-up (95% CI)",

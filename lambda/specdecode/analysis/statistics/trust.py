@@ -6,7 +6,7 @@ from specdecode.analysis.results.pairs import CaseResult, Pair, Verdict
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.step import most_tokens
 from specdecode.experiment.variants import Variant
-from specdecode.measures.metrics.steps import most_tokens_per_step
+from specdecode.measures.metrics.formulas import most_tokens_per_step
 from specdecode.measures.plausibility import MOST_BY_SPECULATION, impossible_speedup, other_work
 
 MOST_SAID = 3

@@ -7,7 +7,6 @@ from specdecode.experiment.effective import differences
 from specdecode.experiment.model import Sweep
 from specdecode.experiment.rules.case import Finding, ServedCase
 from specdecode.experiment.sizing import clients_of
-from specdecode.experiment.variants import ServedVariant
 
 
 def alike(case: ServedCase) -> Iterator[Finding]:
@@ -15,23 +14,21 @@ def alike(case: ServedCase) -> Iterator[Finding]:
 
     A setting that the experiment gives one arm alone is a choice: the plan and the report name it.
     """
-    variants = {variant.name: variant for variant in case.experiment.variants}
-    for variant in case.experiment.variants:
+    experiment, engine = case.experiment, case.engine
+    variants = {variant.name: variant for variant in experiment.variants}
+    for variant in experiment.variants:
         baseline = variants.get(variant.compare_to or "")
         if baseline is None or (variant.speculation is None) == (baseline.speculation is None):
             continue
-        if variant.speculation and variant.speculation.method not in case.engine.methods:
+        if variant.speculation and variant.speculation.method not in engine.methods:
             continue  # `method` says it
-        for found in differences(case.experiment, variant, baseline, case.engine):
+        for found in differences(experiment, variant, baseline, engine):
             if not found.said:
                 flag = found.setting.startswith("--")
                 where = f"variants.{baseline.name}.extra_args" if flag else "serving.neuron_config"
-                message = f"{variant.name} and {baseline.name} differ in {found}, by defaults of {case.engine.name}"
-                yield (
-                    f"variants.{variant.name}",
-                    message,
-                    f"set it in {where}, so that the arms differ in speculation alone",
-                )
+                message = f"{variant.name} and {baseline.name} differ in {found}, by defaults of {engine.name}"
+                fix = f"set it in {where}, so that the arms differ in speculation alone"
+                yield f"variants.{variant.name}", message, fix
 
 
 def same_serving(case: ServedCase) -> Iterator[Finding]:
@@ -59,11 +56,8 @@ def reading(case: ServedCase) -> Iterator[Finding]:
         if variant.target is None:
             yield f"{field}.target", "it would read what it wrote itself", "give the draft model as its target"
         if not engine.prompt_logprobs:
-            yield (
-                f"{field}.reads",
-                f"{engine.name} gives no prompt_logprobs",
-                "take 0.32.0-cpu, on a node without devices",
-            )
+            fix = "take 0.32.0-cpu, on a node without devices"
+            yield f"{field}.reads", f"{engine.name} gives no prompt_logprobs", fix
     if experiment.readers and (experiment.devices or experiment.sweep is Sweep.ADAPTIVE):
         message = "arms that read are served together with the arm that answers, in one wave"
         yield "serving.devices", message, "set it to 0, and sweep to grid"
@@ -80,6 +74,8 @@ def hold(case: ServedCase) -> Iterator[Finding]:
 
 
 GRID = "write sweep: grid, which measures any set of arms"
+SAME = ("target", "quantization", "neuron_config", "extra_args", "env")
+"""Fields in which the arms of an adaptive sweep are alike."""
 
 
 def adaptive(case: ServedCase) -> Iterator[Finding]:
@@ -94,18 +90,14 @@ def adaptive(case: ServedCase) -> Iterator[Finding]:
     if len(variants) < 3:
         yield "sweep", "an adaptive sweep needs two arms to choose from", "add arms, or leave sweep out"
     for variant in variants:
-        if variant.compare_to is not None and not _is_arm(variant, baselines[0]):
+        if variant.compare_to is not None and not (
+            variant.compare_to == baselines[0].name
+            and variant.speculation
+            and all(getattr(variant, field) == getattr(baselines[0], field) for field in SAME)
+        ):
             message = f"{variant.name} does not differ from {baselines[0].name} in speculation alone"
             yield f"variants.{variant.name}", message, GRID
     points = [(s.draft.id, s.num_speculative_tokens) for variant in variants if (s := variant.speculation)]
     for (draft, k), count in Counter(points).items():
         if count > 1:
             yield "variants", f"{count} arms have the draft {draft} with k={k}", "leave one of them"
-
-
-def _is_arm(variant: ServedVariant, baseline: ServedVariant) -> bool:
-    same = all(
-        getattr(variant, field) == getattr(baseline, field)
-        for field in ("target", "quantization", "neuron_config", "extra_args", "env")
-    )
-    return variant.compare_to == baseline.name and variant.speculation is not None and same

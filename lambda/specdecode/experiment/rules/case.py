@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import EndpointExperiment, Experiment, ServedExperiment
-from specdecode.experiment.variants import ModelRef
+from specdecode.experiment.variants import ModelRef, ServedVariant, Speculation
+
+Finding = tuple[str, str, str]
+"""Field, message, fix."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +35,21 @@ class ServedCase(Case):
 
     experiment: ServedExperiment
 
+    def given(self, name: str) -> Iterator[tuple[str, Any]]:
+        """Field and value of a setting that both have, as `env`: of the serving, and of each variant."""
+        yield f"serving.{name}", getattr(self.experiment.serving, name)
+        for variant in self.experiment.variants:
+            yield f"variants.{variant.name}.{name}", getattr(variant, name)
+
+    def speculating(self) -> Iterator[tuple[str, ServedVariant, Speculation]]:
+        """Field of the speculation, arm and speculation of each arm that speculates."""
+        for variant in self.experiment.variants:
+            if variant.speculation:
+                yield f"variants.{variant.name}.speculation", variant, variant.speculation
+
 
 @dataclass(frozen=True)
 class EndpointCase(Case):
     """Input of a rule about servers that already run."""
 
     experiment: EndpointExperiment
-
-
-Finding = tuple[str, str, str]
-"""Field, message, fix."""

@@ -43,11 +43,8 @@ def settings(document: Document) -> Iterator[Finding]:
         message = "all arms run already, so there is none to choose"
         yield "sweep", message, "write sweep: grid, which measures every arm"
     if has_endpoints(document) and document.get("hold"):
-        yield (
-            "hold",
-            "servers that already run are not stopped, so there is nothing to hold",
-            "leave it out, and ask them",
-        )
+        message = "servers that already run are not stopped, so there is nothing to hold"
+        yield "hold", message, "leave it out, and ask them"
 
 
 def hub_sets(case: EndpointCase) -> Iterator[Finding]:
@@ -96,15 +93,12 @@ def _url_problems(text: str) -> Iterator[tuple[str, str]]:
     if address is None and _NUMBER.fullmatch(host):
         yield f"{host} is an unusual form of an IP address", "write it as four numbers, or give a name"
     elif host in _METADATA_NAMES or (address is not None and _is_refused(address)):
-        yield (
-            f"{host} is an address of the machine's own services (metadata, credentials), not of a model server",
-            "give the server's own",
-        )
+        what = "the machine's own services (metadata, credentials), not of a model server"
+        yield f"{host} is an address of {what}", "give the server's own"
     elif parts.scheme == "http" and not host.endswith(IN_CLUSTER) and (address is None or not _is_inside(address)):
-        message = (
-            f"http to {host} would carry prompts and key in clear text out of the cluster; the network policy blocks it"
-        )
-        yield message, "use https, or http to NAME.NAMESPACE.svc or to a private address"
+        what = "prompts and key in clear text out of the cluster; the network policy blocks it"
+        fix = "use https, or http to NAME.NAMESPACE.svc or to a private address"
+        yield f"http to {host} would carry {what}", fix
 
 
 def _address(host: str) -> Address | None:

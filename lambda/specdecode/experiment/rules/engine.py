@@ -3,21 +3,20 @@
 from collections.abc import Iterator
 
 from specdecode.experiment import settable
-from specdecode.experiment.effective import family, neuron_config
+from specdecode.experiment.effective import family, neuron_config, serving_env
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.engine_parts import CpuCompile
 from specdecode.experiment.model import CompileOn, Sweep
 from specdecode.experiment.rules import native
 from specdecode.experiment.rules.case import Finding, ServedCase
 from specdecode.experiment.shapes import COMPILER
+from specdecode.experiment.sizing import Room, lacking
 
 
 def variables(case: ServedCase) -> Iterator[Finding]:
     artifact = case.engine.artifact
     ours = {artifact.variable, *artifact.serve_env} if artifact else set()
-    given = {"serving.env": case.experiment.serving.env}
-    given |= {f"variants.{variant.name}.env": variant.env for variant in case.experiment.variants}
-    for field, env in given.items():
+    for field, env in case.given("env"):
         for name, value in env.items():
             problem = settable.variable_problem(name, value, case.engine.settable_env)
             if problem or name in ours:
@@ -25,9 +24,7 @@ def variables(case: ServedCase) -> Iterator[Finding]:
 
 
 def arguments(case: ServedCase) -> Iterator[Finding]:
-    given = {"serving.extra_args": case.experiment.serving.extra_args}
-    given |= {f"variants.{variant.name}.extra_args": variant.extra_args for variant in case.experiment.variants}
-    for field, words in given.items():
+    for field, words in case.given("extra_args"):
         for problem in settable.argument_problems(words, case.engine.settable_args):
             yield field, problem, _fix(case)
 
@@ -36,11 +33,8 @@ def configuration(case: ServedCase) -> Iterator[Finding]:
     if case.engine.dialect is Dialect.UPSTREAM:  # it takes none: another rule says so
         return
     answered = native.MOVED if case.engine.dialect is Dialect.NATIVE_PLUGIN else UNKNOWN  # by rules of their own
-    known = (*case.engine.settable_config, *answered)
-    configs = {"serving.neuron_config": case.experiment.serving.neuron_config}
-    configs |= {f"variants.{v.name}.neuron_config": v.neuron_config for v in case.experiment.variants}
-    for field, config in configs.items():
-        for path, problem in settable.config_problems(config, known):
+    for field, config in case.given("neuron_config"):
+        for path, problem in settable.config_problems(config, (*case.engine.settable_config, *answered)):
             yield f"{field}.{path}", problem, _fix(case)
 
 
@@ -63,7 +57,7 @@ def not_on_cpu(case: ServedCase) -> Iterator[Finding]:
 
     Nothing if the engine's file says how, with a source, and a node has the room.
     """
-    engine, experiment = case.engine, case.experiment
+    engine = case.engine
     if engine.artifact is None:
         yield ON, f"{engine.name} compiles nothing", LEAVE
         return
@@ -71,39 +65,29 @@ def not_on_cpu(case: ServedCase) -> Iterator[Finding]:
         message = f"{engine.name} is not known to compile without Neuron devices"
         yield ON, message, f"{LEAVE}; `specdecode engines` shows which engine can"
         return
-    if experiment.sweep is Sweep.ADAPTIVE:
+    if case.experiment.sweep is Sweep.ADAPTIVE:
         message = "an adaptive sweep chooses its arms while it holds the node, so none can be compiled before"
         yield ON, message, f"{LEAVE}, or write sweep: grid"
-    yield from _arms(case, engine.artifact.on_cpu)
-    yield from _fits(case, engine.artifact.on_cpu)
+    yield from _arms_on_cpu(case, engine.artifact.on_cpu)
 
 
-def _arms(case: ServedCase, can: CpuCompile) -> Iterator[Finding]:
-    speculating = [variant.name for variant in case.experiment.variants if variant.speculation]
+def _arms_on_cpu(case: ServedCase, can: CpuCompile) -> Iterator[Finding]:
+    experiment = case.experiment
+    speculating = [arm.name for _, arm, _ in case.speculating()]
     if speculating and not can.speculation:
         message = f"{case.engine.name} cannot compile speculation without Neuron devices: {', '.join(speculating)}"
         yield ON, message, LEAVE
     for key, value in can.neuron_config.items():
-        lacking = [
-            variant.name
-            for variant in case.experiment.variants
-            if neuron_config(case.experiment, variant, case.engine).get(key) != value
-        ]
-        if lacking:
+        said = {arm.name: neuron_config(experiment, arm, case.engine).get(key) for arm in experiment.variants}
+        if without := [name for name, own in said.items() if own != value]:
             shown = str(value).lower()
-            message = f"{', '.join(lacking)}: without {key}: {shown} an artifact of a CPU node cannot be checked"
+            message = f"{', '.join(without)}: without {key}: {shown} an artifact of a CPU node cannot be checked"
             yield ON, message, f"set serving.neuron_config.{key}={shown}, or {LEAVE}"
-
-
-def _fits(case: ServedCase, can: CpuCompile) -> Iterator[Finding]:
-    heaviest = max(case.experiment.weights_gib(variant) for variant in case.experiment.variants)
-    for need, room, unit in (
-        (can.resources.cpu, COMPILER.cpu, "CPUs"),
-        (can.resources.memory_request_gib(heaviest), COMPILER.memory_gib, "GiB of memory"),
-        (can.resources.ephemeral_request_gib(heaviest), COMPILER.disk_gib, "GiB of local disk"),
-    ):
-        if need > room:
-            yield ON, f"compiling needs {need:.0f} {unit}, and a {COMPILER.name} has {room:.0f} to give", LEAVE
+    heaviest, asked = max(map(experiment.weights_gib, experiment.variants)), can.resources
+    needs = asked.cpu, asked.memory_request_gib(heaviest), asked.ephemeral_request_gib(heaviest)
+    room = Room(name=COMPILER.name, cpu=COMPILER.cpu, memory_gib=COMPILER.memory_gib, disk_gib=COMPILER.disk_gib)
+    for unit, need, there in lacking(room, needs):
+        yield ON, f"compiling needs {need:.0f} {unit}, and a {room.name} has {there:.0f} to give", LEAVE
 
 
 UNKNOWN = {
@@ -117,17 +101,13 @@ _FP8_ENV = {"XLA_HANDLE_SPECIAL_SCALAR": "1", "UNSAFE_FP8FNCAST": "1"}
 
 def model_family(case: ServedCase) -> Iterator[Finding]:
     """The engine must serve the family. A native engine also needs it: much of its configuration depends on it."""
-    served = case.engine.model_families
+    name, served = case.engine.name, case.engine.model_families
     for field, model in case.targets():
         if model.family is None and case.engine.dialect is Dialect.NATIVE_PLUGIN:
-            message = f"the family of {model.id} is not given, and {case.engine.name} is configured by family"
+            message = f"the family of {model.id} is not given, and {name} is configured by family"
             yield f"{field}.family", message, f"give one of {', '.join(served)}"
         if model.family and model.family not in served:
-            yield (
-                field,
-                f"{case.engine.name} serves no {model.family} models",
-                f"families it serves: {', '.join(served)}",
-            )
+            yield field, f"{name} serves no {model.family} models", f"families it serves: {', '.join(served)}"
 
 
 def quantization(case: ServedCase) -> Iterator[Finding]:
@@ -146,9 +126,8 @@ def quantization(case: ServedCase) -> Iterator[Finding]:
             if not target.rescale_fp8 and not target.import_prefix:
                 message = f"{target.id} holds OCP FP8 (up to 448), and Neuron's FP8_EXP4 ends at 240"
                 yield f"{field}.target.rescale_fp8", message, "set it to true, or import weights that are rescaled"
-            env = {**case.engine.env, **case.experiment.serving.env, **variant.env}
-            missing = [name for name, value in _FP8_ENV.items() if env.get(name) != value]
-            if missing:
+            env = serving_env(case.experiment, variant, case.engine)
+            if missing := [name for name, value in _FP8_ENV.items() if env.get(name) != value]:
                 message = f"FP8 needs {' and '.join(missing)} in the environment"
                 yield f"{field}.env", message, ", ".join(f'{name}: "1"' for name in missing)
         elif target.rescale_fp8:
@@ -156,33 +135,21 @@ def quantization(case: ServedCase) -> Iterator[Finding]:
 
 
 def neuron_keys(case: ServedCase) -> Iterator[Finding]:
-    configs = {"serving.neuron_config": case.experiment.serving.neuron_config}
-    configs |= {f"variants.{v.name}.neuron_config": v.neuron_config for v in case.experiment.variants}
-    for field, config in configs.items():
+    for field, config in case.given("neuron_config"):
         for key in config:
             if "-" in key:
                 message = f"{key!r} has a hyphen: the library warns and ignores it, so that nothing changes"
                 yield f"{field}.{key}", message, f"write {key.replace('-', '_')}"
             elif key in UNKNOWN and case.engine.dialect is not Dialect.NATIVE_PLUGIN:
-                yield (
-                    f"{field}.{key}",
-                    f"{key!r} is unknown to NxD Inference, which warns and ignores it",
-                    UNKNOWN[key],
-                )
+                message = f"{key!r} is unknown to NxD Inference, which warns and ignores it"
+                yield f"{field}.{key}", message, UNKNOWN[key]
 
 
 def dialect(case: ServedCase) -> Iterator[Finding]:
-    if case.engine.dialect is Dialect.UPSTREAM:
-        yield from _no_neuron_config(case)
-    elif case.engine.dialect is Dialect.NATIVE_PLUGIN:
+    if case.engine.dialect is Dialect.NATIVE_PLUGIN:
         yield from native.moved_keys(case)
-
-
-def _no_neuron_config(case: ServedCase) -> Iterator[Finding]:
-    configs = {"serving.neuron_config": case.experiment.serving.neuron_config}
-    configs |= {f"variants.{v.name}.neuron_config": v.neuron_config for v in case.experiment.variants}
-    for field, config in configs.items():
-        if config:
+    for field, config in case.given("neuron_config"):
+        if config and case.engine.dialect is Dialect.UPSTREAM:
             message = f"{case.engine.name} is vLLM without Neuron, which has no Neuron configuration"
             yield field, message, f"leave out {', '.join(config)} (serving.extra_args gives other arguments)"
 

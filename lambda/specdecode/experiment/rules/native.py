@@ -7,15 +7,7 @@ recompilation"), design/vllm/additional-config.md and design/compilation/cpu_com
 from collections.abc import Iterator
 from typing import Any
 
-from specdecode.experiment.effective import (
-    SKIP,
-    arguments,
-    effective,
-    flags,
-    neuron_config,
-    serving_env,
-    whole_numbers,
-)
+from specdecode.experiment.effective import SKIP, arguments, effective, flags, neuron_config, serving_env, whole_numbers
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.rules.case import Finding, ServedCase
 from specdecode.experiment.variants import ServedVariant
@@ -39,9 +31,9 @@ MOVED = {
 def efa(case: ServedCase) -> Iterator[Finding]:
     """A worker that looks for the EFA interfaces of its node ends without them. Nodes of others may have some."""
     node = case.capacity.of(case.experiment.node)
+    fix = f"leave {SKIP} out: it is 0 by itself where the deployment has the setting efa_interfaces=true"
     for variant in case.experiment.variants if SKIP in case.engine.env else ():
         said = serving_env(case.experiment, variant, case.engine)[SKIP]
-        fix = f"leave {SKIP} out: it is 0 by itself where the deployment has the setting efa_interfaces=true"
         if not said.isdigit():
             yield f"variants.{variant.name}", f"the worker reads {SKIP} as a number, and it is {said!r}", fix
         elif not int(said) and node.ami and not node.efa_interfaces:
@@ -50,23 +42,16 @@ def efa(case: ServedCase) -> Iterator[Finding]:
 
 def moved_keys(case: ServedCase) -> Iterator[Finding]:
     """Keys of NxD Inference in a configuration of the native plugin."""
-    configs = {"serving.neuron_config": case.experiment.serving.neuron_config}
-    configs |= {f"variants.{v.name}.neuron_config": v.neuron_config for v in case.experiment.variants}
-    for field, config in configs.items():
-        for key in config:
-            if key in MOVED:
-                yield (
-                    f"{field}.{key}",
-                    f"{key} belongs to NxD Inference, which the native plugin does not use",
-                    MOVED[key],
-                )
+    for field, config in case.given("neuron_config"):
+        for key in (key for key in config if key in MOVED):
+            message = f"{key} belongs to NxD Inference, which the native plugin does not use"
+            yield f"{field}.{key}", message, MOVED[key]
 
 
 def buckets(case: ServedCase) -> Iterator[Finding]:
     """Buckets end where the batch ends."""
     found: dict[str, tuple[str, str]] = {}
-    for variant in _arms(case):
-        config, given = _told(case, variant)
+    for variant, config, given in _arms(case):
         for key, flag, limit in (
             ("num_batched_tokens_buckets", "--max-num-batched-tokens", given.get("--max-num-batched-tokens")),
             ("num_seqs_buckets", "max_num_seqs", case.experiment.serving_of(variant).max_num_seqs),
@@ -81,20 +66,16 @@ def buckets(case: ServedCase) -> Iterator[Finding]:
 def segments(case: ServedCase) -> Iterator[Finding]:
     """Prefix caching needs segmented prefill, whose segments the kernel limits."""
     found: dict[str, tuple[str, str]] = {}
-    for variant in _arms(case):
+    for variant, config, given in _arms(case):
         field = _where(variant, "kv_segment_size_buckets")
-        config, given = _told(case, variant)
         sizes, block = whole_numbers(config.get("kv_segment_size_buckets")), _block(given)
         cached = effective(case.experiment, variant, case.engine).get("--enable-prefix-caching")
         if cached and not sizes:
             message = "prefix caching needs segmented prefill, or the server does not start"
             found.setdefault(field, (message, "say --no-enable-prefix-caching, or give kv_segment_size_buckets"))
-        odd = [size for size in sizes if size not in SEGMENTS or size % block]
-        if odd:
-            message = (
-                f"segments of {odd} tokens: each is one of {', '.join(map(str, SEGMENTS))}, and a multiple of the "
-            )
-            found.setdefault(field, (f"{message}block size {block}", "choose such sizes"))
+        if odd := [size for size in sizes if size not in SEGMENTS or size % block]:
+            allowed = f"one of {', '.join(map(str, SEGMENTS))}, and a multiple of the block size {block}"
+            found.setdefault(field, (f"segments of {odd} tokens: each is {allowed}", "choose such sizes"))
         elif sizes and config.get("num_batched_tokens_buckets", sizes) != sizes:
             message = f"segments {sizes} differ from num_batched_tokens_buckets {config['num_batched_tokens_buckets']}"
             found.setdefault(field, (message, "give both the same sizes"))
@@ -103,29 +84,24 @@ def segments(case: ServedCase) -> Iterator[Finding]:
 
 def compiling_without_devices(case: ServedCase) -> Iterator[Finding]:
     """Speculation is not compiled on a CPU."""
-    for variant in _arms(case):
+    for variant, _, _ in _arms(case):
         env = serving_env(case.experiment, variant, case.engine)
         if variant.speculation and env.get("VLLM_NEURON_CPU_COMPILE", "0") not in ("0", ""):
             field = f"variants.{variant.name}.env.VLLM_NEURON_CPU_COMPILE"
             yield field, "the plugin cannot compile speculation without devices", "leave it out"
 
 
-def _arms(case: ServedCase) -> tuple[ServedVariant, ...]:
-    return case.experiment.variants if case.engine.dialect is Dialect.NATIVE_PLUGIN else ()
+def _arms(case: ServedCase) -> Iterator[tuple[ServedVariant, dict[str, Any], dict[str, Any]]]:
+    """Each arm of the plugin with its Neuron configuration and flags."""
+    for variant in case.experiment.variants if case.engine.dialect is Dialect.NATIVE_PLUGIN else ():
+        arm = case.experiment, variant, case.engine
+        yield variant, neuron_config(*arm), flags(arguments(*arm))
 
 
 def _where(variant: ServedVariant, key: str) -> str:
     """Field that says `key` for an arm: its own, or the one that all share."""
-    own = key in variant.neuron_config
-    return f"variants.{variant.name}.neuron_config.{key}" if own else f"serving.neuron_config.{key}"
-
-
-def _told(case: ServedCase, variant: ServedVariant) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Neuron configuration and flags of an arm."""
-    return (
-        neuron_config(case.experiment, variant, case.engine),
-        flags(arguments(case.experiment, variant, case.engine)),
-    )
+    holder = f"variants.{variant.name}" if key in variant.neuron_config else "serving"
+    return f"{holder}.neuron_config.{key}"
 
 
 def _block(given: dict[str, Any]) -> int:

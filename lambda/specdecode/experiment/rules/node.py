@@ -6,7 +6,7 @@ from specdecode.experiment.effective import family
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.kept import deploy_with
 from specdecode.experiment.rules.case import Finding, ServedCase
-from specdecode.experiment.shapes import CORES_PER_DEVICE, DEFAULT, HBM_GIB_PER_DEVICE, SHAPES
+from specdecode.experiment.shapes import ACCELERATED, CORES_PER_DEVICE, DEFAULT, HBM_GIB_PER_DEVICE, SHAPES
 from specdecode.experiment.sizing import room_of, too_large
 
 
@@ -21,44 +21,37 @@ def deployed(case: ServedCase) -> Iterator[Finding]:
 def drives(case: ServedCase) -> Iterator[Finding]:
     shape, engine = case.experiment.shape, case.engine
     if engine.on_neuron and not shape.has_devices:
-        those = ", ".join(name for name, one in SHAPES.items() if one.has_devices)
-        yield "node", f"{engine.name} drives Neuron devices, and a {shape.name} has none", f"set it to one of {those}"
+        message = f"{engine.name} drives Neuron devices, and a {shape.name} has none"
+        yield "node", message, f"set it to one of {', '.join(ACCELERATED)}"
 
 
 def tensor_parallel(case: ServedCase) -> Iterator[Finding]:
+    """The native plugin takes as many cores as it has ranks, of those that it sees; a claim's others are idle."""
     serving = case.experiment.serving
     if case.engine.dialect is Dialect.UPSTREAM:  # the claim places its arms, and they open no device
         return
     cores = serving.devices * CORES_PER_DEVICE // serving.logical_neuron_core
-    given = {f"variants.{each.name}": each.tensor_parallel_size for each in case.experiment.variants}
-    own = {field: ranks for field, ranks in given.items() if ranks}
-    for field, ranks in (own if len(own) == len(given) else {"serving": serving.tensor_parallel_size} | own).items():
-        if case.engine.dialect is Dialect.NATIVE_PLUGIN:
-            yield from _within(f"{field}.tensor_parallel_size", ranks, cores)
-        elif serving.devices and ranks != cores:
-            yield (
-                f"{field}.tensor_parallel_size",
-                f"{serving.devices} devices at LNC {serving.logical_neuron_core} are {cores} logical cores, "
-                f"not {ranks}",
-                f"set it to {cores}, or change serving.devices or serving.logical_neuron_core",
-            )
-
-
-def _within(field: str, ranks: int, cores: int) -> Iterator[Finding]:
-    """The native plugin takes as many cores as it has ranks, of those that it sees; a claim's others are idle."""
-    if ranks > cores or ranks & (ranks - 1):
-        message = f"{ranks} ranks: the native plugin takes a power of two, up to the {cores} logical cores of the claim"
-        sizes = ", ".join(str(2**n) for n in range(cores.bit_length()) if 2**n <= cores)
-        yield field, message, f"set it to one of {sizes}" if sizes else "claim devices"
+    given = dict(case.given("tensor_parallel_size"))
+    shared, own = given.pop("serving.tensor_parallel_size"), {field: ranks for field, ranks in given.items() if ranks}
+    for field, ranks in (own if len(own) == len(given) else {"serving.tensor_parallel_size": shared} | own).items():
+        if case.engine.dialect is not Dialect.NATIVE_PLUGIN:
+            if serving.devices and ranks != cores:
+                lnc = serving.logical_neuron_core
+                message = f"{serving.devices} devices at LNC {lnc} are {cores} logical cores, not {ranks}"
+                yield field, message, f"set it to {cores}, or change serving.devices or serving.logical_neuron_core"
+        elif ranks > cores or ranks.bit_count() != 1:
+            limit = f"a power of two, up to the {cores} logical cores of the claim"
+            sizes = ", ".join(str(2**n) for n in range(cores.bit_length()))
+            fix = f"set it to one of {sizes}" if sizes else "claim devices"
+            yield field, f"{ranks} ranks: the native plugin takes {limit}", fix
 
 
 def claim(case: ServedCase) -> Iterator[Finding]:
     serving, shape = case.experiment.serving, case.experiment.shape
     if serving.devices not in (shape.claims or (0,)):
         has = f"{shape.devices or 'no'} device{'s' if shape.devices != 1 else ''}"
-        sizes = " or ".join(map(str, shape.claims or (0,)))
         message = f"a {shape.name} has {has}, and no claim template for {serving.devices}"
-        yield "serving.devices", message, f"set it to {sizes}"
+        yield "serving.devices", message, f"set it to {' or '.join(map(str, shape.claims or (0,)))}"
     if serving.logical_neuron_core != 2:
         yield "serving.logical_neuron_core", "there are claim templates for LNC 2 only", "set it to 2"
 
@@ -75,11 +68,8 @@ def hbm(case: ServedCase) -> Iterator[Finding]:
         unpacked = family(case.experiment, variant, case.engine).loaded_per_stored
         weights = case.experiment.weights_gib(variant) + (unpacked - 1) * case.experiment.target_of(variant).size_gib
         if serving.devices and weights > room:
-            yield (
-                f"variants.{variant.name}",
-                f"{weights:g} GiB of weights do not fit into {room} GiB of device memory",
-                f"{more}, or choose quantized weights",
-            )
+            message = f"{weights:g} GiB of weights do not fit into {room} GiB of device memory"
+            yield f"variants.{variant.name}", message, f"{more}, or choose quantized weights"
 
 
 def fits_node(case: ServedCase) -> Iterator[Finding]:
@@ -87,9 +77,8 @@ def fits_node(case: ServedCase) -> Iterator[Finding]:
     if next(claim(case), None) or next(drives(case), None):
         return
     experiment, engine, shape = case.experiment, case.engine, case.experiment.shape
+    fix = "lower the engine's pod resources, or choose smaller models"
+    if shape.name != DEFAULT and shape.name not in engine.resources_on:
+        fix = f"give the engine's file sizes for that node (resources_on: {{{shape.name}: …}})"
     for what, unit, need, there in too_large(experiment, engine, room_of(shape)):
-        message = f"{what} needs {need:.0f} {unit}, and a {shape.name} has {there:.0f} to give"
-        fix = "lower the engine's pod resources, or choose smaller models"
-        if shape.name != DEFAULT and shape.name not in engine.resources_on:
-            fix = f"give the engine's file sizes for that node (resources_on: {{{shape.name}: …}})"
-        yield "engine", message, fix
+        yield "engine", f"{what} needs {need:.0f} {unit}, and a {shape.name} has {there:.0f} to give", fix

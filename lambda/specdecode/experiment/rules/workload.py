@@ -39,14 +39,12 @@ def published(case: Case) -> Iterator[Finding]:
     arms = [variant.name for variant in case.experiment.variants]
     cases = [each.name for each in case.experiment.workload.cases]
     for at, item in enumerate(case.experiment.published):
-        for field, name in (("base", item.base), ("variant", item.variant)):
-            if name not in arms:
-                message = f"no arm is called {name!r}{did_you_mean(name, arms)}"
-                yield f"published.{at}.{field}", message, f"name one of {', '.join(arms)}"
-        for name in item.figures:
-            if name not in cases:
-                message = f"no prompt type is called {name!r}{did_you_mean(name, cases)}"
-                yield f"published.{at}.figures.{name}", message, "name one of workload.cases"
+        named = [(field, "arm", name, arms) for field, name in (("base", item.base), ("variant", item.variant))]
+        named += [(f"figures.{name}", "prompt type", name, cases) for name in item.figures]
+        for field, what, name, known in named:
+            if name not in known:
+                message = f"no {what} is called {name!r}{did_you_mean(name, known)}"
+                yield f"published.{at}.{field}", message, f"name one of {', '.join(known)}"
 
 
 def lengths(case: ServedCase) -> Iterator[Finding]:
@@ -67,13 +65,10 @@ def clients(case: Case) -> Iterator[Finding]:
 
 
 def greedy(case: ServedCase) -> Iterator[Finding]:
-    load = case.experiment.workload
-    if load.temperature > 0 and case.engine.greedy_only and any(v.speculation for v in case.experiment.variants):
-        yield (
-            "workload.temperature",
-            f"{load.temperature:g} cannot be judged on {case.engine.name}: {case.engine.greedy_because}",
-            "set it to 0",
-        )
+    temperature, engine = case.experiment.workload.temperature, case.engine
+    if temperature > 0 and engine.greedy_only and any(case.speculating()):
+        message = f"{temperature:g} cannot be judged on {engine.name}: {engine.greedy_because}"
+        yield "workload.temperature", message, "set it to 0"
 
 
 def thinking(case: Case) -> Iterator[Finding]:

@@ -2,25 +2,25 @@
 
 from typing import Any
 
-from specdecode.measures.metrics import latency, steps, throughput
+from specdecode.measures.metrics import formulas
 from specdecode.measures.metrics.metric import BlockMetric, Metric, RequestMetric, SampleMetric
 
 REQUEST_METRICS: tuple[RequestMetric, ...] = (
-    latency.ttft,
-    latency.time_per_output_token,
-    latency.end_to_end_latency,
-    throughput.request_output_throughput,
-    throughput.input_tokens,
-    throughput.output_tokens,
-    steps.tokens_per_step,
-    steps.acceptance_length,
+    formulas.ttft,
+    formulas.time_per_output_token,
+    formulas.end_to_end_latency,
+    formulas.request_output_throughput,
+    formulas.input_tokens,
+    formulas.output_tokens,
+    formulas.tokens_per_step,
+    formulas.acceptance_length,
 )
-SAMPLE_METRICS: tuple[SampleMetric, ...] = (latency.inter_token_latency, latency.inter_chunk_latency)
+SAMPLE_METRICS: tuple[SampleMetric, ...] = (formulas.inter_token_latency, formulas.inter_chunk_latency)
 BLOCK_METRICS: tuple[BlockMetric, ...] = (
-    throughput.output_throughput,
-    throughput.request_throughput,
-    steps.acceptance_rate,
-    throughput.goodput,
-    throughput.error_rate,
+    formulas.output_throughput,
+    formulas.request_throughput,
+    formulas.acceptance_rate,
+    formulas.goodput,
+    formulas.error_rate,
 )
 ALL_METRICS: tuple[Metric[Any, Any], ...] = (*REQUEST_METRICS, *SAMPLE_METRICS, *BLOCK_METRICS)
