@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from specdecode.experiment import credentials
-from specdecode.experiment.problems import ExperimentError, Problem
+from specdecode.experiment.problems import Problem, refused
 
 MAX_BYTES = 512 * 1024
 """Largest document, as a person writes it or a run keeps it."""
@@ -80,11 +80,6 @@ def credentials_in(document: Any, *, overrides: Mapping[str, Any]) -> list[Probl
         Problem(field=field, rule="no-secret", message=f"holds what looks like {kind}", fix=credentials.ADVICE)
         for field, kind in places
     ]
-
-
-def refused(origin: str, message: str, fix: str) -> ExperimentError:
-    """The one-problem error about a whole document."""
-    return ExperimentError([Problem(field=origin, rule="document", message=message, fix=fix)])
 
 
 def _one_line(error: Exception) -> str:

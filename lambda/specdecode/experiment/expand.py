@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from specdecode.experiment.documents import refused
-from specdecode.experiment.problems import ExperimentError, Problem
+from specdecode.experiment.problems import ExperimentError, Problem, refused
+from specdecode.experiment.prompt_sets import expand_sets
 from specdecode.experiment.variants import TUNED
 
 Document = dict[str, Any]
@@ -89,17 +89,15 @@ def expand_variants(document: Document) -> Document:
     variants = document.get("variants")
     if not isinstance(variants, list):
         return document
-    if len(variants) > MAX_VARIANTS:
-        raise refused("variants", f"more than {MAX_VARIANTS} variants", "split the experiment")
+    _check_number(len(variants), "variants", "split the experiment")
     out: list[Any] = []
     for at, variant in enumerate(variants):
         if isinstance(variant, dict) and "extends" in variant:
-            parent = next((v for v in out if isinstance(v, dict) and v.get("name") == variant["extends"]), None)
+            before = variant["extends"]
+            parent = next((v for v in out if isinstance(v, dict) and v.get("name") == before), None)
             if parent is None:
-                field = f"variants.{at}.extends"
-                raise refused(
-                    field, f"no earlier variant is called {variant['extends']!r}", "name one that is above it"
-                )
+                message = f"no earlier variant is called {before!r}"
+                raise refused(f"variants.{at}.extends", message, "name one that is above it")
             variant = merge(parent, {key: value for key, value in variant.items() if key != "extends"})
         out.append(variant)
     if sum(map(_spelled_out, out)) > MAX_SPELLED_OUT:
@@ -107,16 +105,22 @@ def expand_variants(document: Document) -> Document:
     return expand_sweeps({**document, "variants": [_ranges(variant) for variant in out]})
 
 
+def _check_number(variants: int, field: str, fix: str) -> None:
+    if variants > MAX_VARIANTS:
+        raise refused(field, f"more than {MAX_VARIANTS} variants", fix)
+
+
 def _spelled_out(value: Any) -> int:
     """Characters that the ranges in `value` make."""
     if isinstance(value, dict):
         return sum(map(_spelled_out, value.values()))
-    if not isinstance(value, list):
-        return 0
-    spans = [
-        len(item) * len(_numbers(match)) for item in value if isinstance(item, str) and (match := RANGE.search(item))
-    ]
-    return sum(spans) + sum(_spelled_out(item) for item in value)
+    if isinstance(value, list):
+        return sum(map(_spelled_out, value)) + sum(
+            len(item) * len(_numbers(match))
+            for item in value
+            if isinstance(item, str) and (match := RANGE.search(item))
+        )
+    return 0
 
 
 def _numbers(match: re.Match[str]) -> range:
@@ -131,11 +135,10 @@ def _ranges(value: Any) -> Any:
         return value
     out: list[Any] = []
     for item in value:
-        match = RANGE.search(item) if isinstance(item, str) else None
-        if match is None:
+        if isinstance(item, str) and (match := RANGE.search(item)):
+            out += [item[: match.start()] + str(number) + item[match.end() :] for number in _numbers(match)]
+        else:
             out.append(_ranges(item))
-            continue
-        out += [item[: match.start()] + str(number) + item[match.end() :] for number in _numbers(match)]
     return out
 
 
@@ -155,8 +158,7 @@ def expand_sweeps(document: Document) -> Document:
             plain += _swept(variant, field=f"variants.{at}.sweep")
         else:
             plain.append(variant)
-        if len(plain) > MAX_VARIANTS:
-            raise refused("variants", f"more than {MAX_VARIANTS} variants", "split the experiment")
+        _check_number(len(plain), "variants", "split the experiment")
     return {**document, "variants": plain}
 
 
@@ -166,14 +168,12 @@ NAMING = ("name", "label", "compare_to", "reads")
 
 def _at_each_setting(document: Document) -> Document:
     """With a list in `serving`, as `max_num_seqs: [1, 2, 4]`, every arm at each value, beside its own baseline."""
-    serving, variants = document.get("serving"), compare_with_the_baseline(document).get("variants")
-    given = serving if isinstance(serving, dict) else {}
+    given, variants = _part(document, "serving"), compare_with_the_baseline(document).get("variants")
     lists = {key: each for key in TUNED if isinstance(each := given.get(key), list) and each}
     if not lists or not isinstance(variants, list):
         return document
     points = list(itertools.islice(itertools.product(*lists.values()), MAX_VARIANTS + 1))
-    if len(points) * len(variants) > MAX_VARIANTS:
-        raise refused("serving", f"more than {MAX_VARIANTS} variants", "shorten a list, or split the experiment")
+    _check_number(len(points) * len(variants), "serving", "shorten a list, or split the experiment")
     settings = [dict(zip(lists, point, strict=True)) for point in points]
     ends = ["".join(f"-{TUNED[key]}{value}" for key, value in own.items()) for own in settings]
     arms = [_named(arm, end, own) for end, own in zip(ends, settings, strict=True) for arm in variants]
@@ -191,11 +191,11 @@ def _swept(variant: Document, *, field: str) -> list[Document]:
     sweep = variant["sweep"]
     if not isinstance(sweep, dict) or not sweep or not all(isinstance(v, list) and v for v in sweep.values()):
         raise refused(field, "must map fields of `speculation` to lists", "write e.g. {num_speculative_tokens: [5, 7]}")
-    if len(list(itertools.islice(itertools.product(*sweep.values()), MAX_VARIANTS + 1))) > MAX_VARIANTS:
-        raise refused(field, f"more than {MAX_VARIANTS} variants", "shorten a list, or split the experiment")
+    points = list(itertools.islice(itertools.product(*sweep.values()), MAX_VARIANTS + 1))
+    _check_number(len(points), field, "shorten a list, or split the experiment")
     rest: Document = {key: value for key, value in variant.items() if key != "sweep"}
     out: list[Document] = []
-    for values in itertools.product(*sweep.values()):
+    for values in points:
         point: Document = merge(rest.get("speculation"), dict(zip(map(str, sweep), values, strict=True)))
         fields = {"{draft}": _short(point.get("draft")), "{k}": str(point.get("num_speculative_tokens", ""))}
         names: Document = {key: _fill(rest[key], fields) for key in ("name", "label") if key in rest}
@@ -228,7 +228,7 @@ def inherit(document: Document, *, preset: Callable[[str], Document], seen: tupl
         raise refused("extends", f"{' -> '.join((*seen, parent))} goes round in a circle", "remove one `extends`")
     own = {key: value for key, value in document.items() if key != "extends"}
     before = with_answers(inherit(preset(parent), preset=preset, seen=(*seen, parent)), own.get("answers"))
-    if _names(own, "cases") and not _names(own, "prompts"):
+    if "cases" in _part(own, "workload") and "prompts" not in own["workload"]:
         before = without_sets(before)
     return dict(merge(before, own))
 
@@ -243,25 +243,19 @@ def with_answers(document: Document, answers: Any) -> Document:
 
 def without_sets(document: Document) -> Document:
     """Without `workload.prompts`: a user who names cases of a preset wants only these, and pays for no others."""
-    workload = document.get("workload")
-    if not isinstance(workload, dict):
+    if "prompts" not in (workload := _part(document, "workload")):
         return document
     return {**document, "workload": {key: value for key, value in workload.items() if key != "prompts"}}
 
 
-def _names(document: Document, key: str) -> bool:
-    workload = document.get("workload")
-    return isinstance(workload, dict) and key in workload
+def _part(document: Document, name: str) -> Document:
+    """A part of the document; empty if it is none."""
+    part = document.get(name)
+    return part if isinstance(part, dict) else {}
 
 
-def expand(
-    document: Document,
-    *,
-    overrides: Mapping[str, Any],
-    library: Mapping[str, Any],
-    sets: Callable[[Document], Document] = lambda document: document,
-) -> Document:
-    """Sweeps, variants, cases and (by `sets`) sets of prompts written out, with `overrides` applied.
+def expand(document: Document, *, overrides: Mapping[str, Any], library: Mapping[str, Any]) -> Document:
+    """Sweeps, variants, cases and sets of prompts written out, with `overrides` applied.
 
     A path is looked up in the document as it is written, and else in the document written out: so both a sweep's
     lists and a swept variant can be overridden.
@@ -271,7 +265,7 @@ def expand(
     document = with_answers(document, overrides.get("answers"))
     document = {key: value for key, value in document.items() if key != "with_answers"}
     document, failed = override(document, overrides)
-    document = sets(expand_cases(expand_variants(document), library=library))
+    document = expand_sets(expand_cases(expand_variants(document), library=library))
     document, failed = override(document, {path: overrides[path] for path in failed})
     if failed:
         raise ExperimentError(
@@ -282,10 +276,9 @@ def expand(
 
 def expand_lengths(document: Document) -> Document:
     """A list of `workload.output_tokens`: each case without a length of its own at each of them."""
-    workload = document.get("workload")
-    lengths = workload.get("output_tokens") if isinstance(workload, dict) else None
-    given = workload.get("cases") if isinstance(workload, dict) else None
-    if not isinstance(workload, dict) or not isinstance(lengths, list) or not lengths or not isinstance(given, list):
+    workload = _part(document, "workload")
+    lengths, given = workload.get("output_tokens"), workload.get("cases")
+    if not isinstance(lengths, list) or not lengths or not isinstance(given, list):
         return document
     cases: list[Any] = []
     for case in given:
@@ -313,8 +306,8 @@ def compare_with_the_baseline(document: Document) -> Document:
 
 def expand_cases(document: Document, *, library: Mapping[str, Any]) -> Document:
     """Names in `workload.cases` replaced by the cases of the library. Unknown names stay (`unknown_cases`)."""
-    workload = document.get("workload")
-    if not isinstance(workload, dict) or not isinstance(workload.get("cases"), list):
+    workload = _part(document, "workload")
+    if not isinstance(workload.get("cases"), list):
         return document
     known = {name: {"name": name, **case} for name, case in library.items()}
     cases = [known.get(case, case) if isinstance(case, str) else case for case in workload["cases"]]
@@ -323,8 +316,7 @@ def expand_cases(document: Document, *, library: Mapping[str, Any]) -> Document:
 
 def unknown_cases(document: Document, *, library: Mapping[str, Any]) -> list[Problem]:
     """Names in `workload.cases` of a document written out: those that the library does not have."""
-    workload = document.get("workload")
-    cases = workload.get("cases") if isinstance(workload, dict) else None
+    cases = _part(document, "workload").get("cases")
     return [
         Problem(
             field=f"workload.cases.{at}",

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -16,8 +16,7 @@ from specdecode.experiment import credentials, documents, endpoints, expand, rul
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Dialect, Engine
 from specdecode.experiment.model import AnyExperiment, EndpointExperiment, Experiment, ServedExperiment
-from specdecode.experiment.problems import ExperimentError, Problem
-from specdecode.experiment.prompt_sets import expand_sets
+from specdecode.experiment.problems import ExperimentError, Problem, refused
 from specdecode.experiment.told import without_absent_figures
 from specdecode.experiment.validated import Model, did_you_mean, errors_of, path_of, validate
 from specdecode.untrusted import Unreadable, read_text
@@ -32,19 +31,10 @@ FILE_SUFFIXES = (".yaml", ".yml", ".json")
 
 def load_engine(name: str) -> Engine:
     """The engine called `name`; ExperimentError if there is none or its file is wrong."""
-    known = engine_names()
-    if name not in known:
-        raise ExperimentError(
-            [
-                Problem(
-                    field="engine",
-                    rule="engine-known",
-                    message=f"no engine is called {name!r}{did_you_mean(name, known)}",
-                    fix=f"choose one of {', '.join(known)} (`specdecode engines`)",
-                    source="assets/engines",
-                )
-            ]
-        )
+    if name not in (known := engine_names()):
+        message = f"no engine is called {name!r}{did_you_mean(name, known)}"
+        fix = f"choose one of {', '.join(known)} (`specdecode engines`)"
+        raise refused("engine", message, fix, rule="engine-known", source="assets/engines")
     return _engine(assets_dir() / "engines" / f"{name}.yaml")
 
 
@@ -60,7 +50,7 @@ def _engine(path: Path) -> Engine:
     def parent(name: str) -> dict[str, Any]:
         beside = path.with_name(f"{name}.yaml")
         if not beside.is_file():
-            raise documents.refused(f"{path.name}: extends", f"no engine is called {name!r}", "name one beside it")
+            raise refused(f"{path.name}: extends", f"no engine is called {name!r}", "name one beside it")
         return _with_own_digests(_document(beside))
 
     document = expand.inherit(_with_own_digests(_document(path)), preset=parent)
@@ -84,16 +74,10 @@ def load(reference: str, *, settings: Sequence[str] = (), capacity: Capacity | N
     """
     overrides, wrong = _overrides(settings)
     of_file = Path(reference).suffix in FILE_SUFFIXES or Path(reference).is_file()
-
-    def loaded() -> AnyExperiment:
+    with problems_of_the_rest(wrong) if wrong else nullcontext():
         if reference not in preset_names() and of_file:
             return load_file(Path(reference), overrides=overrides, capacity=capacity)
         return load_preset(reference, overrides=overrides, capacity=capacity)
-
-    if wrong:
-        with problems_of_the_rest(wrong):
-            loaded()
-    return loaded()
 
 
 def load_preset(
@@ -114,7 +98,7 @@ def load_file(
     try:
         text = read_text(path, limit=documents.MAX_BYTES)
     except Unreadable as error:
-        raise documents.refused(str(path), str(error), "give a preset's name or a YAML file") from None
+        raise refused(str(path), str(error), "give a preset's name or a YAML file") from None
     document = documents.parse_yaml(text, origin=str(path))
     document = without_absent_figures(document) if measured else document
     return from_document(document, overrides=overrides, capacity=capacity)
@@ -134,13 +118,12 @@ def from_document(
     documents.check_depth(document, origin="experiment")
     overrides = overrides or {}
     if hidden := documents.credentials_in(document, overrides=overrides):
-        clean = {
-            path: each for path, each in overrides.items() if not documents.credentials_in({}, overrides={path: each})
-        }
+        wrong = {path for path, each in overrides.items() if documents.credentials_in({}, overrides={path: each})}
+        clean = {path: each for path, each in overrides.items() if path not in wrong}
         with problems_of_the_rest(hidden):
             from_document(credentials.without(document), overrides=clean, capacity=capacity)
     if not isinstance(document, dict):
-        raise documents.refused("", "an experiment is a mapping of keys to values", "start with `name:` or `extends:`")
+        raise refused("", "an experiment is a mapping of keys to values", "start with `name:` or `extends:`")
     try:
         plain = expand.inherit(document, preset=_preset)
     except ExperimentError as error:
@@ -149,11 +132,10 @@ def from_document(
         with problems_of_the_rest(error.problems, OF_A_VALUE):
             from_document({**document, "extends": STAND_IN}, overrides=overrides, capacity=capacity)
     try:
-        plain = expand.expand(plain, overrides=overrides, library=case_library(), sets=expand_sets)
+        plain = expand.expand(plain, overrides=overrides, library=case_library())
     except ExperimentError as error:
-        rest = {
-            key: each for key, each in overrides.items() if key not in {problem.field for problem in error.problems}
-        }
+        wrong = {problem.field for problem in error.problems}
+        rest = {path: each for path, each in overrides.items() if path not in wrong}
         if len(rest) == len(overrides):
             raise
         with problems_of_the_rest(error.problems):
@@ -163,24 +145,26 @@ def from_document(
     unknown = expand.unknown_cases(plain, library=case_library())
     problems = unknown + rules.check_document(plain)
     of_one_kind = endpoints.of_one_kind(plain)
-    model = EndpointExperiment if endpoints.has_endpoints(plain) else ServedExperiment
+    model: type[AnyExperiment] = EndpointExperiment if endpoints.has_endpoints(plain) else ServedExperiment
     mended: list[str] = []
-    experiment: Any = None
+    experiment: AnyExperiment | None
     try:
         experiment = validate(model, of_one_kind)
     except ExperimentError as error:
         named = {"workload.cases", *(problem.field for problem in unknown)} if unknown else set()
         problems += [problem for problem in error.problems if problem.field not in named]
         experiment = _mended(model, of_one_kind, mended)
-    try:
-        beyond = rules.check(experiment, engine_of(experiment), capacity or Capacity()) if experiment else []
-    except ExperimentError as error:
-        beyond = [*error.problems, *_with_any_engine(experiment, capacity or Capacity())]
+    beyond: list[Problem] = []
+    if experiment:
+        terms = capacity or Capacity()
+        try:
+            beyond = rules.check(experiment, engine_of(experiment), terms)
+        except ExperimentError as error:
+            beyond = [*error.problems, *_with_any_engine(experiment, terms)]
     problems += [problem for problem in beyond if not any(_touch(problem.field, path) for path in mended)]
-    if problems:
+    if problems or experiment is None:
         raise ExperimentError(problems)
-    made: AnyExperiment = experiment
-    return made
+    return experiment
 
 
 @contextmanager
@@ -218,25 +202,18 @@ def _mended(model: type[Model], plain: Any, paths: list[str]) -> Model | None:
     """The document with every value of a wrong shape left out, or taken from a preset where one is needed, so that the
     rules can judge the rest. None if that is not enough. `paths`: where it is not the user's document.
     """
-    plain, stand_in = (
-        deepcopy(plain),
-        expand.expand(_preset(STAND_IN), overrides={}, library=case_library(), sets=expand_sets),
-    )
-    for _ in range(MOST_MENDINGS):
-        try:
-            return model.model_validate_json(json.dumps(plain), strict=True)
-        except ValidationError as error:
-            places = [item["loc"] for item in errors_of(error)]
-        except (ValueError, TypeError):
-            return None
-        for place in sorted(places, key=str, reverse=True):
-            paths.append(path_of(place, plain))
+    plain, stand_in = deepcopy(plain), expand.expand(_preset(STAND_IN), overrides={}, library=case_library())
+    with suppress(LookupError, TypeError, ValueError):  # ValidationError, which is one, is handled here
+        for _ in range(MOST_MENDINGS):
             try:
+                return model.model_validate_json(json.dumps(plain), strict=True)
+            except ValidationError as error:
+                places = [item["loc"] for item in errors_of(error)]
+            for place in sorted(places, key=str, reverse=True):
+                paths.append(path_of(place, plain))
                 _mend(plain, stand_in, place)
                 if place[-1] == "name":  # a whole item of the preset's, by whose name the rules call it
                     paths.append(path_of(place[:-1], plain))
-            except (LookupError, TypeError, ValueError):
-                return None
     return None
 
 
@@ -274,7 +251,7 @@ def _overrides(settings: Sequence[str]) -> tuple[dict[str, Any], list[Problem]]:
         try:
             if not equals or not path.strip("."):
                 fix = "write --set workload.requests=20"
-                raise documents.refused(f"--set {setting}", "not of the form path=value", fix)
+                raise refused(f"--set {setting}", "not of the form path=value", fix)
             found[path] = documents.parse_yaml(value, origin=f"--set {path}")
         except ExperimentError as error:
             problems += error.problems
@@ -299,19 +276,10 @@ def case_library() -> dict[str, Any]:
 
 
 def _preset(name: str) -> dict[str, Any]:
-    known = preset_names()
-    if name not in known:
-        raise ExperimentError(
-            [
-                Problem(
-                    field="experiment",
-                    rule="preset-known",
-                    message=f"no preset is called {name!r}{did_you_mean(name, known)}",
-                    fix=f"choose one of {', '.join(known)} (`specdecode presets`), or give a YAML file",
-                    source="assets/experiments",
-                )
-            ]
-        )
+    if name not in (known := preset_names()):
+        message = f"no preset is called {name!r}{did_you_mean(name, known)}"
+        fix = f"choose one of {', '.join(known)} (`specdecode presets`), or give a YAML file"
+        raise refused("experiment", message, fix, rule="preset-known", source="assets/experiments")
     found, told = _document(assets_dir() / "experiments" / f"{name}.yaml"), assets_dir() / "published" / f"{name}.yaml"
     return {**_document(told), **found} if told.exists() else found
 

@@ -1,6 +1,5 @@
 """Sets of prompts in experiments: the sets that ship, and `workload.prompts` written out as cases."""
 
-import difflib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
@@ -9,7 +8,8 @@ from pydantic import ValidationError
 
 from specdecode.assets import assets_dir
 from specdecode.experiment.model import Experiment
-from specdecode.experiment.problems import ExperimentError, Problem
+from specdecode.experiment.problems import ExperimentError, Problem, refused
+from specdecode.experiment.validated import did_you_mean
 from specdecode.experiment.workload import TestCase
 from specdecode.prompts import HubFile, PromptSet, PromptsOf, SetOf, about_tokens, read_set
 from specdecode.untrusted import in_words
@@ -56,9 +56,8 @@ def mean_input_tokens(case: TestCase, answer: int) -> float | None:
     return _mean_tokens(case.prompts, answer, case.requests) if case.prompts else None
 
 
-@cache
+@cache  # a plan asks for it hundreds of times
 def _mean_tokens(given: PromptsOf, answer: int, requests: int | None) -> float | None:
-    """A plan asks for it hundreds of times."""
     found = shipped(given.set)
     if found is None:
         return None
@@ -77,7 +76,8 @@ def expand_sets(document: Document) -> Document:
         return document
     entries = workload["prompts"]
     if not isinstance(entries, list):
-        raise _refused("workload.prompts", "is no list", "write `prompts: [NAME]` or `prompts: [{set: NAME}]`")
+        fix = "write `prompts: [NAME]` or `prompts: [{set: NAME}]`"
+        raise refused("workload.prompts", "is no list", fix, rule="prompt-set")
     cases = workload.get("cases", [])
     if not isinstance(cases, list):
         return document
@@ -101,29 +101,28 @@ def _cases(entry: Any, *, field: str, taken: Iterable[Any]) -> list[Document]:
     found = shipped(name)
     if problems := [*_wrong(given, name, digest, found, field), *_unknown(given.categories, name, found, field)]:
         raise ExperimentError(problems)
-    categories = (
-        given.categories or tuple(c for c in found.categories if found.of(c, given.length))
-        if found
-        else (given.categories)
-    )
+    categories = given.categories
+    if found and not categories:
+        categories = tuple(each for each in found.categories if found.of(each, given.length))
     cases = []
     for category in categories:
         case = category if category not in taken else f"{name}-{category}"[:40].rstrip("-.")
-        prompts = {
+        version, sha256 = (found.version, digest or found.sha256) if found else ("", digest)
+        prompts: Document = {
             "set": name,
-            "sha256": digest or (found.sha256 if found else ""),
-            "version": found.version if found else "",
+            "sha256": sha256,
+            "version": version,
             "category": category,
             "length": given.length,
-            **({"hub": given.hub.model_dump()} if given.hub else {}),
         }
+        prompts |= {"hub": given.hub.model_dump()} if given.hub else {}
         cases.append(
             {
                 "name": case,
                 "label": case,
                 "kind": "set",
                 "structured": category in (found.structured if found else given.structured),
-                "source": f"set {name}" + (f" {found.version}" if found and found.version else ""),
+                "source": f"set {name} {version}".rstrip(),
                 "prompts": prompts,
                 "requests": _requests(given, found, category),
                 "output_tokens": given.output_tokens,
@@ -135,10 +134,8 @@ def _cases(entry: Any, *, field: str, taken: Iterable[Any]) -> list[Document]:
 def _wrong(given: SetOf, name: str, digest: str, found: PromptSet | None, field: str) -> Iterator[Problem]:
     """Contradictions in an entry whose single fields are right."""
     if found is None and not digest:
-        close = difflib.get_close_matches(name, set_names(), n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
         fix = f"choose of {', '.join(set_names())}, or write NAME@SHA256 as `specdecode prompts add FILE` prints it"
-        yield _problem(f"{field}.set", f"no set that ships is called {name!r}{hint}", fix)
+        yield _problem(f"{field}.set", f"no set that ships is called {name!r}{did_you_mean(name, set_names())}", fix)
     elif found is None and not given.categories:
         fix = "name them, as `specdecode prompts add` and `specdecode prompts check` print them"
         yield _problem(f"{field}.categories", "a set that does not ship needs its categories here", fix)
@@ -171,18 +168,11 @@ def _entry(entry: Any, field: str) -> SetOf:
     try:
         return SetOf.model_validate({"set": entry} if isinstance(entry, str) else entry)
     except ValidationError as error:
-        problems = [
-            Problem(
-                field=".".join([field, *map(str, item["loc"])]),
-                rule="schema",
-                message=in_words(item),
-                fix=_FORMS.get(
-                    str(item["loc"][-1]) if item["loc"] else "",
-                    "write `- set: NAME`, with categories, length and the like as needed",
-                ),
-            )
-            for item in error.errors(include_url=False)
-        ]
+        problems = []
+        for item in error.errors(include_url=False):
+            path = [field, *map(str, item["loc"])]
+            fix = _FORMS.get(path[-1], "write `- set: NAME`, with categories, length and the like as needed")
+            problems.append(Problem(field=".".join(path), rule="schema", message=in_words(item), fix=fix))
     wrong = {problem.field for problem in problems}
     name, listed = (entry.get("set"), entry.get("categories")) if isinstance(entry, dict) else (None, None)
     if isinstance(name, str) and isinstance(listed, list) and f"{field}.set" not in wrong:
@@ -192,7 +182,3 @@ def _entry(entry: Any, field: str) -> SetOf:
 
 def _problem(field: str, message: str, fix: str) -> Problem:
     return Problem(field=field, rule="prompt-set", message=message, fix=fix)
-
-
-def _refused(field: str, message: str, fix: str) -> ExperimentError:
-    return ExperimentError([_problem(field, message, fix)])

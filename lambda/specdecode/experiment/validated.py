@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from specdecode.experiment import documents
-from specdecode.experiment.problems import ExperimentError, Problem
+from specdecode.experiment.problems import ExperimentError, Problem, refused
 from specdecode.untrusted import in_words
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -21,10 +21,10 @@ def validate(model: type[Model], plain: Any) -> Model:
     try:
         text = json.dumps(plain, allow_nan=False)
     except (ValueError, TypeError) as error:
-        raise documents.refused("", f"holds a value that JSON cannot: {error}", "use finite numbers and text") from None
+        raise refused("", f"holds a value that JSON cannot: {error}", "use finite numbers and text") from None
     if len(text) > documents.MAX_JSON_BYTES:
         message = f"is larger than {documents.MAX_JSON_BYTES // 1024} KiB when it is written out"
-        raise documents.refused("", message, "measure fewer arms or cases at a time, or shorten prompts")
+        raise refused("", message, "measure fewer arms or cases at a time, or shorten prompts")
     try:
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:

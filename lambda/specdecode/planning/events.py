@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
-from specdecode.experiment.problems import ExperimentError, Problem
+from specdecode.experiment.problems import refused
 from specdecode.planning.timeline import BEFORE_THE_NODE, STOP_MINUTES, Step
 
 HISTORY_LIMIT = 20_000
@@ -103,18 +103,12 @@ def choose_looks(steps: tuple[Step, ...]) -> Looks:
     certainly ends the run.
     """
     if (fewest := fewest_events(steps)) > HISTORY_LIMIT:
-        raise ExperimentError(
-            [
-                Problem(
-                    field="workload.rounds",
-                    rule="history",
-                    message=f"{_waves(steps)} waves make at least {fewest} history events, and an execution may "
-                    f"have {HISTORY_LIMIT}",
-                    fix="measure fewer rounds or fewer variants in one run, the rest in another",
-                    source="Step Functions service quotas: 25,000 events in an execution's history",
-                )
-            ]
+        message = (
+            f"{_waves(steps)} waves make at least {fewest} history events, and an execution may have {HISTORY_LIMIT}"
         )
+        fix = "measure fewer rounds or fewer variants in one run, the rest in another"
+        source = "Step Functions service quotas: 25,000 events in an execution's history"
+        raise refused("workload.rounds", message, fix, rule="history", source=source)
     for attentive_s, poll_s in combinations_with_replacement(INTERVALS_S, 2):
         if worst_case_events(steps, poll_s=poll_s, attentive_s=attentive_s) <= HISTORY_LIMIT:
             return Looks(attentive_s, poll_s)

@@ -11,8 +11,8 @@ from specdecode.experiment.base import Frozen
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.effective import on_node_of
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import AnyExperiment, Experiment, ServedExperiment
-from specdecode.experiment.problems import ExperimentError, Problem
+from specdecode.experiment.model import AnyExperiment, ServedExperiment
+from specdecode.experiment.problems import refused
 from specdecode.experiment.sizing import arms_at_once
 from specdecode.experiment.variants import ModelRef
 from specdecode.experiment.workload import Level
@@ -170,7 +170,9 @@ def make_plan(
     terms, size = given.of(experiment.node), arms_at_once(experiment, engine)
     price = terms.price_per_node_hour if experiment.holds_node else 0
     if price is None:
-        raise ExperimentError([_unpriced(experiment, terms)])
+        message = f"AWS publishes no price of a {experiment.node} in {terms.region} that is known here"
+        fix = "say what you pay for an hour: --price of `plan` and `instance`, in a deployment price_per_node_hour"
+        raise refused("node", message, fix, rule="node-price", source=experiment.shape.source)
     found = taken(experiment, engine, inventory)
     course = make_course(experiment, found, size=size, steps=sweep)
     checks = to_check(experiment, engine, inventory.prefixes)
@@ -213,17 +215,6 @@ def make_plan(
             *check_backstop(longest, hours, terms),
             *check_window(hours, terms, now=now or datetime.now(UTC)),
         ),
-    )
-
-
-def _unpriced(experiment: Experiment, capacity: Capacity) -> Problem:
-    """Nobody has said what the node costs, and AWS publishes no price."""
-    return Problem(
-        field="node",
-        rule="node-price",
-        message=f"AWS publishes no price of a {experiment.node} in {capacity.region} that is known here",
-        fix="say what you pay for an hour: --price of `plan` and `instance`, in a deployment price_per_node_hour",
-        source=experiment.shape.source,
     )
 
 

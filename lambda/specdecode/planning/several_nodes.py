@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from specdecode.experiment import Capacity, ExperimentError, engine_of, rules
 from specdecode.experiment.model import AnyExperiment, ServedExperiment, Sweep
-from specdecode.experiment.problems import Problem
+from specdecode.experiment.problems import refused
 from specdecode.planning.artifacts import Inventory
 from specdecode.planning.bill import Bill, make_bill
 from specdecode.planning.plan import Plan, make_plan
@@ -31,8 +31,7 @@ def plan_parts(
     Arms that are compared with each other stay together. The parts take about the same node hours. Raises
     ExperimentError if it cannot be split, or if a part cannot run.
     """
-    if problem := _in_one_piece(experiment):
-        raise ExperimentError([problem])
+    _check_can_be_split(experiment)
     engine = engine_of(experiment)
 
     def planned(arms: Collection[str]) -> Plan:
@@ -40,7 +39,9 @@ def plan_parts(
 
     groups = _groups(experiment)
     if nodes > len(groups):
-        raise ExperimentError([_too_many(nodes, groups)])
+        count = "one group of arms" if len(groups) == 1 else f"{len(groups)} groups of arms"
+        message = f"there is {count} for {nodes} nodes; arms that are compared with each other stay on one node"
+        raise _refused(message, f"--nodes {len(groups)} or less" if len(groups) > 1 else "leave --nodes out")
     alone = {root: planned([root]).node_hours.high for root in {_path(experiment, group[0])[-1] for group in groups}}
     hours = [planned(group).node_hours.high - alone[_path(experiment, group[0])[-1]] for group in groups]
     found, begin = [], 0
@@ -53,27 +54,17 @@ def plan_parts(
     return tuple(found)
 
 
-def _in_one_piece(experiment: AnyExperiment) -> Problem | None:
-    """Why the experiment is measured by one run. None if it can be split."""
+def _check_can_be_split(experiment: AnyExperiment) -> None:
     if not isinstance(experiment, ServedExperiment) or not experiment.shape.has_devices:
         what = "a check of the account" if experiment.holds_node else "a run of servers that already run"
-        return _problem(f"{what} takes no node with devices", "leave --nodes out")
+        raise _refused(f"{what} takes no node with devices", "leave --nodes out")
     if experiment.sweep is Sweep.ADAPTIVE:
-        return _problem(
-            "an adaptive sweep chooses each arm by the results of those before it, so one node measures it",
-            "leave --nodes out, or measure every arm: --set sweep=grid",
-        )
-    return None
+        message = "an adaptive sweep chooses each arm by the results of those before it, so one node measures it"
+        raise _refused(message, "leave --nodes out, or measure every arm: --set sweep=grid")
 
 
-def _too_many(nodes: int, groups: Sequence[Sequence[str]]) -> Problem:
-    count = "one group of arms" if len(groups) == 1 else f"{len(groups)} groups of arms"
-    message = f"there is {count} for {nodes} nodes; arms that are compared with each other stay on one node"
-    return _problem(message, f"--nodes {len(groups)} or less" if len(groups) > 1 else "leave --nodes out")
-
-
-def _problem(message: str, fix: str) -> Problem:
-    return Problem(field="--nodes", rule="several-nodes", message=message, fix=fix)
+def _refused(message: str, fix: str) -> ExperimentError:
+    return refused("--nodes", message, fix, rule="several-nodes")
 
 
 def _groups(experiment: AnyExperiment) -> list[list[str]]:
