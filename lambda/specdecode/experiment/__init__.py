@@ -18,22 +18,7 @@ from specdecode.experiment.model import Experiment
 from specdecode.experiment.problems import ExperimentError, Problem
 
 __all__ = [
-    "BenchmarkArm",
-    "BenchmarkSpec",
-    "Capacity",
-    "Engine",
-    "Experiment",
-    "ExperimentError",
-    "Problem",
-    "assets_dir",
-    "engine_names",
-    "engine_of",
-    "from_document",
-    "load",
-    "load_engine",
-    "load_file",
-    "load_preset",
-    "parse_overrides",
-    "preset_names",
-    "to_yaml",
-]
+    "BenchmarkArm", "BenchmarkSpec", "Capacity", "Engine", "Experiment", "ExperimentError", "Problem", "assets_dir",
+    "engine_names", "engine_of", "from_document", "load", "load_engine", "load_file", "load_preset",
+    "parse_overrides", "preset_names", "to_yaml",
+]  # fmt: skip

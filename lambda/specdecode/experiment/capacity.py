@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -82,17 +82,13 @@ class Capacity(Frozen):
         """
         shape = shapes.SHAPES[node]
         published = shape.price_in(self.region)
-        own = {"node": node, "price_per_node_hour": published.usd if published else None}
+        own: dict[str, Any] = {"node": node, "price_per_node_hour": published.usd if published else None}
         own |= {} if shape.has_nvme else {"node_storage": "ebs"}
         if self.node not in (None, node):
-            return self.model_copy(
-                update=own
-                | {"ami": None, "efa_interfaces": False, "reservation": None, "block_start": None, "block_end": None}
-            )
-        return self.model_copy(update={**own, **self._said()})
-
-    def _said(self) -> dict[str, float]:
-        return {} if self.price_per_node_hour is None else {"price_per_node_hour": self.price_per_node_hour}
+            unset = dict.fromkeys(("ami", "reservation", "block_start", "block_end"))
+            return self.model_copy(update=own | unset | {"efa_interfaces": False})
+        said = self.price_per_node_hour
+        return self.model_copy(update=own if said is None else own | {"price_per_node_hour": said})
 
     @property
     def backstop_hours(self) -> int:

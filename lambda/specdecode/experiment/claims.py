@@ -40,15 +40,6 @@ def is_whole(devices: int, shape: NodeShape) -> bool:
     return devices == shape.devices > 1
 
 
-def _how_many(devices: int, shape: NodeShape) -> dict[str, Any]:
-    """The whole node is `All`: refused at once while somebody holds one device. Its count makes the scheduler try every
-    set of devices for 10 s, in which it places nobody's pods (a real 1.35.6; ExactDeviceRequest in resource.k8s.io/v1).
-    """
-    if is_whole(devices, shape):
-        return {"allocationMode": "All"}
-    return {"allocationMode": "ExactCount", "count": devices}
-
-
 def claim_template(
     devices: int, *, shape: NodeShape, driver: str | None = None, constraint: ClaimConstraint = "devicegroup"
 ) -> dict[str, Any]:
@@ -58,48 +49,32 @@ def claim_template(
     stays Pending with the reason in its events, where the runtime would crash. The attribute is text of four numbers
     (aws-neuron-sdk, deploy/eks/dra.rst compares it with '2.25.4.0'). `constraint` says which attribute the devices
     must share: the device group, or, where the driver publishes none, the position in the torus.
+
+    The whole node is `All`: refused at once while somebody holds one device. Its count makes the scheduler try every
+    set of devices for 10 s, in which it places nobody's pods (a real 1.35.6; ExactDeviceRequest in resource.k8s.io/v1).
     """
-    attributes = f"device.attributes['{DRIVER}']"
-    selectors = [f"{attributes}.instanceType == '{shape.name}'"]
-    if driver:
-        selectors.append(f"{attributes}.neuronDriverVersion.startsWith('{driver}.')")
+    whole, attributes = is_whole(devices, shape), f"device.attributes['{DRIVER}']"
+    expressions = [f"{attributes}.instanceType == '{shape.name}'"]
+    expressions += [f"{attributes}.neuronDriverVersion.startsWith('{driver}.')"] if driver else []
+    exactly = {
+        "deviceClassName": DRIVER,
+        **({"allocationMode": "All"} if whole else {"allocationMode": "ExactCount", "count": devices}),
+        "selectors": [{"cel": {"expression": expression}} for expression in expressions],
+    }
+    cores = {"apiVersion": f"{DRIVER}/v1", "kind": "NeuronConfig", "logicalNeuronCore": LOGICAL_NEURON_CORE}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
-        "metadata": {
-            "name": name_of(devices, shape, variant_of(driver, constraint)),
-            "namespace": names.NAMESPACE,
-        },
+        "metadata": {"name": name_of(devices, shape, variant_of(driver, constraint)), "namespace": names.NAMESPACE},
         "spec": {
             "spec": {
                 "devices": {
-                    "requests": [
-                        {
-                            "name": "neurons",
-                            "exactly": {
-                                "deviceClassName": DRIVER,
-                                **_how_many(devices, shape),
-                                "selectors": [{"cel": {"expression": expression}} for expression in selectors],
-                            },
-                        }
-                    ],
+                    "requests": [{"name": "neurons", "exactly": exactly}],
                     "constraints": [
                         {"requests": ["neurons"], "matchAttribute": attribute}
                         for attribute in together(constraint, devices)
                     ],
-                    "config": [
-                        {
-                            "requests": ["neurons"],
-                            "opaque": {
-                                "driver": DRIVER,
-                                "parameters": {
-                                    "apiVersion": f"{DRIVER}/v1",
-                                    "kind": "NeuronConfig",
-                                    "logicalNeuronCore": LOGICAL_NEURON_CORE,
-                                },
-                            },
-                        }
-                    ],
+                    "config": [{"requests": ["neurons"], "opaque": {"driver": DRIVER, "parameters": cores}}],
                 }
             }
         },

@@ -86,10 +86,8 @@ class Experiment(Frozen):
 
     @property
     def holds_node(self) -> bool:
-        """Whether the run holds a node, on which it serves the arms. The answers here are of servers that already run:
-        only their owner knows more.
-        """
-        return False
+        """Whether the run holds a node, on which it serves the arms."""
+        return self.served_by is not None
 
     @property
     def holds_arms(self) -> int:
@@ -103,13 +101,13 @@ class Experiment(Frozen):
 
     @property
     def served_by(self) -> str | None:
-        """Name of the engine that serves the arms."""
+        """Name of the engine that serves the arms. None here and below: only the owner of a server knows more."""
         return None
 
     @property
     def images_of(self) -> str:
         """Name of the engine whose images the run's pods use."""
-        return endpoints.TOOLS_ENGINE
+        return self.served_by or endpoints.TOOLS_ENGINE
 
     def serving_of(self, variant: Variant) -> Serving | None:
         """Settings that the arm is served with. None if its server ran already."""
@@ -199,10 +197,7 @@ class Experiment(Frozen):
 
 def named(name: str, variants: Sequence[Arm]) -> Arm:
     """The variant called `name`; KeyError if there is none."""
-    for variant in variants:
-        if variant.name == name:
-            return variant
-    raise KeyError(name)
+    return {variant.name: variant for variant in variants}[name]
 
 
 class ServedExperiment(Experiment):
@@ -222,10 +217,6 @@ class ServedExperiment(Experiment):
     variants: tuple[ServedVariant, ...] = Field(min_length=1)
 
     @property
-    def holds_node(self) -> bool:
-        return True
-
-    @property
     def holds_arms(self) -> int:
         return self.hold
 
@@ -235,10 +226,6 @@ class ServedExperiment(Experiment):
 
     @property
     def served_by(self) -> str:
-        return self.engine
-
-    @property
-    def images_of(self) -> str:
         return self.engine
 
     def serving_of(self, variant: Variant) -> Serving:
@@ -286,6 +273,22 @@ class ServedExperiment(Experiment):
     def weights_gib(self, variant: Variant) -> float:
         """GiB of all weights that `variant` needs."""
         return sum(model.size_gib for model in self.models_of(variant))
+
+
+def answers_of(experiment: Experiment) -> str | None:
+    """The run that has the answers which the experiment's drafts read (ADR 212). None if the run itself writes them."""
+    return experiment.answers if isinstance(experiment, ServedExperiment) else None
+
+
+def answered(experiment: Experiment) -> tuple[Variant, ...]:
+    """The arms whose answers that run has."""
+    read = {variant.reads for variant in experiment.readers} if answers_of(experiment) else ()
+    return tuple(variant for variant in experiment.variants if variant.name in read)
+
+
+def arms_measured(experiment: Experiment) -> tuple[Variant, ...]:
+    """The arms of a report that its run measures."""
+    return () if answers_of(experiment) else experiment.variants
 
 
 class EndpointExperiment(Experiment):

@@ -53,9 +53,7 @@ def standing_parts(
     observations = SYSTEM_NODES * OBSERVATIONS_A_NODE_AND_MINUTE * 60 / 1e6
     volumes = SYSTEM_NODES * SYSTEM_VOLUME_GIB * prices.SYSTEM_VOLUME.usd
     metrics = WATCHDOG_METRICS + METRICS_A_POOL * len(names.held_pools(nodes))
-    watching = (
-        metrics * prices.METRIC.usd + ALARMS * prices.ALARM.usd + DASHBOARDS * prices.DASHBOARD.usd
-    ) / HOURS_A_MONTH
+    watching = metrics * prices.METRIC.usd + ALARMS * prices.ALARM.usd + DASHBOARDS * prices.DASHBOARD.usd
     of_cluster = (
         Part(f"{SYSTEM_NODES} {system_node_type}, the system nodes", SYSTEM_NODES * node.usd),
         Part(plane.what.removesuffix(" in standard support"), plane.usd),
@@ -66,11 +64,8 @@ def standing_parts(
     parts = (
         *(of_cluster if cluster else ()),
         Part(f"{_many(gateways, 'NAT gateway')}, without traffic", gateways * prices.NAT_GATEWAY.usd),
-        Part("metrics, alarms and dashboard of the pipeline", watching),
-        Part(
-            _many(gateways, "public IPv4 address of NAT", "public IPv4 addresses of NAT"),
-            gateways * prices.PUBLIC_ADDRESS.usd,
-        ),
+        Part("metrics, alarms and dashboard of the pipeline", watching / HOURS_A_MONTH),
+        Part(f"{gateways} public IPv4 address{'es' * (gateways != 1)} of NAT", gateways * prices.PUBLIC_ADDRESS.usd),
         Part(_many(keys, "KMS key"), keys * prices.KEY.usd / HOURS_A_MONTH),
         Part(_many(endpoints, "interface endpoint"), endpoints * prices.INTERFACE_ENDPOINT.usd),
     )
@@ -82,5 +77,5 @@ def standing_price(parts: tuple[Part, ...] | None = None) -> float:
     return sum(part.usd_per_hour for part in (standing_parts() if parts is None else parts))
 
 
-def _many(count: int, one: str, many: str | None = None) -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"

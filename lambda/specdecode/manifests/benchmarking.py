@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from specdecode import names, s3_keys
-from specdecode.experiment.answered import answered, answers_of
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkReader, BenchmarkSpec
+from specdecode.experiment.model import answered, answers_of
 from specdecode.experiment.prompt_lengths import LongestPrompt
 from specdecode.experiment.sizing import each_client
 from specdecode.experiment.step import most_tokens

@@ -7,21 +7,7 @@ from specdecode.planning.ranges import Range
 from specdecode.planning.waves import Arm, SweepStep, Wave, first_served, last_served
 
 __all__ = [
-    "Arm",
-    "Bill",
-    "Inventory",
-    "Plan",
-    "PlannedArtifact",
-    "PlannedModel",
-    "Range",
-    "SweepPlan",
-    "SweepStep",
-    "Wave",
-    "fingerprint",
-    "first_served",
-    "last_served",
-    "make_bill",
-    "make_plan",
-    "needed_prefixes",
+    "Arm", "Bill", "Inventory", "Plan", "PlannedArtifact", "PlannedModel", "Range", "SweepPlan", "SweepStep",
+    "Wave", "fingerprint", "first_served", "last_served", "make_bill", "make_plan", "needed_prefixes",
     "read_inventory",
-]
+]  # fmt: skip

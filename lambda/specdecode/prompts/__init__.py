@@ -9,22 +9,7 @@ from specdecode.prompts.reading import BadLine, BadPromptSet, digest, read_set, 
 from specdecode.prompts.reference import HubFile, PromptsOf, SetOf
 
 __all__ = [
-    "ANY_LENGTH",
-    "CHARACTERS_PER_TOKEN",
-    "LONG_FROM",
-    "TOKENS_PER_WIDE",
-    "BadLine",
-    "BadPromptSet",
-    "HubFile",
-    "Length",
-    "PromptRow",
-    "PromptSet",
-    "PromptsOf",
-    "SetOf",
-    "about_tokens",
-    "digest",
-    "fewest_tokens",
-    "most_tokens",
-    "read_set",
-    "set_name",
-]
+    "ANY_LENGTH", "CHARACTERS_PER_TOKEN", "LONG_FROM", "TOKENS_PER_WIDE", "BadLine", "BadPromptSet", "HubFile",
+    "Length", "PromptRow", "PromptSet", "PromptsOf", "SetOf", "about_tokens", "digest", "fewest_tokens",
+    "most_tokens", "read_set", "set_name",
+]  # fmt: skip

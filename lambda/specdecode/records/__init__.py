@@ -5,20 +5,7 @@ from specdecode.records.record import MOST_POSITIONS, Chunk, Drafted, ErrorKind,
 from specdecode.records.servers import CONVERSATIONS, SERVERS, BlockKey, EngineCounters, ServerFacts, Servers, SetFacts
 
 __all__ = [
-    "CONVERSATIONS",
-    "MOST_POSITIONS",
-    "SERVERS",
-    "BlockKey",
-    "Chunk",
-    "Drafted",
-    "EngineCounters",
-    "ErrorKind",
-    "PackedChunks",
-    "RequestError",
-    "RequestRecord",
-    "ServerFacts",
-    "Servers",
-    "SetFacts",
-    "raw_file",
+    "CONVERSATIONS", "MOST_POSITIONS", "SERVERS", "BlockKey", "Chunk", "Drafted", "EngineCounters", "ErrorKind",
+    "PackedChunks", "RequestError", "RequestRecord", "ServerFacts", "Servers", "SetFacts", "raw_file",
     "read_record",
-]
+]  # fmt: skip

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from specdecode import s3_keys
-from specdecode.experiment.answered import answered
-from specdecode.experiment.model import AnyExperiment, ServedExperiment
+from specdecode.experiment.model import AnyExperiment, ServedExperiment, answered
 from specdecode.experiment.problems import ExperimentError, Problem
 from specdecode.experiment.variants import ModelRef
 from specdecode.experiment.workload import MOST_REQUESTS, Load, Slo, Workload

@@ -13,8 +13,7 @@ from specdecode.analysis.report import documents
 from specdecode.analysis.results.run_context import Accuracy, Compiled, Failure, Served, known_of
 from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.experiment import Capacity
-from specdecode.experiment.answered import answers_of
-from specdecode.experiment.model import CompileOn
+from specdecode.experiment.model import CompileOn, answers_of
 from specdecode.manifests.serve_command import recipe, served_model
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
 from specdecode.planning import Plan, fingerprint

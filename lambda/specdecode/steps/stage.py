@@ -6,7 +6,7 @@ from functools import partial
 from pydantic import ValidationError
 
 from specdecode import manifests
-from specdecode.experiment.answered import answers_of
+from specdecode.experiment.model import answers_of
 from specdecode.experiment.prompt_lengths import CountSpec, PromptLengths, count_spec, do_not_fit
 from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.manifests import RenderContext

@@ -7,9 +7,8 @@ from specdecode.analysis.results.run_context import Failure, RunContext
 from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.analysis.statistics.verdict import MAX_FAILED
 from specdecode.experiment import ExperimentError, load_engine
-from specdecode.experiment.answered import arms_measured
 from specdecode.experiment.effective import differences
-from specdecode.experiment.model import EndpointExperiment, Experiment, ServedExperiment
+from specdecode.experiment.model import EndpointExperiment, Experiment, ServedExperiment, arms_measured
 from specdecode.experiment.step import ASSUMED, most_tokens_said
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.drafted import ESTIMATED

@@ -10,8 +10,7 @@ from specdecode.analysis.results.pairs import Action, CaseResult, Decision, Pair
 from specdecode.analysis.texts.by_load import advice_by_load, side
 from specdecode.analysis.texts.decide import about, curve_of, decide, decided, first_load, total_of
 from specdecode.analysis.texts.wording import SHOWN, alone, answer, differs, distrusts, first_sentence
-from specdecode.experiment.answered import answers_of
-from specdecode.experiment.model import ImportedExperiment
+from specdecode.experiment.model import ImportedExperiment, answers_of
 from specdecode.experiment.workload import Workload
 
 KNOWN = {
