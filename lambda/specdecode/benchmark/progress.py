@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from specdecode.escape import line
 from specdecode.measures.distribution import quantile
-from specdecode.measures.metrics.latency import TimePerOutputToken, TimeToFirstToken
+from specdecode.measures.metrics.formulas import time_per_output_token, ttft
 from specdecode.measures.metrics.metric import NoValue
 from specdecode.records import RequestRecord
 
@@ -69,7 +69,7 @@ class BlockProgress:
             self.failed += 1
             return
         self.tokens += record.completion_tokens or 0
-        for values, metric in ((self.ttft, TimeToFirstToken), (self.tpot, TimePerOutputToken)):
+        for values, metric in ((self.ttft, ttft), (self.tpot, time_per_output_token)):
             with suppress(NoValue):
                 values.append(metric.value(record))
 

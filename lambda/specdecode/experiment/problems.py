@@ -49,6 +49,7 @@ class ExperimentError(WrongInput):
     def document(self) -> dict[str, Any]:
         return {"valid": False, "problems": [problem.model_dump(mode="json") for problem in self.problems]}
 
+
 def refused(field: str, message: str, fix: str, *, rule: str = "document", source: str = "") -> ExperimentError:
     """The error of a single problem."""
     return ExperimentError([Problem(field=field, rule=rule, message=message, fix=fix, source=source)])

@@ -12,8 +12,8 @@ from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens
 from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import Level
-from specdecode.measures.metrics.steps import SLACK as SLACK_OF_STEPS
-from specdecode.measures.metrics.steps import most_tokens_per_step
+from specdecode.measures.metrics.formulas import SLACK as SLACK_OF_STEPS
+from specdecode.measures.metrics.formulas import most_tokens_per_step
 from specdecode.measures.plausibility import SLACK, impossible_speedup
 from specdecode.measures.student import combine
 from specdecode.speculation.advisor import REACH
