@@ -14,35 +14,16 @@ from botocore.exceptions import (
 
 from specdecode import aws
 
-DENIED = frozenset(
-    {
-        "AccessDenied",
-        "AccessDeniedException",
-        "AuthorizationError",
-        "AuthorizationErrorException",
-        "NotAuthorized",
-        "UnauthorizedOperation",
-    }
-)
+DENIED = frozenset({
+    "AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException", "NotAuthorized",
+    "UnauthorizedOperation",
+})  # fmt: skip
 """AWS's error codes for credentials without the right to look (EC2, SNS and others have their own)."""
-
-EXPIRED = frozenset(
-    {
-        "AuthFailure",
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "IncompleteSignature",
-        "InvalidAccessKeyId",
-        "InvalidClientTokenId",
-        "RequestExpired",
-        "SignatureDoesNotMatch",
-        "UnrecognizedClientException",
-    }
-)
+EXPIRED = frozenset({
+    "AuthFailure", "ExpiredToken", "ExpiredTokenException", "IncompleteSignature", "InvalidAccessKeyId",
+    "InvalidClientTokenId", "RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException",
+})  # fmt: skip
 """AWS's error codes for credentials that are wrong, revoked or expired."""
-
-LOG_IN = "`aws sso login` (with the same --profile), then try again"
-RENEW = "renew the credentials (`aws sso login`, or new keys)"
 GIVE = (
     "`aws sso login` and give that --profile, or "
     "export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN too, if there is one)"
@@ -58,24 +39,21 @@ def in_a_line(error: Exception) -> str | None:
 
 def what_to_do(error: BotoCoreError | ClientError) -> str:
     """One line for the user. It makes no call: profiles are read from the AWS configuration."""
-    if isinstance(error, ClientError):
-        return _of_an_answer(error)
-    if isinstance(error, (NoCredentialsError, PartialCredentialsError)):
-        return GIVE
-    if isinstance(error, (SSOError, TokenRetrievalError)):
-        return LOG_IN
-    if isinstance(error, ProfileNotFound):
-        there = ", ".join(aws.profiles()) or "none"
-        return f"choose another with --profile or AWS_PROFILE; the profiles that exist: {there}"
-    if isinstance(error, (EndpointConnectionError, InvalidRegionError)):
-        return "does that region exist? If it does, check the network"
+    match error:
+        case ClientError():
+            code = error.response["Error"]["Code"]
+            if code in DENIED:
+                return f"allow {error.operation_name}, or look in the console"
+            if code in EXPIRED:
+                return "renew the credentials (`aws sso login`, or new keys)"
+            return "try again; if it stays, look in the console"
+        case NoCredentialsError() | PartialCredentialsError():
+            return GIVE
+        case SSOError() | TokenRetrievalError():
+            return "`aws sso login` (with the same --profile), then try again"
+        case ProfileNotFound():
+            there = ", ".join(aws.profiles()) or "none"
+            return f"choose another with --profile or AWS_PROFILE; the profiles that exist: {there}"
+        case EndpointConnectionError() | InvalidRegionError():
+            return "does that region exist? If it does, check the network"
     return "check the network and the AWS configuration, and try again"
-
-
-def _of_an_answer(error: ClientError) -> str:
-    code = error.response["Error"]["Code"]
-    if code in DENIED:
-        return f"allow {error.operation_name}, or look in the console"
-    if code in EXPIRED:
-        return RENEW
-    return "try again; if it stays, look in the console"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -77,7 +75,7 @@ def bench(
     spec = None
     with told():
         spec = adhoc_spec(
-            run_id=new_run_id("bench", now=datetime.now(UTC), token=secrets.token_hex(2)),
+            run_id=new_run_id("bench"),
             arms=arms,
             model=model,
             workload=_workload(cases or cases_of(named=[], prompts=[], files=[]), sent, sending, results),

@@ -28,17 +28,20 @@ def deliver(spec: BenchmarkSpec, folder: Path, wanted: ResultOptions, run: Recor
     comparison = compare_measured(
         experiment=experiment, levels=levels, context=context, sets=sets_of(experiment, folder)
     )
-    accounting = _accounting(spec)
-    written = []
+    counter, _ = token_counter(spec.tokenizer)
+    accounting = Accounting(spec.accounting, retokenize=counter.count if counter.exact else None)
+    written: list[Path] = []
     for at in levels:
         for (variant, case), measured in at.arms.items():
             served = run.servers.arms[variant].model if variant in run.servers.arms else spec.model
             files = llmperf_run(
                 spec.workload, at.level, model=served, records=measured.block.records, accounting=accounting
             )
-            written += _written(
-                folder.joinpath(*llmperf_folder(spec.workload, at.level, variant=variant, case=case)), files
-            )
+            place = folder.joinpath(*llmperf_folder(spec.workload, at.level, variant=variant, case=case))
+            place.mkdir(parents=True, exist_ok=True)
+            for name, text in files.items():
+                (place / name).write_text(text, encoding="utf-8")
+            written += [place / name for name in files]
     page = write_report(comparison, folder)
     if wanted.as_json:
         say_document(comparison.json_document())
@@ -62,25 +65,9 @@ def deliver(spec: BenchmarkSpec, folder: Path, wanted: ResultOptions, run: Recor
         for problem in publish_data(data, namespace=names.METRIC_NAMESPACE, client=aws.client("cloudwatch")):
             complain(f"warning: {problem}")
     if wanted.upload:
-        _upload(wanted.upload, folder, [*sorted(folder.glob("report.*")), *written])
-
-
-def _written(folder: Path, files: dict[str, str]) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return [folder / name for name in files]
-
-
-def _accounting(spec: BenchmarkSpec) -> Accounting:
-    counter, _ = token_counter(spec.tokenizer)
-    return Accounting(spec.accounting, retokenize=counter.count if counter.exact else None)
-
-
-def _upload(uri: str, folder: Path, files: list[Path]) -> None:
-    target = S3Folder(uri)
-    try:
-        for path in files:
-            target.put(path.relative_to(folder).as_posix(), path)
-    except PlaceError as error:
-        complain(f"warning: {error}")
+        target = S3Folder(wanted.upload)
+        try:
+            for path in [*sorted(folder.glob("report.*")), *written]:
+                target.put(path.relative_to(folder).as_posix(), path)
+        except PlaceError as error:
+            complain(f"warning: {error}")

@@ -44,8 +44,11 @@ def configure(
     _not_elsewhere(file, region, profile)
     deployed = _deployed(region, profile)
     if not given and not file.settings and not deployed and is_interactive():
-        given = _asked(region)
-        region = given["region"]
+        say("Who gets a mail about a node that stays, at $36 an hour, or a run that is stuck?")
+        address = typer.prompt("  address, or `nobody`").strip()
+        region = typer.prompt("In which region?", default=region)
+        told = {"accept_no_alerts": "true"} if address == "nobody" else {"alert_email": address}
+        given = {**told, "region": region}
     wanted = {**merged(file, deployed or {}), "region": region, **given}
     facts = facts_of_checkout(["--alone", *(f"{key}={value}" for key, value in wanted.items())])
     final = facts.settings or {}
@@ -136,13 +139,6 @@ def _stands(region: str, profile: str | None) -> bool | None:
     except (ClientError, BotoCoreError) as error:
         complain(f"could not look whether {region} has a deployment: {error}")
         return None
-
-
-def _asked(region: str) -> dict[str, str]:
-    say("Who gets a mail about a node that stays, at $36 an hour, or a run that is stuck?")
-    address = typer.prompt("  address, or `nobody`")
-    told = {"accept_no_alerts": "true"} if address.strip() == "nobody" else {"alert_email": address.strip()}
-    return {**told, "region": typer.prompt("In which region?", default=region)}
 
 
 def _tell(settings: Mapping[str, str], deployed: Mapping[str, str] | None) -> None:

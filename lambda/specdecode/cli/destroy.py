@@ -38,7 +38,12 @@ def destroy(
     try:
         stacks = _stacks(session.client("cloudformation"))
         if not stacks:
-            raise stop_with(_none_in(session), EXIT_ENVIRONMENT)
+            elsewhere = [name for name in session.get_available_regions("eks") if name != session.region_name]
+            there = [name for name in elsewhere if _is_in(session, name)]
+            hint = "; ".join(f"one is in {name}: `.venv/bin/specdecode destroy --region {name}`" for name in there)
+            hint = hint or "nor in another region that these credentials may look at"
+            said = f"there is no deployment in {session.region_name}: nothing was deleted ({hint})"
+            raise stop_with(said, EXIT_ENVIRONMENT)
         for line in _consequences(session, stacks):
             say(line)
         agree(
@@ -58,15 +63,6 @@ def _stacks(cloudformation: Any) -> dict[str, dict[str, Any]]:
     found = {name: stack_named(cloudformation, name) or {} for name in (STACK, CLUSTER_STACK)}
     gone = "DELETE_COMPLETE"
     return {n: s for n, s in found.items() if OURS in s.get("Description", "") and s["StackStatus"] != gone}
-
-
-def _none_in(session: Any) -> str:
-    """That there is nothing to delete, and where there is."""
-    elsewhere = [region for region in session.get_available_regions("eks") if region != session.region_name]
-    there = [region for region in elsewhere if _is_in(session, region)]
-    said = f"there is no deployment in {session.region_name}: nothing was deleted"
-    hint = "; ".join(f"one is in {region}: `.venv/bin/specdecode destroy --region {region}`" for region in there)
-    return f"{said} ({hint or 'nor in another region that these credentials may look at'})"
 
 
 def _is_in(session: Any, region: str) -> bool:

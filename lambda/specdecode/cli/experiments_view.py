@@ -14,7 +14,6 @@ from specdecode.cli.forecast_view import expected_lines
 from specdecode.experiment import Engine, Experiment
 from specdecode.planning import Bill, Plan, Range
 from specdecode.planning.offers import Offer
-from specdecode.planning.plan import LevelCost
 from specdecode.planning.ranges import money, span
 from specdecode.planning.several_nodes import NodePart
 
@@ -25,12 +24,11 @@ class BlockDumper(yaml.CSafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
+    def represent_str(self, text: str) -> yaml.ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
-def _text(dumper: BlockDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
-
-BlockDumper.add_representer(str, _text)
+BlockDumper.add_representer(str, BlockDumper.represent_str)
 
 
 def objects_text(objects: Iterable[Mapping[str, Any]]) -> str:
@@ -44,20 +42,17 @@ def summary(experiment: Experiment) -> dict[str, Any]:
     cases = f"{len(load.cases)} case{'s' if len(load.cases) != 1 else ''}"
     asked = sorted({load.requests_of(case) for case in load.cases})
     requests = f"{asked[0]} requests" if len(asked) == 1 else f"{asked[0]} to {asked[-1]} requests a case"
+    parallel, batch, window = map(experiment.served_in_words, ("tensor_parallel_size", "max_num_seqs", "max_model_len"))
+    serving = f"TP {parallel} on {experiment.devices} devices, batch {batch}, {window} tokens long at most"
     return {
         "name": experiment.name,
         "title": experiment.title,
         "engine": experiment.served_by,
         "target": experiment.target.id,
         "variants": [variant.name for variant in experiment.variants],
-        "serving": _serving(experiment) if experiment.holds_node else "servers that already run",
+        "serving": serving if experiment.holds_node else "servers that already run",
         "workload": f"{cases}, {load.input_tokens} in / {load.output_tokens} out, {requests}, {load.load_in_words}",
     }
-
-
-def _serving(experiment: Experiment) -> str:
-    parallel, batch, window = map(experiment.served_in_words, ("tensor_parallel_size", "max_num_seqs", "max_model_len"))
-    return f"TP {parallel} on {experiment.devices} devices, batch {batch}, {window} tokens long at most"
 
 
 def offer_summary(offer: Offer) -> dict[str, Any]:
@@ -111,8 +106,11 @@ def plan_tables(plan: Plan, bill: Bill, runs: Path) -> list[Table | str]:
         + (f" ({plan.poll_seconds} s where no end is expected)" if plan.poll_seconds > plan.attentive_seconds else ""),
         *(f"assumed   {line}" for line in bill.assumptions),
         *(f"warning   {line}" for line in plan.warnings),
-        *_accepting(plan, bill),
     ]
+    if bill.to_accept is not None:
+        limit, wanted = f"${bill.accept_above:,.0f}", math.ceil(bill.to_accept)
+        accept = f"start it with `specdecode run … --accept-cost {wanted}`"
+        lines.append(f"accept    it could cost more than {limit}: {accept}")
     expected = "\n".join(expected_lines(plan.experiment, runs))
     return [*([expected] if expected else []), *([] if elsewhere else [missing]), waves, "\n".join(lines)]
 
@@ -125,7 +123,10 @@ def parts_tables(name: str, parts: Sequence[NodePart], whole: Bill) -> Iterator[
     for number, part in enumerate(parts, start=1):
         own = part.bill
         table.add_row(str(number), ", ".join(part.arms), span(own.node_hours), money(own.node), f"${own.most:,.0f}")
-    hours, cost = (_sum([getattr(part.bill, field) for part in parts]) for field in ("node_hours", "node"))
+    hours, cost = (
+        Range(low=sum(each.low for each in found), high=sum(each.high for each in found))
+        for found in ([part.bill.node_hours for part in parts], [part.bill.node for part in parts])
+    )
     table.add_section()
     most = sum(part.bill.most for part in parts)
     table.add_row("all", f"{sum(len(part.arms) for part in parts)} arms", span(hours), money(cost), f"${most:,.0f}")
@@ -136,23 +137,18 @@ def parts_tables(name: str, parts: Sequence[NodePart], whole: Bill) -> Iterator[
     yield from (f"warning   {text}" for text in dict.fromkeys(text for part in parts for text in part.plan.warnings))
 
 
-def _sum(found: Sequence[Range]) -> Range:
-    return Range(low=sum(each.low for each in found), high=sum(each.high for each in found))
-
-
 def _apart_lines(plan: Plan) -> list[str]:
     """Arms that are in no wave together with the arm that they are compared with, although arms share the node."""
     together = [{arm.variant for arm in wave.arms} for wave in plan.waves]
     if plan.sweep or max(map(len, together), default=1) == 1:
         return []
     pairs = {v.name: {v.name, v.compare_to} for v in plan.experiment.variants if v.compare_to}
-    found = [name for name, pair in pairs.items() if not any(pair <= wave for wave in together)]
-    if not found:
-        return []
-    return [
-        f"waves     {', '.join(found)}: never on the node together with the arm that they are compared with; what "
-        "drifts between waves is in their speed-up (more workload.rounds bring more of them together)"
-    ]
+    found = ", ".join(name for name, pair in pairs.items() if not any(pair <= wave for wave in together))
+    said = (
+        f"waves     {found}: never on the node together with the arm that they are compared with; what drifts between "
+        "waves is in their speed-up (more workload.rounds bring more of them together)"
+    )
+    return [said] if found else []
 
 
 def _part_lines(plan: Plan) -> list[str]:
@@ -170,25 +166,13 @@ def _part_lines(plan: Plan) -> list[str]:
 
 def _level_lines(plan: Plan) -> list[str]:
     """How much time on the node each load takes. Empty if there is one load only."""
-    if len(plan.levels) < 2:
-        return []
-
-    def queues(each: LevelCost) -> bool:
-        return plan.experiment.batch is not None and (each.level.concurrency or 0) > plan.experiment.batch
-
+    batch = plan.experiment.batch
     return [
         f"load      {each.level}: {each.requests} requests an arm and round: {span(each.node_hours.scaled(60))} min, "
-        f"{money(each.node_hours.scaled(plan.price_per_node_hour))}" + (" (requests queue)" if queues(each) else "")
-        for each in plan.levels
+        f"{money(each.node_hours.scaled(plan.price_per_node_hour))}"
+        + (" (requests queue)" if batch is not None and (each.level.concurrency or 0) > batch else "")
+        for each in (plan.levels if plan.levels[1:] else ())
     ]
-
-
-def _accepting(plan: Plan, bill: Bill) -> list[str]:
-    """How to start a run that could cost more than the deployment accepts without a question."""
-    if bill.to_accept is None:
-        return []
-    limit, wanted = f"${bill.accept_above:,.0f}", math.ceil(bill.to_accept)
-    return [f"accept    it could cost more than {limit}: start it with `specdecode run … --accept-cost {wanted}`"]
 
 
 def _sweep_lines(plan: Plan) -> list[str]:
@@ -224,6 +208,13 @@ def engine_tables(engine: Engine) -> list[Table | str]:
         methods.add_row(method, answer.strip())
     for method, reason in engine.refused.items():
         methods.add_row(method, f"no: {reason}")
+    if engine.artifact is None:
+        compiles = "nothing"
+    elif (can := engine.artifact.on_cpu) is None:
+        compiles = "on the node; no source says that it can without devices"
+    else:
+        which = "" if can.speculation else ", arms without speculation only"
+        compiles = f"on the node, or on CPU nodes (compile.on: cpu{which}); source: {can.source}"
     lines = [
         f"image     {engine.reference}",
         *([f"tools     {engine.tools_reference}, for what does not run the engine"] if engine.tools_image else []),
@@ -231,7 +222,7 @@ def engine_tables(engine: Engine) -> list[Table | str]:
         f"runtime   {engine.runtime.version}, driver {engine.runtime.newest_driver} (AMI {_amis(engine)})",
         f"models    {', '.join(engine.model_families)}",
         f"step      at most {engine.most_tokens_per_step} tokens of k drafts",
-        f"compile   {_compiling(engine)}",
+        f"compile   {compiles}",
         f"counters  {'trusted' if engine.metrics.trusted else 'not trusted'} {engine.metrics.note}".rstrip(),
         f"env       settable by an experiment: {', '.join(engine.settable_env) or 'none'}",
         f"arguments settable by an experiment: {', '.join(engine.settable_args) or 'none'}",
@@ -243,17 +234,6 @@ def engine_tables(engine: Engine) -> list[Table | str]:
         f"source    {engine.source}",
     ]
     return [engine.title, methods, "\n".join(lines)]
-
-
-def _compiling(engine: Engine) -> str:
-    """On which nodes the engine compiles, with the source."""
-    if engine.artifact is None:
-        return "nothing"
-    can = engine.artifact.on_cpu
-    if can is None:
-        return "on the node; no source says that it can without devices"
-    which = "" if can.speculation else ", arms without speculation only"
-    return f"on the node, or on CPU nodes (compile.on: cpu{which}); source: {can.source}"
 
 
 def _amis(engine: Engine) -> str:

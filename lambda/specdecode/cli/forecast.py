@@ -14,11 +14,9 @@ from specdecode.cli.output import EXIT_USAGE, complain, say, say_json, stop_with
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from specdecode.analysis.advice.payoff import Payoff
     from specdecode.cli.runs_deployment import Deployment
     from specdecode.experiment import Experiment
     from specdecode.experiment.told import Forecasted
-    from specdecode.forecast.result import Forecast
 
 
 def forecast(
@@ -69,31 +67,38 @@ def forecast(
 
     Exit codes: 0 done, 2 bad input, 3 a draft's server cannot be used.
     """
+    from specdecode.analysis.advice.payoff import payoff
+    from specdecode.analysis.report.html import render_forecast
+    from specdecode.cli.evidence import own_rows
     from specdecode.cli.forecast_view import forecast_text, payoff_text, told_text
     from specdecode.experiment import load
+    from specdecode.forecast.result import forecasted
 
     planned = load(experiment) if experiment else None
     if planned:
         _refuse_heads(drafts.draft or (), planned)
     made = made_of(given, drafts, planned) if given.answers or given.target or drafts.draft else None
-    told = _told(made) if made else ()
+    told = tuple(one for draft in made.drafts for one in forecasted(draft, draft.draft)) if made else ()
     if of:
         told = _of_run(of, where.deployment(), planned)
     if planned is None and not told:
-        raise stop_with(
-            "specdecode forecast: give an EXPERIMENT, --of a run, or --answers or --target with --draft", EXIT_USAGE
-        )
+        raise stop_with("give an EXPERIMENT, --of a run, or --answers or --target with --draft", EXIT_USAGE)
     if planned is None and write:
         raise stop_with("--write: name the EXPERIMENT that gets the forecast", EXIT_USAGE)
     if planned and not told:
         told = planned.forecast
     elif planned:
         planned = planned.model_copy(update={"forecast": _of_experiment(told, planned)})
-    found = _payoff(planned, runs) if planned else None
+    try:
+        found = payoff(planned, own_rows(runs)) if planned else None
+    except ValueError as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
     if planned and write:
-        _write(write, str(experiment), planned)
+        _write("--write", write, _document(str(experiment), planned))
+        complain(f"`specdecode plan {write}`, `specdecode run {write}`")
     if page:
-        _page(page, planned.title if planned else of or "Tokens per step", told, found)
+        title = planned.title if planned else of or "Tokens per step"
+        _write("--page", page, render_forecast(title, told, found))
     if as_json:
         tokens = made.model_dump(mode="json") if made else [one.model_dump(mode="json") for one in told] or None
         say_json({"tokens": tokens, "payoff": found.model_dump(mode="json")} if found else tokens)
@@ -109,22 +114,6 @@ def _refuse_heads(given: Sequence[str], planned: Experiment) -> None:
     known = {name.lower() for one in heads(planned) for name in (one, one.rsplit("/", 1)[-1])}
     if wrong := [name for one in given if (name := one.partition("=")[0]).lower() in known]:
         raise stop_with("\n".join(f"--draft {name}: {HEAD}" for name in wrong), EXIT_USAGE)
-
-
-def _payoff(planned: Experiment, runs: Path) -> Payoff:
-    from specdecode.analysis.advice.payoff import payoff
-    from specdecode.cli.evidence import own_rows
-
-    try:
-        return payoff(planned, own_rows(runs))
-    except ValueError as error:
-        raise stop_with(f"specdecode forecast: {error}", EXIT_USAGE) from None
-
-
-def _told(made: Forecast) -> tuple[Forecasted, ...]:
-    from specdecode.forecast.result import forecasted
-
-    return tuple(one for draft in made.drafts for one in forecasted(draft, draft.draft))
 
 
 def _of_run(run: str, deployment: Deployment, planned: Experiment | None) -> tuple[Forecasted, ...]:
@@ -165,18 +154,8 @@ def _of_experiment(told: Sequence[Forecasted], planned: Experiment) -> tuple[For
     return tuple(found)
 
 
-def _page(file: Path, title: str, told: Sequence[Forecasted], found: Payoff | None) -> None:
-    from specdecode.analysis.report.html import render_forecast
-
-    try:
-        file.write_text(render_forecast(title, told, found), encoding="utf-8")
-    except OSError as error:
-        raise stop_with(f"--page {file}: {error.strerror}", EXIT_USAGE) from None
-    complain(f"wrote {file}")
-
-
-def _write(file: Path, reference: str, planned: Experiment) -> None:
-    """The experiment with its forecast, as a file that extends a preset or repeats a file."""
+def _document(reference: str, planned: Experiment) -> str:
+    """The experiment with its forecast, as YAML that extends a preset or repeats a file."""
     import yaml
 
     from specdecode.assets import preset_names
@@ -187,8 +166,12 @@ def _write(file: Path, reference: str, planned: Experiment) -> None:
     else:
         document = dict(parse_yaml(Path(reference).read_text(), origin=reference))
     document["forecast"] = [one.model_dump(mode="json") for one in planned.forecast]
+    return yaml.safe_dump(document, sort_keys=False, width=120, default_flow_style=None)
+
+
+def _write(option: str, file: Path, text: str) -> None:
     try:
-        file.write_text(yaml.safe_dump(document, sort_keys=False, width=120, default_flow_style=None))
+        file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise stop_with(f"--write {file}: {error.strerror}", EXIT_USAGE) from None
-    complain(f"wrote {file}: `specdecode plan {file}`, `specdecode run {file}`")
+        raise stop_with(f"{option} {file}: {error.strerror}", EXIT_USAGE) from None
+    complain(f"wrote {file}")

@@ -13,9 +13,11 @@ import typer
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, is_interactive, stop_with
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from specdecode.benchmark.tokens import TokenCounter
     from specdecode.experiment import Experiment
-    from specdecode.forecast.answers import WrittenAnswers
+    from specdecode.forecast.answers import ToAnswer, WrittenAnswers
     from specdecode.forecast.making import ToWrite
     from specdecode.forecast.result import Forecast
     from specdecode.forecast.server import Draft, Reader
@@ -96,8 +98,8 @@ def made_of(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | No
     lookups = given.answers is not None and given.tokenizer is not None
     if not (drafts.draft or lookups) or (given.answers is None) == (given.target is None):
         raise stop_with(
-            "specdecode forecast: give --draft, and either --answers or --target; for lookups alone, which need no "
-            "draft: --answers and --tokenizer FOLDER",
+            "give --draft, and either --answers or --target; for lookups alone, which need no draft: --answers and "
+            "--tokenizer FOLDER",
             EXIT_USAGE,
         )
     try:
@@ -106,7 +108,7 @@ def made_of(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | No
         first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
         if not isinstance(first, BadServer):
             raise
-        raise stop_with(f"specdecode forecast: {first}", EXIT_ENVIRONMENT) from None
+        raise stop_with(str(first), EXIT_ENVIRONMENT) from None
     for note in found.notes:
         complain(f"note: {note}")
     return found
@@ -132,56 +134,48 @@ def _counter(given: AnswerOptions) -> TokenCounter:
     return counter
 
 
-async def _to_write(url: str, given: AnswerOptions, planned: Experiment | None, models: list[str]) -> ToWrite:
+def _questions(given: AnswerOptions, planned: Experiment | None) -> Sequence[ToAnswer]:
     """What the target's server is to answer: the experiment's prompts, or those of a set."""
     from specdecode.experiment.prompt_sets import set_names, shipped
     from specdecode.forecast.answers import questions_of, questions_of_set
-    from specdecode.forecast.making import ToWrite
     from specdecode.prompts import BadPromptSet, read_set
     from specdecode.untrusted import Unreadable, read_file
 
-    if given.prompts:
-        try:
-            known = shipped(given.prompts) or read_set(read_file(Path(given.prompts)), name="prompts")
-        except (BadPromptSet, Unreadable) as error:
-            known_sets = f"sets that ship: {', '.join(set_names())}"
-            raise stop_with(f"--prompts {given.prompts}: {error}; {known_sets}", EXIT_USAGE) from None
-        asked = questions_of_set(known, output_tokens=given.output_tokens)
-    elif planned:
-        asked = questions_of(planned, _counter(given))
-    else:
+    if not given.prompts and planned:
+        return questions_of(planned, _counter(given))
+    if not given.prompts:
         raise stop_with("--target: name an EXPERIMENT, or --prompts SET|FILE", EXIT_USAGE)
-    return ToWrite(await _reader("target", url, models), asked[: given.most_answers])
+    try:
+        known = shipped(given.prompts) or read_set(read_file(Path(given.prompts)), name="prompts")
+    except (BadPromptSet, Unreadable) as error:
+        sets = f"sets that ship: {', '.join(set_names())}"
+        raise stop_with(f"--prompts {given.prompts}: {error}; {sets}", EXIT_USAGE) from None
+    return questions_of_set(known, output_tokens=given.output_tokens)
 
 
 async def _forecast(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | None) -> Forecast:
     from specdecode.analysis.advice.sweep import candidates, kind
     from specdecode.experiment.most_tokens import MostTokens
-    from specdecode.forecast.local import TokenizerFolder
+    from specdecode.forecast.local import LocalReader, TokenizerFolder
+    from specdecode.forecast.making import ToWrite
     from specdecode.forecast.making import forecast as make
 
     most = kind(planned) if planned else MostTokens.K_PLUS_1
     if drafts.most_tokens_per_step:
         most = MostTokens(drafts.most_tokens_per_step)
     ks = tuple(sorted({at.k for at in candidates(planned)})) if planned and not drafts.k else _ks(drafts.k or KS)
-    named = [*map(_named, drafts.draft or ())]
+    named, models = [*map(_named, drafts.draft or ())], drafts.model or []
     answers: WrittenAnswers | ToWrite
     if given.answers is not None:
         answers = _answers(given.answers, given)
     else:
-        answers = await _to_write(str(given.target), given, planned, drafts.model or [])
-    readers = [await _draft(name, where, drafts.model or []) for name, where in named]
+        questions = _questions(given, planned)[: given.most_answers]
+        answers = ToWrite(await _reader("target", str(given.target), models), questions)
+    readers: list[Draft] = [
+        await _reader(name, where, models) if "://" in where else LocalReader(name, where) for name, where in named
+    ]
     targets = None if given.tokenizer is None else TokenizerFolder(str(given.tokenizer))
     return await make(answers, readers, ks=ks, most=most, progress=_progress, tokenizer=targets)
-
-
-async def _draft(name: str, where: str, models: list[str]) -> Draft:
-    """A URL's server; anything else is a model that is read here."""
-    if "://" in where:
-        return await _reader(name, where, models)
-    from specdecode.forecast.local import LocalReader
-
-    return LocalReader(name, where)
 
 
 async def _reader(name: str, url: str, models: list[str]) -> Reader:

@@ -3,24 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from specdecode.analysis.advice.payoff import (
-    HEAD,
-    Expected,
-    Payoff,
-    PayoffAt,
-    PayoffOn,
-    heads,
-    payoff,
-    payoff_line,
-    percent,
-)
+from specdecode.analysis.advice.payoff import HEAD, Expected, Payoff, PayoffAt, heads, payoff, payoff_line, percent
 from specdecode.analysis.report.forecasts import forecast_table
 from specdecode.cli.evidence import own_rows
 from specdecode.cli.output import text_table
 from specdecode.escape import line
 from specdecode.experiment import Experiment
 from specdecode.experiment.told import Forecasted
-from specdecode.forecast.result import AtK, Forecast, OfDraft
+from specdecode.forecast.result import AtK, Forecast
 
 SHOWN = 6
 """Arms of a table beside the experiment's own, the best on all prompts first."""
@@ -30,21 +20,20 @@ STRANGE = " *"
 
 def forecast_text(found: Forecast) -> str:
     """A table for each draft, and what its figures mean."""
-    parts = [_draft(draft) for draft in found.drafts]
+    parts = []
+    for draft in found.drafts:
+        if not draft.categories:
+            parts.append(f"{line(draft.draft)}: no answer of two tokens or more\n")
+            continue
+        head = ("prompts", "n", *(f"k={at.k}" for at in draft.categories[0].at))
+        rows = [(line(own.category), str(own.prompts), *map(_cell, own.at)) for own in draft.categories]
+        kind = "" if draft.kind == "model" else " (no model)"
+        parts.append(f"{line(draft.draft)}{kind}\n{text_table([head, *rows], left=1)}")
     parts.append(
         "Tokens per step (95% interval over prompts). Speculation pays where a step with k drafts takes less than so\n"
         "many plain steps. What a step takes on the engine is not in this forecast: a run measures it.\n"
     )
     return "\n".join(parts)
-
-
-def _draft(draft: OfDraft) -> str:
-    if not draft.categories:
-        return f"{line(draft.draft)}: no answer of two tokens or more\n"
-    head = ("prompts", "n", *(f"k={at.k}" for at in draft.categories[0].at))
-    rows = [(line(own.category), str(own.prompts), *map(_cell, own.at)) for own in draft.categories]
-    kind = "" if draft.kind == "model" else " (no model)"
-    return f"{line(draft.draft)}{kind}\n{text_table([head, *rows], left=1)}"
 
 
 def _cell(at: AtK) -> str:
@@ -63,7 +52,12 @@ def payoff_text(found: Payoff) -> str:
     order = sorted(found.whole.at, key=lambda one: -one.speedup.value)
     shown = [one for place, one in enumerate(order) if one.variant or place < SHOWN]
     arms = [(one.draft, one.k) for one in shown]
-    parts = [_on(own, arms) for own in found.on]
+    head = ("arm", "tokens per step", "decoding", "faster", "$ per million tokens")
+    parts = []
+    for own in found.on:
+        rows = [_row(one) for arm in arms for one in own.at if (one.draft, one.k) == arm]
+        kind = "forecast" if own.forecast else "guessed"
+        parts.append(f"{line(own.prompts)} ({kind})\n{text_table([head, *rows], left=1)}")
     if not all(one.variant for one in shown):
         parts.append("* no arm of the experiment\n")
     if found.worth_a_compile:
@@ -73,12 +67,6 @@ def payoff_text(found: Payoff) -> str:
     parts += [f"Found elsewhere: {line(said)}.\n" for said in found.found_elsewhere]
     parts.append("Not known before a run:\n" + "".join(f"- {line(text)}\n" for text in found.unknown))
     return "\n".join(parts)
-
-
-def _on(own: PayoffOn, arms: list[tuple[str, int]]) -> str:
-    head = ("arm", "tokens per step", "decoding", "faster", "$ per million tokens")
-    rows = [_row(one) for arm in arms for one in own.at if (one.draft, one.k) == arm]
-    return f"{line(own.prompts)} ({'forecast' if own.forecast else 'guessed'})\n{text_table([head, *rows], left=1)}"
 
 
 def _row(one: PayoffAt) -> tuple[str, ...]:
@@ -107,10 +95,6 @@ def expected_lines(experiment: Experiment, runs: Path) -> list[str]:
         return []
     if found.whole.forecast:
         return [f"forecast  {payoff_line(found)}"]
-    of_heads = {one.draft for one in found.whole.at} <= {*heads(experiment)}
-    more = (
-        HEAD
-        if of_heads
-        else f"`specdecode forecast {experiment.name}` with answers of the target tells more, for nothing"
-    )
+    more = f"`specdecode forecast {experiment.name}` with answers of the target tells more, for nothing"
+    more = HEAD if {one.draft for one in found.whole.at} <= {*heads(experiment)} else more
     return [f"guessed   {payoff_line(found)}", f"          {more}"]

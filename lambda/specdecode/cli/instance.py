@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from specdecode.cli.options import Overrides, Price, Reference
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, complain, say, stop_with
 
 if TYPE_CHECKING:
+    from specdecode.experiment import ExperimentError
     from specdecode.experiment.benchmark_spec import BenchmarkSpec
     from specdecode.instance.engines import Folders
     from specdecode.instance.run import InstanceRun
@@ -104,7 +104,7 @@ def instance(
         raise stop_with("\n".join(wrong), EXIT_USAGE)
     plan = _plan(reference, overrides or [], price=price, store=store, in_turn=where.in_turn, shows=what.show)
     arms = _asked_arms(plan, what)
-    run_id = new_run_id(f"instance-{plan.experiment.name}", now=datetime.now(UTC), token=secrets.token_hex(2))
+    run_id = new_run_id(f"instance-{plan.experiment.name}")
     if what.show:
         from specdecode.instance.script import script
 
@@ -173,32 +173,34 @@ def _plan(
     """The plan with what the store has; `shows`: as if it had nothing. Raises ExperimentError."""
     from specdecode.experiment import Capacity, engine_of, load
     from specdecode.experiment.model import CompileOn, ServedExperiment, Sweep
-    from specdecode.experiment.problems import ExperimentError, Problem
     from specdecode.planning import Inventory, make_plan, needed_prefixes, read_inventory
     from specdecode.planning.waves import one_by_one
     from specdecode.pod.folder import FolderClient
 
     capacity = Capacity(price_per_node_hour=price) if price is not None else Capacity()
     experiment = load(reference, settings=overrides, capacity=capacity)
-    wrong = {
-        "variants": ("its arms are servers that already run", "`specdecode bench` measures such servers from here")
-    }
-    if isinstance(experiment, ServedExperiment):
-        wrong = {"compile.on": ("one machine has no other node to compile on", "--set compile.on=accelerator")}
-        if experiment.answers:
-            reads = f"`specdecode forecast {reference} --answers FOLDER` reads a run's folder here"
-            wrong = {"answers": ("no run of a bucket is on this machine", reads)}
-    if not isinstance(experiment, ServedExperiment) or experiment.compile.on is CompileOn.CPU or experiment.answers:
-        told = [Problem(field=at, rule="one-machine", message=why, fix=fix) for at, (why, fix) in wrong.items()]
-        raise ExperimentError(told)
+    if not isinstance(experiment, ServedExperiment):
+        bench = "`specdecode bench` measures such servers from here"
+        raise _not_here("variants", "its arms are servers that already run", bench)
+    if experiment.answers:
+        reads = f"`specdecode forecast {reference} --answers FOLDER` reads a run's folder here"
+        raise _not_here("answers", "no run of a bucket is on this machine", reads)
+    if experiment.compile.on is CompileOn.CPU:
+        fix = "--set compile.on=accelerator"
+        raise _not_here("compile.on", "one machine has no other node to compile on", fix)
     if experiment.sweep is Sweep.ADAPTIVE:
         experiment = experiment.model_copy(update={"sweep": Sweep.GRID})  # nobody is there to ask the advisor
-    engine = engine_of(experiment)
-    inventory = Inventory()
+    engine, inventory = engine_of(experiment), Inventory()
     if not shows:
         inventory = read_inventory(FolderClient(store), bucket=str(store), prefixes=needed_prefixes(experiment, engine))
     plan = make_plan(experiment, engine, inventory=inventory, capacity=capacity)
     return plan.model_copy(update={"waves": one_by_one(plan.waves)}) if in_turn else plan
+
+
+def _not_here(field: str, why: str, fix: str) -> ExperimentError:
+    from specdecode.experiment.problems import ExperimentError, Problem
+
+    return ExperimentError([Problem(field=field, rule="one-machine", message=why, fix=fix)])
 
 
 def _missing(found: Sequence[str]) -> typer.Exit:
@@ -235,7 +237,7 @@ def _claim(plan: Plan, at: Folders, run_id: str, *, resume: bool) -> BenchmarkSp
 def _answers(run: InstanceRun, arms: Sequence[Arm], what: WhatOptions) -> None:
     """Each arm's answer to each question, as it comes. Raises RunFailed."""
     from specdecode import names
-    from specdecode.instance.asking import PromptToAsk, ask
+    from specdecode.instance.asking import ask
     from specdecode.instance.run import RunFailed
     from specdecode.manifests.serve_command import served_model
 
@@ -243,23 +245,19 @@ def _answers(run: InstanceRun, arms: Sequence[Arm], what: WhatOptions) -> None:
     temperature = 0.0 if plan.engine.greedy_only else what.temperature
     if temperature != what.temperature:
         complain(f"{plan.engine.name} always takes the likeliest token: --temperature {what.temperature:g} is ignored")
+    sampling = {"model": served_model(plan.experiment), "max_tokens": what.max_tokens, "temperature": temperature}
     for arm in arms:
         with run.serving([arm]) as ((server,), keys):
             for prompt in what.ask or []:
                 say(f"{arm.variant}: {prompt}")
-                question = PromptToAsk(
-                    prompt=prompt,
-                    endpoint=plan.experiment.workload.endpoint,
-                    model=served_model(plan.experiment),
-                    max_tokens=what.max_tokens,
-                    temperature=temperature,
-                )
+                chat = {"messages": [{"role": "user", "content": prompt}]}
+                asked = chat if plan.experiment.workload.endpoint == "chat" else {"prompt": prompt}
                 key = keys[names.api_key_variable(arm.variant)]
                 try:
-                    how = ask(server.url, question, api_key=key, show=lambda text: say(text, end=""))
+                    how = ask(server.url, asked | sampling, api_key=key, show=lambda text: say(text, end=""))
                 except ValueError as error:
                     raise RunFailed(f"{arm.variant}: {error}") from None
-                say(f"\n({how.words})\n")
+                say(f"\n({how})\n")
 
 
 def _report(plan: Plan, spec: BenchmarkSpec, at: Folders, what: WhatOptions) -> None:

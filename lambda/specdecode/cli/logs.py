@@ -1,12 +1,11 @@
 """`specdecode logs`: what the pods of a run write, while it goes on and after."""
 
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from specdecode.cli.options import WHERE, Where, duration
+from specdecode.cli.options import WHERE, Where
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json_line, stop_with
 
 
@@ -28,10 +27,6 @@ def logs(
     step: Annotated[Writers | None, typer.Option(help="Only pods of this step.")] = None,
     arm: Annotated[
         str | None, typer.Option(metavar="ARM", help="Only pods of this arm: its checks, compiles and servers.")
-    ] = None,
-    since: Annotated[
-        int | None,
-        typer.Option(metavar="TIME", parser=duration, help="Only what was written in the last 90s, 10m or 2h."),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
     where: Where = WHERE,
@@ -56,8 +51,6 @@ def logs(
         has = f"it has {', '.join(arms)}" if arms else "nothing is planned yet"
         raise stop_with(f"{found.run_id} has no arm {arm}: {has}", EXIT_USAGE)
     source = log_events.of_run(deployment, found, plan)
-    if since is not None:
-        source.begin = max(source.begin, datetime.now(UTC).timestamp() - since)
     complain(f"{found.run_id}: log group {source.group}")
 
     def show(entry: log_events.LogLine) -> bool:
@@ -78,8 +71,7 @@ def logs(
     except KeyboardInterrupt:
         raise stop_with(f"`specdecode logs {found.run_id} --follow` goes on from the beginning", 130) from None
     except log_events.NoGroup as missing:
-        shown = sum(map(show, source.kept()))
-        if not shown:
+        if not sum(map(show, source.kept())):
             raise stop_with(str(missing), EXIT_ENVIRONMENT) from None
         complain(f"{missing}; these are the logs that the diagnosis kept")
         return

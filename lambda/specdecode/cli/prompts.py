@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,12 +14,11 @@ from specdecode.cli.output import EXIT_USAGE, say, say_json, show, stop_with
 from specdecode.untrusted import Unreadable, read_file
 
 if TYPE_CHECKING:
-    from specdecode.prompts import PromptRow, PromptSet
+    from specdecode.prompts import PromptSet
     from specdecode.store import Store
 
 Name = Annotated[str | None, typer.Option(help="Name of the set. Default: the header's, or the file's.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines, or one JSON array.")]
-FITS = "prompts that cannot fit"
 SHOWN = 5
 """Most prompts that cannot fit which are named."""
 
@@ -91,20 +91,20 @@ def check(
     from specdecode.cli.prompts_view import categories_table, lines, summary
 
     found = _read(file, name)
-    beyond = [] if max_model_len is None else _beyond(found, max_model_len, output_tokens)
+    sizes = [(row, row.fewest_tokens_with(row.output_tokens or output_tokens)) for row in found.rows]
+    room = max_model_len or math.inf
+    beyond = sorted(((row, size) for row, size in sizes if size > room), key=lambda item: -item[1])
     if as_json:
         say_json({**summary(found), "too_long": [{"id": row.id, "at_least": tokens} for row, tokens in beyond]})
     else:
         show(categories_table(found), "\n".join(lines(found)))
     if beyond:
-        named = "\n".join(
+        named = [
             f"  {row.id}: at least {tokens} tokens with {'its answers' if row.turns[1:] else 'its answer'}"
             for row, tokens in beyond[:SHOWN]
-        )
-        raise stop_with(
-            f"{len(beyond)} {FITS} into {max_model_len} tokens:\n{named}" + ("\n  …" if beyond[SHOWN:] else ""),
-            EXIT_USAGE,
-        )
+        ]
+        told = f"{len(beyond)} prompts that cannot fit into {max_model_len} tokens:"
+        raise stop_with("\n".join([told, *named, *(["  …"] if beyond[SHOWN:] else [])]), EXIT_USAGE)
 
 
 def add(
@@ -138,11 +138,6 @@ def add(
     say(f"{store.url(key)}\n\nIn an experiment:\n\n" + "\n".join(as_yaml(found)))
 
 
-def _beyond(found: PromptSet, room: int, output_tokens: int) -> list[tuple[PromptRow, int]]:
-    sizes = ((row, row.fewest_tokens_with(row.output_tokens or output_tokens)) for row in found.rows)
-    return sorted(((row, size) for row, size in sizes if size > room), key=lambda item: -item[1])
-
-
 def _read(path: Path, name: str | None) -> PromptSet:
     """The set in a file. Ends the command if the file holds no set, or holds a credential."""
     from specdecode.experiment import credentials
@@ -158,9 +153,8 @@ def _read(path: Path, name: str | None) -> PromptSet:
         raise stop_with(f"--name {name}: use lower-case letters, digits, dots and hyphens", EXIT_USAGE) from None
     for row in found.rows:
         if hidden := next(credentials.found(row.model_dump(mode="json")), None):
-            raise stop_with(
-                f"{path}: prompt {row.id} holds what looks like {hidden[1]}: {credentials.ADVICE}", EXIT_USAGE
-            )
+            what = f"holds what looks like {hidden[1]}: {credentials.ADVICE}"
+            raise stop_with(f"{path}: prompt {row.id} {what}", EXIT_USAGE)
     return found
 
 

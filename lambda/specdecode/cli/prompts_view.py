@@ -12,13 +12,13 @@ SHOWN = 200
 
 
 def entry(found: PromptSet) -> dict[str, Any]:
-    """How an experiment's `workload.prompts` names the set."""
+    """How an experiment's `workload.prompts` names the set. So many of each category are measured without a repeat."""
     reference = PromptsOf(set=found.name, sha256=found.sha256, category=found.categories[0]).reference
     return {
         "set": reference,
         "categories": list(found.categories),
         **({"structured": list(found.structured)} if found.structured else {}),
-        "per_category": _fewest(found),
+        "per_category": min(sum(len(row.turns) for row in found.of(category)) for category in found.categories),
     }
 
 
@@ -75,11 +75,6 @@ def lines(found: PromptSet) -> list[str]:
     turns = sum(len(row.turns) for row in several)
     said = f"{len(several)} conversations of {turns} turns, each of which is a request" if several else ""
     return [*skipped, *labels, *([said] if said else [])]
-
-
-def _fewest(found: PromptSet) -> int:
-    """Requests of the smallest category: this many of each category can be measured without a repeat."""
-    return min(sum(len(row.turns) for row in found.of(category)) for category in found.categories)
 
 
 def as_yaml(found: PromptSet) -> list[str]:

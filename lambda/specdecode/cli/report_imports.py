@@ -71,7 +71,7 @@ def import_results(
         names.append(name)
         variant = None
         try:
-            variant = _variant(name, described.pop(name, {}), None if number == 0 else _first(arms))
+            variant = _variant(name, described.pop(name, {}), arms[0].partition("=")[0] if number else None)
         except (ImportProblem, ValidationError) as error:
             known = error.errors() if isinstance(error, ValidationError) else ()
             problems += [f"--about {name}:{_key(each)}: {in_words(each)}, not {each['input']}" for each in known]
@@ -100,10 +100,6 @@ def _key(problem: Mapping[str, Any]) -> str:
     """The key of --about that a problem is of."""
     keys = {"num_speculative_tokens": "k", "id": "draft"}
     return next((keys.get(str(part), str(part)) for part in reversed(problem["loc"])), "arm")
-
-
-def _first(arms: list[str]) -> str:
-    return arms[0].partition("=")[0]
 
 
 def _described(about: list[str], problems: list[str]) -> dict[str, dict[str, str]]:

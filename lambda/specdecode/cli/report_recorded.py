@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -14,7 +13,7 @@ from specdecode.analysis import Comparison, RunContext, compare, lm_eval_scores
 from specdecode.analysis.results.run_context import Accuracy
 from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.cli.output import EXIT_USAGE, complain, stop_with
-from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, ExperimentError, load_file
+from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, load_file
 from specdecode.experiment.base import MOST_DRAFTED
 from specdecode.experiment.benchmark_spec import read_specification
 from specdecode.experiment.endpoints import of_one_kind
@@ -28,11 +27,9 @@ REPORT = "report.json"
 BENCHMARK = "benchmark.json"
 """What `specdecode bench` was told, from its results folder."""
 UNKNOWN = "unknown"
-MOST_RECORD = MAX_FILE_BYTES
-"""Most bytes of one record: an answer with all its times."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Recorded:
     """The content of a folder with raw records."""
 
@@ -79,8 +76,7 @@ def recorded(path: Path, price: float | None = None) -> Recorded:
     except ValidationError as error:
         first = error.errors()[0]
         raise stop_with(f"{path / 'raw'}: {'.'.join(map(str, first['loc']))}: {in_words(first)}", EXIT_USAGE) from None
-    experiment = experiment.as_measured(servers.forecast)
-    return Recorded(experiment=experiment, context=context, records=records, servers=servers)
+    return Recorded(experiment.as_measured(servers.forecast), context, records, servers)
 
 
 def _context(path: Path, records: list[RequestRecord], *, price: float | None, servers: Servers) -> RunContext:
@@ -118,8 +114,6 @@ def _experiment(path: Path, servers: Servers) -> Experiment | None:
             return load_file(path / "experiment.yaml", measured=True)
         if (path / BENCHMARK).exists():
             return experiment_of(read_specification(path / BENCHMARK), servers)
-    except (Unreadable, ExperimentError) as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
     except ValidationError as error:
         raise stop_with(f"{path / BENCHMARK}: {in_words(error.errors()[0])}", EXIT_USAGE) from None
     return None
@@ -141,9 +135,15 @@ def experiment_of(spec: BenchmarkSpec, servers: Servers) -> Experiment:
                 "target": {"id": _model(arm, spec, servers)},
                 "served_model_name": arm.model,
                 "price_per_hour": arm.price_per_hour,
-                "speculation": None if not (k := _k(arm, servers)) else _speculation(k, arm.most_tokens_per_step),
+                "speculation": k
+                and {
+                    "draft": {"id": UNKNOWN},
+                    "num_speculative_tokens": k,
+                    "most_tokens_per_step": arm.most_tokens_per_step,
+                },
             }
             for arm in spec.arms
+            for k in [_k(arm, servers)]
         ],
         "workload": spec.workload.model_dump(mode="json"),
     }
@@ -170,10 +170,6 @@ def _k(arm: BenchmarkArm, servers: Servers) -> int | None:
     return most if 1 <= most <= MOST_DRAFTED else None
 
 
-def _speculation(k: int, most: MostTokens | None) -> dict[str, Any]:
-    return {"draft": {"id": UNKNOWN}, "num_speculative_tokens": k, "most_tokens_per_step": most}
-
-
 def _scores(file: Path) -> list[Accuracy]:
     try:
         return lm_eval_scores(file.stem, read_file(file))
@@ -183,7 +179,7 @@ def _scores(file: Path) -> list[Accuracy]:
 
 def _records(file: Path) -> Iterator[RequestRecord]:
     try:
-        for number, line in read_lines(file, limit=MOST_RECORD):
+        for number, line in read_lines(file, limit=MAX_FILE_BYTES):
             try:
                 yield read_record(line)
             except ValidationError as error:

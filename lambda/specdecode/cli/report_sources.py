@@ -1,6 +1,6 @@
 """Finds the comparison for the report commands: in a run's folder, a report.json, or the bucket by a run id."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -47,18 +47,14 @@ def find_each(runs: Sequence[str], *, deployment: Deployment, price: float | Non
     if paths := [run for run in not_here if "/" in run or run.endswith(".json")]:
         raise stop_with(f"{', '.join(paths)}: no such file or folder", EXIT_USAGE)
     try:
-        return [_looked_for(run, deployment) if run in not_here else _from_path(Path(run), price) for run in runs]
+        ids = {run: deployment.execution(run).run_id for run in not_here}
+    except typer.Exit:
+        complain(f"(and {', '.join(not_here)}: no file or folder here)")
+        raise
     except NoRegion as error:
         why = f"{', '.join(not_here)}: no such file or folder here. To look for runs of the bucket: {error}"
         raise stop_with(why, EXIT_USAGE) from None
-
-
-def _looked_for(run: str, deployment: Deployment) -> Comparison:
-    try:
-        return _of_bucket(deployment.execution(run).run_id, deployment)
-    except typer.Exit:
-        complain(f"(and {run} is no file or folder here)")
-        raise
+    return [_of_bucket(ids[run], deployment) if run in ids else _from_path(Path(run), price) for run in runs]
 
 
 def _of_bucket(run_id: str, deployment: Deployment) -> Comparison:
@@ -78,26 +74,14 @@ def _of_bucket(run_id: str, deployment: Deployment) -> Comparison:
 def find_all(*, folder: Path | None, deployment: Deployment) -> list[Comparison]:
     """Every report.json below `folder`, or in the bucket. A file that is no report is named on stderr and left out."""
     found: list[Comparison] = []
-    for origin, data in _documents(folder, deployment):
+    keys = () if folder else [s3_keys.run_key(run_id, REPORT) for run_id in deployment.store.folders("runs/")]
+    for at in sorted(folder.rglob(REPORT)) if folder else keys:
         try:
-            found.append(read_report(data))
+            data = read_file(at) if isinstance(at, Path) else deployment.store.read(at)
+            found += [] if data is None else [read_report(data)]
         except Unreadable as error:
-            complain(f"left out {origin}: {error}")
+            complain(f"left out {at}: {error}")
     return found
-
-
-def _documents(folder: Path | None, deployment: Deployment) -> Iterator[tuple[str, bytes]]:
-    if folder is not None:
-        for path in sorted(folder.rglob(REPORT)):
-            try:
-                yield str(path), read_file(path)
-            except Unreadable as error:
-                complain(f"left out {path}: {error}")
-        return
-    for run_id in deployment.store.folders("runs/"):
-        key = s3_keys.run_key(run_id, REPORT)
-        if (data := deployment.store.read(key)) is not None:
-            yield deployment.store.url(key), data
 
 
 def _from_path(path: Path, price: float | None) -> Comparison:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -73,7 +72,6 @@ def run(
     """
     from specdecode.cli import runs_start as starting
     from specdecode.cli.preflight.checks import refuse_a_run_that_would_fail
-    from specdecode.cli.runs_nodes import start_on_nodes
     from specdecode.cli.runs_view import new_run_id
 
     if nodes > 1 and (resume or watch):
@@ -87,13 +85,13 @@ def run(
     wanted = asked or starting.resumed_run(deployment, str(resume))
     refuse_a_run_that_would_fail(deployment, wanted.experiment)
     if nodes > 1:
-        start_on_nodes(deployment, wanted, nodes, accepted=accept_cost, yes=yes, as_json=as_json)
+        starting.start_on_nodes(deployment, wanted, nodes, accepted=accept_cost, yes=yes, as_json=as_json)
         return
     inventory = starting.inventory_of(deployment, wanted.experiment)
     plan, bill = starting.estimate(deployment, wanted.experiment, inventory)
     starting.consent(wanted, plan, bill, accepted=accept_cost, yes=yes, as_json=as_json)
     said = {"accept_cost": accept_cost, "started_by": deployment.caller()}
-    run_id = new_run_id(wanted.name, now=datetime.now(UTC), token=secrets.token_hex(2))
+    run_id = new_run_id(wanted.name)
     arn = deployment.start(run_id, {**wanted.request, **{key: value for key, value in said.items() if value}})
     if watch:
         _follow(deployment, run_id, interval=interval, as_json=as_json)

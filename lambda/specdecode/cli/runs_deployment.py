@@ -1,7 +1,7 @@
 """The deployed pipeline as the command line sees it: Step Functions, the bucket and two functions. Never Kubernetes."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -58,6 +58,14 @@ class Execution:
     cause: str = ""
     output: str = ""
 
+    @classmethod
+    def of(cls, item: Mapping[str, Any]) -> "Execution":
+        """From what Step Functions describes or lists."""
+        stopped = item["stopDate"].isoformat(timespec="seconds") if item.get("stopDate") else None
+        more = {name: item.get(name, "") for name in ("error", "cause", "output")}
+        started = item["startDate"].isoformat(timespec="seconds")
+        return cls(item["name"], item["executionArn"], item["status"], started, stopped, **more)
+
 
 class Deployment:
     """The stack's outputs, and the calls that commands make with them."""
@@ -65,13 +73,13 @@ class Deployment:
     def __init__(
         self, *, stack: str = names.STACK, region: str | None = None, profile: str | None = None, session: Any = None
     ) -> None:
-        self.stack = stack
-        self._open: Callable[[], Any] = lambda: session or session_of(region, profile)
+        self.stack, self._given = stack, (region, profile, session)
 
     @cached_property
     def session(self) -> Any:
         """The session is made at its first use: a report from a folder needs no region."""
-        return self._open()
+        region, profile, session = self._given
+        return session or session_of(region, profile)
 
     def client(self, service: str) -> Any:
         return self.session.client(service)
@@ -148,15 +156,7 @@ class Deployment:
             **({"statusFilter": status} if status else {}),
         )
         for page in pages:
-            for item in page["executions"]:
-                stopped = item.get("stopDate")
-                yield Execution(
-                    run_id=item["name"],
-                    arn=item["executionArn"],
-                    status=item["status"],
-                    started=item["startDate"].isoformat(timespec="seconds"),
-                    stopped=stopped.isoformat(timespec="seconds") if stopped else None,
-                )
+            yield from map(Execution.of, page["executions"])
 
     def execution(self, run_id: str | None) -> Execution:
         """The run's execution, or the newest one. Ends the command with 2 if there is none."""
@@ -179,24 +179,12 @@ class Deployment:
             if error.response["Error"]["Code"] in {"ExecutionDoesNotExist", "InvalidArn"}:
                 return None
             raise
-        stopped = found.get("stopDate")
-        return Execution(
-            run_id=run_id,
-            arn=arn,
-            status=found["status"],
-            started=found["startDate"].isoformat(timespec="seconds"),
-            stopped=stopped.isoformat(timespec="seconds") if stopped else None,
-            error=found.get("error", ""),
-            cause=found.get("cause", ""),
-            output=found.get("output", ""),
-        )
+        return Execution.of({**found, "name": run_id, "executionArn": arn})
 
     def events(self, arn: str, *, newest: int = 100) -> list[dict[str, Any]]:
         """The newest events of an execution, oldest first."""
-        answer = self._states.get_execution_history(
-            executionArn=arn, reverseOrder=True, maxResults=newest, includeExecutionData=True
-        )
-        return list(reversed(answer["events"]))
+        how = {"reverseOrder": True, "maxResults": newest, "includeExecutionData": True}
+        return list(reversed(self._states.get_execution_history(executionArn=arn, **how)["events"]))
 
     def stop(self, arn: str) -> None:
         self._states.stop_execution(executionArn=arn, error="StoppedByUser", cause="specdecode stop")
@@ -209,8 +197,11 @@ class Deployment:
         return None if data is None else Plan.model_validate_json(data)
 
     def cluster(self) -> ClusterView:
-        """The cluster now, by the inspect function."""
-        return ClusterView.model_validate(self._must_invoke(self.outputs["InspectFunction"]))
+        """The cluster now, by the inspect function. Ends the command with 3 if it fails."""
+        try:
+            return ClusterView.model_validate(self._invoke(self.outputs["InspectFunction"]))
+        except FunctionFailed as error:
+            raise stop_with(str(error), EXIT_ENVIRONMENT) from None
 
     def pods(self, run_id: str) -> tuple[PodView, ...] | None:
         """The run's pods now. None if they cannot be read; the rest of the run is shown all the same."""
@@ -223,13 +214,6 @@ class Deployment:
     def reconcile(self) -> dict[str, Any]:
         """Run the watchdog once and wait for it. Returns what it found and did. Raises FunctionFailed."""
         return self._invoke(self.outputs["WatchdogFunction"])
-
-    def _must_invoke(self, function: str) -> dict[str, Any]:
-        """The function's answer. Ends the command with 3 if it fails."""
-        try:
-            return self._invoke(function)
-        except FunctionFailed as error:
-            raise stop_with(str(error), EXIT_ENVIRONMENT) from None
 
     def _invoke(self, function: str) -> dict[str, Any]:
         waits = Config(read_timeout=LONGEST_FUNCTION_S, retries={"total_max_attempts": 1})

@@ -12,7 +12,6 @@ from specdecode.runs.cluster_view import ClusterView
 
 ATTEMPTS = 30
 PAUSE_S = 2.0
-BY_HAND = "docs/operations.md#a-node-that-stays"
 
 
 def run_to_stop(deployment: Deployment) -> str | None:
@@ -49,8 +48,8 @@ def free(deployment: Deployment, *, yes: bool) -> None:
             stop_run(deployment, found)
         give_back(deployment, holder)
         return
+    say("nobody holds a node")
     _say_done(deployment, done)
-    say(f"nobody holds a node; the node pools have {done['replicas']} replicas")
 
 
 def stop_run(deployment: Deployment, found: Execution) -> None:
@@ -61,9 +60,7 @@ def stop_run(deployment: Deployment, found: Execution) -> None:
 
 def bring_to_zero(deployment: Deployment) -> None:
     """Give back a node that no run has. A run that has just begun keeps it: nothing is stopped."""
-    done = _reconcile(deployment)
-    _say_done(deployment, done)
-    say(f"the node pools have {done['replicas']} replicas")
+    _say_done(deployment, _reconcile(deployment))
 
 
 def _only_holder(seen: ClusterView) -> str | None:
@@ -89,6 +86,7 @@ def _say_done(deployment: Deployment, done: dict[str, Any]) -> None:
             f"the lease cannot be read, so it is not known which run holds a node. Stop each run that goes on:{stops}",
             EXIT_FAILED,
         )
+    say(f"the node pools have {done['replicas']} replicas")
 
 
 def give_back(deployment: Deployment, run_id: str) -> None:
@@ -97,19 +95,15 @@ def give_back(deployment: Deployment, run_id: str) -> None:
     for _ in range(ATTEMPTS):
         done = _reconcile(deployment)
         seen = deployment.cluster()
-        if done["replicas"] is not None and not _stands(run_id, seen):
+        claims = {claim.run_id for claim in (*seen.lease.claims, *seen.turns.claims)}
+        stands = run_id in claims or any(pod.run == names.run_label(run_id) for pod in seen.pods)
+        if done["replicas"] is not None and not stands:
             _tell(done)
             say(f"released; the node pools have {seen.replicas} replicas")
             return
         time.sleep(PAUSE_S)
     _tell(done)
     raise stop_with(f"{run_id} still has workloads; the watchdog goes on (`specdecode capacity`)", EXIT_FAILED)
-
-
-def _stands(run_id: str, seen: ClusterView) -> bool:
-    """Whether the run holds a node, waits for one, or has pods."""
-    claims = {claim.run_id for claim in (*seen.lease.claims, *seen.turns.claims)}
-    return run_id in claims or any(pod.run == names.run_label(run_id) for pod in seen.pods)
 
 
 def _reconcile(deployment: Deployment) -> dict[str, Any]:
@@ -121,7 +115,7 @@ def _reconcile(deployment: Deployment) -> dict[str, Any]:
             f"{failure}\nThe watchdog could not run: a node may still be there, and is billed. The backstop, which "
             f"needs neither Kubernetes nor the bucket, ends its instance {BACKSTOP_WINDOW_MINUTES} to "
             f"{BACKSTOP_WINDOW_MINUTES + BACKSTOP_PERIOD_MINUTES} min after the watchdog's last heartbeat if no run "
-            f"goes on. At once, by hand: {BY_HAND}",
+            f"goes on. At once, by hand: docs/operations.md#a-node-that-stays",
             EXIT_ENVIRONMENT,
         ) from None
 

@@ -1,18 +1,21 @@
-"""Starts a run: its request, what it would cost, and the user's consent."""
+"""Starts a run, or one for each of several nodes: the request, what it would cost, and the user's consent."""
 
 import math
+import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import s3_keys
+from specdecode.cli.aws_errors import in_a_line
 from specdecode.cli.cost_view import cost_lines
+from specdecode.cli.experiments_view import parts_tables
 from specdecode.cli.forecast_view import expected_lines
 from specdecode.cli.options import RESULTS
-from specdecode.cli.output import EXIT_USAGE, agree, complain, say, stop_with
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, agree, complain, say, say_json, show, stop_with
 from specdecode.cli.runs_deployment import Deployment
-from specdecode.cli.runs_view import TERMINAL
+from specdecode.cli.runs_view import TERMINAL, new_run_id
 from specdecode.experiment import (
     ExperimentError,
     engine_of,
@@ -23,10 +26,12 @@ from specdecode.experiment import (
     rules,
 )
 from specdecode.experiment.documents import parse_yaml
+from specdecode.experiment.kept import deploy_with
 from specdecode.experiment.model import AnyExperiment
 from specdecode.experiment.told import without_absent_figures
 from specdecode.planning import Bill, Inventory, Plan, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.offers import offer_lines
+from specdecode.planning.several_nodes import plan_parts
 from specdecode.runs.answers import with_prompts_of_answers
 from specdecode.runs.state import StateDamaged
 
@@ -69,11 +74,8 @@ def resumed_run(deployment: Deployment, run_id: str) -> Wanted:
     found = deployment.find(run_id)
     if found is not None and found.status not in TERMINAL:
         raise stop_with(f"{run_id} still runs: wait for its end, or `specdecode stop {run_id}` first", EXIT_USAGE)
-    try:
-        document = parse_yaml(text.decode("utf-8", "replace"), origin=f"experiment.yaml of {run_id}")
-        experiment = from_document(without_absent_figures(document))
-    except ExperimentError as error:
-        raise stop_with(f"{run_id} cannot be resumed: {error}", EXIT_USAGE) from None
+    document = parse_yaml(text.decode("utf-8", "replace"), origin=f"experiment.yaml of {run_id}")
+    experiment = from_document(without_absent_figures(document))
     return Wanted(f"resume-{run_id}"[:40].rstrip("-"), {"resume": run_id}, experiment)
 
 
@@ -103,24 +105,23 @@ def consent(wanted: Wanted, plan: Plan, bill: Bill, *, accepted: float | None, y
     `accepted`: dollars of --accept-cost.
     """
     if not as_json:
-        say(
-            "\n".join(
-                [
-                    _what(wanted, plan),
-                    *expected_lines(plan.experiment, RESULTS),
-                    *cost_lines(bill),
-                    *(f"warning   {text}" for text in plan.warnings),
-                ]
-            )
-        )
-    if bill.to_accept is not None and (accepted or 0) < bill.to_accept:
+        warnings = (f"warning   {text}" for text in plan.warnings)
+        what = _what(wanted, plan)
+        say("\n".join([what, *expected_lines(plan.experiment, RESULTS), *cost_lines(bill), *warnings]))
+    if bill.to_accept is not None:
+        _refuse_more("it", bill.to_accept, bill, accepted)
+    agree("Start it?", yes=yes, ask=not as_json, refused="nothing was started")
+
+
+def _refuse_more(what: str, most: float, bill: Bill, accepted: float | None) -> None:
+    """End the command if it could cost more than the user accepted. `bill` has the deployment's limit."""
+    if (accepted or 0) < most:
         given = f"--accept-cost {accepted:g} is not enough" if accepted else f"more than ${bill.accept_above:,.0f}"
         raise stop_with(
-            f"it could cost ${bill.to_accept:,.0f}, if every step lasts until its deadline ({given}): add "
-            f"--accept-cost {math.ceil(bill.to_accept)}, or shorten its deadlines (--set deadlines.benchmark=60)",
+            f"{what} could cost ${most:,.0f}, if every step lasts until its deadline ({given}): add --accept-cost "
+            f"{math.ceil(most)}, or shorten deadlines (--set deadlines.benchmark=60)",
             EXIT_USAGE,
         )
-    agree("Start it?", yes=yes, ask=not as_json, refused="nothing was started")
 
 
 def _what(wanted: Wanted, plan: Plan) -> str:
@@ -135,3 +136,50 @@ def _what(wanted: Wanted, plan: Plan) -> str:
 
 def _many(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def start_on_nodes(
+    deployment: Deployment, wanted: Wanted, nodes: int, *, accepted: float | None, yes: bool, as_json: bool
+) -> None:
+    """Start a run for each node. Nothing is started before all are planned, checked and accepted."""
+    there = deployment.capacity.nodes
+    if nodes > there:
+        has = "one node" if there == 1 else f"{there} nodes"
+        raise stop_with(f"this deployment has {has}, not {nodes}: {deploy_with({'nodes': str(nodes)})}", EXIT_USAGE)
+    inventory = inventory_of(deployment, wanted.experiment)
+    _, whole = estimate(deployment, wanted.experiment, inventory)
+    parts = plan_parts(wanted.experiment, nodes, inventory=inventory, capacity=deployment.capacity)
+    if not as_json:
+        show(*parts_tables(wanted.name, parts, whole))
+    most = sum(part.bill.added for part in parts)
+    if most > whole.accept_above:
+        _refuse_more("together they", most, whole, accepted)
+    agree("Start them?", yes=yes, ask=not as_json, refused="nothing was started")
+    token, caller = secrets.token_hex(2), deployment.caller()
+    asked = {
+        new_run_id(wanted.name, token=f"{token}-{number}"): {
+            "experiment": part.plan.experiment.model_dump(mode="json"),
+            **({"accept_cost": math.ceil(part.bill.to_accept)} if part.bill.to_accept is not None else {}),
+            **({"started_by": caller} if caller else {}),
+        }
+        for number, part in enumerate(parts, start=1)
+    }
+    for request in asked.values():
+        deployment.input_of(request)  # none is too large
+    started: dict[str, str] = {}
+    for run_id, request in asked.items():
+        try:
+            started[run_id] = deployment.start(run_id, request)
+        except (ClientError, BotoCoreError) as error:
+            goes_on = f". These go on: {', '.join(started)}\nStop them: specdecode stop {','.join(started)}"
+            told = f"{run_id} could not be started: {in_a_line(error)}"
+            raise stop_with(told + (goes_on if started else "; nothing was started"), EXIT_ENVIRONMENT) from None
+        if not as_json:
+            say(f"started {run_id}")
+    listed = ",".join(started)
+    if not as_json:
+        say(f"specdecode status {listed}\nspecdecode compare {listed}    # all arms together, once all have ended")
+        return
+    pairs = zip(started.items(), parts, strict=True)
+    bills = ((run_id, arn, part.arms, part.bill.model_dump(mode="json")) for (run_id, arn), part in pairs)
+    say_json([dict(zip(("run_id", "execution_arn", "arms", "bill"), each, strict=True)) for each in bills])

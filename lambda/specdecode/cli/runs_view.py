@@ -1,8 +1,10 @@
 """A run in a few lines, pure functions of history, state and plan; and how it is followed, a line for each change."""
 
 import json
+import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -68,7 +70,9 @@ def view(
     if state is not None and state.held_since is not None:
         node_s = ((state.released_at or ended) - state.held_since).total_seconds()
     result = json.loads(execution.output) if execution.status == "SUCCEEDED" and execution.output else None
-    measured, lost = (len(state.measured), len(state.lost)) if state else (0, 0)
+    measured, lost, refused = (len(state.measured), len(state.lost), state.refused_artifacts) if state else (0, 0, ())
+    arms = (arm for wave in (plan.waves if plan else ()) for arm in wave.arms)
+    again = ", ".join(sorted({arm.variant for arm in arms if arm.fingerprint in refused}))
     return RunView(
         run_id=execution.run_id,
         status=execution.status,
@@ -83,7 +87,7 @@ def view(
         error=execution.error or None,
         cause=execution.cause or None,
         result=result,
-        fallback=_fallback(plan, state) if plan and state else None,
+        fallback=f"{again} on the node: what a CPU node had compiled did not load" if again else None,
         capacity=capacity,
         started_by=state.started_by if state else None,
     )
@@ -101,36 +105,22 @@ def _progress(plan: Plan, measured: int, lost: int) -> str:
     return f"{measured} of {planned} waves measured{more}. {plan.sweep.steps[-1].reason}"
 
 
-def _fallback(plan: Plan, state: RunState) -> str | None:
-    arms = {arm.fingerprint: arm.variant for wave in plan.waves for arm in wave.arms}
-    names = sorted({arms[made] for made in state.refused_artifacts if made in arms})
-    return f"{', '.join(names)} on the node: what a CPU node had compiled did not load" if names else None
-
-
 def current_step(events: Sequence[dict[str, Any]]) -> tuple[str | None, str | None]:
     """The step of the newest events, and its last line of progress."""
     step, message = None, None
     for event in events:
         if entered := event.get("stateEnteredEventDetails"):
             step, message = entered["name"], message if entered["name"] == step else None
-        if failed := event.get("taskFailedEventDetails"):
-            message = _progress_line(failed) or message
+        failed = event.get("taskFailedEventDetails", {})
+        if str(failed.get("error")).startswith(LOOK_AGAIN):  # what a step that is not done yet says
+            with suppress(Unreadable, KeyError, TypeError):
+                message = str(parse_json(str(failed.get("cause")))["errorMessage"])
         exited = event.get("stateExitedEventDetails")
         if exited and exited.get("output"):
             output = json.loads(exited["output"])
             if isinstance(output, dict) and output.get("message"):
                 message = str(output["message"])
     return step, message
-
-
-def _progress_line(failed: dict[str, Any]) -> str | None:
-    """What a step that is not done yet said: the message of its error. None for any other error."""
-    if not str(failed.get("error")).startswith(LOOK_AGAIN):
-        return None
-    try:
-        return str(parse_json(str(failed.get("cause")))["errorMessage"])
-    except (Unreadable, KeyError, TypeError):
-        return None
 
 
 def lines(shown: RunView) -> list[str]:
@@ -169,9 +159,9 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
-def new_run_id(experiment: str, *, now: datetime, token: str) -> str:
+def new_run_id(experiment: str, *, now: datetime | None = None, token: str | None = None) -> str:
     """`qwen3-32b-20260801-131500-1a2b`: it sorts by time and fits into a label, also with `-16` at its end."""
-    return f"{experiment[:37]}-{now.astimezone(UTC):%Y%m%d-%H%M%S}-{token}"
+    return f"{experiment[:37]}-{now or datetime.now(UTC):%Y%m%d-%H%M%S}-{token or secrets.token_hex(2)}"
 
 
 Stored = TypeVar("Stored")
@@ -231,18 +221,10 @@ def watch(
                     news += [f"pod  {pod}" for pod in now if pod not in pods]
                     pods = now
             for told_now in news:
-                console.print(Text(f"{_so_far(shown)}  {told_now}"), soft_wrap=True)
-            live.update(_panel(shown, pods), refresh=True)
+                money = f"  ${shown.dollars:.2f}" if shown.dollars is not None else ""
+                console.print(Text(f"{clock(shown.elapsed_s):>8}{money}  {told_now}"), soft_wrap=True)
+            panel = "\n".join(["", *lines(shown), *(f"  pod         {pod}" for pod in pods)])
+            live.update(Text(panel, no_wrap=True, overflow="ellipsis"), refresh=True)
             (sleep or time.sleep)(interval)
     console.print(Text("\n".join(lines(shown))), soft_wrap=True)
     return shown
-
-
-def _so_far(shown: RunView) -> str:
-    money = f"  ${shown.dollars:.2f}" if shown.dollars is not None else ""
-    return f"{clock(shown.elapsed_s):>8}{money}"
-
-
-def _panel(shown: RunView, pods: tuple[str, ...]) -> Text:
-    text = "\n".join(["", *lines(shown), *(f"  pod         {pod}" for pod in pods)])
-    return Text(text, no_wrap=True, overflow="ellipsis")

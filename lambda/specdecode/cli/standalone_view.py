@@ -9,6 +9,7 @@ from specdecode import s3_keys
 from specdecode.cli.experiments_view import objects_text
 from specdecode.escape import line
 from specdecode.kubernetes.pods import REFUSED_MINUTES
+from specdecode.kubernetes.resources import name_of
 from specdecode.manifests import KubeObject, RenderContext
 from specdecode.manifests.addresses import ENTRY
 from specdecode.manifests.pods import word
@@ -63,10 +64,19 @@ def text(found: Standalone, plan: Plan, ctx: RenderContext) -> str:
     told = [*_head(plan, ctx), "", *(f"$ {part}" for part in FUNCTIONS.splitlines())]
     for number, part in enumerate(found.steps, start=1):
         told += [f"{number}. {line(part.title)}", *_commands(part)]
-        if number == 1:
-            told += _sets(found, ctx)
-    told += _answer(found, ctx, number=len(found.steps) + 1)
-    parts = ["".join(map(_comment, told)), objects_text(found.setup)]
+        for key in found.own_sets if number == 1 else ():
+            own = f"{s3_keys.run_prefix(ctx.run_id)}{key}"
+            told.append(f"$ aws s3 cp {word(f's3://{ctx.bucket}/{key}')} {word(f's3://{ctx.bucket}/{own}')}")
+    folder, entry = word(f"results/{ctx.run_id}"), EXPERIMENT.replace(".", "\\.")
+    told += [
+        f"{len(found.steps) + 1}. The answer, from a machine that reads the bucket",
+        f"$ aws s3 sync {word(f's3://{ctx.bucket}/{s3_keys.run_prefix(ctx.run_id)}')} {folder}",
+        f"$ {KUBECTL} get configmap {found.experiment_map} -o 'jsonpath={{.data.{entry}}}' > {folder}/{EXPERIMENT}",
+        f"$ specdecode report {folder}",
+    ]
+    # Each on one line: a second line would be applied as YAML, or run as a command.
+    comments = [f"# {line(said)}".rstrip() for said in told]
+    parts = ["\n".join([*comments, ""]), objects_text(found.setup)]
     parts += [f"---\n# {line(part.title)}\n{objects_text(part.objects)}" for part in found.steps]
     return "".join(parts)
 
@@ -110,36 +120,17 @@ def _commands(part: UserStep) -> Iterator[str]:
     if part.before:
         yield f"$ step {_names(part.before)}"
     for server in part.servers:
-        yield f"$ {KUBECTL} scale deployment {_name(server)} --replicas=1"
+        yield f"$ {KUBECTL} scale deployment {name_of(server)} --replicas=1"
     for server in part.servers:
         limit = server["spec"]["progressDeadlineSeconds"]
-        yield f"$ serves {_name(server)} {_joined(server['spec']['selector']['matchLabels'])} {limit}"
+        yield f"$ serves {name_of(server)} {_joined(server['spec']['selector']['matchLabels'])} {limit}"
     if part.asking:
         yield f"$ step {_names(part.asking)}"
     if part.servers:
         yield f"$ {KUBECTL} scale deployment {_names(part.servers)} --replicas=0"
-        yield f"$ {KUBECTL} wait pod -l {_selector(part.servers)} --for=delete --timeout=300s"
-
-
-def _sets(found: Standalone, ctx: RenderContext) -> Iterator[str]:
-    for key in found.own_sets:
-        own = f"{s3_keys.run_prefix(ctx.run_id)}{key}"
-        yield f"$ aws s3 cp {word(f's3://{ctx.bucket}/{key}')} {word(f's3://{ctx.bucket}/{own}')}"
-
-
-def _answer(found: Standalone, ctx: RenderContext, *, number: int) -> Iterator[str]:
-    folder = word(f"results/{ctx.run_id}")
-    yield f"{number}. The answer, from a machine that reads the bucket"
-    yield f"$ aws s3 sync {word(f's3://{ctx.bucket}/{s3_keys.run_prefix(ctx.run_id)}')} {folder}"
-    entry = EXPERIMENT.replace(".", "\\.")
-    yield f"$ {KUBECTL} get configmap {found.experiment_map} -o 'jsonpath={{.data.{entry}}}' > {folder}/{EXPERIMENT}"
-    yield f"$ specdecode report {folder}"
-
-
-def _selector(servers: tuple[KubeObject, ...]) -> str:
-    """Selector of the pods of these servers, which are of one wave."""
-    own = servers[0]["metadata"]["labels"]
-    return _joined({key: own[key] for key in (RUN_LABEL, WAVE_LABEL, COMPONENT_LABEL)})
+        own = part.servers[0]["metadata"]["labels"]  # of one wave, as all of them
+        selector = _joined({key: own[key] for key in (RUN_LABEL, WAVE_LABEL, COMPONENT_LABEL)})
+        yield f"$ {KUBECTL} wait pod -l {selector} --for=delete --timeout=300s"
 
 
 def _joined(labels: Mapping[str, str]) -> str:
@@ -147,13 +138,4 @@ def _joined(labels: Mapping[str, str]) -> str:
 
 
 def _names(objects: tuple[KubeObject, ...]) -> str:
-    return " ".join(map(_name, objects))
-
-
-def _name(obj: KubeObject) -> str:
-    return str(obj["metadata"]["name"])
-
-
-def _comment(said: str) -> str:
-    """The text on one line. A second line would be applied as YAML, or run as a command."""
-    return f"# {line(said)}".rstrip() + "\n"
+    return " ".join(map(name_of, objects))

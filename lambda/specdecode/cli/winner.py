@@ -36,16 +36,13 @@ def winner(
         str | None, typer.Option(help="Name of the Deployment and its Service. Default: the arm's name.")
     ] = None,
     replicas: Annotated[int, typer.Option(min=0, max=1000, help="How many servers. Each takes the arm's devices.")] = 1,
-    serve_line: Annotated[
-        bool, typer.Option("--serve-line", help="Print only how to serve it by hand: the `vllm serve` line.")
-    ] = False,
     where: Where = WHERE,
     as_json: Annotated[bool, typer.Option("--json", help="Print a List for scripts.")] = False,
 ) -> None:
     """Print the Deployment and the Service that serve a run's winner in production, for `kubectl apply -f -`.
 
     They serve the compiled artifact with the run's container, claim, mounts, probes and checks, without anything that
-    belongs to the run. You choose how many run, and when. With --serve-line only the `vllm serve` line is printed.
+    belongs to the run. You choose how many run, and when.
 
     Exit codes: 0 printed, 1 no arm pays, 2 bad input or servers that already ran, 3 AWS cannot be reached, 4 the run
     cannot tell, 5 it is not to be trusted.
@@ -73,9 +70,6 @@ def winner(
         raise stop_with(f"{comparison.run_id} has no arm {chosen}: {', '.join(known)}", EXIT_USAGE)
     if not isinstance(experiment, ServedExperiment) or experiment.name == "llmperf-import":
         raise stop_with(f"{chosen} is a server that already ran: how it is deployed is not known here", EXIT_USAGE)
-    if serve_line:
-        say(_recipe(comparison, chosen), end="")
-        return
     called = (name or f"{experiment.name}-{chosen}").lower().replace(".", "-").replace("_", "-")[:MOST_NAME].strip("-")
     stored = {urlsplit(s.artifact).path.lstrip("/"): s.artifact_sha256 for s in comparison.context.served}
     claims = "" if run and Path(run).exists() else deployment.claims
@@ -122,13 +116,6 @@ def objects_of(
         capacity=Capacity(price_per_node_hour=0),
     )
     return production(plan, arm, name=name, replicas=replicas, ctx=context)
-
-
-def _recipe(comparison: Comparison, chosen: str) -> str:
-    found = next((item for item in comparison.context.served if item.variant == chosen), None)
-    if found is None:
-        raise stop_with(f"{comparison.run_id} does not say how {chosen} was served", EXIT_FAILED)
-    return found.recipe.rstrip("\n") + "\n"
 
 
 def _head(comparison: Comparison, chosen: str, name: str) -> Iterator[str]:

@@ -11,7 +11,6 @@ from typing import Any
 
 import specdecode
 from specdecode import manifests, names, s3_keys
-from specdecode.experiment import to_yaml
 from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.experiment.shapes import CORES_PER_DEVICE
 from specdecode.manifests.compiling import COMPILE
@@ -46,6 +45,11 @@ class Mount:
     source: Path
     target: str
     read_only: bool = False
+
+    @property
+    def volume(self) -> str:
+        """As `docker run --volume` takes it."""
+        return f"{self.source}:{self.target}{':ro' if self.read_only else ''}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,11 +212,6 @@ def _words(job: KubeObject) -> str:
     """The last line of the pod's script, without `exec python3 -m`."""
     (main,) = job["spec"]["template"]["spec"]["containers"]
     return _plain(main["command"][-1]).rpartition("\nexec python3 -m ")[2]
-
-
-def experiment_text(plan: Plan) -> str:
-    """The run's experiment.yaml, which the report reads."""
-    return to_yaml(plan.experiment)
 
 
 def artifacts(plan: Plan) -> list[tuple[str, Arm]]:

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 
-from specdecode import manifests, names, s3_keys
+from specdecode import finished, manifests, names, s3_keys
 from specdecode.benchmark.place import S3Folder
 from specdecode.benchmark.results import replace_file
 from specdecode.exit_codes import Exit
 from specdecode.experiment.prompt_lengths import longest_prompt
-from specdecode.instance import engines, kept
+from specdecode.instance import engines
 from specdecode.instance.engines import EngineRun, Folders, Program
 from specdecode.instance.tools import MARK, Containers, Environment, Tool, end, held, sweep
 from specdecode.manifests.naming import RenderContext, service_host_variable
@@ -112,7 +112,7 @@ class InstanceRun:
         if Bucket(str(self.at.store)).complete(prefix) is not None:
             self.say(f"the artifact of {arm.variant} is here: nothing to compile")
             return
-        if self.artifacts and kept.bring(prefix, self.at.store, self.artifacts):
+        if self.artifacts and bring(prefix, self.at.store, self.artifacts):
             self.say(f"brought the artifact of {arm.variant} from S3: nothing to compile")
             return
         if not compiles:
@@ -127,7 +127,7 @@ class InstanceRun:
             raise self._ended(run, process.returncode)
         self.run(engines.keeping(arm, self.plan, self.ctx), self.at.of(run.name))
         if self.artifacts:
-            kept.send(prefix, self.at.store, self.artifacts)
+            send(prefix, self.at.store, self.artifacts)
             self.say(f"copied the artifact of {arm.variant} to S3")
 
     def measure(self) -> None:
@@ -243,8 +243,9 @@ class InstanceRun:
     def _stop_all(self) -> None:
         while self._running:
             name, process = self._running.popitem()
-            if process.poll() is None and name.startswith(("serve-", "compile-")):
-                self.tool.stop(name, process)
+            is_engine = process.poll() is None and name.startswith(("serve-", "compile-"))
+            if is_engine and isinstance(self.tool, Containers):
+                self.tool.stop(name)
             end(process)
 
     def _end_leftovers(self, who: str) -> None:
@@ -301,3 +302,28 @@ def _healthy(url: str) -> bool:
     with suppress(urllib.error.URLError, OSError), smoke.OPENER.open(f"{url}/health", timeout=5) as answer:
         return bool(answer.status == 200)
     return False
+
+
+def bring(prefix: str, store: Path, origin: S3Folder) -> bool:
+    """Copy a finished artifact into the store, COMPLETE.json last; False if it is not there. A server compares every
+    byte before it loads one. Raises finished.Damaged, and botocore's errors.
+    """
+    there = origin.store
+    text = there.read(f"{origin.prefix}{prefix}{s3_keys.COMPLETE}", at_most=finished.LARGEST)
+    if text is None:
+        return False
+    for entry in finished.parse(prefix, text):
+        path = store / prefix / entry.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        there.download(f"{origin.prefix}{prefix}{entry.path}", path)
+    (store / prefix / s3_keys.COMPLETE).write_bytes(text)
+    return True
+
+
+def send(prefix: str, store: Path, target: S3Folder) -> None:
+    """Copy a finished artifact of the store to S3, COMPLETE.json last. Raises botocore's errors."""
+    text = (store / prefix / s3_keys.COMPLETE).read_bytes()
+    for entry in finished.parse(prefix, text):
+        key = f"{target.prefix}{prefix}{entry.path}"
+        target.store.upload(store / prefix / entry.path, key, tags={"sha256": entry.sha256})
+    target.store.write(f"{target.prefix}{prefix}{s3_keys.COMPLETE}", text)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import specdecode
 from specdecode.escape import line
+from specdecode.experiment import to_yaml
 from specdecode.instance import engines
 from specdecode.instance.engines import EngineRun, Folders, Program
 from specdecode.instance.run import asked
@@ -51,7 +52,7 @@ def script(plan: Plan, tool: Tool, ctx: RenderContext) -> str:
     for wave in plan.waves:
         told += ["", *_of_wave(plan, wave, tool, ctx)]
     told += ["", "# the figures, beside the records", "cat > \"$RESULTS/experiment.yaml\" <<'EXPERIMENT'"]
-    told += [*engines.experiment_text(plan).splitlines(), "EXPERIMENT", REPORT]
+    told += [*to_yaml(plan.experiment).splitlines(), "EXPERIMENT", REPORT]
     return "\n".join(told) + "\n"
 
 

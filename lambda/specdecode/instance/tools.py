@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from specdecode import names
-from specdecode.instance.engines import EngineRun, Mount
+from specdecode.instance.engines import EngineRun
 
 LABEL = "specdecode.instance"
 MARK = "SPECDECODE_INSTANCE"
@@ -52,7 +52,7 @@ class Containers:
             *("--network", "host", "--user", f"{os.getuid()}:{os.getgid()}", *keep),
             *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--shm-size", run.shm),
             *(part for number in run.devices for part in ("--device", f"/dev/neuron{number}")),
-            *(part for mount in run.mounts for part in ("--volume", _volume(mount))),
+            *(part for mount in run.mounts for part in ("--volume", mount.volume)),
             *("--workdir", names.WORKDIR),
             *(part for name, value in run.env.items() for part in ("--env", f"{name}={value}")),
             *(part for name in run.secrets for part in ("--env", name)),
@@ -71,9 +71,8 @@ class Containers:
             (run.mounts[0].source / path).mkdir(parents=True)
         return _popen(self.command(run), os.environ | dict(secrets) | {MARK: self.mark}, log)
 
-    def stop(self, name: str, process: subprocess.Popen[bytes]) -> None:
+    def stop(self, name: str) -> None:
         self._said("stop", "-t", str(STOP_S), self.named(name))
-        end(process)
 
     def left(self) -> list[str]:
         """Ids of the containers with the mark."""
@@ -115,27 +114,12 @@ class Environment:
         cores = {"NEURON_RT_VISIBLE_CORES": run.cores} if run.cores else {}
         return user | own | cores | run.env | {"TMPDIR": scratch, MARK: self.mark}
 
-    def command(self, run: EngineRun) -> list[str]:
-        return ["/bin/sh", "-c", run.script]
-
     def start(self, run: EngineRun, secrets: Mapping[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
         work = run.mounts[0].source
         for source, path in run.inner.items():
             (work / path).parent.mkdir(parents=True, exist_ok=True)
             (work / path).symlink_to(source)
-        return _popen(self.command(run), self.environment(run) | dict(secrets), log, cwd=work)
-
-    def stop(self, name: str, process: subprocess.Popen[bytes]) -> None:
-        end(process)
-
-    def left(self) -> list[str]:
-        return []  # they are processes, which `sweep` finds
-
-    def remove(self, found: Sequence[str]) -> None:
-        pass
-
-    def has_image(self, image: str) -> bool:
-        return True
+        return _popen(["/bin/sh", "-c", run.script], self.environment(run) | dict(secrets), log, cwd=work)
 
     def answers(self) -> str:
         lacking = [name for name in ("vllm", "python3") if not (self.folder / "bin" / name).exists()]
@@ -143,10 +127,6 @@ class Environment:
 
 
 Tool = Containers | Environment
-
-
-def _volume(mount: Mount) -> str:
-    return f"{mount.source}:{mount.target}{':ro' if mount.read_only else ''}"
 
 
 def _popen(
@@ -180,9 +160,12 @@ def sweep(tool: Tool) -> list[str]:
     All processes stand still before the first server ends: a client that saw it end would record a failed request.
     """
     ended = []
-    while found := [*(f"process {pid}" for pid in _signal(tool.mark, signal.SIGSTOP)), *tool.left()]:
+    while found := [
+        *(f"process {pid}" for pid in _signal(tool.mark, signal.SIGSTOP)),
+        *(tool.left() if isinstance(tool, Containers) else ()),
+    ]:
         ended += found
-        if containers := tool.left():
+        if isinstance(tool, Containers) and (containers := tool.left()):
             tool.remove(containers)
         _signal(tool.mark, signal.SIGKILL)
         time.sleep(0.1)

@@ -142,12 +142,9 @@ def test_without_the_group_the_kept_logs_are_shown_or_it_says_what_to_do(show: A
     assert "the diagnosis kept" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("word", "told"), [(("--arm", "sd9"), "it has base, sd"), (("--since", "1d"), "90s, 10m or 2h")]
-)
-def test_words_that_mean_nothing_are_refused(show: Any, word: tuple[str, str], told: str) -> None:
-    result = show(*word)
-    assert result.exit_code == 2 and told in " ".join(result.output.split())
+def test_an_arm_that_is_none_is_refused(show: Any) -> None:
+    result = show("--arm", "sd9")
+    assert result.exit_code == 2 and "it has base, sd" in " ".join(result.output.split())
 
 
 def test_the_steps_are_those_whose_pods_write() -> None:

@@ -132,14 +132,14 @@ def test_a_holder_that_step_functions_has_forgotten_is_released_too(command):
     FakeDeployment.remembered = False
     result = command("capacity", "--release")
     assert (result.exit_code, FakeDeployment.stopped) == (0, [])
-    assert "nobody holds a node; the node pools have 0 replicas" in result.output
+    assert "nobody holds a node\nthe node pools have 0 replicas" in result.output
 
 
 def test_a_node_that_nobody_holds_is_brought_to_zero_by_the_watchdog(command):
     FakeDeployment.held = False
     result = command("capacity", "--release")
     assert FakeDeployment.reconciled == 1
-    assert "nobody holds a node; the node pools have 0 replicas" in result.output
+    assert "nobody holds a node\nthe node pools have 0 replicas" in result.output
 
 
 def test_a_release_whose_watchdog_fails_says_what_happens_by_itself_and_what_to_do(command):

@@ -93,11 +93,6 @@ def test_the_head_has_the_table_over_the_load_as_vllm_takes_it(folder: Path, tmp
     assert '"num_speculative_tokens_per_batch_size": [[1, 4, 5], [5, 8, 0]]' in call(tmp_path / "report.json")
 
 
-def test_only_the_serve_line_where_that_is_enough(folder: Path) -> None:
-    assert call(folder, "--serve-line") == "exec vllm serve models/sd\n"
-    assert call(folder, "--serve-line", "--arm", "base") == "exec vllm serve models/base\n"
-
-
 def test_name_replicas_and_arm_are_the_users(folder: Path) -> None:
     items = json.loads(call(folder, "--arm", "base", "--name", "chat", "--replicas", "3", "--json"))["items"]
     assert [item["metadata"]["name"] for item in items] == ["chat", "chat"]

@@ -3,7 +3,7 @@
 import pytest
 from specdecode import finished
 from specdecode.benchmark.place import S3Folder
-from specdecode.instance import kept
+from specdecode.instance.run import bring, send
 from specdecode.planning import read_inventory
 from specdecode.pod.bucket import Bucket, sha256_of
 from specdecode.pod.folder import FolderClient
@@ -65,8 +65,8 @@ def test_an_artifact_goes_to_s3_and_comes_to_another_machine(store, tmp_path) ->
     (store / ARTIFACT / "COMPLETE.json").write_text(finished.document(ARTIFACT, entries, about={}))
     there = S3Folder("s3://bucket/kept/")
     there.__dict__["store"] = Store(s3=FolderClient(tmp_path / "s3"), bucket="bucket")
-    assert not kept.bring(ARTIFACT, tmp_path / "other", there)
-    kept.send(ARTIFACT, store, there)
-    assert kept.bring(ARTIFACT, tmp_path / "other", there)
+    assert not bring(ARTIFACT, tmp_path / "other", there)
+    send(ARTIFACT, store, there)
+    assert bring(ARTIFACT, tmp_path / "other", there)
     assert Bucket(str(tmp_path / "other")).complete(ARTIFACT) == entries
     assert (tmp_path / "other" / ARTIFACT / "weights" / "tp0.safetensors").read_bytes() == b"shard"

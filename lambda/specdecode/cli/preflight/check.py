@@ -9,8 +9,9 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode.aws import NoRegion
-from specdecode.cli.aws_errors import DENIED, EXPIRED, what_to_do
+from specdecode.cli.aws_errors import DENIED, what_to_do
 from specdecode.experiment.deployment_facts import DeploymentFacts
+from specdecode.experiment.kept import BadFile
 
 Verdict = Literal["ok", "warn", "fail"]
 Answer = TypeVar("Answer")
@@ -44,11 +45,12 @@ def looked(name: str, look: Callable[[], Iterable[Check]]) -> list[Check]:
     """The result of `look`. A refused look is a warning. Any other error is a failure of this check only."""
     try:
         return list(look())
-    except (typer.Exit, NoRegion):
+    except (typer.Exit, NoRegion, BadFile):
         raise
-    except ClientError as error:
-        return [refused(name, error)]
-    except BotoCoreError as error:
+    except (ClientError, BotoCoreError) as error:
+        code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""
+        if code in DENIED:
+            return [Check(name, "warn", f"you may not look: {code}", what_to_do(error))]
         return [Check(name, "fail", f"could not look: {error}", what_to_do(error))]
     except Exception as error:
         detail = f"could not look at {name}: {type(error).__name__}: {error}"
@@ -63,13 +65,3 @@ def unless(absent: str | tuple[str, ...], ask: Callable[[], Answer]) -> Answer |
         if error.response["Error"]["Code"].startswith(absent):
             return None
         raise
-
-
-def refused(name: str, error: ClientError) -> Check:
-    """AWS's error, in words."""
-    code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
-    if code in DENIED:
-        return Check(name, "warn", f"you may not look: {code}", what_to_do(error))
-    if code in EXPIRED:
-        return Check(name, "fail", f"{code}: {text}", what_to_do(error))
-    return Check(name, "fail", f"{error.operation_name}: {code}: {text}", what_to_do(error))

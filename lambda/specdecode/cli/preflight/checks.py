@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
 
 import typer
 from rich.console import Console
@@ -25,7 +25,8 @@ from specdecode.experiment.variants import ModelRef
 from specdecode.runs.lease import Lease
 from specdecode.runs.lease_store import LeaseStore
 
-TOPIC = "AlertsTopicArn"
+Look = tuple[str, Callable[[], Iterable[Check]]]
+"""What is looked at, and what finds it out."""
 
 
 def checked(deployment: Deployment, experiment: Experiment, settings: list[str], *, quiet: bool) -> list[Check]:
@@ -47,13 +48,15 @@ def checked(deployment: Deployment, experiment: Experiment, settings: list[str],
         raise
     if fails(found):
         return [*found, Check("settings", "ok", f"{', '.join(settings)} can be deployed")]
-    found += account.place(facts, account=accounts[0] if accounts else None, region=deployment.session.region_name)
-    ask = _ask(deployment, facts, deployed=bool(deployed))
+    checks = Checks(_ask(deployment, facts, deployed=bool(deployed)), deployment, experiment)
+    found += account.place(facts, account=accounts[0] if accounts else None, region=checks.ask.region)
     console = Console(stderr=True)
     with console.status("") if console.is_terminal and not quiet else nullcontext() as status:
-        tell = status.update if status is not None else lambda _: None
-        checks = Checks(ask=ask, stack=deployment, experiment=experiment, say=tell)
-        return [*found, *checks.everything()]
+        for name, look in checks.everything():
+            if status is not None:
+                status.update(name)
+            found += looked(name, look)
+    return found
 
 
 def _stack(deployment: Deployment, deployed: list[DeploymentFacts]) -> Iterator[Check]:
@@ -67,8 +70,8 @@ def refuse_a_run_that_would_fail(deployment: Deployment, experiment: Experiment)
     """Checks before a run is started. Ends the command with 3 and every problem if the run would fail."""
     account.refuse_contradictions()
     facts = account.facts_of_stack(deployment.outputs, stack=deployment.stack)
-    ask = _ask(deployment, facts, deployed=True)
-    found = list(Checks(ask=ask, stack=deployment, experiment=experiment).before_a_run())
+    looks = Checks(_ask(deployment, facts, deployed=True), deployment, experiment).before_a_run()
+    found = [check for name, look in looks for check in looked(name, look)]
     _complain_of(found)
     if fails(found):
         raise stop_with("nothing was started (`specdecode preflight` checks the rest too)", EXIT_ENVIRONMENT)
@@ -114,77 +117,79 @@ def pin(experiment: Experiment, deployment: Deployment) -> None:
 
 
 def _ask(deployment: Deployment, facts: DeploymentFacts, *, deployed: bool) -> Ask:
-    return Ask(
-        client=deployment.client,
-        region=deployment.session.region_name,
-        facts=facts,
-        deployed=deployed,
-        now=datetime.now(UTC),
-    )
+    given = {"client": deployment.client, "region": deployment.session.region_name, "now": datetime.now(UTC)}
+    return Ask(facts=facts, deployed=deployed, **given)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Checks:
-    """The checks of one experiment on one deployment."""
+    """What is looked at for one experiment on one deployment. Each look is made before the next is asked for."""
 
     ask: Ask
     stack: Deployment
     experiment: Experiment
-    say: Callable[[str], Any] = lambda _: None
-    """Gets the name of what is looked at."""
 
-    def everything(self) -> Iterator[Check]:
-        """All checks, in order."""
+    def everything(self) -> Iterator[Look]:
         ask = self.ask
-        yield from self._alerts()
+        yield "alerts", self._alerts
         if self.experiment.holds_node:
             yield from self._of_a_node()
         else:
-            yield from self._look("endpoints", lambda: [capacity.endpoints(self._lease(s3_keys.ENDPOINTS_KEY))])
+            yield "endpoints", lambda: [capacity.endpoints(self._lease(s3_keys.ENDPOINTS_KEY))]
         if not ask.deployed:
-            yield from self._look("network quotas", self._quotas_of_the_network)
-            yield from self._look("Lambda concurrency", lambda: quotas.functions(ask))
-            yield from self._look("leftovers of an earlier deployment", lambda: leftovers.leftovers(ask))
+            yield "network quotas", self._quotas_of_the_network
+            yield "Lambda concurrency", lambda: quotas.functions(ask)
+            yield "leftovers of an earlier deployment", lambda: leftovers.leftovers(ask)
 
-    def before_a_run(self) -> Iterator[Check]:
-        """The checks that take a second: alerts, the reservation and its window, models that must be uploaded."""
-        yield from self._alerts()
-        if not self.experiment.holds_node:
-            return
-        yield from capacity.shape(self.ask.facts, self.experiment.shape)
-        if self._is_reserved:
-            yield from self._look("reservation", lambda: capacity.reservation(self.ask, self._lease()))
-        absent = []
-        for model in pulled.models_of(self.experiment):
-            found = self._stored(model)
-            yield from found
-            absent += [model] if not found else []
-        yield from self._token(absent)
+    def before_a_run(self) -> Iterator[Look]:
+        """What takes a second: alerts, the reservation and its window, models that must be uploaded."""
+        yield "alerts", self._alerts
+        if self.experiment.holds_node:
+            yield "node type", lambda: capacity.shape(self.ask.facts, self.experiment.shape)
+            if self._is_reserved:
+                yield "reservation", lambda: capacity.reservation(self.ask, self._lease())
+            yield from self._models(on_the_hub=False)
 
-    def _of_a_node(self) -> Iterator[Check]:
-        ask, wanted = self.ask, self.experiment.shape
+    def _of_a_node(self) -> Iterator[Look]:
+        ask, wanted, facts = self.ask, self.experiment.shape, self.ask.facts
         if ask.deployed:
-            yield from self._look("node", lambda: [capacity.queue(self._lease(), wanted, ask.facts, ask.now)])
-        yield from capacity.shape(ask.facts, wanted)
-        yield from capacity.nodes(ask.facts)
-        yield from self._look("network", lambda: network.own(ask, wanted))
-        if ask.facts.existing:
-            yield from self._look("cluster", lambda: cluster.of_eks(ask))
-            yield from self._look("node", lambda: cluster.inside(ask, wanted, ask_kubectl=kubectl))
-            yield from self._look("room", lambda: self._room(ask.facts.existing))
-        if ask.facts.describes_nodes:
-            yield from self._of_our_nodes()
-        engine = engine_of(self.experiment)
-        yield from self._look(
-            "image", lambda: [found for found, _ in pulled.images(engine, ask=pulled.http, client=ask.client)]
-        )
+            yield "node", lambda: [capacity.queue(self._lease(), wanted, facts, ask.now)]
+        yield "node type", lambda: (*capacity.shape(facts, wanted), *capacity.nodes(facts))
+        yield "network", lambda: network.own(ask, wanted)
+        if facts.existing:
+            yield "cluster", lambda: cluster.of_eks(ask)
+            yield "node", lambda: cluster.inside(ask, wanted, ask_kubectl=kubectl)
+            yield "room", lambda: self._room(facts.existing)
+        if facts.describes_nodes:
+            yield "zones", lambda: capacity.zones(ask, wanted)
+            if self._is_reserved:
+                lease = self._lease() if ask.deployed else None
+                yield "reservation", lambda: capacity.reservation(ask, lease)
+            ahead = len(self.experiment.variants) if self.experiment.compile.on is CompileOn.CPU else 0
+            yield "vCPUs", lambda: quotas.vcpus(ask, wanted, compiles=ahead)
+            if facts.existing is None:
+                yield "Kubernetes", lambda: account.support(facts, ask.now.date())
+                yield "add-ons", lambda: account.addons(ask)
+            yield "AMIs", lambda: account.amis(ask)
+        images = pulled.images(engine_of(self.experiment), ask=pulled.http, client=ask.client)
+        yield "image", lambda: [found for found, _ in images]
+        yield from self._models(on_the_hub=True)
+
+    def _models(self, *, on_the_hub: bool) -> Iterator[Look]:
+        there: list[ModelRef] = []
+
+        def look(model: ModelRef) -> Iterator[Check]:
+            if self.ask.deployed and (found := pulled.stored(model, self.stack.store)):
+                there.append(model)
+                yield found
+            elif on_the_hub and not model.import_prefix:
+                yield pulled.on_the_hub(model, pulled.http)
+
         models = pulled.models_of(self.experiment)
         for model in models:
-            found = self._stored(model) if ask.deployed else []
-            yield from found
-            if not found and not model.import_prefix:
-                yield pulled.on_the_hub(model, pulled.http)
-        yield from self._token(models)
+            yield f"model {model.id}", partial(look, model)
+        if any(model.gated and model not in there for model in models):
+            yield "Hugging Face token", lambda: [pulled.token(self.ask)]
 
     def _room(self, existing: ExistingCluster | None) -> Iterator[Check]:
         """Whether its pods find a place, are admitted and find names. Nodes of our pools are of a shape, and the rules
@@ -202,25 +207,8 @@ class Checks:
         yield from admitted.of_pods(self.ask, experiment, ask_kubectl=kubectl)
         yield admitted.of_dns(kubectl)
 
-    def _of_our_nodes(self) -> Iterator[Check]:
-        """Checks of the nodes that runs hold, and of the parts of a cluster of ours."""
-        ask, wanted = self.ask, self.experiment.shape
-        yield from self._look("zones", lambda: capacity.zones(ask, wanted))
-        if self._is_reserved:
-            lease = self._lease() if ask.deployed else None
-            yield from self._look("reservation", lambda: capacity.reservation(ask, lease))
-        ahead = len(self.experiment.variants) if self.experiment.compile.on is CompileOn.CPU else 0
-        yield from self._look("vCPUs", lambda: quotas.vcpus(ask, wanted, compiles=ahead))
-        if ask.facts.existing is None:
-            yield from self._look("Kubernetes", lambda: account.support(ask.facts, ask.now.date()))
-            yield from self._look("add-ons", lambda: account.addons(ask))
-        yield from self._look("AMIs", lambda: account.amis(ask))
-
-    def _alerts(self) -> list[Check]:
-        def look() -> Iterable[Check]:
-            return account.alerts(self.ask, self.stack.outputs.get(TOPIC) if self.ask.deployed else None)
-
-        return self._look("alerts", look)
+    def _alerts(self) -> Iterator[Check]:
+        return account.alerts(self.ask, self.stack.outputs.get("AlertsTopicArn") if self.ask.deployed else None)
 
     def _quotas_of_the_network(self) -> Iterator[Check]:
         """None if an unfinished deployment already has its network: it would be counted as somebody else's."""
@@ -235,17 +223,6 @@ class Checks:
     def _is_reserved(self) -> bool:
         return self.ask.facts.reservation is not None and self.experiment.shape.has_devices
 
-    def _stored(self, model: ModelRef) -> list[Check]:
-        return self._look(f"model {model.id}", lambda: filter(None, [pulled.stored(model, self.stack.store)]))
-
-    def _token(self, models: Iterable[ModelRef]) -> list[Check]:
-        is_needed = any(model.gated for model in models)
-        return self._look("Hugging Face token", lambda: [pulled.token(self.ask)]) if is_needed else []
-
     def _lease(self, key: str = s3_keys.CAPACITY_KEY) -> Lease:
         store, slots = self.stack.store, names.held_pools(self.ask.facts.nodes)
         return LeaseStore(s3=store.s3, bucket=store.bucket, key=key, slots=slots, now=lambda: self.ask.now).read()
-
-    def _look(self, name: str, look: Callable[[], Iterable[Check]]) -> list[Check]:
-        self.say(name)
-        return looked(name, look)

@@ -7,6 +7,7 @@ import pytest
 from botocore.exceptions import NoCredentialsError
 from specdecode.cli import app, runs_deployment
 from specdecode.cli.preflight import account, checks, pulled
+from specdecode.cli.preflight.check import looked
 from specdecode.cli.preflight.checks import Checks
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import load_preset
@@ -217,7 +218,8 @@ HELD = Claim(run_id="r-1", execution_arn="arn", queued_at=NOW, held_since=NOW)
 
 def before_a_run(world, preset="qwen3-32b", **facts):
     ask, experiment = world.aws.ask(deployed=True, **facts), load_preset(preset)
-    return verdicts(Checks(ask=ask, stack=world.deployment(), experiment=experiment).before_a_run())
+    looks = Checks(ask, world.deployment(), experiment).before_a_run()
+    return verdicts(check for name, look in looks for check in looked(name, look))
 
 
 def test_a_run_asks_little_before_it_starts(world):
