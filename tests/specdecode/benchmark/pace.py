@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -24,7 +24,8 @@ class Pace:
     """Requests served at a time; the others wait."""
     refuses: tuple[str, ...] = ()
     """Fields that the server answers with a 400."""
-    metrics: str = ""
+    metrics: str | Callable[[int], str] = ""
+    """The text, or what makes it of the number of requests so far."""
     letter: str = "w"
     """What its answers are made of."""
     breaks: tuple[str, ...] = ()
@@ -81,7 +82,8 @@ async def paced_server(pace: Pace) -> AsyncIterator[str]:
             if path == "/v1/models":
                 await peer.reply("200 OK", b'{"data": [{"id": "good"}]}')
             elif path == "/metrics":
-                await peer.reply("200 OK" if pace.metrics else "404 Not Found", pace.metrics.encode())
+                text = pace.metrics(len(pace.prompts)) if callable(pace.metrics) else pace.metrics
+                await peer.reply("200 OK" if text else "404 Not Found", text.encode())
             else:
                 await complete(peer, body)
         except (ConnectionError, asyncio.IncompleteReadError):

@@ -2,7 +2,7 @@
 
 import asyncio
 import io
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
 from specdecode.benchmark.endpoint import Endpoint
@@ -15,14 +15,20 @@ from specdecode.records import RequestRecord
 from tests.specdecode.benchmark.pace import Pace, paced_server
 
 
-def run(spec: BenchmarkSpec, options: Options, *paces: Pace) -> Outcome:
-    """The benchmark against one paced server an arm."""
+def benchmark(spec: BenchmarkSpec, options: Options, *urls: str) -> Benchmark:
+    """The benchmark of servers, one an arm."""
+    endpoints = {arm.variant: Endpoint.of(url) for arm, url in zip(spec.arms, urls, strict=True)}
+    return Benchmark(spec, endpoints, options, LoadProgress(io.StringIO()))
+
+
+def run(spec: BenchmarkSpec, options: Options, *servers: Pace | AbstractAsyncContextManager[str] | str) -> Outcome:
+    """The benchmark against a server for each arm: one of a pace, one to start, or an address."""
 
     async def measure() -> Outcome:
         async with AsyncExitStack() as stack:
-            urls = [await stack.enter_async_context(paced_server(pace)) for pace in paces]
-            endpoints = {arm.variant: Endpoint.of(url) for arm, url in zip(spec.arms, urls, strict=True)}
-            return await Benchmark(spec, endpoints, options, LoadProgress(io.StringIO())).run()
+            starting = [paced_server(server) if isinstance(server, Pace) else server for server in servers]
+            urls = [each if isinstance(each, str) else await stack.enter_async_context(each) for each in starting]
+            return await benchmark(spec, options, *urls).run()
 
     return asyncio.run(measure())
 

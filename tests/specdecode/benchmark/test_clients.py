@@ -1,8 +1,6 @@
 """Several clients that load one server together, from their notes to their merged records."""
 
 import asyncio
-import io
-import shutil
 import time
 from collections import Counter
 from itertools import islice
@@ -11,12 +9,10 @@ from pathlib import Path
 import pytest
 from specdecode.benchmark import clients
 from specdecode.benchmark.clients import Arrived, Clients, Meeting, NotTogether, Start
-from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.launch import EXIT_FAILED, launch
 from specdecode.benchmark.load import LoadPlan, arrival_times
 from specdecode.benchmark.outcome import Options, Outcome
 from specdecode.benchmark.place import LocalFolder, S3Folder, place_of
-from specdecode.benchmark.progress import LoadProgress
 from specdecode.benchmark.runner import Benchmark
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.measures.plausibility import apart, doubtful
@@ -24,6 +20,7 @@ from specdecode.records import RequestRecord, raw_file
 
 from tests.specdecode.benchmark.making import spec
 from tests.specdecode.benchmark.pace import Pace, paced_server
+from tests.specdecode.benchmark.running import benchmark, run
 
 pytestmark = pytest.mark.usefixtures("world")
 """Virtual time: clients in one process come together however busy the machine is."""
@@ -41,12 +38,11 @@ def together(given: BenchmarkSpec, folder: Path, pace: Pace, *clients: int, plac
 
     async def measure() -> list[Outcome]:
         async with paced_server(pace) as url:
-            endpoints = {arm.variant: Endpoint.of(url) for arm in given.arms}
             running = []
             for client in clients:
                 meeting = Meeting(place=LocalFolder(folder / place), client=client)
                 options = Options(folder=folder / str(client), meeting=meeting)
-                running.append(Benchmark(given, endpoints, options, LoadProgress(io.StringIO())).run())
+                running.append(benchmark(given, options, *[url] * len(given.arms)).run())
             return list(await asyncio.gather(*running))
 
     return asyncio.run(measure())
@@ -148,17 +144,9 @@ def test_a_job_that_is_made_anew_begins_together_again(tmp_path: Path) -> None:
 def test_client_0_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "PATIENCE_S", 0.05)
     given = spec(requests=8, concurrency=4, streams_per_client=2)
-    progress = io.StringIO()
-
-    async def measure() -> None:
-        async with paced_server(Pace()) as url:
-            options = Options(folder=tmp_path, meeting=Meeting(place=LocalFolder(tmp_path / "notes"), client=0))
-            running = Benchmark(given, {"base": Endpoint.of(url)}, options, LoadProgress(progress)).run()
-            with pytest.raises(ExceptionGroup) as raised:
-                await running
-            assert raised.group_contains(NotTogether, match="client 1 did not come .arrived., and client 0 waits")
-
-    asyncio.run(measure())
+    with pytest.raises(ExceptionGroup) as raised:
+        together(given, tmp_path, Pace(), 0)
+    assert raised.group_contains(NotTogether, match="client 1 did not come .arrived., and client 0 waits")
 
 
 def test_the_command_tells_it_in_a_line(
@@ -215,17 +203,11 @@ def test_a_note_that_cannot_be_written_or_read_is_told(tmp_path: Path) -> None:
 def test_alone_a_load_beyond_one_client_is_measured_and_said(tmp_path: Path) -> None:
     given = spec(requests=8, concurrency=4, streams_per_client=2)
 
-    async def measure() -> Outcome:
-        async with paced_server(Pace()) as url:
-            progress = LoadProgress(io.StringIO())
-            return await Benchmark(given, {"base": Endpoint.of(url)}, Options(folder=tmp_path / "0"), progress).run()
-
-    outcome = asyncio.run(measure())
+    outcome = run(given, Options(folder=tmp_path / "0"), Pace())
     assert (
         "4 at a time is more than one client is known to measure truthfully (2 at a time)" in outcome.servers.notes[0]
     )
     assert {record.clients for record in records_of(tmp_path, 0)} == {1}
-    shutil.rmtree(tmp_path / "0")
 
 
 def test_where_notes_lie(tmp_path: Path) -> None:

@@ -58,15 +58,6 @@ def test_a_run_leaves_its_records_and_what_it_learned_of_the_servers(tmp_path: P
     assert servers["arms"]["base"]["model"] == "good" and servers["counters"] == []
 
 
-def test_a_pod_started_anew_goes_on_from_s3(tmp_path: Path, aws: FakeAws) -> None:
-    upload = "s3://bucket/runs/run/"
-    run(spec(), Options(folder=tmp_path / "first", upload=upload), Pace())
-    pace = Pace()
-    run(spec(), Options(folder=tmp_path / "second", upload=upload), pace)
-    assert len(pace.prompts) == 1
-    assert records(tmp_path / "second") == records(tmp_path / "first")
-
-
 def test_a_pod_started_anew_goes_on_within_each_load(tmp_path: Path, aws: FakeAws) -> None:
     """What S3 has is of one load whole and of the other in part: only the rest is sent, each request once."""
     given = spec(requests=4, concurrency=(1, 2), warmup_requests=0)

@@ -1,7 +1,6 @@
 """A load at which the load generator fell behind is marked: by the rule, and in a real run whose client stalls."""
 
 import asyncio
-import io
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,7 @@ from typing import Any
 import pytest
 from specdecode.analysis import compare
 from specdecode.benchmark.client import Client
-from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.outcome import Options
-from specdecode.benchmark.progress import LoadProgress
-from specdecode.benchmark.runner import Benchmark
 from specdecode.experiment.workload import PromptKind
 from specdecode.measures.plausibility import DOUBTFUL_S, HELD_BACK_S, doubtful
 from specdecode.records import RequestRecord
@@ -21,7 +17,7 @@ from benchmarks.client_levels import LEVELS, aims
 from tests.specdecode.analysis.simulate import context, experiment
 from tests.specdecode.benchmark.making import case, record, spec
 from tests.specdecode.benchmark.reference import serving
-from tests.specdecode.benchmark.running import records
+from tests.specdecode.benchmark.running import records, run
 from tests.specdecode.benchmark.virtual import World
 
 
@@ -89,9 +85,7 @@ def test_a_client_that_stalls_at_one_load_marks_that_load_in_the_curve_where_no_
         warmup_requests=0,
     )
     with serving(world) as server:
-        endpoints = {arm.variant: Endpoint.of(server.url) for arm in given.arms}
-        benchmark = Benchmark(given, endpoints, Options(folder=tmp_path), LoadProgress(io.StringIO()))
-        assert not asyncio.run(benchmark.run()).problems
+        assert not run(given, Options(folder=tmp_path), *[server.url] * 2).problems
     measured = [each for arm in ("base", "sd") for each in records(tmp_path, arm, "sonnet")]
     late_at = {name: [r for r in measured if r.level == name and r.time_doubt_s > 0.03] for name in ("c1", "c8")}
     assert len(late_at["c8"]) == sum(r.level == "c8" for r in measured), (

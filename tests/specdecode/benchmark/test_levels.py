@@ -56,21 +56,6 @@ def test_a_level_is_on_the_server_as_it_says_and_in_every_record(tmp_path: Path,
     assert outcome.sent["sd", "one", "c4"] == (8, 0)
 
 
-def test_a_resumed_benchmark_goes_on_within_the_level_that_was_cut(tmp_path: Path) -> None:
-    given = spec(cases=(case("one"),), requests=4, concurrency=(1, 2), warmup_requests=0)
-    run(given, Options(folder=tmp_path), Pace())
-    path = tmp_path / "raw" / "base" / "one.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    kept = [line for line in lines if b'"level":"c2"' not in line or b'"index":3' not in line]
-    assert len(kept) == len(lines) - 1
-    path.write_bytes(b"".join(kept))
-    again = Pace()
-    run(given, Options(folder=tmp_path), again)
-    assert len(again.prompts) == 1 + 1, "the probe, and the one request that was missing"
-    found = records(tmp_path, "base", "one")
-    assert Counter((r.level, r.index) for r in found) == {(lv, i): 1 for lv in ("c1", "c2") for i in range(4)}
-
-
 def test_one_number_stays_one_number() -> None:
     plain = {"cases": [], "input_tokens": 1, "output_tokens": 1, "requests": 3}
     plain["cases"] = [case("one").model_dump()]

@@ -1,35 +1,25 @@
 import asyncio
 import itertools
 import socket
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from specdecode.benchmark import loading
+from specdecode.benchmark.clients import LoadSlice
 from specdecode.benchmark.load import LoadPlan, arrival_times, most_open, run_load
+from specdecode.benchmark.loading import BACKLOG, Recorder
 from specdecode.benchmark.outcome import Options
 from specdecode.measures.metrics.formulas import ttft
 from specdecode.measures.plausibility import held_back
 from specdecode.records import RequestRecord
 
-from tests.specdecode.benchmark.making import case, client, keep_in, planned, spec
+from tests.specdecode.benchmark.making import client, keep_in, planned, record, spec
 from tests.specdecode.benchmark.pace import Pace
 from tests.specdecode.benchmark.running import records, run
 from tests.specdecode.benchmark.virtual import World
-
-
-def test_interleaved_arms_alternate(tmp_path: Path) -> None:
-    given = spec(arms=("base", "sd"), cases=(case("one"), case("two"), case("three")), requests=1, warmup_requests=0)
-    run(given, Options(folder=tmp_path), Pace(), Pace())
-    sent = [
-        (records(tmp_path, arm, name)[0].sent_s, name, arm)
-        for name in ("one", "two", "three")
-        for arm in ("base", "sd")
-    ]
-    assert [(name, arm) for _, name, arm in sorted(sent)] == [
-        ("one", "base"), ("one", "sd"), ("two", "sd"), ("two", "base"), ("three", "base"), ("three", "sd"),
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("load", ["interleaved", "simultaneous"])
@@ -150,3 +140,59 @@ def test_poisson_gaps_are_exponential() -> None:
     assert mean == pytest.approx(0.1, rel=0.05)
     assert gaps[len(gaps) // 2] == pytest.approx(mean * 0.693, rel=0.05)
     assert sum(gap > 2 * mean for gap in gaps) / len(gaps) == pytest.approx(0.135, abs=0.02)
+
+
+SIZES = [(1, 7, 20), (2, 8, 33), (3, 8, 64), (4, 512, 1024), (5, 5, 4)]
+
+
+@pytest.mark.parametrize(("clients", "concurrency", "requests"), SIZES)
+def test_streams_and_requests_are_dealt_once_and_evenly(clients: int, concurrency: int, requests: int) -> None:
+    slices = [LoadSlice(client=client, clients=clients) for client in range(clients)]
+    assert sum(load_slice.streams(concurrency) for load_slice in slices) == concurrency
+    dealt = [load_slice.of(range(requests), concurrency=concurrency) for load_slice in slices]
+    assert Counter(index for each in dealt for index in each) == dict.fromkeys(range(requests), 1)
+    rounds = requests // concurrency
+    for load_slice, own in zip(slices, dealt, strict=True):
+        streams = load_slice.streams(concurrency)
+        assert rounds * streams <= len(own) <= (rounds + 1) * streams, "as many for each of its streams as the others"
+
+
+def test_the_arrivals_of_all_clients_are_those_of_one() -> None:
+    all_of_them = list(itertools.islice(arrival_times(LoadPlan(requests=None, rate=50.0, seed=3)), 12))
+    slices = [LoadSlice(client=client, clients=3) for client in range(3)]
+    plans = [LoadPlan(requests=None, rate=50.0, seed=3, load_slice=load_slice) for load_slice in slices]
+    own = [list(itertools.islice(arrival_times(plan), 4)) for plan in plans]
+    assert sorted(time for each in own for time in each) == all_of_them
+    assert own[1] == all_of_them[1::3]
+    assert slices[1].of(range(12), concurrency=None) == [1, 4, 7, 10], "requests go with the times"
+
+
+def test_answers_that_come_faster_than_records_are_made_do_not_pile_up() -> None:
+    """Two answers a turn of the loop, one record a turn: without a bound the half of all would wait at the end."""
+    kept, made, waiting = [], record(), []
+
+    async def load():
+        async with Recorder(kept.append).running() as recorder:
+            for _ in range(2 * BACKLOG):
+                recorder.add(lambda: made)
+                recorder.add(lambda: made)
+                await asyncio.sleep(0)
+                waiting.append(len(recorder._waiting))
+
+    asyncio.run(load())
+    assert len(kept) == 4 * BACKLOG
+    assert BACKLOG // 2 < max(waiting) <= BACKLOG + 2
+
+
+def test_a_burst_is_worked_off_one_by_one_so_that_others_are_read_in_between() -> None:
+    kept, made = [], record()
+
+    async def load():
+        async with Recorder(kept.append).running() as recorder:
+            for _ in range(BACKLOG // 2):
+                recorder.add(lambda: made)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            return len(kept)
+
+    assert asyncio.run(load()) <= 2

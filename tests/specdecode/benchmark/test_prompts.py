@@ -244,3 +244,13 @@ def test_a_pod_fetches_the_sets_from_its_runs_folder(tmp_path: Path, monkeypatch
     objects.clear()
     with pytest.raises(PlaceError, match="not there any more"):
         fetch_sets(wanted, "s3://b/runs/r/")
+
+
+def test_a_third_file_of_the_same_name_takes_no_other_ones_place(tmp_path: Path) -> None:
+    files = [tmp_path / folder / "t.jsonl" for folder in ("a", "b", "c")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text('{"prompt": "?"}\n')
+    assert [case.name for case in cases_of(named=(), prompts=(), files=files[:2])] == ["prompts", "t-prompts"]
+    with pytest.raises(BadRequest, match="t-prompts already"):
+        cases_of(named=(), prompts=(), files=files)

@@ -39,15 +39,6 @@ def test_resumed_run_sends_what_is_missing(tmp_path: Path) -> None:
 COUNTERS = "vllm:spec_decode_num_draft_tokens_total 6\nvllm:spec_decode_num_accepted_tokens_total 5"
 
 
-def test_counters_of_a_part_of_the_requests_are_not_kept(tmp_path: Path) -> None:
-    given = spec(requests=6)
-    run(given, Options(folder=tmp_path), Pace(metrics=COUNTERS))
-    path = tmp_path / "raw" / "base" / "case.jsonl"
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:4]))
-    (tmp_path / "servers.json").unlink()
-    assert run(given, Options(folder=tmp_path), Pace(metrics=COUNTERS)).servers.counters == ()
-
-
 def records_of(lines: list[bytes]) -> list[RequestRecord]:
     return [RequestRecord.model_validate_json(line) for line in lines]
 

@@ -1,20 +1,15 @@
-import asyncio
-import io
 import json
 from pathlib import Path
 
 import pytest
 from specdecode.benchmark import __main__ as command
-from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.outcome import Options, Outcome, SentCounts, failed_beyond
 from specdecode.benchmark.probe import ArmNotReady
-from specdecode.benchmark.progress import LoadProgress
-from specdecode.benchmark.runner import Benchmark
 from specdecode.records import Servers
 
 from tests.specdecode.benchmark.chaos import chaos_server
 from tests.specdecode.benchmark.making import case, spec
-from tests.specdecode.benchmark.pace import Pace, paced_server
+from tests.specdecode.benchmark.pace import Pace
 from tests.specdecode.benchmark.running import records, run
 
 
@@ -50,26 +45,7 @@ def test_a_server_without_usage_gives_times_and_no_counts(tmp_path: Path) -> Non
 
 
 def test_the_counters_are_of_the_measured_requests(tmp_path: Path) -> None:
-    pace = Pace(metrics=metrics_text(0))
-
-    async def measure() -> Outcome:
-        async with paced_server(pace) as url:
-            original = pace.prompts.append
-
-            class Prompts(list):
-                def append(self, prompt: str) -> None:
-                    original(prompt)
-                    pace.metrics = metrics_text(len(pace_prompts))
-                    super().append(prompt)
-
-            pace_prompts = Prompts()
-            pace.prompts = pace_prompts
-            benchmark = Benchmark(
-                spec(requests=4), {"base": Endpoint.of(url)}, Options(folder=tmp_path), LoadProgress(io.StringIO())
-            )
-            return await benchmark.run()
-
-    (found,) = asyncio.run(measure()).servers.counters
+    (found,) = run(spec(requests=4), Options(folder=tmp_path), Pace(metrics=metrics_text)).servers.counters
     assert found.model_dump(exclude={"variant", "case", "unit", "round", "level"}) == {
         "drafts": 8, "draft_tokens": 24, "accepted_tokens": 20, "accepted_per_position": (8, 8, 4), "trusted": True,
     }  # fmt: skip
@@ -93,15 +69,8 @@ def test_counters_that_the_engine_is_known_to_fake_are_marked(tmp_path: Path) ->
 
 
 def test_an_arm_that_is_down_stops_the_run_before_any_load(tmp_path: Path) -> None:
-    async def measure() -> None:
-        async with paced_server(Pace()) as up:
-            endpoints = {"base": Endpoint.of(up), "sd": Endpoint.of("http://127.0.0.1:9")}
-            await Benchmark(
-                spec(arms=("base", "sd")), endpoints, Options(folder=tmp_path), LoadProgress(io.StringIO())
-            ).run()
-
     with pytest.raises(ArmNotReady, match=r"arm sd \(http://127.0.0.1:9\).*Nothing listens there: check host and port"):
-        asyncio.run(measure())
+        run(spec(arms=("base", "sd")), Options(folder=tmp_path), Pace(), "http://127.0.0.1:9")
     assert not (tmp_path / "raw").exists()
 
 
@@ -109,24 +78,22 @@ def test_an_arm_that_is_down_stops_the_run_before_any_load(tmp_path: Path) -> No
     ("model", "says"), [("absent", "does not serve 'absent'"), ("status-400", "too long"), ("no-text", "empty")]
 )
 def test_an_arm_that_answers_wrongly_is_named(tmp_path: Path, model: str, says: str) -> None:
-    async def measure() -> None:
-        async with chaos_server() as url:
-            options = Options(folder=tmp_path)
-            await Benchmark(spec(model=model), {"base": Endpoint.of(url)}, options, LoadProgress(io.StringIO())).run()
-
     with pytest.raises(ArmNotReady, match=says):
-        asyncio.run(measure())
+        run(spec(model=model), Options(folder=tmp_path), chaos_server())
 
 
-def test_failed_beyond() -> None:
-    sent = {("a", "x", "c1"): SentCounts(started=20, failed=1), ("b", "x", "c1"): SentCounts(started=10, failed=2)}
-    outcome = Outcome(servers=Servers(run_id="r"), sent=sent, problems=())
-    assert failed_beyond(outcome, 0.1) == ["b/x/c1: 20% of the requests failed"]
-    assert not failed_beyond(outcome, 0.5)
-    none = {("a", "x", "c1"): SentCounts(started=3, failed=3)}
-    assert failed_beyond(Outcome(servers=Servers(run_id="r"), sent=none, problems=()), 1.0) == [
-        "a/x/c1: 100% of the requests failed"
-    ]
+@pytest.mark.parametrize(
+    ("started", "failed", "limit", "said"),
+    [
+        (20, 1, 0.1, []),
+        (10, 2, 0.1, ["b/x/c1: 20% of the requests failed"]),
+        (10, 2, 0.5, []),
+        (3, 3, 1.0, ["b/x/c1: 100% of the requests failed"]),
+    ],
+)
+def test_failed_beyond(started: int, failed: int, limit: float, said: list[str]) -> None:
+    sent = {("b", "x", "c1"): SentCounts(started=started, failed=failed)}
+    assert failed_beyond(Outcome(servers=Servers(run_id="r"), sent=sent, problems=()), limit) == said
 
 
 def test_command_line_names_every_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
