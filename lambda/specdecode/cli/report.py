@@ -108,8 +108,7 @@ def compare_runs(
 
     Of the runs that `run --nodes` started it shows every arm beside the baseline of its own run, the fastest first.
     """
-    from specdecode.analysis.several_runs.difference import difference
-    from specdecode.analysis.several_runs.joint import Joint, joint
+    from specdecode.analysis.several_runs.difference import Joint, difference, joint
     from specdecode.cli.report_sources import find_each
     from specdecode.cli.report_view import difference_text, joint_text
 

@@ -14,12 +14,12 @@ from specdecode.analysis.results.pairs import Estimate
 from specdecode.analysis.several_runs.difference import (
     Carried,
     CaseChange,
+    Joint,
     OverRuns,
     Repeated,
     RunDifference,
     TrendPoint,
 )
-from specdecode.analysis.several_runs.joint import Joint
 from specdecode.analysis.texts.decide import decided
 from specdecode.cli.output import text_table
 from specdecode.escape import line

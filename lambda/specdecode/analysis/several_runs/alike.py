@@ -3,41 +3,29 @@
 from collections.abc import Iterator
 
 from specdecode.experiment.model import Experiment, ServedExperiment
-from specdecode.experiment.variants import TUNED, ModelRef, Variant
+from specdecode.experiment.variants import TUNED, ModelRef, Speculation, Variant
 
 MODEL = {"id", "revision", "import_prefix", "rescale_fp8"}
 """Fields of a model that identify its weights."""
 SERVED = {"quantization", "neuron_config", "extra_args", "env", "most_tokens_per_step", *TUNED}
 """Fields of a variant that say how it is served."""
-LOAD = (
-    "cases",
-    "input_tokens",
-    "output_tokens",
-    "concurrency",
-    "rate",
-    "temperature",
-    "thinking",
-    "endpoint",
-    "ignore_eos",
-    "load",
-)
+LOAD = {
+    *("cases", "input_tokens", "output_tokens", "concurrency", "rate", "load"),
+    *("temperature", "thinking", "endpoint", "ignore_eos"),
+}
 """Fields of the workload that decide what a speed-up is about. The number of requests only decides how sure it is."""
 
 
 def incomparable(before: Experiment, after: Experiment) -> list[str]:
     """Differences in model, load, lengths and sampling. With any of them two speed-ups are not comparable."""
-    return [
-        *paths(
-            before.target.model_dump(mode="json", include=MODEL),
-            after.target.model_dump(mode="json", include=MODEL),
-            "target",
-        ),
-        *paths(
-            before.workload.model_dump(mode="json", include=set(LOAD)),
-            after.workload.model_dump(mode="json", include=set(LOAD)),
-            "workload",
-        ),
-    ]
+    first, second = (
+        {
+            "target": _weights(each.target),
+            "workload": each.workload.model_dump(mode="json", include=LOAD),
+        }
+        for each in (before, after)
+    )
+    return list(paths(first, second))
 
 
 def other_objective(before: Experiment, after: Experiment) -> list[str]:
@@ -65,35 +53,30 @@ def _how_served(experiment: Experiment) -> dict[str, object]:
 def _arms(wanted: Experiment, measured: Experiment) -> Iterator[str]:
     """Differences, except k, between a measured arm and the wanted arms with the same draft."""
     for variant in measured.variants:
-        if (spec := variant.speculation) is None:
-            continue
-        own = _arm(measured, variant)
-        alike = [
-            _arm(wanted, other)
-            for other in wanted.variants
-            if other.speculation and other.speculation.draft.id == spec.draft.id
-        ]
-        if alike and own not in alike:
-            yield from paths(alike[0], own, f"variants.{variant.name}")
+        if spec := variant.speculation:
+            own = _arm(measured, variant, spec)
+            alike = [
+                _arm(wanted, other, like)
+                for other in wanted.variants
+                if (like := other.speculation) and like.draft.id == spec.draft.id
+            ]
+            if alike and own not in alike:
+                yield from paths(alike[0], own, f"variants.{variant.name}")
 
 
-def _arm(experiment: Experiment, variant: Variant) -> dict[str, object]:
+def _arm(experiment: Experiment, variant: Variant, spec: Speculation) -> dict[str, object]:
     """How an arm speculates, except k; and how it and its base are served."""
-    spec = variant.speculation
-    base = experiment.variant(variant.compare_to) if variant.compare_to else None
-    return {
-        "method": spec.method.value if spec else None,
-        "draft": _weights(spec.draft) if spec else None,
-        "draft_max_model_len": spec.draft_max_model_len if spec else None,
-        **{
-            name: {
-                "weights": _weights(experiment.target_of(item)),
-                **item.model_dump(mode="json", include=SERVED),
-            }
-            for name, item in (("arm", variant), ("base", base))
-            if item
-        },
+    found: dict[str, object] = {
+        "method": spec.method.value,
+        "draft": _weights(spec.draft),
+        "draft_max_model_len": spec.draft_max_model_len,
     }
+    base = experiment.variant(variant.compare_to) if variant.compare_to else None
+    for name, item in (("arm", variant), ("base", base)):
+        if item:
+            served = item.model_dump(mode="json", include=SERVED)
+            found[name] = {"weights": _weights(experiment.target_of(item)), **served}
+    return found
 
 
 def _weights(model: ModelRef) -> dict[str, object]:

@@ -1,11 +1,14 @@
-"""Several runs: of one question together, with an interval over runs; or of two questions against each other."""
+"""Several runs: of one question together, with an interval over runs; of two questions against each other; or parts of
+one sweep, each arm beside the baseline of its own run (ADR 188).
+"""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from statistics import geometric_mean
 
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Estimate, Verdict
+from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Estimate, Pair, Verdict
 from specdecode.analysis.several_runs.alike import incomparable, other_objective, paths
 from specdecode.analysis.statistics.verdict import estimate
 from specdecode.experiment.base import Frozen
@@ -248,3 +251,81 @@ def _question(experiment: Experiment, but: Collection[str]) -> dict[str, object]
     """The question of an experiment, with its number of rounds, without title, description and deadlines."""
     plain = experiment.model_dump(mode="json", exclude={"title", "description", "deadlines", *but})
     return {**plain, "workload": {**plain["workload"], "rounds": experiment.rounds}}
+
+
+ARMS = ("variants", "published")
+"""Fields of an experiment in which the parts of a sweep differ."""
+
+
+class JointArm(Frozen):
+    """One compared arm of a sweep that several runs measured."""
+
+    variant: str
+    run_id: str
+    """The run that measured it."""
+    baseline: str
+    """Arm that it is compared with, measured by the same run."""
+    baseline_speed: float | None
+    """Tokens per second of that arm's requests in this run: median, geometric mean over the cases."""
+    speedup: Estimate | None
+    """Over all measured prompts, with the interval that holds for all arms of its run."""
+    verdict: Verdict | None
+    cost: float | None
+    baseline_cost: float | None
+    """US dollars per million output tokens."""
+
+
+class Joint(Frozen):
+    """The parts of one sweep together. Arms of different runs were measured on different nodes."""
+
+    runs: tuple[str, ...]
+    arms: tuple[JointArm, ...]
+    """The fastest first."""
+    not_measured: tuple[str, ...]
+    first_of: Level | None = None
+    """The load that the figures are of, if the runs had several."""
+
+
+def joint(runs: Sequence[Comparison]) -> Joint | None:
+    """All compared arms, the fastest first. None if the runs are not parts of one sweep: they differ in more than their
+    arms, or two of them have the same one.
+    """
+    first, *others = runs
+    asked = [variant.name for run in runs for variant in run.experiment.variants if variant.compare_to is not None]
+    alike = all(not settings(first, other, but=ARMS) and _same_arms(first, other) for other in others)
+    if not others or not alike or len(set(asked)) < len(asked):
+        return None
+    arms = [_arm(run, pair) for run in runs for pair in run.pairs]
+    return Joint(
+        runs=tuple(run.run_id for run in runs),
+        arms=tuple(sorted(arms, key=lambda arm: -arm.speedup.ratio if arm.speedup else 0.0)),
+        not_measured=tuple(name for name in asked if name not in {arm.variant for arm in arms}),
+        first_of=first.experiment.workload.levels[0] if len(first.experiment.workload.levels) > 1 else None,
+    )
+
+
+def _same_arms(first: Comparison, other: Comparison) -> bool:
+    """Whether arms of one name are one arm, as baselines are."""
+    known = {variant.name: variant for variant in first.experiment.variants}
+    return all(known.get(variant.name, variant) == variant for variant in other.experiment.variants)
+
+
+def _arm(run: Comparison, pair: Pair) -> JointArm:
+    group = pair.group("all")
+    return JointArm(
+        variant=pair.variant,
+        run_id=run.run_id,
+        baseline=pair.baseline,
+        baseline_speed=_speed(run, pair),
+        speedup=pair.among.speedup if pair.among else None,
+        verdict=group.verdict if group else None,
+        cost=run.cost_over(pair.variant, pair),
+        baseline_cost=run.cost_over(pair.baseline, pair),
+    )
+
+
+def _speed(run: Comparison, pair: Pair) -> float | None:
+    """Median tokens per second of the baseline's requests: geometric mean over the cases."""
+    arms = (run.arm(pair.baseline, case.case) for case in pair.cases)
+    found = [summary.p50 for arm in arms if arm and (summary := arm.metrics.get(HEADLINE)) and summary.p50]
+    return geometric_mean(found) if found else None

@@ -2,12 +2,9 @@
 variance that the requests of the run show.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.pairs import HEADLINE, Action, LoadResult
@@ -58,27 +55,36 @@ class Question:
     about: str
     load: str
     limit: str
-    speedup: bool
     least: float
     """Smallest ratio that keeps the limit."""
-    found: LogMean | None
-    runs_a_side: int
+    speedup: bool = False
+    found: LogMean | None = None
+    runs_a_side: int = 1
     """The fewer of both sides."""
     doubt: str = ""
-    """Reason why the check cannot tell, whatever the figure is. Empty if there is none."""
+    """Why the check cannot tell, whatever the figure is. This and the next three are empty if there is no reason."""
     unproven: str = ""
-    """Reason why the check does not pass, although its interval keeps the limit. Empty if there is none."""
+    """Why the check does not pass, although its interval keeps the limit."""
     broken: str = ""
-    """Reason why the check fails, whatever the figure is. Empty if there is none."""
+    """Why the check fails, whatever the figure is."""
     impossible: str = ""
-    """Why a figure behind the check cannot be true. Empty if there is no such figure."""
+    """Why a figure behind the check cannot be true."""
+
+
+ByCase = Mapping[str, LogMean]
+"""One run's figure of one arm in each case."""
 
 
 def questions(before: Sequence[Comparison], after: Sequence[Comparison], limits: Thresholds) -> Iterator[Question]:
     """Every check of the limits, load by load. `before`: the runs that a regression is measured from."""
+    runs = (*before, *after)
     for level in judged_levels(after[0], limits):
-        yield from _speedups(after, level, limits)
-        yield from _regressions(before, after, level, limits)
+        for name in dict.fromkeys(pair.variant for run in after for pair in run.pairs):
+            if limits.min_speedup is not None and name in (limits.arms or (name,)):
+                yield from _speedup(after, level, name, limits, limits.min_speedup)
+        for name in dict.fromkeys(arm.variant for run in runs for arm in run.arms):
+            if limits.max_regression is not None and name in (limits.arms or (name,)):
+                yield from _regression(before, after, level, name, limits, limits.max_regression)
 
 
 def judged_levels(run: Comparison, limits: Thresholds) -> tuple[Level, ...]:
@@ -86,61 +92,51 @@ def judged_levels(run: Comparison, limits: Thresholds) -> tuple[Level, ...]:
     return tuple(level for level in run.experiment.workload.levels if not limits.loads or level.value in limits.loads)
 
 
-def _speedups(runs: Sequence[Comparison], level: Level, limits: Thresholds) -> Iterator[Question]:
-    if limits.min_speedup is None:
-        return
-    limit = f"speed-up of at least {limits.min_speedup:g}×"
-    for name in dict.fromkeys(pair.variant for run in runs for pair in run.pairs):
-        if limits.arms and name not in limits.arms:
-            continue
-        doubts: list[str] = []
-        side = [speedup(run, level, name, doubts) for run in runs]
-        own = [arm for run in runs for arm in arms_of(run, level, name, []).values()]
-        failing = [reason for arm in own if (reason := too_many_failed(arm))]
-        about = _about(runs, level, name, limit, limits.min_speedup)
-        unproven = _unproven(runs[0], level, name) if len(runs) == 1 and limits.min_speedup >= 1.0 else {}
-        yield from _of(about, [side], limits.between(runs, speedup=True), limits, doubts, failing, unproven)
-
-
-def _unproven(run: Comparison, level: Level, name: str) -> dict[str, str]:
-    """All prompts, and each case -> that the run's own decision, which asks for more, does not call it faster."""
-    decision = decided(run)
-    found = {ALL: decision.finding(name, load=level.name), **decision.cases(name, level.name)}
-    return {
-        what: f"{run.run_id} itself cannot tell{f': {each.why}' if each.why else ''}"
-        for what, each in found.items()
-        if each and each.action is Action.MEASURE
-    }
-
-
-def _regressions(
-    before: Sequence[Comparison], after: Sequence[Comparison], level: Level, limits: Thresholds
+def _speedup(
+    runs: Sequence[Comparison], level: Level, name: str, limits: Thresholds, least: float
 ) -> Iterator[Question]:
-    if limits.max_regression is None:
-        return
-    limit, least = f"throughput at most {limits.max_regression * 100:g}% lower", 1.0 - limits.max_regression
-    runs = (*before, *after)
-    for name in dict.fromkeys(arm.variant for run in runs for arm in run.arms):
-        if limits.arms and name not in limits.arms:
-            continue
-        doubts: list[str] = []
-        failing: list[str] = []
-        arms = {run.run_id: arms_of(run, level, name, doubts) for run in runs}
-        for number, run in enumerate(runs):
-            reasons = [reason for arm in arms[run.run_id].values() if (reason := too_many_failed(arm))]
-            (doubts if number < len(before) else failing).extend(reasons)
-        found: list[dict[str, LogMean]] = [{} for _ in runs]
-        for case in sorted({case for own in arms.values() for case in own}):
-            figures = throughputs([(run.run_id, arms[run.run_id].get(case)) for run in runs], name, case, doubts)
-            for place, figure in zip(found, figures, strict=False):
-                place[case] = figure
-        about = _about(runs, level, name, limit, least)
-        sides = [found[: len(before)], found[len(before) :]]
-        yield from _of(about, sides, limits.between(runs), limits, doubts, failing)
+    doubts: list[str] = []
+    side = [_speedups(run, level, name, doubts) for run in runs]
+    failing = [why for run in runs for arm in _arms(run, level, name, []).values() if (why := too_many_failed(arm))]
+    unproven = {}
+    if len(runs) == 1 and least >= 1.0:  # the run's own decision asks for more than the limit
+        own = {ALL: decided(runs[0]).finding(name, load=level.name), **decided(runs[0]).cases(name, level.name)}
+        unproven = {
+            what: f"{runs[0].run_id} itself cannot tell{f': {each.why}' if each.why else ''}"
+            for what, each in own.items()
+            if each and each.action is Action.MEASURE
+        }
+    asked = _asked(runs, level, name, f"speed-up of at least {least:g}×", least)
+    for what, found in _of(asked, [side], limits.between(runs, speedup=True), limits, doubts, failing):
+        yield replace(found, unproven=unproven.get(what, ""))
 
 
-def _about(runs: Sequence[Comparison], level: Level, name: str, limit: str, least: float) -> _About:
-    at = f", {level}" if len(runs[0].experiment.workload.levels) > 1 else ""
+def _regression(
+    before: Sequence[Comparison],
+    after: Sequence[Comparison],
+    level: Level,
+    name: str,
+    limits: Thresholds,
+    most: float,
+) -> Iterator[Question]:
+    runs, doubts, failing = (*before, *after), list[str](), list[str]()
+    arms = {run.run_id: _arms(run, level, name, doubts) for run in runs}
+    for number, run in enumerate(runs):
+        reasons = [reason for arm in arms[run.run_id].values() if (reason := too_many_failed(arm))]
+        (doubts if number < len(before) else failing).extend(reasons)
+    figures: list[dict[str, LogMean]] = [{} for _ in runs]
+    for case in sorted({case for own in arms.values() for case in own}):
+        found = throughputs([(run.run_id, arms[run.run_id].get(case)) for run in runs], name, case, doubts)
+        for place, figure in zip(figures, found, strict=False):
+            place[case] = figure
+    asked = _asked(runs, level, name, f"throughput at most {most * 100:g}% lower", 1.0 - most)
+    sides = [figures[: len(before)], figures[len(before) :]]
+    for _, question in _of(asked, sides, limits.between(runs), limits, doubts, failing):
+        yield question
+
+
+def _asked(runs: Sequence[Comparison], level: Level, name: str, limit: str, least: float) -> Question:
+    """What all questions of one limit, arm and load share. `about` is the load, if there are several."""
     arms = {name, *(pair.baseline for run in runs for pair in run.pairs if pair.variant == name)}
     decisions = [(run.run_id, decided(run)) for run in runs]
     behind = [
@@ -149,79 +145,45 @@ def _about(runs: Sequence[Comparison], level: Level, name: str, limit: str, leas
         if arms & set(found.late.get(level.name, ()))
     ]
     wrong = [f"{run}: {found.distrusted[name]}" for run, found in decisions if name in found.distrusted]
-    return _About(
+    return Question(
         arm=name,
+        about=f", {level}" if len(runs[0].experiment.workload.levels) > 1 else "",
+        load=level.name,
         limit=limit,
         least=least,
-        at=at,
-        load=level.name,
-        late="; ".join(behind),
+        doubt="; ".join(behind),
         impossible="; ".join(wrong[:3]),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _About:
-    """Fields that all questions of one limit, arm and load share."""
-
-    arm: str
-    limit: str
-    least: float
-    at: str
-    """Name of the load, if there are several."""
-    load: str
-    late: str
-    impossible: str
-
-
 def _of(
-    about: _About,
+    asked: Question,
     sides: Sequence[Sequence[ByCase]],
     assumed: float,
     limits: Thresholds,
     doubts: Sequence[str],
-    failing: Sequence[str] = (),
-    unproven: Mapping[str, str] = MappingProxyType({}),
-) -> Iterator[Question]:
+    failing: Sequence[str],
+) -> Iterator[tuple[str, Question]]:
     """A question about all prompts together, every case with the same weight; then one for each case if the limits ask
     for it.
     """
     every = [run for side in sides for run in side]
     common = [case for case in every[0] if all(case in run for run in every)]
-    shares = [1.0 / len(common) for _ in common]
-    whole = [[combine([run[case] for case in common], shares) for run in side] for side in sides] if common else []
-
-    def question(what: str, found: LogMean | None, doubt: str = "", broken: str = "") -> Question:
-        return Question(
-            arm=about.arm,
-            about=what + about.at,
-            load=about.load,
-            limit=about.limit,
-            speedup=len(sides) == 1,
-            least=about.least,
-            found=found,
-            runs_a_side=min(map(len, sides)),
-            doubt="; ".join(part for part in (doubt, about.late) if part),
-            unproven=unproven.get(what, ""),
-            broken=broken,
-            impossible=about.impossible,
-        )
-
-    yield question(
-        ALL,
-        moderated(whole, assumed=assumed) if common else None,
-        "; ".join(doubts[:3]) or ("" if common else "no case is in all of the runs"),
-        "; ".join(failing[:3]),
-    )
+    asked = replace(asked, speedup=len(sides) == 1, runs_a_side=min(map(len, sides)))
+    whole = None
+    if common:
+        shares = [1.0 / len(common)] * len(common)
+        together = [[combine([run[case] for case in common], shares) for run in side] for side in sides]
+        whole = moderated(together, assumed=assumed)
+    doubt = "; ".join(doubts[:3]) or ("" if common else "no case is in all of the runs")
+    doubt = "; ".join(filter(None, (doubt, asked.doubt)))
+    yield ALL, replace(asked, about=ALL + asked.about, found=whole, doubt=doubt, broken="; ".join(failing[:3]))
     for case in common if limits.each_case else ():
-        yield question(case, moderated([[run[case] for run in side] for side in sides], assumed=assumed))
+        found = moderated([[run[case] for run in side] for side in sides], assumed=assumed)
+        yield case, replace(asked, about=case + asked.about, found=found)
 
 
-ByCase = Mapping[str, LogMean]
-"""One run's figure of one arm in each case."""
-
-
-def speedup(run: Comparison, level: Level, name: str, doubts: list[str]) -> ByCase:
+def _speedups(run: Comparison, level: Level, name: str, doubts: list[str]) -> ByCase:
     """Speed-up of the arm at a load, by case, as the run's decision has it. A reason why there is none goes to
     `doubts`.
     """
@@ -234,7 +196,7 @@ def speedup(run: Comparison, level: Level, name: str, doubts: list[str]) -> ByCa
     return {case: log_stat(each.speedup) for case, each in found.items() if each.speedup}
 
 
-def arms_of(run: Comparison, level: Level, name: str, doubts: list[str]) -> dict[str, ArmCase]:
+def _arms(run: Comparison, level: Level, name: str, doubts: list[str]) -> dict[str, ArmCase]:
     """Figures of the arm at a load, by case. A reason why there is none goes to `doubts`."""
     load = _load_of(run, level, doubts)
     return {arm.case: arm for arm in (load.arms if load else ()) if arm.variant == name}

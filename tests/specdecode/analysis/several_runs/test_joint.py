@@ -2,8 +2,7 @@
 
 import pytest
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.several_runs.difference import NoSets, difference
-from specdecode.analysis.several_runs.joint import joint
+from specdecode.analysis.several_runs.difference import NoSets, difference, joint
 from specdecode.cli.report_view import joint_text
 from specdecode.experiment.model import Experiment
 
