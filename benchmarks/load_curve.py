@@ -28,10 +28,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.loads.crossing import AtLoad, crossings
+from specdecode.analysis.loads.crossing import AtLoad, Gains, crossings, level_noise
 from specdecode.analysis.loads.k_by_load import Choice
 from specdecode.analysis.loads.k_by_load import table as table_of
-from specdecode.analysis.loads.level_noise import Gains, level_noise
 from specdecode.analysis.results.over_load import Crossover
 from specdecode.measures.student import LogMean
 

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from specdecode.analysis.loads.level_noise import ASSUMED, LEVELS_FOR_A_CURVE
+from specdecode.analysis.loads.crossing import ASSUMED, LEVELS_FOR_A_CURVE
 from specdecode.runs import lease as leases
 
 from benchmarks import (

@@ -1,19 +1,22 @@
-"""Loads at which one arm's time per token passes another's.
+"""Loads at which one arm's time per token passes another's, and the noise that all requests of a load share, since they
+were measured in the same minutes. The spread between prompts does not contain it: with 2% of it, two equal arms would
+be given a crossover in a quarter of the simulated runs (docs/explanation/how-sure.md).
 
 Between two levels nothing was measured. An engine that compiled its batch sizes (Neuron's do) may jump anywhere between
 them. So the interval always ends at measured levels; the place itself is where two straight lines meet, a guess for the
-picture. docs/explanation/how-sure.md has how often the interval is right. See ADR 163.
+picture. See ADR 163.
 """
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
-from specdecode.analysis.results.over_load import Crossover
-from specdecode.measures.distribution import quantile
-from specdecode.measures.student import NOMINAL, LogMean, t_cdf
+from specdecode.analysis.results.over_load import Crossover, Source
+from specdecode.measures.distribution import mean, quantile
+from specdecode.measures.student import ASSUMED_DF, NOMINAL, LogMean, t_cdf, with_shared
 
 SHOWN = 0.5 + NOMINAL / 2.0
 """Probability that a crossing needs: that the speed-up is above 1 at one level and below 1 at a later one. Each level
@@ -34,7 +37,7 @@ class AtLoad:
     base_s: float
     """The baseline's time per token, in seconds."""
     gain: LogMean
-    """Log of the speed-up, with the noise that the level's requests share (analysis/loads/level_noise.py)."""
+    """Log of the speed-up, with the noise that the level's requests share."""
 
 
 def sign(gain: LogMean) -> int:
@@ -49,18 +52,12 @@ def crossings(measured: Sequence[AtLoad | None]) -> list[Crossover]:
     """
     levels = [level for level in measured if level]
     known = [(number, sign(level.gain)) for number, level in enumerate(levels)]
-    changes = pairwise((number, found) for number, found in known if found)
-    return [
-        found
-        for (first, before), (last, after) in changes
-        if before != after and _both(levels[first].gain, levels[last].gain) >= SHOWN
-        if (found := _located(levels[first : last + 1], before))
-    ]
-
-
-def _both(first: LogMean, last: LogMean) -> float:
-    """Probability that the two levels lie on the sides of 1 that were found."""
-    return math.prod(max(_above(gain), 1.0 - _above(gain)) for gain in (first, last))
+    found = []
+    for (first, before), (last, after) in pairwise((number, found) for number, found in known if found):
+        sides = (_above(levels[number].gain) for number in (first, last))
+        if before != after and math.prod(max(above, 1.0 - above) for above in sides) >= SHOWN:
+            found.append(_located(levels[first : last + 1], before))
+    return [each for each in found if each]
 
 
 def _above(gain: LogMean) -> float:
@@ -107,14 +104,12 @@ def _zero(levels: Sequence[AtLoad], gains: Sequence[float]) -> float | None:
     slower = [
         level.base_s * math.exp(-gain) - _base_s(levels, level.load) for level, gain in zip(levels, gains, strict=True)
     ]
-    places = list(_places([level.load for level in levels], slower))
+    places = [
+        left.load + (right.load - left.load) * before / (before - after)
+        for (left, before), (right, after) in pairwise(zip(levels, slower, strict=True))
+        if (before < 0.0) != (after < 0.0)
+    ]
     return (places[0] + places[-1]) / 2.0 if places else None
-
-
-def _places(loads: Sequence[float], values: Sequence[float]) -> Iterator[float]:
-    for (left, before), (right, after) in pairwise(zip(loads, values, strict=True)):
-        if (before < 0.0) != (after < 0.0):
-            yield left + (right - left) * before / (before - after)
 
 
 def _base_s(levels: Sequence[AtLoad], load: float) -> float:
@@ -126,3 +121,74 @@ def _base_s(levels: Sequence[AtLoad], load: float) -> float:
         return left.base_s
     share = (load - left.base_load) / (right.base_load - left.base_load)
     return left.base_s + share * (right.base_s - left.base_s)
+
+
+LEVELS_FOR_A_CURVE = 5
+"""Least number of levels for a curve of three coefficients: its residuals then have at least two degrees of freedom."""
+ASSUMED = 0.02
+"""Assumed share for each arm, if neither rounds nor enough levels show the noise."""
+
+
+class Gains(NamedTuple):
+    """The log speed-ups of one level."""
+
+    load: float
+    of_rounds: Sequence[float]
+    """One value for each round, over the same cases."""
+
+
+class LevelNoise(NamedTuple):
+    """Variance of one round of one level, besides the variance of its prompts."""
+
+    one_round: LogMean
+    """Mean 0."""
+    source: Source
+
+    def added(self, gain: LogMean, rounds: int) -> LogMean:
+        """`gain` over that many rounds with the shared noise added. Unchanged if it has no interval."""
+        return with_shared(gain, self.one_round._replace(variance=self.one_round.variance / max(rounds, 1)))
+
+
+def level_noise(levels: Sequence[Gains]) -> LevelNoise:
+    """The noise between rounds if a level has two rounds, else around a smooth curve if there are five levels, else
+    assumed.
+
+    The spread of rounds or residuals contains some noise of single requests too, so that noise counts twice. This
+    is on purpose: if the prompts get the same drafts at each load, a smaller amount could be too little.
+    """
+    repeated = [each.of_rounds for each in levels if len(each.of_rounds) > 1]
+    if repeated:
+        squares = math.fsum((value - mean(rounds)) ** 2 for rounds in repeated for value in rounds)
+        df = sum(len(rounds) - 1 for rounds in repeated)
+        return LevelNoise(LogMean(0.0, squares / df, float(df), 0), "between rounds")
+    if len(levels) >= LEVELS_FOR_A_CURVE:
+        return LevelNoise(_around_a_curve(levels), "around a smooth curve")
+    return LevelNoise(LogMean(0.0, 2.0 * ASSUMED**2, ASSUMED_DF, 0), "assumed")
+
+
+def _around_a_curve(levels: Sequence[Gains]) -> LogMean:
+    """Mean squared residual, as a share, of the ratio of the two arms' times from a parabola over the load: nearly what
+    it is if a step takes a + b * running seconds. The fit is least squares of relative errors, by orthogonal columns.
+    """
+    low, high = min(each.load for each in levels), max(each.load for each in levels)
+    speedups = [math.exp(mean(each.of_rounds)) for each in levels]
+    # loads on [-1, 1], so that their powers are of one size
+    places = [(2.0 * each.load - low - high) / (high - low or 1.0) for each in levels]
+    basis: list[list[float]] = []
+    for power in range(3):
+        # times the speed-up: residuals are relative to the ratio of times, which is 1 / speed-up
+        column = _without([gain * at**power for gain, at in zip(speedups, places, strict=True)], basis)
+        length = math.hypot(*column)
+        if length > 1e-6:  # loads that queue stand at one place, the batch
+            basis.append([value / length for value in column])
+    left = _without([1.0] * len(levels), basis)  # relative residuals: a perfect fit is 1 at each level
+    df = len(levels) - len(basis)
+    return LogMean(0.0, math.fsum(value**2 for value in left) / df, float(df), 0)
+
+
+def _without(values: Sequence[float], basis: Sequence[Sequence[float]]) -> list[float]:
+    left = list(values)
+    for unit in basis:
+        share = math.fsum(value * each for value, each in zip(left, unit, strict=True))
+        left = [value - share * each for value, each in zip(left, unit, strict=True)]
+    return left

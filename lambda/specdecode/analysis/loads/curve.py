@@ -4,8 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from specdecode.analysis.loads.crossing import AtLoad, crossings
-from specdecode.analysis.loads.level_noise import Gains, LevelNoise, level_noise
+from specdecode.analysis.loads.crossing import AtLoad, Gains, LevelNoise, crossings, level_noise
 from specdecode.analysis.results.over_load import ArmAtLoad, Curve, LoadPoint
 from specdecode.analysis.results.pairs import HEADLINE, Pair
 from specdecode.analysis.statistics import pairing
@@ -20,7 +19,7 @@ from specdecode.measures.metrics.formulas import good_requests
 from specdecode.measures.student import LogMean, combine
 from specdecode.records import RequestRecord
 
-DECODING, STEPS, TTFT = "time_per_output_token", "tokens_per_step", "ttft"
+DECODING = "time_per_output_token"
 METHOD = "Student's t on the log-ratio of paired prompts, the cases with equal weight; of the measured prompts"
 WITH_NOISE = f"{METHOD}, with the noise that all requests of a load share"
 
@@ -61,7 +60,7 @@ def gains_by_level(
     left out.
     """
     compared, noise, _ = _levels(experiment, levels, (baseline, variant), cases)
-    return {each.level: _with(noise, each) for each in compared if not each.doubtful}
+    return {each.level: noise.added(each.gain, len(each.of_rounds)) for each in compared if not each.doubtful}
 
 
 def _levels(
@@ -84,8 +83,14 @@ def _curve(
     compared, noise, kept = _levels(experiment, levels, (pair.baseline, pair.variant), cases)
     if len(compared) < 2:
         return None
-    trusted = {each.level: _at_load(experiment, each, _with(noise, each)) for each in compared if not each.doubtful}
-    points = [_point(experiment, each, _with(noise, each)) for each in compared]
+    points, trusted = [], dict[Level, AtLoad]()
+    for each in compared:
+        gain = noise.added(each.gain, len(each.of_rounds))
+        points.append(_point(experiment, each, gain))
+        if not each.doubtful:
+            base_load, load = _loads(experiment, each)
+            seconds = _seconds(each.base) * within_batch(experiment, each.level, each.arm)
+            trusted[each.level] = AtLoad(load=load, base_load=base_load, base_s=seconds, gain=gain)
     there = {each.level for each in compared}
     return Curve(
         variant=pair.variant,
@@ -105,30 +110,21 @@ def _curve(
 
 def _compared(at: AtLevel, arms: tuple[str, str], cases: Sequence[str], gains: Mapping[str, LogMean]) -> _Compared:
     base, other = ([at.arms[name, case] for case in cases] for name in arms)
-    gain = combine([gains[case] for case in cases], [1.0 / len(cases)] * len(cases))
+    gain, of_rounds = combine([gains[case] for case in cases], [1.0 / len(cases)] * len(cases)), []
+    for number in sorted({record.round for each in other for record in each.block.records}):
+        both = zip(base, other, strict=True)
+        found = [each for pair in both if (each := pairing.paired(*pair, HEADLINE, ({number: 1.0}, {number: 1.0})))]
+        if len(found) == len(cases):
+            of_rounds.append(mean([each.mean for each in found]))
     return _Compared(
         level=at.level,
         base=base,
         other=other,
         gain=gain,
-        of_rounds=_of_rounds(base, other) or [gain.mean],
+        of_rounds=of_rounds or [gain.mean],
         doubtful=any(each.arm.late for each in (*base, *other)),
         arm=arms[1],
     )
-
-
-def _of_rounds(base: Sequence[Measured], other: Sequence[Measured]) -> list[float]:
-    found = []
-    for number in sorted({record.round for each in other for record in each.block.records}):
-        both = zip(base, other, strict=True)
-        gains = [pairing.paired(*pair, HEADLINE, ({number: 1.0}, {number: 1.0})) for pair in both]
-        if all(gains):
-            found.append(mean([gain.mean for gain in gains if gain]))
-    return found
-
-
-def _with(noise: LevelNoise, at: _Compared) -> LogMean:
-    return noise.added(at.gain, len(at.of_rounds))
 
 
 def _loads(experiment: Experiment, at: _Compared) -> tuple[float, float]:
@@ -137,12 +133,6 @@ def _loads(experiment: Experiment, at: _Compared) -> tuple[float, float]:
         return at.level.value, at.level.value
     full = within_batch(experiment, at.level, at.arm)
     return _under_way(at.base) * full, _under_way(at.other) * full
-
-
-def _at_load(experiment: Experiment, at: _Compared, gain: LogMean) -> AtLoad:
-    base_load, load = _loads(experiment, at)
-    seconds = _seconds(at.base) * within_batch(experiment, at.level, at.arm)
-    return AtLoad(load=load, base_load=base_load, base_s=seconds, gain=gain)
 
 
 def within_batch(experiment: Experiment, level: Level, arm: str) -> float:
@@ -159,11 +149,8 @@ def within_batch(experiment: Experiment, level: Level, arm: str) -> float:
 
 def _gain(experiment: Experiment, at: AtLevel, arms: tuple[str, str], case: str) -> LogMean | None:
     """Log speed-up on the headline metric. None if it is no fair comparison."""
-    keys, both = [(name, case) for name in arms], at.arms
-    if any(key not in both for key in keys):
-        return None
-    base, other = (both[key] for key in keys)
-    if too_many_failed(base.arm, other.arm):
+    base, other = (at.arms.get((name, case)) for name in arms)
+    if base is None or other is None or too_many_failed(base.arm, other.arm):
         return None
     return pairing.paired(base, other, HEADLINE, (rounds_beside(experiment, other), None))
 
@@ -173,7 +160,7 @@ def _point(experiment: Experiment, at: _Compared, gain: LogMean) -> LoadPoint:
     under_way = mean([_under_way(base), _under_way(other)])
     batch = experiment.batch_of(experiment.variant(at.arm))
     at_once = level.concurrency if level.concurrency is not None else under_way
-    steps = _values(other, STEPS)
+    steps = _values(other, "tokens_per_step")
     accepted = mean(steps) if steps else None
     decoding = [found for pair in zip(base, other, strict=True) if (found := pairing.paired(*pair, DECODING))]
     faster = combine(decoding, [1.0 / len(decoding)] * len(decoding)) if len(decoding) == len(base) else None
@@ -198,7 +185,7 @@ def _arm(experiment: Experiment, cases: Sequence[Measured]) -> ArmAtLoad:
     priced = [cost * weight for cost, weight in costs if cost is not None]
     requests = sum(each.arm.requests for each in cases)
     good = sum(good_requests(each.block) for each in cases) if experiment.workload.slo.asked else None
-    ttft, tpot = _values(cases, TTFT), _values(cases, DECODING)
+    ttft, tpot = _values(cases, "ttft"), _values(cases, DECODING)
     return ArmAtLoad(
         output_throughput=tokens / seconds if seconds > 0 else None,
         user_speed=_quantile(_values(cases, HEADLINE), 0.5),
@@ -226,14 +213,12 @@ def _seconds(cases: Sequence[Measured]) -> float:
 
 
 def _under_way(cases: Sequence[Measured]) -> float:
-    """Requests under way while a request ran, itself included: mean over the request's time, then over requests.
-
-    The first and last requests of a level run beside fewer requests than the level says.
-    """
+    """Requests under way, over the cases. The first and last of a level run beside fewer than the level says."""
     return mean([_met(each.block.records) for each in cases])
 
 
 def _met(records: Sequence[RequestRecord]) -> float:
+    """Requests under way while a request ran, itself included: mean over the request's time, then over requests."""
     met: list[float] = []
     for session in sorted({each.session for each in records}):
         own = [each for each in records if each.session == session]

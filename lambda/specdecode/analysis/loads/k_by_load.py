@@ -6,7 +6,7 @@ Each k is the best guess, and may not be proven: beside it stand the values of k
 than. A k whose arm failed too many requests at a load is not chosen there.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -136,70 +136,59 @@ def table(choices: Sequence[Choice], batch: int) -> list[tuple[int, int, int]]:
     """
     ends = [(choices[0].load - 1, 0)]
     for before, after in pairwise(choices):
-        ends += [(before.load, before.k), (after.load - 1, _between(before, after))]
+        between = next((k for k in (after.k, before.k) if k in before.pays & after.pays), 0)
+        ends += [(before.load, before.k), (after.load - 1, between)]
     ends += [(choices[-1].load, choices[-1].k), (batch, 0)]
     found: list[tuple[int, int, int]] = []
     first = 1
     for end, k in ends:
-        last = min(batch, end)
-        if last < first:
-            continue
-        if found and found[-1][2] == k:
-            found[-1] = (found[-1][0], last, k)
-        else:
+        if (last := min(batch, end)) >= first:
+            if found and found[-1][2] == k:
+                first = found.pop()[0]
             found.append((first, last, k))
-        first = last + 1
+            first = last + 1
     return found
-
-
-def _between(before: Choice, after: Choice) -> int:
-    """The k between two levels: the later level's or the earlier one's if it pays at both; else 0."""
-    return next((k for k in (after.k, before.k) if k in before.pays & after.pays), 0)
 
 
 def _gain(at: AtLevel, curve: Curve, cases: set[str]) -> float:
     """Median over cases and rounds of the log speed-up."""
-    return median(_gains(at, curve, cases))
-
-
-def _gains(at: AtLevel, curve: Curve, cases: set[str]) -> Iterator[float]:
+    found = []
     for case in sorted(cases):
         base, other = at.arms[curve.baseline, case], at.arms[curve.variant, case]
         for number in sorted({record.round for record in other.block.records}):
-            if stat := pairing.paired(base, other, HEADLINE, ({number: 1.0}, {number: 1.0})):
-                yield stat.mean
+            found.append(pairing.paired(base, other, HEADLINE, ({number: 1.0}, {number: 1.0})))
+    return median(stat.mean for stat in found if stat)
 
 
 def _engine_takes_it(experiment: Experiment) -> bool:
     """Whether the engine changes k with the batch size. This is not known of servers that already run: most of them are
     vLLM's own engines, so it is assumed.
     """
-    if experiment.served_by is None:
-        return True
     try:
-        return load_engine(experiment.served_by).k_by_batch_size
+        return experiment.served_by is None or load_engine(experiment.served_by).k_by_batch_size
     except ExperimentError:
         return False
 
 
 def in_words(found: Schedule) -> str:
     """`Draft d: k=5 up to 8 requests at a time (shown), no speculation from 9 on (k=5 may be as fast).`"""
-    parts = []
+    last, parts = len(found.ranges) - 1, []
     for number, each in enumerate(found.ranges):
-        what = (f"k={each.k}" if each.k else "no speculation") + ("" if found.engine_takes_it else f" ({each.variant})")
-        ends = len(found.ranges) - 1
-        where = (
-            "at any load"
-            if not ends
-            else f"up to {each.last} requests at a time"
-            if not number
-            else f"from {each.first} on"
-            if number == ends
-            else f"at {each.first}"
-            if each.first == each.last
-            else f"from {each.first} to {each.last}"
-        )
-        parts.append(f"{what} {where}{_sure(each)}")
+        if not last:
+            where = "at any load"
+        elif not number:
+            where = f"up to {each.last} requests at a time"
+        elif number == last:
+            where = f"from {each.first} on"
+        else:
+            where = f"at {each.first}" if each.first == each.last else f"from {each.first} to {each.last}"
+        said = [f"{_listed(each.failed)} failed there"] if each.failed else []
+        if each.rivals:
+            said.append(f"{_listed(each.rivals)} may be as fast")
+        elif each.rivals is not None and not said:
+            said.append("shown to be the fastest")
+        what = _listed([each.k]) + ("" if found.engine_takes_it else f" ({each.variant})")
+        parts.append(f"{what} {where}" + (f" ({'; '.join(said)})" if said else ""))
     fixed = "" if found.engine_takes_it else " The engine's k is fixed: each is a server of its own."
     return f"Draft {found.draft}: {', '.join(parts)}.{_unmeasured(found)}{fixed}"
 
@@ -208,19 +197,8 @@ def _unmeasured(found: Schedule) -> str:
     """The batch sizes of the schedule that no level had."""
     ends = (0, *found.measured, found.ranges[-1].last + 1)
     gaps = [(before + 1, after - 1) for before, after in pairwise(ends) if after - before > 1]
-    if not found.measured or not gaps:
-        return ""
     sizes = [str(first) if first == last else f"{first} to {last}" for first, last in gaps]
-    return f" Not measured: batches of {', '.join(sizes)}."
-
-
-def _sure(found: KRange) -> str:
-    said = [f"{_listed(found.failed)} failed there"] if found.failed else []
-    if found.rivals:
-        said.append(f"{_listed(found.rivals)} may be as fast")
-    elif found.rivals is not None and not said:
-        said.append("shown to be the fastest")
-    return f" ({'; '.join(said)})" if said else ""
+    return f" Not measured: batches of {', '.join(sizes)}." if found.measured and gaps else ""
 
 
 def _listed(ks: Sequence[int]) -> str:

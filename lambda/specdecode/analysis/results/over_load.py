@@ -12,7 +12,7 @@ from specdecode.experiment.workload import Level
 from specdecode.measures.distribution import Count
 
 Source = Literal["between rounds", "around a smooth curve", "assumed"]
-"""Where the noise that all requests of a load share was found (`specdecode.analysis.loads.level_noise`)."""
+"""Where the noise that all requests of a load share was found (`specdecode.analysis.loads.crossing`)."""
 
 
 class ArmAtLoad(Frozen):

@@ -4,7 +4,7 @@ import math
 import random
 
 import pytest
-from specdecode.analysis.loads.level_noise import ASSUMED, Gains, level_noise
+from specdecode.analysis.loads.crossing import ASSUMED, Gains, level_noise
 from specdecode.measures.student import ASSUMED_DF, LogMean
 
 LOADS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
