@@ -13,11 +13,10 @@ from specdecode.analysis.results.comparison import Comparison, RunCost
 from specdecode.analysis.results.pairs import HEADLINE, Chain, LoadResult, Pair
 from specdecode.analysis.results.run_context import DeviceGroup, RunContext
 from specdecode.analysis.statistics.accuracy import accuracy_changes
-from specdecode.analysis.statistics.drift import drifts
-from specdecode.analysis.statistics.measured import METRICS, AtLevel, measure
+from specdecode.analysis.statistics.measured import METRICS, AtLevel, at_fastest, measure
+from specdecode.analysis.statistics.pairing import drifts
 from specdecode.analysis.statistics.pairs import compare_pair
-from specdecode.analysis.statistics.settings import at_fastest
-from specdecode.analysis.statistics.trust import distrust
+from specdecode.analysis.statistics.verdict import distrust
 from specdecode.analysis.texts.by_load import without_a_curve
 from specdecode.analysis.texts.notes import failed_requests, missing, notes
 from specdecode.analysis.texts.recommend import voiced
@@ -55,12 +54,7 @@ def compare_measured(
     A note names records of arms or cases that the experiment does not have.
     """
     first, arms = levels[0], levels[0].arms
-    moved = drifts(
-        variants=[variant.name for variant in experiment.variants],
-        cases=[case.name for case in experiment.workload.cases],
-        arms=arms,
-        device_groups=context.device_groups,
-    )
+    moved = drifts(experiment, arms, context.device_groups)
     held = context.device_groups
     pairs, others = trusted_everywhere(list(_pairs(experiment, first, held)), _other_loads(experiment, levels, held))
     trusted = [each for each in pairs if not each.distrusted]

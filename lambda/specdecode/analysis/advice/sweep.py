@@ -10,7 +10,7 @@ from specdecode.analysis.advice.learned import observed
 from specdecode.analysis.loads.objective import listed
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.pairs import Action
-from specdecode.analysis.statistics.settings import at_fastest
+from specdecode.analysis.statistics.measured import at_fastest
 from specdecode.analysis.texts.decide import decided
 from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.most_tokens import MostTokens

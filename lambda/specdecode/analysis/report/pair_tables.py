@@ -9,7 +9,7 @@ from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, Number, compact, digits, dollars, figure, gain, ratio
 from specdecode.analysis.results.pairs import CaseResult, Chain, GroupResult, MetricInfo, Pair, kind_of
 from specdecode.analysis.statistics.groups import figure as figure_of
-from specdecode.analysis.statistics.settings import at_fastest, speeds
+from specdecode.analysis.statistics.measured import at_fastest, speeds
 from specdecode.analysis.texts.decide import decided
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.metrics.formulas import acceptance_rate

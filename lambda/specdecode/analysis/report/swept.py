@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import digits, seconds, times
 from specdecode.analysis.results.pairs import Estimate
-from specdecode.analysis.statistics.settings import speeds
+from specdecode.analysis.statistics.measured import speeds
 from specdecode.analysis.texts.decide import about
 from specdecode.escape import line
 from specdecode.experiment.workload import ARTICLE, TestCase

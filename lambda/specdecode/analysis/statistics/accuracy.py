@@ -42,7 +42,9 @@ def accuracy_changes(scores: Sequence[Accuracy], pairs: Sequence[Pair]) -> Itera
             before = known.get((pair.baseline, item.task, item.metric))
             if item.variant != pair.variant or before is None:
                 continue
-            change, reach = item.value - before.value, _reach(before, item)
+            change, reach = item.value - before.value, None
+            if before.stderr is not None and item.stderr is not None:
+                reach = NORMAL_95 * math.hypot(before.stderr, item.stderr)
             yield AccuracyChange(
                 variant=pair.variant,
                 baseline=pair.baseline,
@@ -99,10 +101,3 @@ def lm_eval_scores(variant: str, data: bytes) -> list[Accuracy]:
 
 def _is_score(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12
-
-
-def _reach(*scores: Accuracy) -> float | None:
-    errors = [item.stderr for item in scores]
-    if any(error is None for error in errors):
-        return None
-    return NORMAL_95 * math.hypot(*(error or 0.0 for error in errors))

@@ -6,7 +6,6 @@ of them. So an arm is recommended only if it is shown to be faster at a level th
 """
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 
 from specdecode.analysis.results.numbers import times
@@ -43,50 +42,41 @@ def group(name: GroupName, results: Sequence[tuple[CaseResult, Stats]]) -> Group
         return None
     judged = [(result, stats) for result, stats in own if result.comparable]
     generalises = len(judged) >= MIN_TYPES
-    speedups = tuple(
-        _estimate(metric, [stats[metric].mean for _, stats in judged], generalises)
+    means = {
+        metric: [stats[metric].mean for _, stats in judged]
         for metric in (judged[0][1] if judged else ())
         if all(metric in stats for _, stats in judged)
-    )
-    headline = next((found for found in speedups if found.metric == HEADLINE), None)
-    verdict, reason, _ = _judge(own, headline, generalises)
+    }
+    speedups = {
+        metric: estimate(metric, log_mean(each), method=OVER_TYPES, confidence=MEAN_LEVEL)
+        if generalises
+        else estimate(metric, log_mean(each)._replace(df=0.0), method=OF_MEASURED)
+        for metric, each in means.items()
+    }
+    verdict, reason, _ = _judge([result for result, _ in own], speedups.get(HEADLINE), generalises)
+    ratios = [result.headline.ratio for result, _ in judged if result.headline]
     return GroupResult(
         group=name,
         cases=tuple(result.case for result, _ in own),
         judged=tuple(result.case for result, _ in judged),
         verdict=verdict,
         reason=reason,
-        speedups=speedups,
-        range=_range([result for result, _ in judged]),
+        speedups=tuple(speedups.values()),
+        range=TypeRange(low=min(ratios), high=max(ratios)) if ratios else None,
         next=_next([stats[HEADLINE].mean for _, stats in judged if HEADLINE in stats]) if generalises else None,
     )
 
 
-def _estimate(metric: str, means: Sequence[float], generalises: bool) -> Estimate:
-    stat = log_mean(means)
-    if not generalises:
-        return estimate(metric, stat._replace(df=0.0), method=OF_MEASURED)
-    return estimate(metric, stat, method=OVER_TYPES, confidence=MEAN_LEVEL)
-
-
-def _judge(own: Sequence[tuple[CaseResult, Stats]], headline: Estimate | None, generalises: bool) -> Conclusion:
-    cases = [result for result, _ in own]
+def _judge(cases: Sequence[CaseResult], headline: Estimate | None, generalises: bool) -> Conclusion:
     if late := [case for case in cases if case.late]:
         return Conclusion(Verdict.CANNOT_TELL, late[0].reason, late[0].settle)
-    verdicts = Counter(result.verdict for result in cases)
+    verdicts = {result.verdict for result in cases}
     if len(verdicts) == 1 and (not generalises or headline is None):
         return Conclusion(cases[0].verdict, "; ".join(f"{case.case}: {case.reason}" for case in cases), cases[0].settle)
-    against = {Verdict.PAYS, Verdict.COSTS} <= verdicts.keys()
-    if generalises and not against:
+    if generalises and not {Verdict.PAYS, Verdict.COSTS} <= verdicts:
         return judge(headline, unit="prompt types", confidence=MEAN_LEVEL)
     said = "; ".join(f"{case.case}: {case.verdict}" for case in cases)
     return Conclusion(Verdict.MIXED, f"the prompt types differ: {said}")
-
-
-def _range(cases: Sequence[CaseResult]) -> TypeRange | None:
-    """The smallest and the largest speed-up of the types."""
-    found = [case.headline.ratio for case in cases if case.headline]
-    return TypeRange(low=min(found), high=max(found)) if found else None
 
 
 def _next(means: Sequence[float]) -> tuple[float, float]:

@@ -1,9 +1,11 @@
-"""Measures every arm of a run: terms of the arm from the experiment, figures from the records."""
+"""Measures every arm of a run: terms of the arm from the experiment, figures from the records. Arms that are served
+with different settings are each compared at its own setting, and one setting is decided about (ADR 211).
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from specdecode.analysis.results.pairs import BETTER, MetricInfo
+from specdecode.analysis.results.pairs import BETTER, MetricInfo, Pair
 from specdecode.analysis.results.run_context import RunContext
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.most_tokens import MostTokens
@@ -11,20 +13,14 @@ from specdecode.experiment.step import most_tokens
 from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm import Key, Measured, by_arm, measure_arm
-from specdecode.measures.arm_case import Terms
+from specdecode.measures.arm_case import ArmCase, Terms
 from specdecode.measures.metrics import ALL_METRICS
 from specdecode.measures.plausibility import late
 from specdecode.records import EngineCounters, RequestRecord
 
 METRICS: tuple[MetricInfo, ...] = tuple(
-    MetricInfo(
-        name=metric.tag,
-        label=metric.title,
-        unit=str(metric.unit),
-        formula=metric.formula,
-        better=BETTER[metric.direction],
-    )
-    for metric in ALL_METRICS
+    MetricInfo(name=m.tag, label=m.title, unit=str(m.unit), formula=m.formula, better=BETTER[m.direction])
+    for m in ALL_METRICS
 )
 SPEEDUPS = ("request_output_throughput", "time_per_output_token", "end_to_end_latency", "ttft", "tokens_per_step")
 """Metrics that are compared between arms, the headline first."""
@@ -73,20 +69,18 @@ def _measure_level(
             if own := groups.get((variant.name, case.name)):
                 counters = _counters(experiment, variant, case.name, level, context)
                 found = measure_arm(own, terms=known, counters=counters, slo=load.slo)
-                found = replace(found, arm=found.arm.model_copy(update={"late": behind}))
                 fewer = 1 + max(record.index for record in own) < load.requests_of(case, level)
                 early = load.requests.precision is not None and fewer
-                arms[variant.name, case.name] = replace(found, stopped_early=early)
+                late_too = found.arm.model_copy(update={"late": behind})
+                arms[variant.name, case.name] = replace(found, arm=late_too, stopped_early=early)
     return AtLevel(level=level, arms=arms, unknown=tuple(sorted(groups.keys() - arms.keys())))
 
 
 def _counters(
     experiment: Experiment, variant: Variant, case: str, level: Level, context: RunContext
 ) -> list[EngineCounters]:
-    """Counters of the arm. An engine that verifies k - 1 drafts has none.
-
-    The engines that do so have no true counters: vLLM 0.9.1's Neuron fork never fills them, and the plugin of 0.16
-    counts accepted tokens as drafted.
+    """Counters of the arm. Engines that verify k - 1 drafts have no true ones: vLLM 0.9.1's Neuron fork never fills
+    them, and the plugin of 0.16 counts accepted tokens as drafted.
     """
     if most_tokens(experiment, variant) is MostTokens.K:
         return []
@@ -97,16 +91,12 @@ def _counters(
 
 
 def terms(experiment: Experiment, variant: Variant, context: RunContext) -> Terms:
-    """The k of an arm, most tokens of a step, and price.
-
-    There is no single k if k depends on the load. A server that already ran may speculate even if its k is not known.
-    """
-    by_load = bool(variant.speculation and variant.speculation.num_speculative_tokens_per_batch_size)
+    """The k of an arm (none if k depends on the load), most tokens of a step, and price."""
     price = context.price_per_node_hour
     return Terms(
         k=variant.k,
         most=most_tokens(experiment, variant),
-        every_step=not by_load,
+        every_step=not (variant.speculation and variant.speculation.num_speculative_tokens_per_batch_size),
         dollars_per_hour=variant.dollars_per_hour(None if price is None else price * node_share(experiment, context)),
     )
 
@@ -115,3 +105,28 @@ def node_share(experiment: Experiment, context: RunContext) -> float:
     """Share of the node's price for one arm: its devices over the node's. 1 if there are no devices to share."""
     devices = experiment.devices
     return min(1.0, devices / context.devices_per_node) if devices else 1.0
+
+
+def speeds(arms: Iterable[ArmCase]) -> dict[str, float]:
+    """Output tokens a second of each arm's server, over the cases that all of them have."""
+    found: dict[str, dict[str, ArmCase]] = {}
+    for each in arms:
+        if each.load_seconds > 0:
+            found.setdefault(each.variant, {})[each.case] = each
+    cases = set.intersection(*map(set, found.values())) if found else set()
+    return {
+        name: sum(own[case].output_tokens for case in cases) / sum(own[case].load_seconds for case in cases)
+        for name, own in found.items()
+        if cases
+    }
+
+
+def at_fastest(experiment: Experiment, arms: Iterable[ArmCase], pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs at the setting of the arm that writes most tokens a second. All of them if arms are served alike."""
+    settings = {pair.variant: experiment.setting_in_words(experiment.variant(pair.variant)) for pair in pairs}
+    known = speeds(arms)
+    trusted = [pair for pair in pairs if not pair.distrusted and {pair.variant, pair.baseline} <= known.keys()]
+    if len(set(settings.values())) < 2 or not trusted:
+        return list(pairs)
+    best = max(trusted, key=lambda pair: max(known[pair.variant], known[pair.baseline]))
+    return [pair for pair in pairs if settings[pair.variant] == settings[best.variant]]

@@ -1,15 +1,18 @@
-"""Speed-ups of one arm over another: paired by prompt, on the log scale."""
+"""Speed-ups of one arm over another, paired by prompt, on the log scale; or of an arm's last round over its first."""
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
+from specdecode.analysis.results.comparison import Drift
+from specdecode.analysis.results.pairs import HEADLINE
 from specdecode.analysis.results.run_context import DeviceGroup
-from specdecode.analysis.statistics.measured import BY_NAME, SPEEDUPS
+from specdecode.analysis.statistics.measured import BY_NAME, SPEEDUPS, Arms
 from specdecode.analysis.statistics.shared_noise import Rounds, Seen
+from specdecode.experiment.model import Experiment
 from specdecode.measures.arm import Measured
 from specdecode.measures.observations import Asked, asked, differences, observations
-from specdecode.measures.student import LogMean, over_prompts
+from specdecode.measures.student import LogMean, combine, over_prompts
 
 METHOD = (
     "Student's t on the log-ratio of paired prompts (rounds averaged; from 12 prompts on, their skewness too), with "
@@ -53,7 +56,8 @@ def balanced(
 def rounds_seen(base: Measured, other: Measured, metric: str, rounds: Weights = None) -> Rounds:
     """What each round shows of each observation that both arms have in it."""
     found: dict[int, Mapping[Hashable, Seen]] = {}
-    for number in sorted({record.round for record, _ in other.values.get(metric, ())} & set(rounds or _all(base))):
+    counted = set(rounds or {record.round for record in base.block.records})
+    for number in sorted({record.round for record, _ in other.values.get(metric, ())} & counted):
         left, right = (log_by_prompt(each, metric, {number: 1.0}) for each in (base, other))
         portion = {asked(record): record.portion for record in other.block.records if record.round == number}
         first = {name: portion[keys[0]] for name, keys in observations(left.keys() & right.keys()).items()}
@@ -61,19 +65,13 @@ def rounds_seen(base: Measured, other: Measured, metric: str, rounds: Weights = 
     return {number: seen for number, seen in found.items() if seen}
 
 
-def _all(measured: Measured) -> set[int]:
-    return {record.round for record in measured.block.records}
-
-
 def paired(
     base: Measured, other: Measured, metric: str, rounds: tuple[Weights, Weights] = (None, None)
 ) -> LogMean | None:
-    """Log speed-up over the prompts that both arms completed: above 0 `other` is better. None if there is no such
-    prompt.
+    """Log speed-up over the prompts that both arms completed: above 0 `other` is better. None if there is none.
 
-    One prompt is one observation: its rounds are averaged first, so that repeating a prompt does not count as more
-    evidence. A conversation is one observation too, since its turns depend on each other. `rounds`: rounds that count,
-    of `base` and of `other`. The noise that requests of the same minutes share is not in it (shared_noise.py).
+    One observation is a prompt, its rounds averaged first, or a conversation. `rounds`: those that count, of `base` and
+    of `other`. The noise that requests of the same minutes share is not in it (shared_noise.py).
     """
     left, right = log_by_prompt(base, metric, rounds[0]), log_by_prompt(other, metric, rounds[1])
     sign = -1.0 if BY_NAME[metric].better == "lower" else 1.0
@@ -83,5 +81,42 @@ def paired(
 
 def speedups(base: Measured, other: Measured, rounds: tuple[Weights, Weights]) -> dict[str, LogMean]:
     """Log speed-up of every compared metric, the headline first. `rounds`: those of each arm that count."""
-    found = {metric: paired(base, other, metric, rounds) for metric in SPEEDUPS}
-    return {metric: stat for metric, stat in found.items() if stat is not None}
+    return {metric: stat for metric in SPEEDUPS if (stat := paired(base, other, metric, rounds))}
+
+
+def drifts(experiment: Experiment, arms: Arms, device_groups: Sequence[DeviceGroup]) -> tuple[Drift, ...]:
+    """Each arm's last round over its first (A-B-A, or another device group), over all cases that both measured."""
+    held_by = {(item.variant, item.round): item for item in device_groups}
+    found: list[Drift] = []
+    for variant in (variant.name for variant in experiment.variants):
+        own = [arm for case in experiment.workload.cases if (arm := arms.get((variant, case.name)))]
+        rounds = sorted({record.round for each in own for record in each.block.records})
+        if len(rounds) < 2:
+            continue
+        ends = rounds[0], rounds[-1]
+        weights: tuple[Weights, Weights] = ({ends[0]: 1.0}, {ends[1]: 1.0})
+        stats = [stat for each in own if (stat := paired(each, each, HEADLINE, weights))]
+        if not stats:
+            continue
+        total = combine(stats, [1.0 / len(stats)] * len(stats))
+        low, high = total.interval() or (None, None)
+        held = [held_by.get((variant, number)) for number in ends]
+        moved = len({frozenset(each.devices) for each in held if each}) > 1
+        first, second = (
+            f"round {number}"
+            + (f" on {f'group {each.group}' if each.group else ', '.join(each.devices)}" if each else "")
+            for number, each in zip(ends, held, strict=True)
+        )
+        found.append(
+            Drift(
+                variant=variant,
+                cause="time and device group" if moved else "time",
+                first=first,
+                second=second,
+                ratio=total.ratio,
+                low=low,
+                high=high,
+                shown=low is not None and high is not None and not low <= 1.0 <= high,
+            )
+        )
+    return tuple(found)

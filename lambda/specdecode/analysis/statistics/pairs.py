@@ -1,6 +1,6 @@
 """One arm against another: every case, with whether both wrote the same text, and the groups of cases."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Difference, Equality, GroupName, Pair, Verdict
 from specdecode.analysis.results.run_context import DeviceGroup
@@ -8,8 +8,14 @@ from specdecode.analysis.statistics import pairing
 from specdecode.analysis.statistics.groups import Stats, among_arms, compared_arms, group
 from specdecode.analysis.statistics.measured import SPEEDUPS
 from specdecode.analysis.statistics.shared_noise import shared_noise
-from specdecode.analysis.statistics.trust import distrust, impossible_figures
-from specdecode.analysis.statistics.verdict import estimate, judge, judge_loss, too_many_failed
+from specdecode.analysis.statistics.verdict import (
+    distrust,
+    estimate,
+    impossible_figures,
+    judge,
+    judge_loss,
+    too_many_failed,
+)
 from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import TestCase
@@ -20,30 +26,24 @@ from specdecode.measures.student import LogMean, with_shared
 from specdecode.records import RequestRecord
 
 GROUPS: tuple[GroupName, ...] = ("all", "structured", "open-ended")
+CONTEXT_CHARS = 60
 LENGTHS_DIFFER = 0.01
 """Relative difference of mean output tokens above which the report has a note."""
 
 
 def changes(experiment: Experiment, base: Variant, other: Variant) -> tuple[str, ...]:
     """Differences between two arms, in the words of the report."""
-    found: list[str] = []
     before, after = base.speculation, other.speculation
-    if (before is None) != (after is None):
-        found.append("speculation")
-    elif before and after:
-        if before.draft != after.draft:
-            found.append("draft")
-        if before.k_in_words != after.k_in_words:
-            found.append("k")
-        if before.method != after.method:
-            found.append("method")
-    if base.quantization != other.quantization:
-        found.append("quantization")
-    elif (base.target or experiment.target) != (other.target or experiment.target):
-        found.append("weights")
-    if not found and base.own_settings != other.own_settings:
-        found.append("settings")
-    return tuple(found)
+    differ = {"speculation": (before is None) != (after is None)}
+    if before and after:
+        differ["draft"] = before.draft != after.draft
+        differ["k"] = before.k_in_words != after.k_in_words
+        differ["method"] = before.method != after.method
+    differ["quantization"] = base.quantization != other.quantization
+    weights = (base.target or experiment.target) != (other.target or experiment.target)
+    differ["weights"] = weights and not differ["quantization"]
+    found = tuple(name for name, differs in differ.items() if differs)
+    return found or (("settings",) if base.own_settings != other.own_settings else ())
 
 
 def compare_pair(
@@ -67,7 +67,12 @@ def compare_pair(
         return None
     measured = {record.round for pair in both.values() for each in pair for record in each.block.records}
     weights, swapped = pairing.balanced(base.name, other.name, measured, held)
-    rounds = {name: _rounds(experiment, pair, weights) for name, pair in both.items()}
+    rounds: dict[str, tuple[pairing.Weights, pairing.Weights]] = {}
+    for name, pair in both.items():
+        first, second = ({record.round for record in each.block.records} for each in pair)
+        alike = (weights, weights) if first == second else (None, None)  # else one has some round, and all count alike
+        beside = rounds_beside(experiment, pair[1])
+        rounds[name] = alike if beside is None else (beside, None)
     stats = {name: pairing.speedups(*pair, rounds[name]) for name, pair in both.items()}
     for metric in SPEEDUPS:
         seen = {name: pairing.rounds_seen(*pair, metric, rounds[name][0]) for name, pair in both.items()}
@@ -89,22 +94,8 @@ def rounds_beside(experiment: Experiment, other: Measured) -> dict[int, float] |
     return {record.round: 1.0 for record in other.block.records} if experiment.sweep is Sweep.ADAPTIVE else None
 
 
-def _rounds(
-    experiment: Experiment, pair: tuple[Measured, Measured], weights: Mapping[int, float]
-) -> tuple[pairing.Weights, pairing.Weights]:
-    """Weights of the rounds of either arm. If only one of them has some round, all its rounds count the same."""
-    if (beside := rounds_beside(experiment, pair[1])) is not None:
-        return beside, None
-    first, second = ({record.round for record in each.block.records} for each in pair)
-    return (weights, weights) if first == second else (None, None)
-
-
 def assemble(
-    *,
-    experiment: Experiment,
-    base: Variant,
-    other: Variant,
-    results: Sequence[tuple[CaseResult, Stats]],
+    *, experiment: Experiment, base: Variant, other: Variant, results: Sequence[tuple[CaseResult, Stats]]
 ) -> Pair:
     """The pair from its cases' results. If a figure is impossible, nothing of it is judged."""
     changed = changes(experiment, base, other)
@@ -138,25 +129,22 @@ def case_result(
     """Verdict and figures of one case from its log speed-ups. `ends_early`: its requests could have ended early, so
     that a loss needs as many prompts as an early end does.
     """
-    estimates = [estimate(metric, stat, method=method) for metric, stat in stats.items()]
-    headline = next((found for found in estimates if found.metric == HEADLINE), None)
-    one_prompt = distinct_prompts == 1 and headline is not None and headline.n > 1
+    estimates = {metric: estimate(metric, stat, method=method) for metric, stat in stats.items()}
+    headline = estimates.get(HEADLINE)
     verdict, reason, settle = judge(headline)
     if ends_early and headline and verdict is Verdict.COSTS:
         headline, (verdict, reason, settle) = judge_loss(headline)
-        estimates = [headline if each.metric == HEADLINE else each for each in estimates]
+        estimates[HEADLINE] = headline
     failed = too_many_failed(base, other)
     if impossible := (*base.impossible, *other.impossible):
         verdict, reason, settle = Verdict.DISTRUST, impossible[0], ""
     elif late := [arm.variant for arm in (base, other) if arm.late]:
-        verdict, settle = (
-            Verdict.CANNOT_TELL,
-            "a run in which the load generator keeps up (nothing else on its machine)",
-        )
+        verdict = Verdict.CANNOT_TELL
+        settle = "a run in which the load generator keeps up (nothing else on its machine)"
         reason = f"the load generator fell behind while it loaded {' and '.join(late)}, so no time is sure"
     elif failed:
         verdict, reason, settle = Verdict.CANNOT_TELL, failed, "a run in which they do not fail"
-    elif one_prompt:
+    elif distinct_prompts == 1 and headline and headline.n > 1:
         reason = f"{reason}; all requests sent one prompt, so this is about that prompt"
     return CaseResult(
         case=case.name,
@@ -168,7 +156,7 @@ def case_result(
         impossible=bool(impossible),
         late=base.late or other.late,
         headline=headline,
-        speedups=tuple(estimates),
+        speedups=tuple(estimates.values()),
         pairs=headline.n if headline else 0,
         distinct_prompts=distinct_prompts,
         equality=same,
@@ -177,95 +165,74 @@ def case_result(
 
 
 def _compare_case(experiment: Experiment, case: TestCase, base: Measured, other: Measured, stats: Stats) -> CaseResult:
-    rounds = rounds_beside(experiment, other)
+    rounds, records = rounds_beside(experiment, other), other.block.records
     beside = [record for record in base.block.records if rounds is None or record.round in rounds]
-    same = equality(base=beside, other=other.block.records, temperature=experiment.workload.temperature)
-    prompts = {record.prompt_sha256 for record in other.block.records}
+    same = equality(base=beside, other=records, temperature=experiment.workload.temperature)
+    prompts = len({record.prompt_sha256 for record in records})
+    method = pairing.ONE_PROMPT if prompts == 1 and len(records) > 1 else pairing.METHOD
     return case_result(
         case=case,
         base=base.arm,
         other=other.arm,
         stats=stats,
-        method=_method(base, other, one_prompt=len(prompts) == 1 and len(other.block.records) > 1),
+        method=pairing.STOPPED_EARLY if base.stopped_early or other.stopped_early else method,
         same=same,
-        distinct_prompts=len(prompts),
+        distinct_prompts=prompts,
         notes=[
-            *_notes(base.arm, other.arm, same, len(prompts)),
-            *_repeated(other),
+            *_notes(base.arm, other.arm, same, prompts),
             *_sent(experiment, case, base, other, stats.get(HEADLINE)),
         ],
         ends_early=experiment.workload.requests.precision is not None,
     )
 
 
-def _method(base: Measured, other: Measured, *, one_prompt: bool) -> str:
-    if base.stopped_early or other.stopped_early:
-        return pairing.STOPPED_EARLY
-    return pairing.ONE_PROMPT if one_prompt else pairing.METHOD
-
-
-def _repeated(other: Measured) -> list[str]:
-    ids = {record.prompt_id for record in other.block.records}
-    asked = len({record.index - record.turn for record in other.block.records})
-    if None in ids or not 1 < len(ids) < asked:
-        return []
-    return [f"{asked} prompts were sent, {len(ids)} of them different: each of these counts once in the interval."]
-
-
-def _sent(experiment: Experiment, case: TestCase, base: Measured, other: Measured, found: LogMean | None) -> list[str]:
-    """Note on how many requests were sent, and why no more or why all. Only for workloads that may end early."""
-    precision = experiment.workload.requests.precision
-    if precision is None:
-        return []
-    sent = 1 + max(record.index for record in other.block.records)
-    most = experiment.workload.requests_of(case, experiment.workload.levels[0])
-    if not (base.stopped_early or other.stopped_early):
-        return [f"All {sent} requests were sent: the speed-up was not settled before."]
-    why = settled(found, precision) or "by its first round, and no longer by all of them"
-    return [f"Measuring ended after {sent} of at most {most} requests: the speed-up was settled, {why}."]
-
-
-def _notes(base: ArmCase, other: ArmCase, same: Equality, prompts: int) -> list[str]:
-    notes: list[str] = []
+def _notes(base: ArmCase, other: ArmCase, same: Equality, prompts: int) -> Iterator[str]:
     if prompts == 1 and other.requests > 1:
-        notes.append(
+        yield (
             "All requests sent one and the same prompt: the interval covers timing noise, not other prompts "
             "of this type."
         )
     lengths = [s.mean for arm in (base, other) if (s := arm.metrics.get("output_tokens")) and s.mean]
     if len(lengths) == 2 and abs(lengths[1] / lengths[0] - 1.0) > LENGTHS_DIFFER:
-        notes.append(
+        yield (
             f"The arms wrote texts of different length ({lengths[0]:.0f} and {lengths[1]:.0f} tokens on average): "
             "end-to-end latency is not comparable, the figures per token are."
         )
     if same.expected and same.identical < same.compared:
-        notes.append(
+        yield (
             f"{same.compared - same.identical} of {same.compared} outputs differ although decoding is greedy; "
             "rounding in a different order is enough for that, a wrong verification step too. See the first difference."
         )
-    failed = base.failed + other.failed
-    if failed:
-        notes.append(f"{failed} requests failed and are in no speed figure; their time is in cost and throughput.")
-    return notes
+    if failed := base.failed + other.failed:
+        yield f"{failed} requests failed and are in no speed figure; their time is in cost and throughput."
 
 
-CONTEXT_CHARS = 60
+def _sent(
+    experiment: Experiment, case: TestCase, base: Measured, other: Measured, found: LogMean | None
+) -> Iterator[str]:
+    """How often a prompt was sent again; and of a workload that may end early how many requests were sent, and why."""
+    records, load = other.block.records, experiment.workload
+    ids, asked = {record.prompt_id for record in records}, len({record.index - record.turn for record in records})
+    if None not in ids and 1 < len(ids) < asked:
+        yield f"{asked} prompts were sent, {len(ids)} of them different: each of these counts once in the interval."
+    if load.requests.precision is None:
+        return
+    sent = 1 + max(record.index for record in records)
+    if base.stopped_early or other.stopped_early:
+        most = load.requests_of(case, load.levels[0])
+        why = settled(found, load.requests.precision) or "by its first round, and no longer by all of them"
+        yield f"Measuring ended after {sent} of at most {most} requests: the speed-up was settled, {why}."
+    else:
+        yield f"All {sent} requests were sent: the speed-up was not settled before."
 
 
-def equality(
-    *,
-    base: Sequence[RequestRecord],
-    other: Sequence[RequestRecord],
-    temperature: float,
-) -> Equality:
+def equality(*, base: Sequence[RequestRecord], other: Sequence[RequestRecord], temperature: float) -> Equality:
     """Compare outputs of requests with the same prompt. They are of the same round if both arms have
     it, else of each arm's first round.
     """
-    by_round = {(record.round, record.index): record for record in base if record.error is None}
-    first_round: dict[int, RequestRecord] = {}
-    for record in base:
-        if record.error is None:
-            first_round.setdefault(record.index, record)
+    fine = [record for record in base if record.error is None]
+    by_round = {(record.round, record.index): record for record in fine}
+    first_round = {record.index: record for record in reversed(fine)}
     compared = identical = from_start = 0
     differences: list[Difference] = []
     for record in other:

@@ -1,16 +1,26 @@
-"""The verdict of an interval. If it is *cannot tell*: how many requests or prompt types would settle it (ADR 80)."""
+"""The verdict of an interval. If it is *cannot tell*: how many requests or prompt types would settle it (ADR 80). Pairs
+of which a figure cannot be true (specdecode.measures.plausibility) have neither figures nor verdicts.
+"""
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from specdecode.analysis.results.numbers import spread, times
-from specdecode.analysis.results.pairs import Estimate, Verdict
+from specdecode.analysis.results.pairs import CaseResult, Estimate, Pair, Verdict
+from specdecode.experiment.model import Experiment
+from specdecode.experiment.step import most_tokens
+from specdecode.experiment.variants import Variant
 from specdecode.measures.arm_case import ArmCase
+from specdecode.measures.metrics.formulas import most_tokens_per_step
 from specdecode.measures.observations import RELEVANT, raised_by_few
+from specdecode.measures.plausibility import MOST_BY_SPECULATION, impossible_speedup, other_work
 from specdecode.measures.student import NOMINAL, LogMean, t_quantile
 
 MAX_FAILED = 0.05
 """Share of failed requests above which the completed ones are no fair sample of an arm's speed."""
+MOST_SAID = 3
+"""Most impossible figures that a reason lists."""
 MOST_NEEDED = 10_000
 """Largest number of requests or prompt types that a report asks for."""
 
@@ -25,28 +35,13 @@ class Conclusion(NamedTuple):
 
 def estimate(metric: str, stat: LogMean, *, method: str, confidence: float = NOMINAL) -> Estimate:
     """Speed-up and interval from a mean on the log scale."""
-    interval = stat.interval(confidence)
-    return Estimate(
-        metric=metric,
-        ratio=stat.ratio,
-        low=interval[0] if interval else None,
-        high=interval[1] if interval else None,
-        n=stat.n,
-        method=method,
-    )
+    low, high = stat.interval(confidence) or (None, None)
+    return Estimate(metric=metric, ratio=stat.ratio, low=low, high=high, n=stat.n, method=method)
 
 
-def judge(
-    found: Estimate | None,
-    *,
-    unit: str = "requests",
-    confidence: float = NOMINAL,
-) -> Conclusion:
-    """Judge an interval.
-
-    No relevant difference: the whole interval lies within RELEVANT of 1 (an equivalence test). Pays: all of it lies
-    above 1. Costs: all of it lies below 1. Else it cannot be told. `unit`: what n counts. `confidence`: of the
-    interval.
+def judge(found: Estimate | None, *, unit: str = "requests", confidence: float = NOMINAL) -> Conclusion:
+    """Judge an interval. No relevant difference: all of it lies within RELEVANT of 1 (an equivalence test). Pays: all
+    of it lies above 1. Costs: below 1. Else it cannot be told. `unit`: what n counts. `confidence`: of the interval.
     """
     if found is None:
         return Conclusion(Verdict.CANNOT_TELL, "no prompt was completed by both arms")
@@ -76,9 +71,7 @@ def judge_loss(found: Estimate) -> tuple[Estimate, Conclusion]:
 
 
 def _needed(found: Estimate, unit: str, confidence: float) -> str:
-    """Number of requests (or prompt types) that would make the interval short enough for a verdict, if nothing else
-    changes.
-    """
+    """Number of `unit` that would make the interval short enough for a verdict, if nothing else changes."""
     level = 0.5 + confidence / 2.0
     centre = abs(math.log(found.ratio))
     reach = max(centre, math.log(RELEVANT) - centre)
@@ -108,3 +101,41 @@ def too_many_failed(*arms: ArmCase) -> str | None:
             what = "the rest is no fair sample" if arm.completed else "nothing is left to compare"
             return f"{arm.failed} of {arm.requests} requests of {arm.variant} failed ({kinds}): {what}"
     return None
+
+
+def impossible_figures(
+    experiment: Experiment, base: Variant, other: Variant, changed: Sequence[str], results: Sequence[CaseResult]
+) -> dict[str, str]:
+    """Case -> why figures of these two arms cannot be there."""
+    found = {result.case: result.reason for result in results if result.impossible}
+    most = None
+    if tuple(changed) == ("speculation",) and experiment.workload.levels[0].rate is None:  # a queue has no such bound
+        k = (other if other.speculation else base).k
+        most = MOST_BY_SPECULATION if k is None else most_tokens_per_step(k, most_tokens(experiment, other))
+    for result in results:
+        bound = None if result.late else most  # a late client makes an arm look slower, by no one knows how much
+        if result.headline and (why := impossible_speedup(result.headline.ratio, result.headline.low, most=bound)):
+            found.setdefault(result.case, why)
+    same = [result for result in results if result.equality.expected]
+    compared, parted = (sum(getattr(each.equality, name) for each in same) for name in ("compared", "from_start"))
+    if not {"quantization", "weights"} & set(changed) and (why := other_work(compared=compared, from_start=parted)):
+        for each in same:
+            if each.equality.from_start:
+                found.setdefault(each.case, f"{why}: the arms do not do the same work")
+    return found
+
+
+def distrust(pair: Pair, why: Mapping[str, str]) -> Pair:
+    """The pair without any figure or judgement. `why`: place -> reason."""
+    places: dict[str, list[str]] = {}
+    for place, reason in why.items():
+        places.setdefault(reason, []).append(place)
+    each_one = [f"{', '.join(at)}: {reason}" for reason, at in places.items()]
+    more = [f"and {len(places) - MOST_SAID} more"] if len(places) > MOST_SAID else []
+    said = "; ".join([*each_one[:MOST_SAID], *more])
+    nothing = {"verdict": Verdict.DISTRUST, "reason": said, "speedups": ()}
+    of_case = {"settle": "", "comparable": False, "headline": None, "pairs": 0}
+    of_group = {"judged": (), "range": None, "next": None}
+    cases = (case.model_copy(update={**nothing, **of_case, "impossible": case.case in why}) for case in pair.cases)
+    groups = (each.model_copy(update=nothing | of_group) for each in pair.groups)
+    return pair.model_copy(update={"among": None, "cases": tuple(cases), "groups": tuple(groups)})

@@ -14,7 +14,7 @@ from specdecode.analysis.results.pairs import (
     Pair,
     Verdict,
 )
-from specdecode.analysis.statistics.settings import at_fastest
+from specdecode.analysis.statistics.measured import at_fastest
 from specdecode.analysis.texts.by_load import side
 from specdecode.analysis.texts.wording import best_pair
 
