@@ -7,8 +7,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import NamedTuple
 
 from specdecode.benchmark.__main__ import fetch_sets, parser, specification
 from specdecode.benchmark.__main__ import main as load
@@ -53,40 +51,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given.answers:
             fetch_sets(spec, args.upload)
-        told, notes = asyncio.run(_read(spec, readers, RecordsPlace(spec.run_id, args.out, given.answers)))
-        _keep(spec, told, notes if given.answers else (), args.out, args.upload)
+        results = Results(args.out, run_id=spec.run_id)
+        told, notes = asyncio.run(_read(spec, readers, S3Folder(given.answers) if given.answers else results))
+        _keep(results, told, notes if given.answers else (), spec.run_id, args.upload)
     except (BadAnswers, BadServer, ExceptionGroup, PlaceError) as error:
-        print(f"error: {line(str(_first(error)))}", file=sys.stderr)
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        print(f"error: {line(str(error))}", file=sys.stderr)
         return EXIT_FAILED
     return 0
 
 
-class RecordsPlace(NamedTuple):
-    """Where the records of the arms are."""
-
-    run_id: str
-    folder: Path
-    """Of this run."""
-    earlier: str | None
-    """Address of the earlier run's records, if they are read in place of this run's."""
-
-    def of(self, arm: str, cases: Iterable[TestCase]) -> list[RequestRecord]:
-        """Raises PlaceError, BadAnswers."""
-        if self.earlier is None:
-            results = Results(self.folder, run_id=self.run_id)
-            return [record for case in cases for record in results.load(arm, case.name)]
-        return [_record(*each) for each in S3Folder(self.earlier).lines_below(f"{arm}/")]
-
-
-def _record(where: str, data: bytes) -> RequestRecord:
-    try:
-        return read_record(data)
-    except ValueError:  # its words would show what the line holds
-        raise BadAnswers(f"{where} is no record") from None
+def _records(place: Results | S3Folder, arm: str, cases: Iterable[TestCase]) -> list[RequestRecord]:
+    """The records of an arm: of this run's folder, or of an earlier run. Raises PlaceError, BadAnswers."""
+    if isinstance(place, Results):
+        return [record for case in cases for record in place.load(arm, case.name)]
+    found = []
+    for where, data in place.lines_below(f"{arm}/"):
+        try:
+            found.append(read_record(data))
+        except ValueError:  # its words would show what the line holds
+            raise BadAnswers(f"{where} is no record") from None
+    return found
 
 
 async def _read(
-    spec: BenchmarkSpec, readers: Mapping[str, Endpoint], recorded: RecordsPlace
+    spec: BenchmarkSpec, readers: Mapping[str, Endpoint], place: Results | S3Folder
 ) -> tuple[list[Forecasted], list[str]]:
     """What every draft would yield, and what needs no model; and what makes it less sure. Raises BadAnswers, BadServer,
     PlaceError.
@@ -97,7 +87,7 @@ async def _read(
         own = [one for one in spec.readers if one.reads == arm.variant]
         if not own:
             continue
-        records = recorded.of(arm.variant, spec.workload.cases)
+        records = _records(place, arm.variant, spec.workload.cases)
         answers = of_run(spec.workload, arm.variant, records, counter=token_counter(spec.tokenizer)[0])
         drafts = [await reader(one.variant, readers[one.variant], spec.model) for one in own]
         made = await forecast(answers, drafts, ks=KS, most=own[0].most_tokens_per_step, progress=_progress)
@@ -111,13 +101,10 @@ async def _read(
     return list(found.values()), notes
 
 
-def _keep(
-    spec: BenchmarkSpec, told: Sequence[Forecasted], notes: Sequence[str], folder: Path, upload: str | None
-) -> None:
+def _keep(results: Results, told: Sequence[Forecasted], notes: Sequence[str], run_id: str, upload: str | None) -> None:
     """Put the forecast beside what the load, if there was one, has found of the servers. Raises PlaceError."""
-    results = Results(folder, run_id=spec.run_id)
     data = results.read(SERVERS)
-    servers = Servers.model_validate_json(data) if data else Servers(run_id=spec.run_id)
+    servers = Servers.model_validate_json(data) if data else Servers(run_id=run_id)
     more = {"forecast": tuple(told), "notes": (*servers.notes, *notes)}
     path = results.write(SERVERS, servers.model_copy(update=more).model_dump_json(indent=1))
     if upload:
@@ -127,12 +114,6 @@ def _keep(
 def _progress(what: str, done: int, of: int) -> None:
     if done == of or done % TOLD_EVERY == 0:
         print(f"{what}: {done} of {of} answers", flush=True)
-
-
-def _first(error: Exception) -> Exception:
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain, groupby, islice
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ MOST_ANSWERS = 2_000
 MOST_LINE = 8 * 2**20
 """Most bytes of one line of a log: a prompt of a million tokens."""
 MOST_CATEGORIES = 40
+"""A log with more is of one category: its categories are free text, and names of people are none."""
 SAMPLED = (
     "answers were sampled (temperature above 0): the forecast is right on average, for an engine that accepts a "
     "drafted token with the target's probability of it (vLLM's default)"
@@ -113,7 +115,9 @@ def of_log(path: Path, *, most: int = MOST_ANSWERS) -> WrittenAnswers:
         raise BadAnswers("\n".join(problems) or f"{path} is empty")
     if sampled := sum(answer.sampled for answer in found):
         problems.append(f"{path}: {sampled} of {len(found)} {SAMPLED}")
-    return WrittenAnswers(found=_few_categories(found), left_out=tuple(problems))
+    if len({answer.category for answer in found}) > MOST_CATEGORIES:
+        found = [replace(answer, category="all") for answer in found]
+    return WrittenAnswers(found=tuple(found), left_out=tuple(problems))
 
 
 def of_run(
@@ -156,7 +160,9 @@ def of_run(
         left_out.append(f"the {SAMPLED}")
     if len(found) > most:
         left_out.append(f"only {most} of {len(found)} answers are read")
-    return WrittenAnswers(found=_spread(found, most), left_out=tuple(left_out))
+    each = max(1, most // len({answer.category for answer in found}))
+    parts = (islice(own, each) for _, own in groupby(found, key=lambda answer: answer.category))
+    return WrittenAnswers(found=tuple(chain.from_iterable(parts)), left_out=tuple(left_out))
 
 
 def _asked_of(arm: str, records: Sequence[RequestRecord], made: Sequence[Prompt]) -> Iterator[Prompt]:
@@ -194,15 +200,6 @@ def questions_of_set(prompts: PromptSet, *, output_tokens: int) -> list[ToAnswer
     ]
 
 
-def _spread(found: Sequence[WrittenAnswer], most: int) -> tuple[WrittenAnswer, ...]:
-    """At most `most` answers, of every category as many."""
-    by_category: dict[str, list[WrittenAnswer]] = {}
-    for answer in found:
-        by_category.setdefault(answer.category, []).append(answer)
-    each = max(1, most // len(by_category))
-    return tuple(answer for own in by_category.values() for answer in own[:each])
-
-
 def _asked(prompt: Prompt, *, chat: bool) -> str | Messages:
     """What the client sent (benchmark.request_body)."""
     if prompt.messages is not None:
@@ -233,31 +230,28 @@ def _answer(entry: Any) -> WrittenAnswer:
     """The answer of one line. Raises ValueError, in words for whoever made the file."""
     if not isinstance(entry, dict):
         raise ValueError("is no JSON object")
-    found = _read(entry, category_of(entry.get("category")) if entry.get("category") else "all")
+    prompt, texts = entry.get("prompt"), (entry.get(key) for key in ("answer", "completion", "response", "output"))
+    text = next((text for text in texts if isinstance(text, str)), "")
+    category = category_of(entry.get("category")) if entry.get("category") else "all"
+    if "request" in entry and "response" in entry:
+        found = of_exchange(entry["request"], entry["response"], category)
+    elif "messages" in entry:
+        found = _chat(entry["messages"], category)
+    elif "conversations" in entry:
+        found = _chat([_message(each) for each in _list(entry["conversations"], "conversations")], category)
+    elif text and isinstance(prompt, str | list):
+        asked = prompt if isinstance(prompt, str) else _messages(prompt)
+        found = WrittenAnswer(category=category, prompt=asked, text=text)
+    else:
+        raise ValueError(
+            "has no `messages`, no `conversations`, no `request` with `response`, and no `prompt` with `answer`"
+        )
     return replace(
         found,
         prompt_ids=_ids(entry.get("prompt_token_ids")) or found.prompt_ids,
         answer_ids=_ids(entry.get("token_ids")) or found.answer_ids,
         sampled=found.sampled or _sampled(entry),
     )
-
-
-def _read(entry: dict[str, Any], category: str) -> WrittenAnswer:
-    if "request" in entry and "response" in entry:
-        return of_exchange(entry["request"], entry["response"], category)
-    if "messages" in entry:
-        return _chat(entry["messages"], category)
-    if "conversations" in entry:
-        return _chat([_message(each) for each in _list(entry["conversations"], "conversations")], category)
-    text = next(
-        (entry[key] for key in ("answer", "completion", "response", "output") if isinstance(entry.get(key), str)), ""
-    )
-    prompt = entry.get("prompt")
-    if not text or not isinstance(prompt, str | list):
-        raise ValueError(
-            "has no `messages`, no `conversations`, no `request` with `response`, and no `prompt` with `answer`"
-        )
-    return WrittenAnswer(category=category, prompt=prompt if isinstance(prompt, str) else _messages(prompt), text=text)
 
 
 def _sampled(request: dict[str, Any]) -> bool:
@@ -328,10 +322,3 @@ def _ids(given: Any) -> tuple[int, ...]:
     if not isinstance(given, list) or not all(type(each) is int and 0 <= each < 2**31 for each in given):
         raise ValueError("token ids are whole numbers from 0")
     return tuple(given)
-
-
-def _few_categories(found: Sequence[WrittenAnswer]) -> tuple[WrittenAnswer, ...]:
-    """A log whose categories are free text is of one category: names of people are no categories."""
-    if len({answer.category for answer in found}) <= MOST_CATEGORIES:
-        return tuple(found)
-    return tuple(replace(answer, category="all") for answer in found)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from specdecode.escape import clip, line
-from specdecode.forecast.answers import Messages, WrittenAnswer
+from specdecode.forecast.answers import WrittenAnswer
 from specdecode.forecast.server import BadServer, Tokens, bounded
 
 SAID = 300
@@ -49,13 +49,11 @@ class LocalReader:
         self._still = inference_mode
 
     async def tokens(self, answer: WrittenAnswer) -> Tokens:
-        """The ids of an answer, as `Reader.tokens`."""
-        prompt = answer.prompt_ids or tuple(self._asked(answer.prompt, answer.thinking))
+        prompt = answer.prompt_ids or self._asked(answer)
         own = answer.answer_ids or tuple(self._tokenizer(answer.text, add_special_tokens=False)["input_ids"])
         return bounded(self._where, prompt, own)
 
     async def bits(self, tokens: Tokens) -> list[bool]:
-        """For each token of the answer but the first: whether the model writes it too, greedily. Raises BadServer."""
         import torch
 
         ids, vocabulary = [*tokens.prompt, *tokens.answer], self._model.config.get_text_config().vocab_size
@@ -69,17 +67,17 @@ class LocalReader:
         written = logits.argmax(dim=-1)[:-1].tolist()
         return [one == own for one, own in zip(written, tokens.answer[1:], strict=True)]
 
-    def _asked(self, prompt: str | Messages, thinking: bool | None) -> list[int]:
-        if isinstance(prompt, str):
-            return list(self._tokenizer(prompt)["input_ids"])
-        told = {} if thinking is None else {"enable_thinking": thinking}
+    def _asked(self, answer: WrittenAnswer) -> tuple[int, ...]:
+        if isinstance(answer.prompt, str):
+            return tuple(self._tokenizer(answer.prompt)["input_ids"])
+        told = {} if answer.thinking is None else {"enable_thinking": answer.thinking}
         try:
             made = self._tokenizer.apply_chat_template(
-                list(prompt), add_generation_prompt=True, return_dict=True, **told
+                list(answer.prompt), add_generation_prompt=True, return_dict=True, **told
             )
         except Exception as error:  # a template may raise what it likes
             raise BadServer(f"{self._where}: {clip(line(str(error)), SAID)}") from None
-        return list(made["input_ids"])
+        return tuple(made["input_ids"])
 
 
 class TokenizerFolder:
@@ -101,7 +99,6 @@ class TokenizerFolder:
             raise BadServer(f"{self._where}: {clip(line(str(error)), SAID)}") from None
 
     async def tokens(self, answer: WrittenAnswer) -> Tokens:
-        """The ids of an answer, as `Reader.tokens`."""
         asked = answer.prompt
         text = asked if isinstance(asked, str) else "\n".join(str(each["content"]) for each in asked)
         prompt = answer.prompt_ids or tuple(self._tokenizer.encode(text).ids)

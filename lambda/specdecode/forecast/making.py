@@ -10,7 +10,7 @@ from specdecode.experiment.most_tokens import MostTokens
 from specdecode.forecast.answers import ToAnswer, WrittenAnswer, WrittenAnswers
 from specdecode.forecast.result import Forecast, Kind, Read, of_draft
 from specdecode.forecast.server import BadServer, Draft, Reader, Tokenizer, Tokens
-from specdecode.speculation.acceptance import Agreement, Steps, agreement, decode, lookup_agreement, suffix_steps
+from specdecode.speculation.acceptance import agreement, decode, lookup_agreement, suffix_steps
 
 NO_MODEL = {"n-gram", "suffix"}
 AT_A_TIME = 4
@@ -65,9 +65,13 @@ async def forecast(
     names: list[tuple[str, Kind]] = [("n-gram", "n-gram"), ("suffix", "suffix")]
     names += [(draft.name, "model") for draft in drafts]
     told = [of_draft(*name, [one.reads[at] for one in found], ks=ks, most=most) for at, name in enumerate(names)]
-    left_out = () if isinstance(answers, ToWrite) else answers.left_out
-    notes = (*left_out, *_recounted(found), *reader.notes())
-    return Forecast(most_tokens_per_step=most, drafts=tuple(told), notes=notes)
+    notes = [] if isinstance(answers, ToWrite) else [*answers.left_out]
+    if off := sum(one.recounted for one in found):
+        notes.append(
+            f"{off} of {len(found)} answers have another number of tokens than their server counted: they were stored "
+            "as text, and are tokenized anew; figures of few answers may be off by some percent"
+        )
+    return Forecast(most_tokens_per_step=most, drafts=tuple(told), notes=(*notes, *reader.notes()))
 
 
 @dataclass
@@ -85,7 +89,7 @@ class _Answers:
 
     async def read(self, progress: Progress) -> list[_Reading]:
         """All, in order, AT_A_TIME at a time."""
-        count = len(self.source.questions if isinstance(self.source, ToWrite) else self.source.found)
+        source = self.source.questions if isinstance(self.source, ToWrite) else self.source.found
         slots, done = asyncio.Semaphore(AT_A_TIME), 0
 
         async def one(number: int) -> _Reading:
@@ -93,47 +97,38 @@ class _Answers:
             async with slots:
                 found = await self._one(number)
             done += 1
-            progress("read", done, count)
+            progress("read", done, len(source))
             return found
 
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(number)) for number in range(count)]
+            tasks = [group.create_task(one(number)) for number in range(len(source))]
         return [task.result() for task in tasks]
 
     async def _one(self, number: int) -> _Reading:
-        answer = await self._answer(number)
-        own = await self._maker.tokens(answer)
-        if number < COMPARED:
-            for draft in self.drafts:
-                await self._check_alike(draft, answer, own)
+        maker = self.drafts[0] if self.drafts else self.tokenizer
+        if maker is None:
+            raise ValueError("neither a draft nor a tokenizer")
+        if isinstance(self.source, ToWrite):
+            answer = await self.source.target.write(self.source.questions[number])
+        else:
+            answer = self.source.found[number]
+        own = await maker.tokens(answer)
+        for draft in self.drafts if number < COMPARED else ():
+            await self._check_alike(draft, answer, own)
         if isinstance(self.source, ToWrite) and number < OWN_READ:
             try:
                 self.own_bits += await self.source.target.bits(own)
             except BadServer as error:
                 self.not_read = str(error)
-        looked_up = lookup_agreement(own.prompt, own.answer, most=self.verified[-1])
-        steps = [self._by_n(looked_up), suffix_steps(own.prompt, own.answer, self.verified)]
-        steps += [self._by_n(agreement(await draft.bits(own))) for draft in self.drafts]
+        agree = [lookup_agreement(own.prompt, own.answer, most=self.verified[-1])]
+        agree += [agreement(await draft.bits(own)) for draft in self.drafts]
+        steps = [{n: decode(each, n) for n in self.verified} for each in agree]
+        steps.insert(1, suffix_steps(own.prompt, own.answer, self.verified))
         tokens = max(0, len(own.answer) - 1)
         return _Reading(
             reads=[Read(answer.category, answer.asks, tokens, each.__getitem__) for each in steps],
             recounted=answer.counted not in (None, len(own.answer)),
         )
-
-    async def _answer(self, number: int) -> WrittenAnswer:
-        if isinstance(self.source, ToWrite):
-            return await self.source.target.write(self.source.questions[number])
-        return self.source.found[number]
-
-    @property
-    def _maker(self) -> Tokenizer:
-        maker = self.drafts[0] if self.drafts else self.tokenizer
-        if maker is None:
-            raise ValueError("neither a draft nor a tokenizer")
-        return maker
-
-    def _by_n(self, agree: Agreement) -> dict[int, Steps]:
-        return {n: decode(agree, n) for n in self.verified}
 
     async def _check_alike(self, draft: Draft, answer: WrittenAnswer, own: Tokens) -> None:
         """Refuse a draft whose tokenizer or chat template is another one than that of the answers' tokens."""
@@ -142,20 +137,17 @@ class _Answers:
         counted = answer.prompt_counted or len(own.prompt)
         if made.prompt != own.prompt or len(made.prompt) != counted:
             raise _other(draft, "a prompt", len(made.prompt), counted)
-        if self.tokenizer:
-            targets = (await self.tokenizer.tokens(text)).answer
-            alike = made.answer == targets
-        else:
-            targets = own.answer
-            alike = _mostly(made.answer, targets) if answer.answer_ids else made.answer == targets
-        if not alike:
+        targets = (await self.tokenizer.tokens(text)).answer if self.tokenizer else own.answer
+        same = sum((Counter(made.answer) & Counter(targets)).values())
+        mostly = len(made.answer) < LEAST_TOKENS or same >= LEAST_SHARE * len(made.answer)
+        if made.answer != targets and not (mostly and answer.answer_ids and not self.tokenizer):
             raise _other(draft, "an answer", len(made.answer), len(targets))
 
     def notes(self) -> list[str]:
         """What is to be said of the target's server."""
         if self.not_read:
             return [f"whether the target writes greedily is not known: {self.not_read}"]
-        if not self.own_bits or sum(self.own_bits) >= OWN_SHARE * len(self.own_bits):
+        if sum(self.own_bits) >= OWN_SHARE * len(self.own_bits):
             return []
         return [
             f"DO NOT USE THIS FORECAST: the target's server finds only {sum(self.own_bits)} of {len(self.own_bits)} "
@@ -164,24 +156,9 @@ class _Answers:
         ]
 
 
-def _mostly(made: Sequence[int], written: Sequence[int]) -> bool:
-    same = sum((Counter(made) & Counter(written)).values())
-    return len(made) < LEAST_TOKENS or same >= LEAST_SHARE * len(made)
-
-
 def _other(draft: Draft, what: str, made: int, targets: int) -> BadServer:
     how = "as many, but other ones" if made == targets else f"{made} of them, not {targets}"
     return BadServer(
         f"{draft.name} makes other tokens of {what} ({how}): its tokenizer or chat template is another one, and a "
         "draft must have its target's"
     )
-
-
-def _recounted(found: Sequence[_Reading]) -> list[str]:
-    """A line if answers that were stored as text have another number of tokens than their server wrote."""
-    if not (off := sum(one.recounted for one in found)):
-        return []
-    return [
-        f"{off} of {len(found)} answers have another number of tokens than their server counted: they were stored as "
-        "text, and are tokenized anew; figures of few answers may be off by some percent"
-    ]

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from specdecode.benchmark.endpoint import Endpoint, fetch
 from specdecode.escape import clip, line
-from specdecode.forecast.answers import Messages, ToAnswer, WrittenAnswer, of_exchange
+from specdecode.forecast.answers import ToAnswer, WrittenAnswer, of_exchange
 from specdecode.untrusted import Unreadable, parse_json
 
 TIMEOUT_S = 600.0
@@ -48,7 +48,7 @@ class Tokenizer(Protocol):
     """Whoever makes tokens of answers."""
 
     async def tokens(self, answer: WrittenAnswer) -> Tokens:
-        """The ids of an answer."""
+        """The ids of an answer. Raises BadServer."""
 
 
 class Draft(Tokenizer, Protocol):
@@ -59,7 +59,7 @@ class Draft(Tokenizer, Protocol):
         """The name of the draft in the forecast."""
 
     async def bits(self, tokens: Tokens) -> list[bool]:
-        """For each token of the answer but the first: whether the model writes it too. Raises BadServer."""
+        """For each token of the answer but the first: whether the model writes it too, greedily. Raises BadServer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,15 +72,15 @@ class Reader:
     model: str
 
     async def tokens(self, answer: WrittenAnswer) -> Tokens:
-        """The ids of an answer. Ids that the answer has are taken; a prompt's text goes through this server's chat
-        template, or gets its BOS token.
-        """
-        prompt = answer.prompt_ids or await self._tokenized(_asked(answer.prompt, answer.thinking))
+        """Ids that the answer has are taken; a prompt's text goes through the chat template, or gets its BOS token."""
+        asked: dict[str, Any] = {"prompt": answer.prompt, "add_special_tokens": True}
+        if not isinstance(answer.prompt, str):
+            asked = {"messages": list(answer.prompt), "add_generation_prompt": True, **_template(answer.thinking)}
+        prompt = answer.prompt_ids or await self._tokenized(asked)
         own = answer.answer_ids or await self._tokenized({"prompt": answer.text, "add_special_tokens": False})
         return bounded(self._where, prompt, own)
 
     async def bits(self, tokens: Tokens) -> list[bool]:
-        """For each token of the answer but the first: whether the model writes it too, greedily. Raises BadServer."""
         ids = [*tokens.prompt, *tokens.answer]
         asked = {"prompt": ids, "max_tokens": 1, "temperature": 0, "prompt_logprobs": 1}
         found = await self._post("/v1/completions", asked)
@@ -99,9 +99,9 @@ class Reader:
     async def write(self, question: ToAnswer) -> WrittenAnswer:
         """The model's greedy answer, with its ids if the server tells them (vLLM: `return_token_ids`)."""
         chat = not isinstance(question.prompt, str)
-        asked = (
-            {"messages": list(question.prompt), **_template(question.thinking)} if chat else {"prompt": question.prompt}
-        )
+        asked: dict[str, Any] = {"prompt": question.prompt}
+        if chat:
+            asked = {"messages": list(question.prompt), **_template(question.thinking)}
         more = {"max_tokens": question.output_tokens, "temperature": 0, "return_token_ids": True}
         found = await self._post(f"/v1/{'chat/' if chat else ''}completions", {**asked, **more})
         try:
@@ -115,11 +115,10 @@ class Reader:
         if not isinstance(own, dict) or type(rank := own.get("rank")) is not int or rank < 1:
             raise BadServer(f"{self._where}: prompt_logprobs lacks the token that was sent, or its rank")
         values: list[Any] = [each.get("logprob") if isinstance(each, dict) else None for each in place.values()]
-        numbers = [float(value) for value in values if type(value) in (int, float) and value <= 0]
-        if len(numbers) < len(values):
+        if not all(type(value) in (int, float) and value <= 0 for value in values):
             raise BadServer(f"{self._where}: a log-probability is no number, or above 0")
         firsts = sum(each.get("rank") == 1 for each in place.values())
-        if firsts > 1 or (rank == 1 and own["logprob"] < max(numbers)):
+        if firsts > 1 or (rank == 1 and own["logprob"] < max(values)):
             raise BadServer(
                 f"{self._where}: of two tokens at one place both have rank 1, or that of rank 1 is less probable: it "
                 "cannot be believed"
@@ -133,18 +132,19 @@ class Reader:
         return tuple(found)
 
     async def _post(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
+        status = ""
         try:
             reply = await fetch(self.endpoint, path, {"model": self.model, **asked}, timeout_s=TIMEOUT_S)
+            status = f"status {reply.status}, "
+            found = parse_json(reply.body)
         except TimeoutError:
             raise BadServer(f"{self._where}{path}: no answer within {TIMEOUT_S:g} s") from None
-        except OSError as error:
-            raise BadServer(f"{self._where}{path}: {error}") from None
-        try:
-            found = parse_json(reply.body)
-        except Unreadable as error:
-            raise BadServer(f"{self._where}{path}: status {reply.status}, {error}") from None
+        except (OSError, Unreadable) as error:
+            raise BadServer(f"{self._where}{path}: {status}{error}") from None
         if reply.status != 200 or not isinstance(found, dict):
-            said = _unless_repeated(self.endpoint.without_key(_words(found)), asked)
+            told = found.get("error", found) if isinstance(found, dict) else found
+            words = str(told.get("message", "") if isinstance(told, dict) else told)
+            said = _unless_repeated(self.endpoint.without_key(words), asked)
             raise BadServer(f"{self._where}{path}: status {reply.status}{said and ': '}{said}")
         return found
 
@@ -165,19 +165,6 @@ async def reader(name: str, endpoint: Endpoint, model: str | None = None) -> Rea
     if model is None and len(known) != 1:
         raise BadServer(f"{name} at {endpoint.url} has {len(known)} models: name one with --model {name}=MODEL")
     return Reader(name=name, endpoint=endpoint, model=model or known[0])
-
-
-def _asked(prompt: str | Messages, thinking: bool | None) -> dict[str, Any]:
-    """What `/tokenize` gets so that it makes of the prompt what the completion APIs make of it."""
-    if isinstance(prompt, str):
-        return {"prompt": prompt, "add_special_tokens": True}
-    return {"messages": list(prompt), "add_generation_prompt": True, **_template(thinking)}
-
-
-def _words(found: Any) -> str:
-    """Of an error."""
-    error = found.get("error", found) if isinstance(found, dict) else found
-    return str(error.get("message", "") if isinstance(error, dict) else error)
 
 
 def _unless_repeated(said: str, asked: dict[str, Any]) -> str:

@@ -178,16 +178,15 @@ def tool_arm(
         raise ImportProblem(
             f"{name}: {tool} completed no request that has a time to its first token and a count of tokens"
         )
-    per_token = [own for row in rows if (own := row.time_per_token_s) is not None]
     columns = {
         "ttft": [row.ttft_s for row in rows],
         "end_to_end_latency": [row.latency_s for row in rows],
         "output_tokens": [float(row.output_tokens) for row in rows],
         "input_tokens": [float(row.input_tokens) for row in rows],
         "request_output_throughput": [row.output_tokens / row.latency_s for row in rows if row.latency_s > 0],
-        "time_per_output_token": per_token,
+        "time_per_output_token": [own for row in rows if (own := row.time_per_token_s) is not None],
     }
-    longest = max(row.output_tokens for row in rows) if rows else round(tokens / max(1, completed))
+    longest = max((row.output_tokens for row in rows), default=round(tokens / max(1, completed)))
     return ImportedArm(
         name=name,
         tool=tool,
@@ -254,16 +253,14 @@ def lines(file: Path, model: type[Model], tool: str) -> Iterator[Model]:
                 raise ImportProblem(f"{file}, line {number}: {error}") from None
 
 
-def inside(value: Any, *keys: str) -> Any:
-    """Value under these keys. None if there is nothing."""
+def inside(value: Any, *keys: str | int) -> Any:
+    """Value under these keys of objects and places of lists. None if there is nothing."""
     for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
+        if isinstance(value, Mapping):
+            value = value.get(key)
+        else:
+            value = value[key] if isinstance(value, list) and isinstance(key, int) and key < len(value) else None
     return value
-
-
-def first(value: Any) -> Any:
-    """The first of a list. None if there is none."""
-    return value[0] if isinstance(value, list) and value else None
 
 
 def number(value: Any) -> float:

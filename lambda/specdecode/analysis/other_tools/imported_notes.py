@@ -38,31 +38,25 @@ def warnings(arms: Sequence[ImportedArm], pairs: Sequence[Pair], experiment: Exp
             "care."
         )
     for arm in arms[1:]:
-        if found := [*unlike(arms[0], arm), *_models(arms[0], arm)]:
+        found = unlike(arms[0], arm)
+        if arms[0].model != arm.model:  # perhaps on purpose: other weights, or another path of the same weights
+            found.append(f"model is {arms[0].model} and {arm.model}")
+        if found:
             yield f"{arm.name} and {arms[0].name} differ in more than the arm: {'; '.join(found)}."
     for arm in arms:
         yield from (f"CONTRADICTION in the files of {arm.name}: {found}." for found in contradictions(arm))
-    yield from _tokenizer(arms)
-    yield from _formula(arms)
-    yield from _percentiles(arms)
-    yield from _cold(arms)
-    yield from _means(arms)
+    yield from _counts(arms)
+    yield from _statistics(arms)
     yield from _mixed(pairs, experiment)
 
 
 def unlike(base: ImportedArm, other: ImportedArm) -> list[str]:
     """Every condition (load, lengths, sampling) in which two arms differ."""
-    keys = [*base.conditions, *(key for key in other.conditions if key not in base.conditions)]
     return [
         f"{key} is {base.conditions.get(key, 'not said')} and {other.conditions.get(key, 'not said')}"
-        for key in keys
+        for key in base.conditions | other.conditions
         if base.conditions.get(key) != other.conditions.get(key)
     ]
-
-
-def _models(base: ImportedArm, other: ImportedArm) -> list[str]:
-    """Names of models, if they differ. This may be on purpose: other weights, or another path of the same weights."""
-    return [f"model is {base.model} and {other.model}"] if base.model != other.model else []
 
 
 def contradictions(arm: ImportedArm) -> list[str]:
@@ -92,7 +86,7 @@ def contradictions(arm: ImportedArm) -> list[str]:
     return found
 
 
-def _tokenizer(arms: Sequence[ImportedArm]) -> Iterator[str]:
+def _counts(arms: Sequence[ImportedArm]) -> Iterator[str]:
     off = [arm for arm in arms if arm.counted and arm.counted > arm.max_tokens + BOS]
     for arm in off:
         counted = arm.counted or 0.0
@@ -101,26 +95,21 @@ def _tokenizer(arms: Sequence[ImportedArm]) -> Iterator[str]:
             f"most ({counted / arm.max_tokens - 1:+.0%}): perhaps the text was counted again with another tokenizer. "
             f"Throughput and time per token here use {arm.max_tokens}."
         )
-    by_bos = [arm.name for arm in arms if arm.counted and arm.max_tokens < arm.counted <= arm.max_tokens + BOS]
-    if by_bos:
+    if by_bos := [arm.name for arm in arms if arm.counted and arm.max_tokens < arm.counted <= arm.max_tokens + BOS]:
         yield (
             f"{', '.join(by_bos)}: one token more than asked for was counted, as a begin-of-sequence token would "
             "explain; corrected."
         )
     if off and len(off) < len(arms):
         yield "The arms' tokens were counted differently: their original throughputs cannot be compared at all."
-
-
-def _formula(arms: Sequence[ImportedArm]) -> Iterator[str]:
-    stock = [arm.name for arm in arms if arm.itl_formula == "stock"]
-    if stock:
+    if stock := [arm.name for arm in arms if arm.itl_formula == "stock"]:
         yield (
             f"{', '.join(stock)}: inter-token latency is LLMPerf's own, end-to-end latency over streamed chunks. With "
             "speculation a chunk holds several tokens, so it says the opposite of the truth; it is not used here."
         )
 
 
-def _percentiles(arms: Sequence[ImportedArm]) -> Iterator[str]:
+def _statistics(arms: Sequence[ImportedArm]) -> Iterator[str]:
     if all((known := arm.best_known("request_output_throughput")) and known[0] == "p99" for arm in arms):
         best = " and ".join(f"{arm.value('request_output_throughput', 'p99') or 0.0:.1f}" for arm in arms)
         yield (
@@ -128,9 +117,6 @@ def _percentiles(arms: Sequence[ImportedArm]) -> Iterator[str]:
             "of a latency the worst: the two describe different requests, and neither is typical. Compare medians, and "
             "the low tail of throughput."
         )
-
-
-def _cold(arms: Sequence[ImportedArm]) -> Iterator[str]:
     for arm in arms:
         largest, median = arm.value("ttft", "max"), arm.value("ttft", "p50")
         if largest and median and largest > COLD * median:
@@ -138,17 +124,11 @@ def _cold(arms: Sequence[ImportedArm]) -> Iterator[str]:
                 f"{arm.name}: its means hold at least one slow first token (cold request? TTFT up to {largest:.0f} s, "
                 f"median {median:.2f} s); it may have had no warm-up. Medians are compared."
             )
-
-
-def _means(arms: Sequence[ImportedArm]) -> Iterator[str]:
-    means = [arm.value("end_to_end_latency", "mean") for arm in arms[:2]]
-    if len(means) == 2 and means[0] and means[1]:
-        rates = [arm.tokens / value for arm, value in zip(arms, means, strict=False) if value]
+    rates = [arm.tokens / mean for arm in arms[:2] if (mean := arm.value("end_to_end_latency", "mean"))]
+    if len(rates) == 2 and rates[0]:
         before, after = (arm.value("request_output_throughput", "mean") for arm in arms[:2])
         published = before and after and all(arm.tool == LLMPERF for arm in arms[:2])
         original = f" (as published {times((after or 0.0) / (before or 1.0))})" if published else ""
-        if not rates[0]:
-            return
         yield (
             f"On means the throughput went from {rates[0]:.1f} to {rates[1]:.1f} tokens/s, "
             f"{times(rates[1] / rates[0])}{original}."
@@ -156,15 +136,13 @@ def _means(arms: Sequence[ImportedArm]) -> Iterator[str]:
 
 
 def _mixed(pairs: Sequence[Pair], experiment: Experiment) -> Iterator[str]:
-    variants = {variant.name: variant for variant in experiment.variants}
     for pair in pairs:
-        speculation = variants[pair.variant].speculation
-        if "speculation" not in pair.changes or "quantization" not in pair.changes or speculation is None:
-            continue
-        k = speculation.num_speculative_tokens
-        bound = speedup(1.0, k, TYPICAL_C, most=most_tokens(experiment, variants[pair.variant]))
-        yield (
-            f"{pair.variant} differs from {pair.baseline} in quantization as well as in speculation: the speed-up is "
-            f"of both together. Speculation alone with k={k} could give {times(bound)} at most at a draft cost of "
-            f"{TYPICAL_C} steps. Measure the quantized model without speculation to tell them apart."
-        )
+        variant = experiment.variant(pair.variant)
+        if {"speculation", "quantization"} <= {*pair.changes} and variant.speculation:
+            k = variant.speculation.num_speculative_tokens
+            bound = speedup(1.0, k, TYPICAL_C, most=most_tokens(experiment, variant))
+            yield (
+                f"{pair.variant} differs from {pair.baseline} in quantization as well as in speculation: the speed-up "
+                f"is of both together. Speculation alone with k={k} could give {times(bound)} at most at a draft cost "
+                f"of {TYPICAL_C} steps. Measure the quantized model without speculation to tell them apart."
+            )

@@ -20,7 +20,7 @@ from specdecode.experiment.workload import ImportedWorkload, PromptKind, TestCas
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.distribution import Summary
 from specdecode.measures.metrics.formulas import output_throughput
-from specdecode.measures.student import LogMean, welch_log_ratio
+from specdecode.measures.student import LogMean, combine, welch_log_ratio
 from specdecode.names import LONGEST_RUN_ID
 
 CASE = TestCase(
@@ -92,29 +92,19 @@ def _case(
         distinct_prompts=0,
         notes=(),
     )
-    if HEADLINE not in stats and not result.impossible:
-        result = result.model_copy(
-            update={
-                "reason": "the files list no requests, so the throughput of a request is not known in both arms",
-                "settle": "files with the single requests",
-            }
-        )
-    doubts = unlike(base, other)
-    if doubts and not result.impossible:
-        result = result.model_copy(
-            update={
-                "verdict": Verdict.CANNOT_TELL,
-                "reason": f"no verdict on figures like these: {'; '.join(doubts[:3])}",
-                "settle": "results that were measured alike",
-                "comparable": False,
-            }
-        )
-    return result, stats
+    told: dict[str, object] = {}
+    if HEADLINE not in stats:
+        told["reason"] = "the files list no requests, so the throughput of a request is not known in both arms"
+        told["settle"] = "files with the single requests"
+    if doubts := unlike(base, other):
+        told["reason"] = f"no verdict on figures like these: {'; '.join(doubts[:3])}"
+        told |= {"verdict": Verdict.CANNOT_TELL, "settle": "results that were measured alike", "comparable": False}
+    return result if result.impossible else result.model_copy(update=told), stats
 
 
 def _metric_infos(case: TestCase) -> tuple[MetricInfo, ...]:
     """The metrics of an import. Only LLMPerf's tokens are corrected."""
-    known, corrected = BY_NAME, ", tokens corrected" if case is CASE else ""
+    corrected = ", tokens corrected" if case is CASE else ""
     formulas = {
         "request_output_throughput": f"output tokens / end-to-end latency{corrected}",
         "time_per_output_token": f"(end-to-end latency - TTFT) / (output tokens - 1){corrected}",
@@ -125,7 +115,7 @@ def _metric_infos(case: TestCase) -> tuple[MetricInfo, ...]:
         output_throughput.tag: "output tokens of all completed requests / the tool's own duration of the run",
     }
     return tuple(
-        known[name].model_copy(update={"formula": formula} if formula else {}) for name, formula in formulas.items()
+        BY_NAME[name].model_copy(update={"formula": formula} if formula else {}) for name, formula in formulas.items()
     )
 
 
@@ -184,20 +174,17 @@ def _corrected(arm: ImportedArm) -> dict[str, Summary]:
     if itl and arm.itl_formula == "neuron" and arm.counted and arm.tokens > 1:
         found["time_per_output_token"] = _scaled(itl, (arm.counted - 1.0) / (arm.tokens - 1.0))
     if "time_per_output_token" not in found:
-        middle = arm.value("end_to_end_latency", "p50"), arm.value("ttft", "p50")
-        if middle[0] is not None and middle[1] is not None and arm.tokens > 1:
-            tpot = (middle[0] - middle[1]) / (arm.tokens - 1.0)
-            found["time_per_output_token"] = Summary(n=arm.completed, p50=tpot)
+        e2e, ttft = arm.value("end_to_end_latency", "p50"), arm.value("ttft", "p50")
+        if e2e is not None and ttft is not None and arm.tokens > 1:
+            found["time_per_output_token"] = Summary(n=arm.completed, p50=(e2e - ttft) / (arm.tokens - 1.0))
     if tokens := arm.metrics.get("output_tokens"):
         found["output_tokens"] = tokens if scale == 1.0 else Summary(n=tokens.n, p50=arm.tokens, mean=arm.tokens)
     return found
 
 
 def _scaled(summary: Summary, factor: float) -> Summary:
-    values = summary.model_dump()
-    return Summary.model_validate(
-        {key: value if key == "n" or value is None else value * factor for key, value in values.items()}
-    )
+    scaled = {key: value * factor for key, value in summary.model_dump(exclude={"n"}, exclude_none=True).items()}
+    return Summary(n=summary.n, **scaled)
 
 
 def _log_speedups(base: ImportedArm, other: ImportedArm, before: ArmCase, after: ArmCase) -> tuple[Stats, str]:
@@ -206,60 +193,43 @@ def _log_speedups(base: ImportedArm, other: ImportedArm, before: ArmCase, after:
     for metric in SPEEDUPS:
         sign = 1.0 if metric in HIGHER else -1.0
         if base.requests and other.requests:
-            values = _values(base, metric), _values(other, metric)
-            if all(len(part) >= 2 for part in values):
-                stat = welch_log_ratio(values[1], values[0])
+            first, second = _values(base, metric), _values(other, metric)
+            if len(first) >= 2 and len(second) >= 2:
+                stat = welch_log_ratio(second, first)
                 found[metric] = stat._replace(mean=sign * stat.mean)
         elif metric in before.metrics and metric in after.metrics:
             parts = _middle(before.metrics[metric]), _middle(after.metrics[metric])
             if parts[0] and parts[1] and parts[0][0] == parts[1][0]:
-                found[metric] = _ratio(parts[0][1], parts[1][1], sign)
-    individually = base.requests and other.requests
-    return found, (
-        "Welch's t on the log of individual requests"
-        if individually
-        else "ratio of medians, standard error from the interquartile range"
-    )
+                stats = parts[1][1], parts[0][1]
+                found[metric] = combine(stats, (sign, -sign))._replace(n=min(stat.n for stat in stats))
+    if base.requests and other.requests:
+        return found, "Welch's t on the log of individual requests"
+    return found, "ratio of medians, standard error from the interquartile range"
 
 
 def _middle(summary: Summary) -> tuple[str, LogMean] | None:
     """The log of the median with its standard error, or of the 99th percentile without one."""
-    if summary.p50 is not None and summary.p50 > 0:
+    if summary.p50:
+        variance = df = 0.0
         if summary.p25 is not None and summary.p75 is not None and summary.n > 1:
             deviation = (summary.p75 - summary.p25) / NORMAL_IQR / summary.p50
-            variance = (MEDIAN_ERROR * deviation) ** 2 / summary.n
-            return "p50", LogMean(math.log(summary.p50), variance, summary.n - 1.0, summary.n)
-        return "p50", LogMean(math.log(summary.p50), 0.0, 0.0, summary.n)
-    if summary.p99 is not None and summary.p99 > 0:
-        return "p99", LogMean(math.log(summary.p99), 0.0, 0.0, summary.n)
-    return None
-
-
-def _ratio(before: LogMean, after: LogMean, sign: float) -> LogMean:
-    variance = before.variance + after.variance
-    df = min(before.df, after.df)
-    if variance > 0 and df > 0:
-        df = variance**2 / (before.variance**2 / before.df + after.variance**2 / after.df)
-    return LogMean(sign * (after.mean - before.mean), variance, df, min(before.n, after.n))
+            variance, df = (MEDIAN_ERROR * deviation) ** 2 / summary.n, summary.n - 1.0
+        return "p50", LogMean(math.log(summary.p50), variance, df, summary.n)
+    return ("p99", LogMean(math.log(summary.p99), 0.0, 0.0, summary.n)) if summary.p99 else None
 
 
 def _values(arm: ImportedArm, metric: str) -> list[float]:
     """One corrected value a request."""
     found: list[float] = []
     for request in arm.requests:
-        counted, e2e, ttft = (
-            request.get(field) for field in ("number_output_tokens", "end_to_end_latency_s", "ttft_s")
-        )
-        tokens = min(counted, float(arm.max_tokens)) if counted else None
-        value: float | None = None
-        if metric == "end_to_end_latency":
-            value = e2e
-        elif metric == "ttft":
-            value = ttft
-        elif metric == "request_output_throughput" and tokens and e2e:
-            value = tokens / e2e
-        elif metric == "time_per_output_token" and tokens and tokens > 1 and e2e and ttft:
-            value = (e2e - ttft) / (tokens - 1.0)
-        if value is not None and value > 0:
+        counted, e2e, ttft = map(request.get, ("number_output_tokens", "end_to_end_latency_s", "ttft_s"))
+        tokens = min(counted, float(arm.max_tokens)) if counted else 0.0
+        value = {
+            "end_to_end_latency": e2e,
+            "ttft": ttft,
+            "request_output_throughput": tokens / e2e if e2e else None,
+            "time_per_output_token": (e2e - ttft) / (tokens - 1.0) if tokens > 1 and e2e and ttft else None,
+        }.get(metric)
+        if value and value > 0:
             found.append(value)
     return found

@@ -24,13 +24,8 @@ from specdecode.untrusted import in_words
 STATISTICS = {f"quantiles_{name}": name for name in ("p25", "p50", "p75", "p90", "p95", "p99")} | {
     name: name for name in ("mean", "min", "max", "stddev")
 }
-CONDITIONS = (
-    "mean_input_tokens",
-    "stddev_input_tokens",
-    "mean_output_tokens",
-    "stddev_output_tokens",
-    "num_concurrent_requests",
-)
+CONDITIONS = {f"{of}_{what}_tokens" for of in ("mean", "stddev") for what in ("input", "output")}
+CONDITIONS |= {"num_concurrent_requests"}
 KNOWN = (
     f"give the file that {VLLM} or {GUIDELLM} wrote, {AIPERF}'s artifact folder, or the *_summary.json that LLMPerf's "
     "token_benchmark_ray.py wrote into its --results-dir"

@@ -7,6 +7,7 @@ tokens that were counted mean the same in all of them, what is computed from the
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,6 @@ from specdecode.analysis.other_tools.imported import (
     Moment,
     Row,
     count,
-    first,
     inside,
     lines,
     moment,
@@ -41,6 +41,7 @@ Tokens = Annotated[int, Field(ge=0, le=2**31)]
 SECONDS = {"sec": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 AIPERF_SUMMARY, AIPERF_RECORDS = "profile_export_aiperf.json", "profile_export.jsonl"
 AIPERF_PHASE = "profiling"
+TIMES = {"ttft": "time_to_first_token", "end_to_end_latency": "request_latency"}
 
 
 def read_other(path: Path, *, name: str) -> ImportedArm | None:
@@ -69,18 +70,13 @@ def _result_file(path: Path) -> Path | None:
         if (path / known).is_file():
             return path / known
     if below := sorted(found.parent for found in path.glob(f"*/{AIPERF_SUMMARY}")):
-        raise ImportProblem(
-            f"{path}: it holds artifacts of {AIPERF}; give one of them: {', '.join(map(str, below[:5]))}"
-        )
+        listed = ", ".join(map(str, below[:5]))
+        raise ImportProblem(f"{path}: it holds artifacts of {AIPERF}; give one of them: {listed}")
     if (path / AIPERF_RECORDS).is_file():
         raise ImportProblem(f"{path}: {AIPERF_RECORDS} without the {AIPERF_SUMMARY} that {AIPERF} writes beside it")
-    if combinations := sorted(found.parent.name for found in path.glob("*/summary.json")):
-        raise ImportProblem(
-            f"{path}: a sweep of {len(combinations)}; give one of its folders: {', '.join(combinations)}"
-        )
-    found = [
-        file for file in sorted(path.glob("*.json")) if not file.name.endswith(("_summary.json", "_responses.json"))
-    ]
+    if swept := sorted(found.parent.name for found in path.glob("*/summary.json")):
+        raise ImportProblem(f"{path}: a sweep of {len(swept)}; give one of its folders: {', '.join(swept)}")
+    found = [file for file in path.glob("*.json") if not file.name.endswith(("_summary.json", "_responses.json"))]
     return found[0] if len(found) == 1 else None
 
 
@@ -148,10 +144,9 @@ def _vllm_rows(file: Path, run: Vllm) -> Iterator[Row]:
 def _vllm_statistics(completed: int, document: dict[str, Any]) -> dict[str, Summary]:
     """The tool's own statistics, which are in milliseconds."""
     names = {"mean": "mean", "p50": "median", "stddev": "std"} | {p: p for p in ("p25", "p75", "p90", "p95", "p99")}
-    metrics = {"ttft": "ttft", "time_per_output_token": "tpot", "end_to_end_latency": "e2el"}
     columns = {
         ours: {name: document.get(f"{prefix}_{theirs}_ms") for name, prefix in names.items()}
-        for ours, theirs in metrics.items()
+        for ours, theirs in (("ttft", "ttft"), ("time_per_output_token", "tpot"), ("end_to_end_latency", "e2el"))
     }
     return own_statistics(completed, columns, scale=1e-3)
 
@@ -164,8 +159,6 @@ class Value(Lenient):
 
 
 class AiperfMetrics(Lenient):
-    """Figures of one request."""
-
     time_to_first_token: Value | None = None
     request_latency: Value | None = None
     usage_completion_tokens: Value | None = None
@@ -173,16 +166,10 @@ class AiperfMetrics(Lenient):
     input_sequence_length: Value | None = None
 
 
-class AiperfPhase(Lenient):
-    """Which part of the run a request belongs to."""
-
-    benchmark_phase: Text = "profiling"
-
-
 class AiperfRecord(Lenient):
-    """A line of profile_export.jsonl."""
+    """A line of profile_export.jsonl: a request."""
 
-    metadata: AiperfPhase = AiperfPhase()
+    metadata: dict[str, Any] = Field(default_factory=dict)
     metrics: AiperfMetrics = AiperfMetrics()
     error: Any = None
 
@@ -195,37 +182,37 @@ def aiperf_arm(file: Path, name: str) -> ImportedArm:
             f"{file}: {AIPERF_RECORDS} does not lie beside it, and without its requests nothing is compared"
         )
     every = [
-        record for record in lines(records, AiperfRecord, AIPERF) if record.metadata.benchmark_phase == AIPERF_PHASE
+        record
+        for record in lines(records, AiperfRecord, AIPERF)
+        if record.metadata.get("benchmark_phase", AIPERF_PHASE) == AIPERF_PHASE
     ]
-    rows, by_server = [], True
+    rows = []
     for record in every:
-        ttft, latency = record.metrics.time_to_first_token, record.metrics.request_latency
+        ttft, latency, asked = (
+            record.metrics.time_to_first_token,
+            record.metrics.request_latency,
+            record.metrics.input_sequence_length,
+        )
         tokens = record.metrics.usage_completion_tokens or record.metrics.output_sequence_length
-        asked = record.metrics.input_sequence_length
-        by_server = by_server and record.metrics.usage_completion_tokens is not None
         if record.error is None and ttft and latency and tokens:
-            rows.append(
-                Row(
-                    seconds(file, ttft), seconds(file, latency), round(tokens.value), round(asked.value) if asked else 0
-                )
-            )
-    config = summary.get("input_config") if isinstance(summary, dict) else None
-    phase = first(inside(config, "phases")) or {}
-    model = inside(first(inside(config, "models", "items")), "name")
+            times = seconds(file, ttft), seconds(file, latency)
+            rows.append(Row(*times, round(tokens.value), round(asked.value) if asked else 0))
+    config = inside(summary, "input_config")
+    by_server = all(record.metrics.usage_completion_tokens for record in every)
     return tool_arm(
         name,
         AIPERF,
         rows,
-        model=str(model or "unknown"),
-        concurrency=count(inside(phase, "concurrency")),
+        model=str(inside(config, "models", "items", 0, "name") or "unknown"),
+        concurrency=count(inside(config, "phases", 0, "concurrency")),
         completed=len(rows),
         failed=len(every) - len(rows),
         took_s=number(inside(summary, "benchmark_duration", "avg")),
         tokens=sum(row.output_tokens for row in rows),
         timestamp=moment(str(inside(summary, "start_time") or "")[:19], "%Y-%m-%dT%H:%M:%S"),
         conditions={
-            "concurrency": inside(phase, "concurrency"),
-            "request_rate": inside(phase, "rate"),
+            "concurrency": inside(config, "phases", 0, "concurrency"),
+            "request_rate": inside(config, "phases", 0, "rate"),
             "tokens counted by": "the server" if by_server else "a tokenizer at the client",
         },
         stated=_aiperf_statistics(file, len(rows), summary),
@@ -234,12 +221,10 @@ def aiperf_arm(file: Path, name: str) -> ImportedArm:
 
 def _aiperf_statistics(file: Path, completed: int, summary: Any) -> dict[str, Summary]:
     """The tool's own statistics of times."""
-    metrics = {"ttft": "time_to_first_token", "end_to_end_latency": "request_latency"}
     names = {"mean": "avg", "stddev": "std"} | {p: p for p in ("min", "p25", "p50", "p75", "p90", "p95", "p99", "max")}
     found: dict[str, Summary] = {}
-    for ours, theirs in (metrics | {"time_per_output_token": "inter_token_latency"}).items():
-        unit = inside(summary, theirs, "unit")
-        if isinstance(unit, str):
+    for ours, theirs in (*TIMES.items(), ("time_per_output_token", "inter_token_latency")):
+        if isinstance(unit := inside(summary, theirs, "unit"), str):
             column = {name: inside(summary, theirs, key) for name, key in names.items()}
             found |= own_statistics(completed, {ours: column}, scale=seconds(file, Value(value=1.0, unit=unit[:500])))
     return found
@@ -263,16 +248,11 @@ class GuidellmRequest(Lenient):
 
 
 class GuidellmRequests(Lenient):
-    """Requests of one benchmark, by how they ended."""
-
     successful: Many[GuidellmRequest]
     errored: tuple[Any, ...] | None = None
-    incomplete: tuple[Any, ...] | None = None
 
 
 class GuidellmConfig(Lenient):
-    """How the load was made."""
-
     strategy: dict[str, Any] = Field(default_factory=dict)
     sample_size: int | None = None
 
@@ -297,51 +277,40 @@ def guidellm_arm(file: Path, document: dict[str, Any], name: str) -> ImportedArm
     found = read(GuidellmBenchmark, benchmarks[0], file, GUIDELLM)
     if found.config.sample_size is not None:
         raise ImportProblem(f"{file}: only a sample of its requests was kept; run GuideLLM without a sample size")
-    whole = [each for each in found.requests.successful if each.time_to_first_token_ms and each.output_tokens]
+    successful, strategy = found.requests.successful, found.config.strategy
     rows = [
-        Row(
-            (each.time_to_first_token_ms or 0.0) / 1000.0,
-            each.request_latency,
-            each.output_tokens or 0,
-            each.prompt_tokens or 0,
-        )
-        for each in whole
+        Row(each.time_to_first_token_ms / 1000.0, each.request_latency, each.output_tokens, each.prompt_tokens or 0)
+        for each in successful
+        if each.time_to_first_token_ms and each.output_tokens
     ]
-    strategy = found.config.strategy
+    names = {"mean": "mean", "p50": "median", "stddev": "std_dev", "min": "min", "max": "max"}
+    stated: dict[str, Summary] = {}
+    for ours, theirs, scale in (
+        ("ttft", "time_to_first_token_ms", 1e-3),
+        ("end_to_end_latency", "request_latency", 1.0),
+        ("time_per_output_token", "inter_token_latency_ms", 1e-3),
+    ):
+        column = {own: inside(found.metrics, theirs, "successful", key) for own, key in names.items()}
+        stated |= own_statistics(len(rows), {ours: column}, scale=scale)
     return tool_arm(
         name,
         GUIDELLM,
         rows,
-        model=asked_model(found.requests.successful),
+        model=_asked_model(successful),
         concurrency=count(strategy.get("streams") or strategy.get("max_concurrency")),
         completed=len(rows),
-        failed=len(found.requests.errored or ()) + len(found.requests.successful) - len(rows),
+        failed=len(found.requests.errored or ()) + len(successful) - len(rows),
         took_s=found.duration,
         tokens=sum(row.output_tokens for row in rows),
         timestamp=found.start_time,
         conditions={key.rstrip("_"): strategy.get(key) for key in ("type_", "streams", "max_concurrency", "rate")},
-        stated=_guidellm_statistics(len(rows), found.metrics),
+        stated=stated,
     )
 
 
-def _guidellm_statistics(completed: int, known: dict[str, Any]) -> dict[str, Summary]:
-    """The tool's own statistics of the requests that ended well."""
-    names = {"mean": "mean", "p50": "median", "stddev": "std_dev", "min": "min", "max": "max"}
-    metrics = {"ttft": "time_to_first_token_ms", "end_to_end_latency": "request_latency"}
-    found: dict[str, Summary] = {}
-    for ours, theirs in (metrics | {"time_per_output_token": "inter_token_latency_ms"}).items():
-        column = {name: inside(known, theirs, "successful", key) for name, key in names.items()}
-        found |= own_statistics(completed, {ours: column}, scale=1e-3 if theirs.endswith("_ms") else 1.0)
-    return found
-
-
-def asked_model(requests: Sequence[GuidellmRequest]) -> str:
-    """The model that GuideLLM's requests name."""
-    for request in requests[:1]:
-        try:
-            found = inside(parse_json(request.request_args or "null"), "body", "model")
-        except Unreadable:
-            found = None
-        if isinstance(found, str):
-            return found[:500]
-    return "unknown"
+def _asked_model(requests: Sequence[GuidellmRequest]) -> str:
+    """The model that GuideLLM's first request names."""
+    found = None
+    with suppress(Unreadable, IndexError):
+        found = inside(parse_json(requests[0].request_args or "null"), "body", "model")
+    return found[:500] if isinstance(found, str) else "unknown"
