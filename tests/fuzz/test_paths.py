@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from specdecode import names, s3_keys
 from specdecode.analysis.report import write_report
 from specdecode.manifests.naming import RenderContext
-from specdecode.measures.llmperf_files import LlmperfRun
+from specdecode.measures.llmperf_files import stem_of
 from specdecode.pod import tiny_model
 from specdecode.pod.bucket import Bucket, FileEntry
 from specdecode.pod.program import PodError
@@ -144,14 +144,7 @@ def test_a_run_id_is_one_folder(text: str) -> None:
 @fuzz(150)
 @given(st.text(max_size=400))
 def test_names_made_of_texts_are_one_part_of_a_path(text: str) -> None:
-    stem = LlmperfRun(
-        model=text,
-        mean_input_tokens=1,
-        mean_output_tokens=2,
-        num_concurrent_requests=1,
-        sampling_params={},
-        timestamp=0,
-    ).stem
+    stem = stem_of(text, 1, 2)
     assert len(stem.encode("utf-8")) + len("_individual_responses.json.partial") <= 255
     for made in (stem, s3_keys.slug(text)):
         assert "/" not in made

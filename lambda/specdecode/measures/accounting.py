@@ -38,7 +38,7 @@ _LATENCIES: dict[Mode, str] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Figures:
     """LLMPerf's figures of one completed request. None: the mode has no value for it."""
 

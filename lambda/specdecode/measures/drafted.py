@@ -4,7 +4,7 @@ from their streamed chunks. Whether they are plausible, and their sum.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.arm_case import Terms
@@ -49,12 +49,11 @@ def read_drafts(records: Sequence[RequestRecord], counters: Sequence[EngineCount
     own, contradicted = _by_answers(records, every_step=every_step) if believed else (None, [])
     own_counts_wrong = [] if believed else ["what the answers of such an engine say of their drafts is not believed"]
     wrong = _other_k([*counters, *([own] if own else [])], terms.k)
-    other = [wrong] if wrong else []
     return Drafts(
         by_counters=None if wrong else by_counters,
         by_answers=None if wrong else own,
-        doubts=[*doubts, *contradicted, *other],
-        own_counts_wrong=[*own_counts_wrong, *contradicted, *other],
+        doubts=[*doubts, *contradicted, *wrong],
+        own_counts_wrong=[*own_counts_wrong, *contradicted, *wrong],
         k=None if wrong else terms.k,
     )
 
@@ -70,12 +69,9 @@ def counted(
     own = [item for item in counters if item.trusted]
     if not own or {item.round for item in own} != {record.round for record in records}:
         return None, []
-    problems = []
-    for item in own:
-        same = [record for record in records if record.round == item.round]
-        if why := contradiction(item, same, every_step=every_step):
-            problems.append(f"the engine's counters contradict the answers: {why}")
-    if problems:
+    rounds = {item.round: [record for record in records if record.round == item.round] for item in own}
+    whys = [contradiction(item, rounds[item.round], every_step=every_step) for item in own]
+    if problems := [f"the engine's counters contradict the answers: {why}" for why in whys if why]:
         return None, problems
     found = _total(own)
     return (found if found.draft_tokens else None), []
@@ -93,27 +89,24 @@ def _by_answers(records: Sequence[RequestRecord], *, every_step: bool = True) ->
     return (found if found.draft_tokens else None), []
 
 
-def _other_k(counts: Sequence[Drafted | EngineCounters], k: int | None) -> str | None:
-    """Why the engine's k cannot be the given k: a step drafts at most k tokens. None if it can."""
+def _other_k(counts: Sequence[Drafted | EngineCounters], k: int | None) -> list[str]:
+    """Why the engine's k cannot be the given k: a step drafts at most k tokens. Empty if it can."""
     for item in counts:
         trusted = isinstance(item, Drafted) or item.trusted
         if k is not None and trusted and item.draft_tokens > k * item.drafts:
             said = f"{item.draft_tokens} tokens drafted in {item.drafts} steps"
-            return f"the engine says {said}, more than k={k} a step: wrong k?"
-    return None
+            return [f"the engine says {said}, more than k={k} a step: wrong k?"]
+    return []
 
 
 def _total(parts: Sequence[Drafted | EngineCounters]) -> Drafted:
     """All parts together. A position that a part does not have counts as 0 there."""
-    width = max(len(item.accepted_per_position) for item in parts)
+    positions = zip_longest(*(item.accepted_per_position for item in parts), fillvalue=0)
     return Drafted(
         drafts=sum(item.drafts for item in parts),
         draft_tokens=sum(item.draft_tokens for item in parts),
         accepted_tokens=sum(item.accepted_tokens for item in parts),
-        accepted_per_position=tuple(
-            sum(item.accepted_per_position[at] for item in parts if at < len(item.accepted_per_position))
-            for at in range(width)
-        ),
+        accepted_per_position=tuple(map(sum, positions)),
     )
 
 

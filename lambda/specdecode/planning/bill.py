@@ -17,13 +17,6 @@ from specdecode.planning.timeline import NODE_START_MINUTES, NODE_STOP_MINUTES, 
 
 STAGING_MB_A_SECOND = Range(low=50, high=500)
 """A guess for all staging pods together. Nobody has run the staging of this project in an account."""
-
-
-ENDPOINTS_ASSUMED = (
-    "the arms are servers that already run: no node is held for them, and what they cost is not known here",
-)
-
-
 NODE_TERMS: dict[CapacityType, str] = {
     "on-demand": "billed from its start to its end",
     "odcr": "billed from the reservation's making to its cancelling, whether a run uses it or not",
@@ -112,17 +105,13 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
     given, capacity = capacity, capacity.of(plan.experiment.node)
     weights = [model.size_gib for model in plan.models_to_stage if model.import_prefix is None]
     fetched = sum(weights) * prices.GB_PER_GIB
-    hours = Range(
-        low=fetched * 1000 / STAGING_MB_A_SECOND.high / 3600, high=fetched * 1000 / STAGING_MB_A_SECOND.low / 3600
-    )
+    low, high = (fetched * 1000 / speed / 3600 for speed in (STAGING_MB_A_SECOND.high, STAGING_MB_A_SECOND.low))
     traffic = fetched * prices.NAT_TRAFFIC.usd
     longest = longest_node_minutes(plan.steps, poll_s=plan.poll_seconds) / 60
     most = longest * plan.price_per_node_hour
     if plan.models_to_stage:
-        most += (
-            traffic
-            + (plan.experiment.deadlines.staging + late_minutes(plan.poll_seconds)) / 60 * prices.STAGING_NODE_HIGH.usd
-        )
+        minutes = plan.experiment.deadlines.staging + late_minutes(plan.poll_seconds)
+        most += traffic + minutes / 60 * prices.STAGING_NODE_HIGH.usd
     compiling = _compile_cost(plan, capacity)
     if compiling and compiling.chosen is CompileOn.CPU:
         most += compiling.on_cpu_at_most
@@ -140,8 +129,8 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
         longest_node_hours=longest,
         staging_gb=fetched,
         staging=Range(
-            low=traffic + hours.low * prices.STAGING_NODE_LOW.usd,
-            high=traffic + hours.high * prices.STAGING_NODE_HIGH.usd,
+            low=traffic + low * prices.STAGING_NODE_LOW.usd,
+            high=traffic + high * prices.STAGING_NODE_HIGH.usd,
         ),
         compiling=compiling,
         checking=(check.takes if check else Range()).scaled(plan.price_per_node_hour / 60),
@@ -165,10 +154,8 @@ def _compile_cost(plan: Plan, capacity: Capacity) -> CompileCost | None:
         return None
     around = Range(low=NODE_START_MINUTES.low / 2, high=NODE_START_MINUTES.high + NODE_STOP_MINUTES.high)
     longest = cpu_deadline(experiment, plan.engine) + late_minutes(plan.poll_seconds) + NODE_STOP_MINUTES.high
-    most, expected = (
-        longest * len(arms),
-        sum((part for arm in arms if arm.on_cpu for part in (arm.on_cpu, around)), Range()),
-    )
+    most = longest * len(arms)
+    expected = sum((part for arm in arms if arm.on_cpu for part in (arm.on_cpu, around)), Range())
     return CompileCost(
         artifacts=len(arms),
         here=sum((arm.compiling for arm in arms), Range()).scaled(plan.price_per_node_hour / 60),
@@ -196,18 +183,19 @@ def _assumptions(plan: Plan, capacity: Capacity, given: Capacity) -> tuple[str, 
     """
     experiment, engine, estimates = plan.experiment, plan.engine, plan.engine.estimates
     if not experiment.holds_node:
-        return ENDPOINTS_ASSUMED
-    compiling = (
-        f"compile {estimates.compile_minutes[0]:g}-{estimates.compile_minutes[1]:g} min and "
-        f"{estimates.compile_minutes_per_gib[0]:g}-{estimates.compile_minutes_per_gib[1]:g} min for each GiB, "
-        + (f"up to {COMPILERS} at a time on CPU nodes" if experiment.compile.on is CompileOn.CPU else "one at a time")
-    )
+        return (
+            "the arms are servers that already run: no node is held for them, and what they cost is not known here",
+        )
+    (low, high), (low_each, high_each) = estimates.compile_minutes, estimates.compile_minutes_per_gib
+    compiling = f"compile {low:g}-{high:g} min and {low_each:g}-{high_each:g} min for each GiB, "
+    on_cpu = experiment.compile.on is CompileOn.CPU
+    compiling += f"up to {COMPILERS} at a time on CPU nodes" if on_cpu else "one at a time"
+    first, last = (1000 * seconds for seconds in estimates.seconds_per_output_token)
     return (
         f"one {experiment.node} {TERMS[capacity.type]} at ${plan.price_per_node_hour:.2f} an hour "
         f"({_priced(experiment, capacity, given)}), {NODE_TERMS[capacity.type]}",
         f"node start 5-15 min and release 3-10 min; {compiling if engine.artifact else 'nothing is compiled'}",
-        f"{estimates.seconds_per_output_token[0] * 1000:g}-{estimates.seconds_per_output_token[1] * 1000:g} ms for "
-        "each output token, whatever the speculation",
+        f"{first:g}-{last:g} ms for each output token, whatever the speculation",
         f"source of the figures: {estimates.source}",
         *(f"of {engine.name}, {what}: inferred, {where}" for what, where in engine.inferred.items()),
     )

@@ -6,7 +6,6 @@ Why it is so: ADR 55.
 from collections.abc import Iterable
 from datetime import timedelta
 from itertools import combinations_with_replacement
-from typing import NamedTuple
 
 from specdecode.experiment.problems import refused
 from specdecode.planning.timeline import BEFORE_THE_NODE, STOP_MINUTES, Step
@@ -86,21 +85,11 @@ def fewest_events(steps: Iterable[Step]) -> int:
     return waiting + EVENTS_PER_WAVE * _waves(steps)
 
 
-class Looks(NamedTuple):
-    """How often a run's steps are looked at."""
+def choose_looks(steps: tuple[Step, ...]) -> tuple[int, int]:
+    """Seconds between looks while work on the node is expected to end, and before and after that.
 
-    attentive_s: int
-    """Seconds between looks while work on the node is expected to end."""
-    poll_s: int
-    """Seconds between looks before and after that."""
-
-
-def choose_looks(steps: tuple[Step, ...]) -> Looks:
-    """The shortest intervals that keep the worst case within HISTORY_LIMIT; the interval near expected ends counts
-    first.
-
-    The longest if no interval does: the plan then warns that the history may end the run. Raises ExperimentError if it
-    certainly ends the run.
+    They are the shortest that keep the worst case within HISTORY_LIMIT, the first before the second. If none does, the
+    longest: the plan then warns that the history may end the run. Raises ExperimentError if it certainly ends the run.
     """
     if (fewest := fewest_events(steps)) > HISTORY_LIMIT:
         message = (
@@ -111,8 +100,8 @@ def choose_looks(steps: tuple[Step, ...]) -> Looks:
         raise refused("workload.rounds", message, fix, rule="history", source=source)
     for attentive_s, poll_s in combinations_with_replacement(INTERVALS_S, 2):
         if worst_case_events(steps, poll_s=poll_s, attentive_s=attentive_s) <= HISTORY_LIMIT:
-            return Looks(attentive_s, poll_s)
-    return Looks(INTERVALS_S[-1], INTERVALS_S[-1])
+            return attentive_s, poll_s
+    return INTERVALS_S[-1], INTERVALS_S[-1]
 
 
 def _waves(steps: Iterable[Step]) -> int:

@@ -1,8 +1,8 @@
 """The plan of a run: the data that exists, the data to make, the steps in order, the time and the cost."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import ConfigDict
 
@@ -28,7 +28,9 @@ from specdecode.planning.warnings import (
     check_window,
     doubts,
 )
-from specdecode.planning.waves import Arm, Course, SweepStep, Wave, make_course, most_steps
+from specdecode.planning.waves import Arm, SweepStep, Wave, make_course, most_steps
+
+Key = TypeVar("Key")
 
 
 class PlannedModel(Frozen):
@@ -179,18 +181,25 @@ def make_plan(
     missing = {item.fingerprint for item in found.values() if item.is_missing}
     checking = len(groups(checks, size=size))
     timeline = make_timeline(experiment, engine, course.waves, missing=missing, checks=checking, certain=course.certain)
-    looks = choose_looks(timeline.steps)
-    events = worst_case_events(timeline.steps, poll_s=looks.poll_s, attentive_s=looks.attentive_s)
-    longest = longest_node_minutes(timeline.steps, poll_s=looks.poll_s)
+    attentive_s, poll_s = choose_looks(timeline.steps)
+    events = worst_case_events(timeline.steps, poll_s=poll_s, attentive_s=attentive_s)
+    longest = longest_node_minutes(timeline.steps, poll_s=poll_s)
     hours, once = timeline.node_hours(), timeline.node_hours(rounds=experiment.rounds)
     loads = timeline.loads if timeline.holds_node else ()
     waves = course.waves[: course.planned]
     artifacts = _artifacts(waves, missing) if engine.artifact else ()
+    known = {item.fingerprint for item in artifacts}
+    sweep_plan = SweepPlan(
+        steps=course.steps,
+        most_steps=most_steps(experiment),
+        waves_to_come=len(course.waves) - course.planned,
+        compiles_to_come=len({arm.missing for arm in timeline.to_compile} - known),
+    )
     return Plan(
         experiment=experiment,
         engine=engine,
         waves=waves,
-        sweep=_sweep_plan(course, timeline, artifacts, most=most_steps(experiment)) if course.steps else None,
+        sweep=sweep_plan if course.steps else None,
         models=tuple(
             PlannedModel(model=model, prefix=model.prefix, staged=inventory.has(model.prefix))
             for model in experiment.staged
@@ -198,15 +207,21 @@ def make_plan(
         artifacts=artifacts,
         start_checks=checks,
         timeline=timeline,
-        poll_seconds=looks.poll_s,
-        attentive_seconds=looks.attentive_s,
+        poll_seconds=poll_s,
+        attentive_seconds=attentive_s,
         worst_case_events=events,
         node_hours=hours,
         more_rounds=hours - once,
         price_per_node_hour=price,
         cost=hours.scaled(price),
-        parts=_parts(loads),
-        levels=_levels(loads),
+        parts=tuple(
+            CostPart(group=group, cases=own[0].cases, requests=_requests(own), node_hours=_hours(own))
+            for group, own in _by(lambda load: load.group, loads).items()
+        ),
+        levels=tuple(
+            LevelCost(level=level, requests=_requests(own), node_hours=_hours(own))
+            for level, own in _by(lambda load: load.level, loads).items()
+        ),
         warnings=(
             *doubts(experiment, engine),
             *check_times(timeline, experiment.deadlines),
@@ -229,35 +244,13 @@ def _artifacts(waves: Iterable[Wave], missing: Collection[str]) -> tuple[Planned
     )
 
 
-def _sweep_plan(course: Course, timeline: Timeline, artifacts: Iterable[PlannedArtifact], *, most: int) -> SweepPlan:
-    return SweepPlan(
-        steps=course.steps,
-        most_steps=most,
-        waves_to_come=len(course.waves) - course.planned,
-        compiles_to_come=len({arm.missing for arm in timeline.to_compile} - {item.fingerprint for item in artifacts}),
-    )
+def _by(key: Callable[[LoadTime], Key], loads: Sequence[LoadTime]) -> dict[Key, list[LoadTime]]:
+    """In the experiment's order."""
+    return {name: [load for load in loads if key(load) == name] for name in dict.fromkeys(map(key, loads))}
 
 
-def _parts(loads: Sequence[LoadTime]) -> tuple[CostPart, ...]:
-    """By groups of cases, in their order."""
-    groups: dict[str, list[LoadTime]] = {}
-    for load in loads:
-        groups.setdefault(load.group, []).append(load)
-    return tuple(
-        CostPart(group=group, cases=own[0].cases, requests=sum(load.requests for load in own), node_hours=_hours(own))
-        for group, own in groups.items()
-    )
-
-
-def _levels(loads: Sequence[LoadTime]) -> tuple[LevelCost, ...]:
-    """By levels, in the experiment's order."""
-    levels: dict[Level, list[LoadTime]] = {}
-    for load in loads:
-        levels.setdefault(load.level, []).append(load)
-    return tuple(
-        LevelCost(level=level, requests=sum(load.requests for load in own), node_hours=_hours(own))
-        for level, own in levels.items()
-    )
+def _requests(loads: Iterable[LoadTime]) -> int:
+    return sum(load.requests for load in loads)
 
 
 def _hours(loads: Iterable[LoadTime]) -> Range:

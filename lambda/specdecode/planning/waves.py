@@ -169,24 +169,21 @@ def _beside(baseline: str, arms: Sequence[str], *, rounds: int, size: int) -> li
 def _waves(
     experiment: Experiment, artifacts: Mapping[str, Taken], groups: Sequence[tuple[int, list[str]]]
 ) -> tuple[Wave, ...]:
-    return tuple(
-        Wave(
-            index=index,
-            round=round_,
-            arms=tuple(
-                Arm(
-                    variant=name,
-                    label=experiment.variant(name).label,
-                    fingerprint=artifacts[name].fingerprint,
-                    fallback=artifacts[name].fallback,
-                    wave=index,
-                    round=round_,
-                )
-                for name in names
-            ),
+    waves = []
+    for index, (round_, names) in enumerate(groups):
+        arms = tuple(
+            Arm(
+                variant=name,
+                label=experiment.variant(name).label,
+                fingerprint=artifacts[name].fingerprint,
+                fallback=artifacts[name].fallback,
+                wave=index,
+                round=round_,
+            )
+            for name in names
         )
-        for index, (round_, names) in enumerate(groups)
-    )
+        waves.append(Wave(index=index, round=round_, arms=arms))
+    return tuple(waves)
 
 
 def one_by_one(waves: Iterable[Wave]) -> tuple[Wave, ...]:

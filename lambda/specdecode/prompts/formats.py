@@ -50,7 +50,7 @@ def _turns(entry: dict[str, Any]) -> dict[str, Any]:
     texts = turns if isinstance(turns, list) else []
     if any(isinstance(turn, str) and turn.startswith(PLACEHOLDER) for turn in texts):
         raise ValueError("SPEED-Bench without its texts: run its `prepare_data.py` first, then convert what it made")
-    return {**_id(entry, "question_id"), "category": category_of(entry.get("category")), "turns": turns}
+    return _row(entry, turns, key="question_id")
 
 
 def _conversations(entry: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _conversations(entry: dict[str, Any]) -> dict[str, Any]:
             system = text
     if len(said) < 2 or not turns or not all(turn.strip() for turn in turns):
         raise NoQuestion("nobody asks anything, or a question is empty")
-    row = {**_id(entry, "id"), "category": category_of(entry.get("category")), "turns": turns}
+    row = _row(entry, turns)
     return row if system is None else {**row, "system": system}
 
 
@@ -84,23 +84,17 @@ def _messages(entry: dict[str, Any]) -> dict[str, Any]:
         fix = ": drop the assistant's at the end, an arm writes its own" if answered else ""
         raise ValueError(f"messages: the last one must be the user's, it is what is asked{fix}")
     *before, last = messages
-    row = {**_id(entry, "id"), "category": category_of(entry.get("category")), "turns": [_words(last)]}
+    row = _row(entry, [words_of(last) or ""])
     if before and before[0]["role"] == "system":
-        row["system"], before = _words(before[0]), before[1:]
+        row["system"], before = words_of(before[0]) or "", before[1:]
     return {**row, "history": before, **_output(entry)}
-
-
-def _words(message: dict[str, Any]) -> str:
-    """The text of a message that becomes a part of our own format."""
-    return words_of(message) or ""
 
 
 def _prompt(entry: dict[str, Any]) -> dict[str, Any]:
     prompt = entry["prompt"]
     if not isinstance(prompt, str):
         raise ValueError("prompt is no text")
-    row = {**_id(entry, "id"), "category": category_of(entry.get("category")), "turns": [prompt]}
-    return {**row, **_output(entry)}
+    return {**_row(entry, [prompt]), **_output(entry)}
 
 
 def _output(entry: dict[str, Any]) -> dict[str, Any]:
@@ -114,9 +108,10 @@ def _output(entry: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _id(entry: dict[str, Any], key: str) -> dict[str, Any]:
-    value = entry.get(key)
-    return {} if value is None else {"id": str(value)}
+def _row(entry: dict[str, Any], turns: Any, *, key: str = "id") -> dict[str, Any]:
+    """A row of our own format, with the id of the entry if it has one below `key`."""
+    row = {"category": category_of(entry.get("category")), "turns": turns}
+    return row if entry.get(key) is None else {"id": str(entry[key]), **row}
 
 
 FORMATS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {

@@ -55,11 +55,9 @@ class PromptRow(_Frozen):
     def messages(self, answers: Sequence[str] = ()) -> list[dict[str, Any]]:
         """The turn that follows so many answers, as a chat: system message, history, and what was said so far."""
         system = [] if self.system is None else [{"role": "system", "content": self.system}]
-        said = [
-            message
-            for question, answer in zip(self.turns, answers, strict=False)
-            for message in ({"role": "user", "content": question}, {"role": "assistant", "content": answer})
-        ]
+        said: list[dict[str, Any]] = []
+        for question, answer in zip(self.turns, answers, strict=False):
+            said += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
         return [*system, *self.history, *said, {"role": "user", "content": self.turns[len(answers)]}]
 
     def transcript(self, answers: Sequence[str] = ()) -> str:

@@ -113,16 +113,13 @@ def read_set(data: bytes, *, name: str) -> PromptSet:
         row.model_copy(update={"category": other[its]}) if its in other else row
         for row, its in zip(rows, named, strict=True)
     ]
-    labels = tuple((own, label or "") for (_, label), own in other.items())
-    return _whole(header, rows, {"sha256": digest(data), "skipped": skipped, "labels": labels}, name)
-
-
-def _whole(header: Header, rows: list[PromptRow], known: dict[str, Any], name: str) -> PromptSet:
     found = {row.category for row in rows}
     if unknown := [category for category in header.structured if category not in found]:
         raise BadPromptSet(name, [BadLine(1, f"structured: no prompt is of category {', '.join(unknown)}")])
+    labels = tuple((own, label or "") for (_, label), own in other.items())
+    known: dict[str, Any] = {**header.model_dump(), "sha256": digest(data), "skipped": skipped, "labels": labels}
     try:
-        return PromptSet(**header.model_dump(), rows=tuple(rows), **known)
+        return PromptSet(rows=tuple(rows), **known)
     except ValidationError as error:
         raise BadPromptSet(name, [BadLine(1, _said(error))]) from None
 
@@ -132,9 +129,8 @@ def _text(data: bytes, name: str) -> str:
         fix = f"make JSON Lines of it, with the packages pandas and pyarrow: {FROM_PARQUET}"
         raise BadPromptSet(name, [BadLine(0, f"a Parquet file, which is not read here: {fix}")])
     if len(data) > MAX_FILE_BYTES:
-        lines = "head -n 10000 FILE > part.jsonl"
-        array = f'python -c "{FROM_ARRAY}"'
-        fix = array if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") else lines
+        is_array = data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+        fix = f'python -c "{FROM_ARRAY}"' if is_array else "head -n 10000 FILE > part.jsonl"
         raise BadPromptSet(name, [BadLine(0, f"larger than {MAX_FILE_BYTES // 2**20} MiB: take a part of it: {fix}")])
     try:
         return data.decode("utf-8-sig")

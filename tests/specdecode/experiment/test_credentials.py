@@ -63,17 +63,9 @@ def test_all_that_ships_is_taken():
 @pytest.mark.parametrize(
     "text",
     [
-        "Qwen/Qwen3-0.6B",
-        "sk-k7",
-        "hf_transfer",
-        "hf_hub_download",
-        "NEURON_RT_TOKENIZER",
-        "https://huggingface.co/a/b@main",
-        "http://host:8000/v1",
-        "b" * 64,
-        "--tokenizer=x",
-        "AKIA",
+        "Qwen/Qwen3-0.6B", "sk-k7", "hf_transfer", "hf_hub_download", "NEURON_RT_TOKENIZER",
+        "https://huggingface.co/a/b@main", "http://host:8000/v1", "b" * 64, "--tokenizer=x", "AKIA",
     ],
-)
+)  # fmt: skip
 def test_what_only_resembles_one_is_taken(text):
     assert list(credentials.found({"title": text, "env": {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "0"}})) == []

@@ -63,14 +63,10 @@ def test_nothing_of_the_node_is_held_against_it():
 @pytest.mark.parametrize(
     "url",
     [
-        "https://chat.example:8443/team/v1",
-        "http://vllm.chat.svc:8000",
-        "http://vllm.chat.svc.cluster.local",
-        "http://10.0.3.4:8000",
-        "http://100.64.7.1:8000",
-        "http://[fd12::1]:8000",
+        "https://chat.example:8443/team/v1", "http://vllm.chat.svc:8000", "http://vllm.chat.svc.cluster.local",
+        "http://10.0.3.4:8000", "http://100.64.7.1:8000", "http://[fd12::1]:8000",
     ],
-)
+)  # fmt: skip
 def test_addresses_that_a_pod_can_reach_are_taken(url):
     assert from_document(with_endpoint(url)).variant("sd").endpoint == url
 
@@ -78,29 +74,19 @@ def test_addresses_that_a_pod_can_reach_are_taken(url):
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("ftp://chat.example", "no http:// or https:// URL"),
-        ("https://", "no http:// or https:// URL"),
-        ("https://chat.example/a b", "no http:// or https:// URL"),
-        ("https://chat.example:99999", "no URL"),
-        ("https://[::1", "no URL"),
-        ("https://me@chat.example", "stored with the run"),
-        ("https://chat.example?model=chat", "query or fragment"),
-        ("http://chat.example", "clear text"),
-        ("http://8.8.8.8", "clear text"),
-        ("http://169.254.169.254/latest", "machine's own services"),
-        ("https://169.254.170.23", "machine's own services"),
-        ("http://[fd00:ec2::254]", "machine's own services"),
-        ("http://[::ffff:169.254.169.254]", "machine's own services"),
-        ("http://[fe80::1]", "machine's own services"),
-        ("https://0.0.0.0", "machine's own services"),
-        ("https://metadata.google.internal", "machine's own services"),
-        ("https://instance-data.ec2.internal.", "machine's own services"),
-        ("http://2852039166", "unusual form"),
-        ("https://0xa9fea9fe", "unusual form"),
-        ("http://0251.0376.0251.0376", "unusual form"),
+        ("ftp://chat.example", "no http:// or https:// URL"), ("https://", "no http:// or https:// URL"),
+        ("https://chat.example/a b", "no http:// or https:// URL"), ("https://chat.example:99999", "no URL"),
+        ("https://[::1", "no URL"), ("https://me@chat.example", "stored with the run"),
+        ("https://chat.example?model=chat", "query or fragment"), ("http://chat.example", "clear text"),
+        ("http://8.8.8.8", "clear text"), ("http://169.254.169.254/latest", "machine's own services"),
+        ("https://169.254.170.23", "machine's own services"), ("http://[fd00:ec2::254]", "machine's own services"),
+        ("http://[::ffff:169.254.169.254]", "machine's own services"), ("http://[fe80::1]", "machine's own services"),
+        ("https://0.0.0.0", "machine's own services"), ("https://metadata.google.internal", "machine's own services"),
+        ("https://instance-data.ec2.internal.", "machine's own services"), ("http://2852039166", "unusual form"),
+        ("https://0xa9fea9fe", "unusual form"), ("http://0251.0376.0251.0376", "unusual form"),
         ("https://169.254.43518", "unusual form"),
     ],
-)
+)  # fmt: skip
 def test_other_addresses_are_refused_with_the_reason(url, says):
     (problem,) = problems(with_endpoint(url))
     assert (problem.field, problem.rule) == ("variants.sd.endpoint", "endpoint-url")

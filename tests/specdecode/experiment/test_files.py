@@ -52,16 +52,9 @@ def test_schema_accepts_every_preset_as_it_is_written():
 
 
 def test_overrides_reach_mappings_lists_by_name_and_by_number():
-    changed = load_preset(
-        "qwen3-32b",
-        overrides=parse_overrides(
-            [
-                "workload.requests=20",
-                "variants.sd.speculation.num_speculative_tokens=4",
-                "serving.env.VLLM_RPC_TIMEOUT='60'",
-            ]
-        ),
-    )
+    k = "variants.sd.speculation.num_speculative_tokens=4"
+    settings = ["workload.requests=20", k, "serving.env.VLLM_RPC_TIMEOUT='60'"]
+    changed = load_preset("qwen3-32b", overrides=parse_overrides(settings))
     assert changed.workload.requests.max == 20
     assert changed.variant("sd").speculation.num_speculative_tokens == 4
     assert changed.serving.env == {"VLLM_RPC_TIMEOUT": "60"}
@@ -86,14 +79,8 @@ def test_a_key_of_what_is_one_value_is_told_how_the_whole_is_written(given, fix)
         assert load_preset("rehearsal", overrides=parse_overrides([written])).workload.requests.precision == 0.03
 
 
-def test_override_replaces_a_case_by_number():
-    assert [c.name for c in load_preset("qwen3-32b", overrides={"workload.cases": ["letter-a"]}).workload.cases] == [
-        "letter-a"
-    ]
-    assert load_preset("qwen3-32b", overrides={"workload.cases.0": "meaning-of-life", "workload.cases.9": "count"})
-
-
 def test_override_reaches_into_cases_and_swept_variants_once_they_are_written_out():
+    assert load_preset("qwen3-32b", overrides={"workload.cases.0": "meaning-of-life", "workload.cases.9": "count"})
     case = load_preset("qwen3-32b", overrides={"workload.cases.letter-a.structured": False}).workload.cases[2]
     assert (case.name, case.structured) == ("letter-a", False)
     tuning = "qwen3-32b-tuning"
@@ -132,9 +119,8 @@ def test_override_of_nothing_is_refused_with_what_there_is():
 
 
 def test_extends_merges_mappings_and_replaces_lists():
-    changed = from_document(
-        {"extends": "qwen3-32b", "name": "mine", "workload": {"cases": ["letter-a"], "requests": 3}}
-    )
+    own = {"extends": "qwen3-32b", "name": "mine", "workload": {"cases": ["letter-a"], "requests": 3}}
+    changed = from_document(own)
     assert (changed.name, changed.workload.requests.max, changed.workload.concurrency) == ("mine", 3, (4,))
     assert [case.name for case in changed.workload.cases] == ["letter-a"]
 
@@ -174,14 +160,9 @@ def test_unknown_names_are_errors_with_a_suggestion():
 
 def test_a_case_that_nobody_knows_hides_no_other_problem() -> None:
     document = {"extends": "qwen3-32b", "workload": {"requests": -3, "cases": ["nope", "letter-a"]}, "speculation": 3}
-    with pytest.raises(ExperimentError) as caught:
-        from_document(document)
-    found = [(problem.field, problem.rule) for problem in caught.value.problems]
-    assert sorted(found) == [
-        ("speculation", "schema"),
-        ("workload.cases.0", "case-known"),
-        ("workload.requests", "schema"),
-    ]
+    assert set(problems(document)) == {
+        ("speculation", "schema"), ("workload.cases.0", "case-known"), ("workload.requests", "schema"),
+    }  # fmt: skip
 
 
 def test_every_problem_is_reported_at_once_and_by_name():
@@ -205,23 +186,15 @@ def test_types_are_strict():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a: [1, 2", "not valid YAML"),
-        ("a: 1\na: 2", "given twice (line 2"),
-        ("a: &x 1\nb: *x", "aliases"),
-        ("1: 2", "not text"),
-        ("a: !!python/object/apply:os.system ['true']", "not valid YAML"),
-        ("a: !!binary aGVsbG8=", "that JSON cannot"),
-        ("? [a, b]\n: c", "not valid YAML"),
-        ("a: \x00", "not valid YAML"),
-        ("--- a\n--- b", "another document"),
-        ("[" * 40 + "]" * 40, "nested"),
-        ("[" * 3000 + "]" * 3000, "nested"),
-        ("a: " + "x" * 300_000, "larger than 256 KiB"),
-        ("- just\n- a list", "mapping of keys"),
-        ("", "mapping of keys"),
+        ("a: [1, 2", "not valid YAML"), ("a: 1\na: 2", "given twice (line 2"), ("a: &x 1\nb: *x", "aliases"),
+        ("1: 2", "not text"), ("a: !!python/object/apply:os.system ['true']", "not valid YAML"),
+        ("a: !!binary aGVsbG8=", "that JSON cannot"), ("? [a, b]\n: c", "not valid YAML"),
+        ("a: \x00", "not valid YAML"), ("--- a\n--- b", "another document"), ("[" * 40 + "]" * 40, "nested"),
+        ("[" * 3000 + "]" * 3000, "nested"), ("a: " + "x" * 300_000, "larger than 256 KiB"),
+        ("- just\n- a list", "mapping of keys"), ("", "mapping of keys"),
     ],
     ids=range(14),
-)
+)  # fmt: skip
 def test_what_is_not_a_plain_document_is_refused_in_one_line(text, says, tmp_path):
     path = tmp_path / "x.yaml"
     path.write_text(text)
@@ -289,13 +262,10 @@ def test_a_path_that_no_encoding_takes_is_shown_escaped() -> None:
 @pytest.mark.parametrize(
     "also",
     [
-        {"workload": {"cases": ["nonsense"]}},
-        {"workload": {"concurrency": "x", "requests": -1}},
-        {"workload": 3},
-        {"name": "Bad Name", "nope": 1, "target": None},
-        {"variants": [{"name": "base", "label": 1}]},
+        {"workload": {"cases": ["nonsense"]}}, {"workload": {"concurrency": "x", "requests": -1}}, {"workload": 3},
+        {"name": "Bad Name", "nope": 1, "target": None}, {"variants": [{"name": "base", "label": 1}]},
     ],
-)
+)  # fmt: skip
 def test_a_problem_of_one_kind_hides_none_of_another(also: dict[str, Any]) -> None:
     """What is left when the first kind is mended was told before."""
     wrong = {"extends": "qwen3-32b", "serving": {"tensor_parallel_size": 7, "max_num_seqs": 4}}
@@ -340,8 +310,6 @@ def refusals(tmp_path: Path, *names: str) -> set[tuple[str, str]]:
 def test_no_mistake_hides_another(one: str, other: str, tmp_path: Path) -> None:
     """Only what a preset that is not known would have had beside it cannot be told."""
     expected = refusals(tmp_path, one) | refusals(tmp_path, other)
-    if "extends" in (one, other):
-        expected = {(field, rule) for field, rule in expected if rule != "tensor-parallel"}
-    if {one, other} == {"node", "parallel"}:  # how many cores a device has is the node's
+    if "extends" in (one, other) or {one, other} == {"node", "parallel"}:  # how many cores a device has is the node's
         expected = {(field, rule) for field, rule in expected if rule != "tensor-parallel"}
     assert expected <= refusals(tmp_path, one, other)

@@ -14,7 +14,7 @@ from specdecode.analysis.report import render_html, render_markdown, render_term
 from specdecode.analysis.results.over_load import KRange, Schedule
 from specdecode.analysis.statistics.measured import terms
 from specdecode.analysis.texts.setting import setting
-from specdecode.experiment import Experiment, ExperimentError, load_engine, load_preset
+from specdecode.experiment import Experiment, load_engine, load_preset
 from specdecode.experiment.variants import Speculation
 from specdecode.manifests.serve_command import serve_words
 from specdecode.measures.arm import measure_arm
@@ -54,24 +54,15 @@ def test_what_is_printed_is_what_an_arm_takes_and_what_its_server_is_told() -> N
     assert not any("per_batch_size" in word for word in other)
 
 
-def test_an_engine_with_one_k_refuses_it() -> None:
-    with pytest.raises(ExperimentError, match="rehearsal-cpu speculates with one k at every load") as found:
-        load_preset("rehearsal", overrides={FIELD: [[1, 4, 5]]})
-    assert FIELD in str(found.value) and "each k is an arm of its own there" in str(found.value)
-
-
 @pytest.mark.parametrize(
     ("ranges", "says"),
     [
         ([[2, 4, 5]], r"\[2, 4, 5\]: ranges begin at 1 and each after the one before: write \[1, …\]"),
-        ([[1, 4, 5], [6, 8, 0]], r"write \[5, …\]"),
-        ([[1, 4, 5], [3, 8, 0]], r"write \[5, …\]"),
-        ([[1, 0, 5]], "ranges begin at 1"),
-        ([[1, 4, 6]], "k is 0 to num_speculative_tokens, here 5"),
-        ([[1, 4, -1]], "k is 0 to num_speculative_tokens"),
-        ([[1, 4]], "Field required"),
+        ([[1, 4, 5], [6, 8, 0]], r"write \[5, …\]"), ([[1, 4, 5], [3, 8, 0]], r"write \[5, …\]"),
+        ([[1, 0, 5]], "ranges begin at 1"), ([[1, 4, 6]], "k is 0 to num_speculative_tokens, here 5"),
+        ([[1, 4, -1]], "k is 0 to num_speculative_tokens"), ([[1, 4]], "Field required"),
     ],
-)
+)  # fmt: skip
 def test_tables_that_vllm_refuses_or_would_change_are_refused(ranges: list[list[int]], says: str) -> None:
     spec = load_preset("rehearsal-vllm").variant("sd").speculation
     assert spec is not None

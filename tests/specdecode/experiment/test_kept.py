@@ -13,16 +13,14 @@ DEPLOYED = {"region": "us-east-2", "alert_email": "you@example.com", "nodes": "2
 @pytest.mark.parametrize(
     ("wanted", "replaces", "lost"),
     [
-        (DEPLOYED, {}, []),
-        ({**DEPLOYED, "schedule": "block"}, {}, []),
-        ({"region": "us-east-2", "nodes": "2"}, {}, ["alert_email"]),
-        ({**DEPLOYED, "nodes": "3"}, {}, ["nodes"]),
+        (DEPLOYED, {}, []), ({**DEPLOYED, "schedule": "block"}, {}, []),
+        ({"region": "us-east-2", "nodes": "2"}, {}, ["alert_email"]), ({**DEPLOYED, "nodes": "3"}, {}, ["nodes"]),
         ({**DEPLOYED, "nodes": "3"}, {"nodes": "2"}, []),
         ({"region": "us-east-2", "nodes": "2"}, {"alert_email": "you@example.com"}, []),
         ({**DEPLOYED, "nodes": "3"}, {"nodes": "1"}, ["nodes"]),
     ],
     ids=["same", "more", "dropped", "changed", "meant", "dropped on purpose", "somebody deployed meanwhile"],
-)
+)  # fmt: skip
 def test_what_is_lost(wanted: dict[str, str], replaces: dict[str, str], lost: list[str]) -> None:
     assert [each.key for each in kept.changed(DEPLOYED, wanted, replaces)] == lost
     said = kept.refusal(DEPLOYED, wanted, replaces)

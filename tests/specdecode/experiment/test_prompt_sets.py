@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from specdecode.experiment import Experiment, ExperimentError, from_document, load_preset, to_yaml
+from specdecode.experiment import Experiment, ExperimentError, Problem, from_document, load_preset, to_yaml
 from specdecode.experiment.documents import parse_yaml
-from specdecode.experiment.prompt_sets import mean_input_tokens, set_names, shipped
+from specdecode.experiment.prompt_sets import mean_input_tokens, shipped
 from specdecode.prompts import about_tokens
 
 OWN = "a" * 64
@@ -59,10 +59,14 @@ def experiment(*entries: Any, cases: Any = ("meaning-of-life",), **overrides: An
     return from_document({"extends": "qwen3-32b", "workload": workload}, overrides=overrides)
 
 
-def problems(*entries: Any) -> list[tuple[str, str]]:
-    with pytest.raises(ExperimentError) as refused:
+def refused(*entries: Any) -> tuple[Problem, ...]:
+    with pytest.raises(ExperimentError) as caught:
         experiment(*entries)
-    return [(problem.field, problem.rule) for problem in refused.value.problems]
+    return caught.value.problems
+
+
+def problems(*entries: Any) -> list[tuple[str, str]]:
+    return [(problem.field, problem.rule) for problem in refused(*entries)]
 
 
 def test_a_set_that_ships_gives_all_its_categories_with_its_hash() -> None:
@@ -175,29 +179,18 @@ def test_a_set_of_the_hub_is_named_by_commit_and_hash() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("revision", "main"),
-        ("revision", "c0ffee"),
-        ("revision", "C0FFEE" * 6 + "ABCD"),
-        ("revision", "a" * 41),
-        ("repo", "https://huggingface.co/datasets/acme/tickets"),
-        ("repo", "../acme"),
-        ("repo", "a/b/c"),
-        ("repo", ""),
-        ("file", "/etc/passwd.json"),
-        ("file", "../tickets.jsonl"),
-        ("file", "data/../../tickets.jsonl"),
-        ("file", "data\\tickets.jsonl"),
-        ("file", "tickets.parquet"),
-        ("file", "a.jsonl?token=1"),
-        ("file", "a b.jsonl"),
-        ("file", ""),
-        ("gated", "perhaps"),
-        ("branch", "main"),
+        ("revision", "main"), ("revision", "c0ffee"), ("revision", "C0FFEE" * 6 + "ABCD"), ("revision", "a" * 41),
+        ("repo", "https://huggingface.co/datasets/acme/tickets"), ("repo", "../acme"), ("repo", "a/b/c"), ("repo", ""),
+        ("file", "/etc/passwd.json"), ("file", "../tickets.jsonl"), ("file", "data/../../tickets.jsonl"),
+        ("file", "data\\tickets.jsonl"), ("file", "tickets.parquet"), ("file", "a.jsonl?token=1"),
+        ("file", "a b.jsonl"), ("file", ""), ("gated", "perhaps"), ("branch", "main"),
     ],
-)
+)  # fmt: skip
 def test_what_names_no_file_at_a_commit_is_refused(field: str, value: str) -> None:
-    entry = {"set": f"tickets@{OWN}", "categories": ["a"], "hub": {**HUB, field: value}}
-    assert problems(entry) == [(f"workload.prompts.0.hub.{field}", "schema")]
+    (told,) = refused({"set": f"tickets@{OWN}", "categories": ["a"], "hub": {**HUB, field: value}})
+    assert (told.field, told.rule) == (f"workload.prompts.0.hub.{field}", "schema")
+    if field == "revision":
+        assert told.fix == "write the commit, 40 hexadecimal digits: a branch or a tag moves"
 
 
 def test_a_set_of_the_hub_needs_its_hash_a_name_of_its_own_and_a_staging() -> None:
@@ -205,22 +198,10 @@ def test_a_set_of_the_hub_needs_its_hash_a_name_of_its_own_and_a_staging() -> No
     assert problems({"set": "work", "categories": ["math"], "hub": HUB}) == [("workload.prompts.0.hub", "prompt-set")]
     entry = {"set": f"tickets@{OWN}", "categories": ["a"], "hub": HUB}
     with pytest.raises(ExperimentError, match=r"(?s)nobody fetches a set from the hub.*specdecode prompts add FILE"):
-        from_document(
-            {
-                "name": "there",
-                "title": "x",
-                "target": {"id": "m", "size_gib": 1},
-                "variants": [
-                    {"name": "base", "label": "b", "endpoint": "http://127.0.0.1:8000"},
-                    {"name": "sd", "label": "s", "endpoint": "http://127.0.0.1:8001", "compare_to": "base"},
-                ],
-                "workload": {"cases": [], "prompts": [entry], "input_tokens": 8, "output_tokens": 8, "requests": 2},
-            }
-        )
-
-
-def test_sets_that_ship_are_listed() -> None:
-    assert "work" in set_names()
+        arms = [{"name": name, "label": name, "endpoint": f"http://{name}.svc"} for name in ("base", "sd")]
+        arms[1]["compare_to"] = "base"
+        load = {"cases": [], "prompts": [entry], "input_tokens": 8, "output_tokens": 8, "requests": 2}
+        from_document({"name": "there", "title": "x", "target": {"id": "m"}, "variants": arms, "workload": load})
 
 
 def test_a_set_that_does_not_ship_says_in_the_entry_which_categories_are_structured() -> None:
@@ -229,15 +210,6 @@ def test_a_set_that_does_not_ship_says_in_the_entry_which_categories_are_structu
     assert {case.name: case.structured for case in cases} == {"json": True, "chat": False}
     assert problems({**own, "structured": ["xml"]}) == [("workload.prompts.0.structured", "prompt-set")]
     assert problems({"set": "work", "structured": ["math"]}) == [("workload.prompts.0.structured", "prompt-set")]
-
-
-def test_a_branch_in_the_place_of_a_commit_is_told_what_to_write() -> None:
-    hub = {"repo": "owner/name", "revision": "main", "file": "a.jsonl"}
-    with pytest.raises(ExperimentError) as refused:
-        experiment({"set": f"tickets@{OWN}", "categories": ["json"], "hub": hub})
-    assert [problem.fix for problem in refused.value.problems] == [
-        "write the commit, 40 hexadecimal digits: a branch or a tag moves"
-    ]
 
 
 def test_a_requests_length_is_that_of_the_prompts_that_are_sent() -> None:

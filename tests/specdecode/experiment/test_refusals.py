@@ -10,12 +10,7 @@ from specdecode.experiment.rules import check
 from specdecode.experiment.variants import Method, ModelKind, Speculation
 
 NATIVE = "0.29.0-sdk2.33.0"
-KINDS = {
-    Method.EAGLE: ModelKind.EAGLE,
-    Method.EAGLE3: ModelKind.EAGLE3,
-    Method.DFLASH: ModelKind.DFLASH,
-    Method.MEDUSA: ModelKind.MEDUSA,
-}
+KINDS = {method: ModelKind(method) for method in (Method.EAGLE, Method.EAGLE3, Method.DFLASH, Method.MEDUSA)}
 FAMILIES = ("llama3", "qwen3", "gpt-oss", "gemma9", None)
 AMIS = (None, "v20250101", "v20260625", "v20260714", "v20261003")
 BASE = load_preset("rehearsal")
@@ -28,15 +23,10 @@ def experiment(method, family, ranks, devices):
     speculation = method and Speculation(method=method, draft=head, num_speculative_tokens=7)
     base, sd = BASE.variants
     alone = {"extra_args": ("--no-async-scheduling",)}
-    return BASE.model_copy(
-        update={
-            "target": target,
-            "variants": (base.model_copy(update=alone), sd.model_copy(update=alone | {"speculation": speculation})),
-            "serving": BASE.serving.model_copy(
-                update={"tensor_parallel_size": ranks, "devices": devices, "neuron_config": {}}
-            ),
-        }
-    )
+    arms = base.model_copy(update=alone), sd.model_copy(update=alone | {"speculation": speculation})
+    settings = {"tensor_parallel_size": ranks, "devices": devices, "neuron_config": {}}
+    serving = BASE.serving.model_copy(update=settings)
+    return BASE.model_copy(update={"target": target, "variants": arms, "serving": serving})
 
 
 def expected(engine, method, family, ranks, devices, ami):
@@ -44,13 +34,12 @@ def expected(engine, method, family, ranks, devices, ami):
     out = set()
     if family not in engine.model_families and (family or engine.dialect is Dialect.NATIVE_PLUGIN):
         out.add("model-family")
-    if method and method not in engine.methods:
+    support = engine.methods.get(method)
+    if method and not support:
         out.add("method-supported")
-    elif (
-        method and (only := engine.methods[method].families) and family in engine.model_families and family not in only
-    ):
+    if support and support.families and family in engine.model_families and family not in support.families:
         out.add("method-family")
-    if method and method in engine.methods and engine.methods[method].needs_args:
+    if support and support.needs_args:
         out.add("method-needs")
     cores = devices * 4
     if engine.dialect is Dialect.NATIVE_PLUGIN:

@@ -45,9 +45,8 @@ def test_a_list_in_serving_measures_every_arm_at_each_value_beside_a_baseline_of
 def test_a_value_that_was_measured_before_is_the_same_artifact() -> None:
     alone, engine = load_preset("rehearsal"), engine_of(load_preset("rehearsal"))
     made = {item.arm.variant: item.fingerprint for item in plan_for(alone).artifacts}
-    swept = {
-        item.arm.variant: item.fingerprint for item in plan_for(load_preset("rehearsal", overrides=SEQS)).artifacts
-    }
+    artifacts = plan_for(load_preset("rehearsal", overrides=SEQS)).artifacts
+    swept = {item.arm.variant: item.fingerprint for item in artifacts}
     assert (swept["base-seqs4"], swept["sd-seqs4"]) == (made["base"], made["sd"]) and engine.artifact
 
 
@@ -78,15 +77,8 @@ def test_each_node_of_several_measures_a_baseline_at_the_setting_of_its_arms() -
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
-    found = problems(
-        "rehearsal",
-        {
-            "serving.max_num_seqs": [0, 2],
-            "serving.tensor_parallel_size": [32, 64],
-            "workload.output_tokens": [32, 2000],
-            "workload.cases": ["count"],
-        },
-    )
+    serving = {"serving.max_num_seqs": [0, 2], "serving.tensor_parallel_size": [32, 64]}
+    found = problems("rehearsal", serving | {"workload.output_tokens": [32, 2000], "workload.cases": ["count"]})
     assert "must be 1 or more, not 0" in found["variants.sd-seqs0-tp32.max_num_seqs"]
     assert "are 32 logical cores, not 64" in found["variants.base-seqs2-tp64.tensor_parallel_size"]
     assert "max_model_len is 1024" in found["workload.cases.count-out2000"]

@@ -4,21 +4,18 @@ import json
 from pathlib import Path
 
 import pytest
+from specdecode.experiment import load_preset
+from specdecode.experiment.workload import Level
 from specdecode.measures.accounting import Accounting, Mode
-from specdecode.measures.llmperf_files import LlmperfRun, llmperf_files
+from specdecode.measures.llmperf_files import llmperf_run
 from specdecode.records import Chunk, ErrorKind, RequestRecord
 
 from tests.specdecode.benchmark.making import record
 
 RECORDED = Path(__file__).parent / "llmperf"
-RUN = LlmperfRun(
-    model="org/Model-1.5_x",
-    mean_input_tokens=64,
-    mean_output_tokens=600,
-    num_concurrent_requests=1,
-    sampling_params={"temperature": 0.0},
-    timestamp=1795000000,
-)
+LOAD = load_preset("qwen3-32b").workload
+ENDED = 1_795_000_000
+"""The time that stands in the recorded files."""
 STEM = "org-Model-1-5_x_64_600"
 
 
@@ -45,15 +42,21 @@ def trace(arm: str) -> tuple[list[RequestRecord], float]:
                 output=text,
                 chunks=tuple(chunks),
                 events=len(request["events"]),
+                started_at=ENDED + 0.25 - request["end_s"],
             )
         )
     return records, document["window_s"]
 
 
+def written_of(records: list[RequestRecord], accounting: Accounting, *, load_s: float) -> dict[str, str]:
+    given = {"model": "org/Model-1.5_x", "records": records, "accounting": accounting, "load_s": load_s}
+    return llmperf_run(LOAD, Level(concurrency=1), **given)
+
+
 def files(arm: str, mode: str) -> dict[str, str]:
     records, window_s = trace(arm)
     accounting = Accounting(mode, retokenize=count_words)
-    return llmperf_files(records, run=RUN, accounting=accounting, load_s=window_s)
+    return written_of(records, accounting, load_s=window_s)
 
 
 @pytest.mark.parametrize("mode", ["stock", "neuron"])
@@ -76,7 +79,7 @@ def test_up_to_128_values_are_one_block_of_numpys_sum(count: int, total: float) 
     """In one block the large value meets each of the two small ones alone, and rounds it off."""
     times = [2.0**23, *[0.0] * 63, 2.0**-30, *[0.0] * 7, 2.0**-30, *[0.0] * (count - 73)]
     records = [record([at], end=at, tokens=1) for at in times]
-    written = llmperf_files(records, run=RUN, accounting=Accounting("usage"), load_s=1.0)
+    written = written_of(records, Accounting("usage"), load_s=1.0)
     assert json.loads(written[f"{STEM}_summary.json"])["results_ttft_s_mean"] == total / count
 
 
@@ -117,19 +120,11 @@ def test_without_a_tokenizer_the_servers_count_stands_in_and_is_named() -> None:
 @pytest.mark.parametrize(
     ("mode", "tokens", "latency", "counted"),
     [
-        ("usage", 3, 0.4 / 2, 3),
-        ("vllm", 3, 0.4 / 2, 3),
-        ("vllm", 2, 0.4, 2),
-        ("vllm", 1, None, 1),
-        ("vllm", None, None, None),
-        ("neuron", 3, 0.4 / 3, 4),
-        ("neuron", 1, 0.4, 2),
-        ("neuron", 0, 0.0, 1),
-        ("neuron", None, None, None),
-        ("stock", 3, 0.9 / 3, 4),
-        ("stock", None, 0.9 / 3, None),
+        ("usage", 3, 0.4 / 2, 3), ("vllm", 3, 0.4 / 2, 3), ("vllm", 2, 0.4, 2), ("vllm", 1, None, 1),
+        ("vllm", None, None, None), ("neuron", 3, 0.4 / 3, 4), ("neuron", 1, 0.4, 2), ("neuron", 0, 0.0, 1),
+        ("neuron", None, None, None), ("stock", 3, 0.9 / 3, 4), ("stock", None, 0.9 / 3, None),
     ],
-)
+)  # fmt: skip
 def test_each_way_of_counting_by_hand(
     mode: Mode, tokens: int | None, latency: float | None, counted: int | None
 ) -> None:
@@ -155,7 +150,7 @@ def test_nothing_retokenized_or_no_event_is_no_time_in_stock_llmperf() -> None:
 
 def test_failed_requests_are_counted_and_left_out() -> None:
     records = [record([0.1, 0.3], tokens=2), record([], end=0.5, error=ErrorKind.TIMEOUT)]
-    written = llmperf_files(records, run=RUN, accounting=Accounting("usage"), load_s=2.0)
+    written = written_of(records, Accounting("usage"), load_s=2.0)
     _, failed = json.loads(written[f"{STEM}_individual_responses.json"])
     assert {key: failed.pop(key) for key in ("error_code", "error_msg")} == {"error_code": -1, "error_msg": "broken"}
     assert failed.pop("number_input_tokens") == failed.pop("number_total_tokens") == 64
@@ -166,7 +161,7 @@ def test_failed_requests_are_counted_and_left_out() -> None:
     assert summary["results_error_rate"] == 0.5
     assert summary["results_error_code_frequency"] == "{-1: 1}"
     assert summary["results_ttft_s_mean"] == 0.1
-    nothing = llmperf_files([], run=RUN, accounting=Accounting("usage"), load_s=0.0)
+    nothing = written_of([], Accounting("usage"), load_s=0.0)
     empty = json.loads(nothing[f"{STEM}_summary.json"])
     figures = {key: value for key, value in empty.items() if key.startswith("results_")}
     assert figures.pop("results_error_code_frequency") == "{}" and set(figures.values()) == {0}

@@ -93,14 +93,12 @@ def test_block_metrics_count_every_request_and_use_the_completed_ones() -> None:
 @pytest.mark.parametrize(
     ("sent", "load_s"),
     [
-        ([(0, 4, {})], 4),
-        ([(1, 3, {}), (7, 2, {})], 8),
-        ([(1, 3, {}), (7, 2, {"portion": 1})], 5),
+        ([(0, 4, {})], 4), ([(1, 3, {}), (7, 2, {})], 8), ([(1, 3, {}), (7, 2, {"portion": 1})], 5),
         ([(1, 9, {}), (2, 3, {"portion": 1}), (8, 4, {"portion": 2})], 11),
         ([(0, 2, {}), (1000, 2, {"session": 1}), (500, 2, {"round": 1})], 6),
         ([(0, 2, {"level": "c1"}), (5, 2, {"level": "c2"})], 4),
     ],
-)
+)  # fmt: skip
 def test_load_is_the_time_of_an_arms_own_portions(
     sent: list[tuple[int, int, dict[str, object]]], load_s: float
 ) -> None:
@@ -137,8 +135,7 @@ COUNTS = {"variant": "base", "case": "case", "drafts": 10, "draft_tokens": 70, "
 @pytest.mark.parametrize(
     ("changed", "source", "why"),
     [
-        ({}, "engine counters", None),
-        ({"trusted": False}, "estimated", None),
+        ({}, "engine counters", None), ({"trusted": False}, "estimated", None),
         ({"accepted_tokens": 71}, "estimated", "71 tokens accepted of 70"),
         ({"accepted_per_position": (30, 9)}, "estimated", "do not add up"),
         ({"accepted_per_position": (40, 0, 0)}, "estimated", "40, 0, 0 tokens accepted by position in 10 steps"),
@@ -146,10 +143,9 @@ COUNTS = {"variant": "base", "case": "case", "drafts": 10, "draft_tokens": 70, "
         ({"accepted_per_position": (10, 10, 10, 10, 0, 0, 0)}, "engine counters", None),
         ({"draft_tokens": 71}, "", "71 tokens drafted in 10 steps, more than k=7 a step: wrong k?"),
         ({"draft_tokens": 71, "trusted": False}, "estimated", None),
-        ({"drafts": 1000, "draft_tokens": 7000}, "estimated", "but 51 tokens came"),
-        ({"round": 1}, "estimated", None),
+        ({"drafts": 1000, "draft_tokens": 7000}, "estimated", "but 51 tokens came"), ({"round": 1}, "estimated", None),
     ],
-)
+)  # fmt: skip
 def test_counters_count_only_where_the_answers_do_not_contradict_them(
     changed: dict[str, object], source: str, why: str | None
 ) -> None:

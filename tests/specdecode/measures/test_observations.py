@@ -48,16 +48,12 @@ def test_it_misses_the_truth_at_any_of_two_hundred_looks_as_seldom_as_it_says() 
 @pytest.mark.parametrize(
     ("mean", "error", "n", "why"),
     [
-        (0.4, 0.05, 20, "its whole interval is above 1"),
-        (0.4, 0.05, 8, None),
-        (-0.4, 0.05, 40, "its whole interval is below 1"),
-        (-0.4, 0.05, 20, None),
-        (0.0, 0.005, 400, "its whole interval is within 5% of 1"),
-        (0.0, 0.005, 40, None),
-        (0.1, 0.05, 20, None),
+        (0.4, 0.05, 20, "its whole interval is above 1"), (0.4, 0.05, 8, None),
+        (-0.4, 0.05, 40, "its whole interval is below 1"), (-0.4, 0.05, 20, None),
+        (0.0, 0.005, 400, "its whole interval is within 5% of 1"), (0.0, 0.005, 40, None), (0.1, 0.05, 20, None),
         (0.1, 0.03, 20, None),
     ],
-)
+)  # fmt: skip
 def test_a_case_ends_when_its_verdict_cannot_change(mean: float, error: float, n: int, why: str | None) -> None:
     """Not while prompts that gain eight times as much, or cost twice, may be missing and would change it."""
     assert settled(LogMean(mean, error**2, 19.0, n, early=True), precision=0.02) == why

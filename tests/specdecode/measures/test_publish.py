@@ -102,15 +102,12 @@ def test_calls_keep_to_the_limits_and_lose_nothing(count: int, width: int) -> No
 @pytest.mark.parametrize(
     "bad",
     [
-        {"Values": [float("nan")]},
-        {"Values": [float("inf")]},
-        {"Values": []},
-        {"Dimensions": [{"Name": "TestCase", "Value": " "}]},
-        {"Dimensions": [{"Name": "TestCase", "Value": ":x"}]},
+        {"Values": [float("nan")]}, {"Values": [float("inf")]}, {"Values": []},
+        {"Dimensions": [{"Name": "TestCase", "Value": " "}]}, {"Dimensions": [{"Name": "TestCase", "Value": ":x"}]},
         {"Dimensions": [{"Name": "TestCase", "Value": "größe"}]},
         {"Dimensions": [{"Name": "TestCase", "Value": "x" * 1025}]},
     ],
-)
+)  # fmt: skip
 def test_bad_data_are_named_and_left_out(bad: dict[str, Any]) -> None:
     good, *_ = data(1)
     largest = {"Values": [2.0**360, -(2.0**360)], "Dimensions": [{"Name": "TestCase", "Value": "x" * 1024}]}

@@ -13,14 +13,11 @@ from tests.pricing import PRICED
 @pytest.mark.parametrize(
     ("preset", "checked", "groups"),
     [
-        ("rehearsal", ("base", "sd"), 1),
-        ("qwen3-32b", ("base", "sd"), 1),
-        ("qwen3-32b-latency", ("base", "sd"), 2),
-        ("qwen3-32b-tuning", None, 1),
-        ("llama-3.1-405b", ("base", "base-fp8", "sd-fp8"), 3),
+        ("rehearsal", ("base", "sd"), 1), ("qwen3-32b", ("base", "sd"), 1), ("qwen3-32b-latency", ("base", "sd"), 2),
+        ("qwen3-32b-tuning", None, 1), ("llama-3.1-405b", ("base", "base-fp8", "sd-fp8"), 3),
         ("llama-3.1-8b-eagle3", ("base", "sd"), 1),
     ],
-)
+)  # fmt: skip
 def test_one_arm_of_each_kind_is_checked_within_a_bound_that_the_bill_has(preset, checked, groups):
     off = plan_for(load_preset(preset, overrides={"start_check": False}), capacity=PRICED)
     plan = plan_for(load_preset(preset), capacity=PRICED)

@@ -178,14 +178,12 @@ def test_an_array_on_one_line_without_ids() -> None:
 @pytest.mark.parametrize(
     ("record", "said"),
     [
-        ({"question": "?"}, "none of the keys"),
-        ([1], "no JSON object"),
+        ({"question": "?"}, "none of the keys"), ([1], "no JSON object"),
         ({"id": "a", "category": "X y", "turns": ["a"]}, "category"),
         ({"id": "a", "category": "x", "turns": []}, "turns"),
         ({"id": "a", "category": "x", "turns": [" "]}, "turns.0"),
         ({"id": "a", "category": "x", "turns": ["a"], "sytem": "b"}, "sytem"),
-        ({"prompt": "a", "output_tokens": 0}, "positive"),
-        ({"prompt": "a", "output_tokens": True}, "positive"),
+        ({"prompt": "a", "output_tokens": 0}, "positive"), ({"prompt": "a", "output_tokens": True}, "positive"),
         ({"prompt": ["a"]}, "prompt is no text"),
         ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}, "last one"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, "images"),
@@ -203,7 +201,7 @@ def test_an_array_on_one_line_without_ids() -> None:
         ({"conversations": [{"from": "alien", "value": "a"}, {"from": "human", "value": "a"}]}, "from"),
         ({"set": {"name": "late"}}, "none of the keys"),
     ],
-)
+)  # fmt: skip
 def test_one_bad_line_is_named_and_nothing_is_loaded(record: Any, said: str) -> None:
     good = {"prompt": "fine"}
     found = problems(lines(good, good, record, good))
