@@ -20,9 +20,10 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
-from judging import Instance, Judgement, Limits, Watched, hours, judge
-from services import Services
+from judging import PERIOD_S, Instance, Judgement, Limits, Watched, hours, judge
 
+POOL_TAG, GROUP_TAG = "karpenter.sh/nodepool", "eks:nodegroup-name"
+ALIVE = ("pending", "running", "stopping", "stopped")
 ALL = "all"
 """Key of the policy that closes every pool at once."""
 APART = 3
@@ -37,7 +38,7 @@ class Backstop:
 
     def __init__(self, environ: Mapping[str, str], clients: Callable[[str], Any], now: datetime) -> None:
         self._environ = environ
-        self._services = Services(environ, clients)
+        self._clients = clients
         self._now = now
         self._limits = Limits(
             window=timedelta(minutes=float(environ["WINDOW_MINUTES"])),
@@ -45,16 +46,21 @@ class Backstop:
             execution=timedelta(hours=int(environ["EXECUTION_HOURS"])),
             compiler=timedelta(hours=int(environ["COMPILER_HOURS"])),
         )
+        self._pools = environ["NODEPOOLS"].split(",")
+        """The NodePools (or the node group) whose instances runs hold."""
+        self._group = environ.get("NODE_GROUP")
+        """The managed node group that runs scale, if they scale no NodePools."""
+        self._may_close = "KARPENTER_ROLE" in environ
+        """Whether Karpenter is ours, so that the backstop may stop its launches."""
         self.problems: list[str] = []
 
     def look(self) -> dict[str, Any]:
         """What it found and did. Raises RuntimeError at the end if something could not be done: that is an alarm."""
-        services, pools = self._services, self._services.pools
-        instances = services.instances(pools)
-        read = partial(services.watched, now=self._now, limits=self._limits)
-        watched = self._try("the watchdog's metrics cannot be read", read) or {}
-        started = self._try("the executions cannot be listed", services.started)
-        attached = (self._may_close and self._try("Karpenter's role cannot be looked at", services.attached)) or set()
+        pools = self._pools
+        instances = self._instances(pools)
+        watched = self._try("the watchdog's metrics cannot be read", self._watched) or {}
+        started = self._try("the executions cannot be listed", self._started)
+        attached = (self._may_close and self._try("Karpenter's role cannot be looked at", self._attached)) or set()
         closed = self._closed_by(attached)
         # Each pool is judged by its own metrics: what one run does is no reason to end another run's instance.
         judged = {
@@ -68,8 +74,10 @@ class Backstop:
         needed = self._policies_of(closed | {instance.pool for instance in due})
         if needed != attached:
             self._change(attached, needed)
-        if due and services.group:
-            self._try("the node group cannot be set to 0", services.scale_down)
+        if due and self._group:  # or its Auto Scaling group launches another
+            named = {"clusterName": self._environ["CLUSTER_NAME"], "nodegroupName": self._group}
+            size = {"scalingConfig": {"desiredSize": 0}}
+            self._call("the node group cannot be set to 0", "eks", "update_nodegroup_config", **named, **size)
         now_closed = self._closed_by(needed)
         ended = self._end([instance.name for instance in due], why, launches=self._launches(now_closed)) if due else []
         ended += self._end_compilers(started)
@@ -90,29 +98,25 @@ class Backstop:
 
         No launch need be denied: Karpenter launches them for pods alone, which only an execution makes.
         """
-        pools = [pool for pool in [self._environ.get("COMPILE_NODEPOOL")] if pool]
-        listed = "the instances that compile cannot be listed"
-        found: list[Instance] = (self._try(listed, lambda: self._services.instances(pools)) if pools else None) or []
+        if "COMPILE_NODEPOOL" not in self._environ:
+            return []
+        look = partial(self._instances, [self._environ["COMPILE_NODEPOOL"]])
+        found: list[Instance] = self._try("the instances that compile cannot be listed", look) or []
         none = started == ()
         age = self._limits.window if none else self._limits.compiler
         due = [instance.name for instance in found if self._now - instance.launched >= age]
         why = "it compiles for no run that goes on" if none else f"it compiles and is older than {hours(age)}"
         return self._end(due, why) if due else []
 
-    @property
-    def _may_close(self) -> bool:
-        """Whether Karpenter is ours, so that the backstop may stop its launches."""
-        return "KARPENTER_ROLE" in self._environ
-
     def _policies_of(self, pools: set[str]) -> set[str]:
         """Keys of the policies that close `pools`. Empty if Karpenter belongs to somebody else."""
         if not self._may_close:
             return set()
-        return {ALL} if len(pools) > APART and ALL in self._services.policies else pools
+        return {ALL} if len(pools) > APART and ALL in self._policies else pools
 
     def _closed_by(self, keys: set[str]) -> set[str]:
         """Pools that the policies of these keys close."""
-        return set(self._services.pools) if ALL in keys else keys
+        return set(self._pools) if ALL in keys else keys
 
     def _is_due(self, instance: Instance, judgement: Judgement | None, *, closed: set[str]) -> bool:
         """Whether the instance must end: it is old enough, or it was launched while its pool was closed."""
@@ -129,7 +133,7 @@ class Backstop:
         ended = [
             name
             for name in instances
-            if self._try(f"{name} cannot be ended", partial(self._services.terminate, name)) is not None
+            if self._call(f"{name} cannot be ended", "ec2", "terminate_instances", InstanceIds=[name]) is not None
         ]
         left = ", ".join(name for name in instances if name not in ended)
         failed = f"\n\nThis could not be done: {'; '.join(self.problems)}" if self.problems else ""
@@ -141,7 +145,7 @@ class Backstop:
             f"More: {self._environ['RUNBOOK']}{failed}"
         )
         subject = "The backstop CANNOT end an instance" if left else "The backstop has ended an instance"
-        self._try("nobody can be told", lambda: self._services.tell(subject, text))
+        self._tell(subject, text)
         return ended
 
     def _launches(self, closed: set[str]) -> str:
@@ -151,8 +155,8 @@ class Backstop:
                 f" Karpenter may launch no instance of {', '.join(sorted(closed))} until the watchdog works again and "
                 "nothing is wrong there. Then the backstop allows it by itself."
             )
-        if self._services.group:
-            return f" The node group {self._services.group} is set to 0. A run that asks for its node sets it to 1."
+        if self._group:
+            return f" The node group {self._group} is set to 0. A run that asks for its node sets it to 1."
         return (
             " Karpenter is not ours to stop: it launches the next instance as long as a NodePool asks for one, and the "
             "backstop ends each after half an hour. To stop that: `kubectl scale nodepool NAME --replicas=0` for "
@@ -163,15 +167,27 @@ class Backstop:
         """Give Karpenter's role the policies `needed`. If that works, take our other policies off."""
         before = len(self.problems)
         for key in sorted(needed - attached):
-            self._try(f"Karpenter cannot be kept from launching ({key})", partial(self._services.attach, key))
+            attach = partial(self._policy, "attach_role_policy", key)
+            self._try(f"Karpenter cannot be kept from launching ({key})", attach)
         if len(self.problems) > before:
             return
         for key in sorted(attached - needed):
-            self._try(f"Karpenter cannot be let launch again ({key})", partial(self._services.detach, key))
+            detach = partial(self._policy, "detach_role_policy", key)
+            self._try(f"Karpenter cannot be let launch again ({key})", detach)
         if opened := self._closed_by(attached) - self._closed_by(needed):
             text = f"The watchdog works and nothing is wrong: Karpenter may launch {', '.join(sorted(opened))} again."
-            tell = partial(self._services.tell, "The backstop lets nodes be launched again", text)
-            self._try("nobody can be told", tell)
+            self._tell("The backstop lets nodes be launched again", text)
+
+    def _policy(self, operation: str, key: str) -> None:
+        role = self._environ["KARPENTER_ROLE"]
+        getattr(self._clients("iam"), operation)(RoleName=role, PolicyArn=self._policies[key])
+
+    def _tell(self, subject: str, text: str) -> None:
+        topic = self._environ["TOPIC_ARN"]
+        self._call("nobody can be told", "sns", "publish", TopicArn=topic, Subject=subject, Message=text)
+
+    def _call(self, problem: str, service: str, operation: str, **given: Any) -> Any:
+        return self._try(problem, lambda: getattr(self._clients(service), operation)(**given))
 
     def _try(self, problem: str, do: Callable[[], Any]) -> Any:
         """The result of `do`. None if it fails: the failure is then kept in `problems`."""
@@ -180,6 +196,65 @@ class Backstop:
         except Exception as error:
             self.problems.append(f"{problem}: {type(error).__name__}: {error}")
             return None
+
+    # --- what it asks, each of which raises what the SDK raises
+
+    @property
+    def _policies(self) -> dict[str, str]:
+        """Pool, or ALL, -> ARN of the policy that denies Karpenter to launch instances of it."""
+        return dict(item.split("=", 1) for item in self._environ["NO_LAUNCH_POLICIES"].split(","))
+
+    def _instances(self, pools: list[str]) -> list[Instance]:
+        """The pools' instances, by the tags that Karpenter 1.14 sets (pkg/utils/utils.go), or EKS for a node group."""
+        cluster, tag = self._environ["CLUSTER_NAME"], GROUP_TAG if self._group else POOL_TAG
+        owner = ("eks:cluster-name", cluster) if self._group else (f"kubernetes.io/cluster/{cluster}", "owned")
+        tags = {f"tag:{owner[0]}": [owner[1]], f"tag:{tag}": pools, "instance-state-name": list(ALIVE)}
+        filters = [{"Name": name, "Values": values} for name, values in tags.items()]
+        pages = self._clients("ec2").get_paginator("describe_instances").paginate(Filters=filters)
+        found = [item for page in pages for group in page["Reservations"] for item in group["Instances"]]
+        return [
+            Instance(item["InstanceId"], {it["Key"]: it["Value"] for it in item["Tags"]}[tag], item["LaunchTime"])
+            for item in found
+        ]
+
+    def _watched(self) -> dict[str, Watched]:
+        """Pool -> the watchdog's metrics of it."""
+
+        def metric(name: str, statistic: str, pool: str | None = None) -> tuple[float, ...]:
+            answer = self._clients("cloudwatch").get_metric_statistics(
+                Namespace=self._environ["NAMESPACE"],
+                MetricName=name,
+                Dimensions=[] if pool is None else [{"Name": "NodePool", "Value": pool}],
+                StartTime=self._now - self._limits.window,
+                EndTime=self._now,
+                Period=PERIOD_S,
+                Statistics=[statistic],
+            )
+            points = sorted(answer["Datapoints"], key=lambda point: point["Timestamp"])
+            return tuple(point[statistic] for point in points)
+
+        beats = metric("WatchdogHeartbeat", "Sum")
+        return {
+            pool: Watched(
+                beats=beats,
+                without_lease=metric("NodesWithoutLease", "Minimum", pool),
+                lease_age_s=metric("LeaseAge", "Maximum", pool),
+            )
+            for pool in self._pools
+        }
+
+    def _started(self) -> tuple[datetime, ...]:
+        """Start times of the executions that run."""
+        listing = self._clients("stepfunctions").get_paginator("list_executions")
+        pages = listing.paginate(stateMachineArn=self._environ["STATE_MACHINE_ARN"], statusFilter="RUNNING")
+        return tuple(item["startDate"] for page in pages for item in page["executions"])
+
+    def _attached(self) -> set[str]:
+        """Keys of the policies that Karpenter's role has now."""
+        listing = self._clients("iam").get_paginator("list_attached_role_policies")
+        pages = listing.paginate(RoleName=self._environ["KARPENTER_ROLE"])
+        arns = {item["PolicyArn"] for page in pages for item in page["AttachedPolicies"]}
+        return {key for key, arn in self._policies.items() if arn in arns}
 
 
 def _stays(pool: str, judgement: Judgement, instances: list[Instance]) -> bool:

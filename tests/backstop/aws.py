@@ -13,7 +13,7 @@ from tests.specdecode.steps.aws_fake import client_error
 
 FOLDER = Path(__file__).resolve().parents[2] / "lambda" / "backstop"
 sys.path.append(str(FOLDER))  # as Lambda does
-backstop, judging, services = (importlib.import_module(name) for name in ("backstop", "judging", "services"))
+backstop, judging = (importlib.import_module(name) for name in ("backstop", "judging"))
 
 NOW = datetime(2026, 11, 22, 3, tzinfo=UTC)
 WINDOW = timedelta(minutes=giving_back.BACKSTOP_WINDOW_MINUTES)
@@ -137,7 +137,7 @@ class Aws:
 
     @property
     def alive(self) -> list[str]:
-        return sorted(name for name, held in self.instances.items() if held["state"] in services.ALIVE)
+        return sorted(name for name, held in self.instances.items() if held["state"] in backstop.ALIVE)
 
 
 OPERATIONS = {
