@@ -58,9 +58,7 @@ def put(world: World, *, trn2: dict[str, Any] = GOOD, staging: dict[str, Any] = 
 
 
 def ready(world: World, kind: str = "Create", **more: Any) -> dict[str, Any]:
-    answer = world.send(kind, "ready", properties={"Pools": [names.NODEPOOL, "staging"]}, **more)
-    assert answer is not None
-    return answer
+    return world.send(kind, "ready", properties={"Pools": [names.NODEPOOL, "staging"]}, **more)
 
 
 @pytest.mark.parametrize("kind", ["Create", "Update"])
@@ -118,7 +116,7 @@ def test_another_failed_validation_is_not_waited_for_so_long(world: World) -> No
 def test_a_second_wait_that_is_handed_over_keeps_its_own_deadline(world: World) -> None:
     put(world, trn2=REFUSED)
     pools = {"Pools": [names.NODEPOOL, "staging"]}
-    assert world.send("Create", "ready", properties=pools, context=Context(minutes=0.5)) is None
+    assert world.send("Create", "ready", properties=pools, context=Context(minutes=0.5)) == {}
     (event,) = world.aws.invoked
     assert (event[SECOND_DEADLINE], "Deadline" in event) == (REFUSED_S, False)
     world.slept = REFUSED_S
@@ -142,7 +140,7 @@ def test_a_log_group_that_is_there_already_is_taken_over(world: World) -> None:
         world.aws.clients["logs"] = logs
         properties = {"Groups": ["/aws/eks/x/cluster", "/aws/other"], "Days": "30"}
         answer = world.send("Update", "retention", properties=properties)
-        assert answer is not None and answer["Status"] == "SUCCESS", answer
+        assert answer["Status"] == "SUCCESS", answer
         stub.assert_no_pending_responses()
 
 
@@ -151,14 +149,13 @@ def test_a_log_group_that_may_not_be_made_is_an_error(world: World) -> None:
     with Stubber(logs) as stub:
         stub.add_client_error("create_log_group", "AccessDeniedException")
         answer = world.send("Update", "retention", properties={"Groups": ["/aws/eks/x/cluster"], "Days": "30"})
-    assert answer is not None and answer["Status"] == "FAILED" and "AccessDenied" in answer["Reason"]
+    assert answer["Status"] == "FAILED" and "AccessDenied" in answer["Reason"]
 
 
 def test_log_groups_stay_when_the_stack_goes(world: World) -> None:
     """EKS would make its group again, with the last lines of the cluster, and keep it for ever."""
     properties = {"Groups": ["/aws/eks/x/cluster"], "Days": "30"}
-    answer = world.send("Delete", "retention", properties=properties, PhysicalResourceId="Guard")
-    assert answer is not None and answer["Status"] == "SUCCESS"
+    assert world.send("Delete", "retention", properties=properties, PhysicalResourceId="Guard")["Status"] == "SUCCESS"
 
 
 THROTTLED = client_error("TooManyRequestsException", "Invoke", 429)
@@ -191,9 +188,7 @@ class Watchdog:
 def beat(world: World, watchdog: Watchdog, kind: str = "Create", **more: Any) -> dict[str, Any]:
     world.aws.clients |= {"lambda": watchdog, "cloudwatch": watchdog}
     properties = {"Function": WATCHDOG, "Namespace": "Ours", "Metric": "Beat"}
-    answer = world.send(kind, "beat", properties=properties, PhysicalResourceId="Guard", **more)
-    assert answer is not None
-    return answer
+    return world.send(kind, "beat", properties=properties, PhysicalResourceId="Guard", **more)
 
 
 def test_the_first_heartbeat_is_the_watchdogs_own_and_seen_before_the_alarm(world: World) -> None:
@@ -275,15 +270,12 @@ def test_only_a_new_deployment_needs_a_first_heartbeat(world: World, kind: str) 
 
 
 def coded(world: World, bundle: str, before: str) -> dict[str, Any]:
-    answer = world.send("Update", "code", properties={"Watched": {"bundle": bundle}}, PhysicalResourceId=before)
-    assert answer is not None
-    return answer
+    return world.send("Update", "code", properties={"Watched": {"bundle": bundle}}, PhysicalResourceId=before)
 
 
 def test_new_code_waits_for_a_run_on_servers_that_already_run(world: World) -> None:
     """Such a run has no node: its Jobs tell of it."""
     created = world.send("Create", "code", properties={"Watched": {"bundle": "old"}})
-    assert created is not None
     world.pool(replicas=0)
     labels = {"app.kubernetes.io/managed-by": "specdecode"}
     world.cluster.put(

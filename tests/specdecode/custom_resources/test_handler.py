@@ -16,16 +16,14 @@ from tests.specdecode.steps.cluster_fake import status
 
 
 def updated(world: World, watched: str, before: dict[str, Any]) -> dict[str, Any]:
-    answer = world.send(
+    return world.send(
         "Update", "update", properties={"Watched": watched}, PhysicalResourceId=before["PhysicalResourceId"]
     )
-    assert answer is not None
-    return answer
 
 
 def created(world: World) -> dict[str, Any]:
     answer = world.send("Create", "update", properties={"Watched": "old"})
-    assert answer is not None and answer["Status"] == "SUCCESS"
+    assert answer["Status"] == "SUCCESS"
     return answer
 
 
@@ -100,20 +98,17 @@ def test_staging_nodes_do_not_hold_up_an_update(world: World) -> None:
 
 
 def test_drain_waits_for_the_last_node_claim_and_asks_for_its_deletion(world: World) -> None:
-    world.claim("trn2-abc")
-    world.cluster.objects["NodeClaim", "", "trn2-abc"]["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+    world.claim("trn2-abc", deletionTimestamp="2026-11-21T00:00:00Z")
     world.claim("left-behind", pool=names.STAGING_NODEPOOL)
     world.after[120] = lambda: world.cluster.remove("NodeClaim", "trn2-abc")
-    answer = world.send("Delete", "drain", PhysicalResourceId="Guard")
-    assert answer is not None and answer["Status"] == "SUCCESS"
+    assert world.send("Delete", "drain", PhysicalResourceId="Guard")["Status"] == "SUCCESS"
     assert world.slept == 120
     assert not world.cluster.all("NodeClaim")
 
 
 def test_drain_hands_over_when_its_invocation_ends_and_keeps_the_deadline(world: World) -> None:
-    world.claim("trn2-abc")
-    world.cluster.objects["NodeClaim", "", "trn2-abc"]["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
-    assert world.send("Delete", "drain", context=Context(minutes=0.5)) is None
+    world.claim("trn2-abc", deletionTimestamp="2026-11-21T00:00:00Z")
+    assert world.send("Delete", "drain", context=Context(minutes=0.5)) == {}
     (event,) = world.aws.invoked
     assert event[waiting.DEADLINE] == waiting.LIMIT_S
     assert event["RequestType"] == "Delete"
@@ -123,10 +118,9 @@ def test_drain_hands_over_when_its_invocation_ends_and_keeps_the_deadline(world:
 
 
 def test_drain_gives_up_at_the_deadline_and_names_what_is_left(world: World) -> None:
-    world.claim("trn2-abc")
-    world.cluster.objects["NodeClaim", "", "trn2-abc"]["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+    world.claim("trn2-abc", deletionTimestamp="2026-11-21T00:00:00Z")
     answer = world.send("Delete", "drain")
-    assert answer is not None and answer["Status"] == "FAILED"
+    assert answer["Status"] == "FAILED"
     assert "NodeClaim/trn2-abc" in answer["Reason"]
     assert "still be billed" in answer["Reason"]
     assert world.slept == waiting.LIMIT_S
@@ -140,8 +134,7 @@ def test_teardown_ends_runs_and_waits_for_the_node(world: World) -> None:
     world.cluster.put({"kind": "Deployment", "metadata": metadata})
     world.after[60] = lambda: world.cluster.remove("NodeClaim", "trn2-abc")
     world.aws.attached = {*(("karpenter", policy) for policy in NO_LAUNCH), ("karpenter", "arn:another")}
-    answer = world.send("Delete", "teardown", properties=GIVEN)
-    assert answer is not None and answer["Status"] == "SUCCESS"
+    assert world.send("Delete", "teardown", properties=GIVEN)["Status"] == "SUCCESS"
     assert world.aws.attached == {("karpenter", "arn:another")}
     assert world.aws.stopped == ["run-1", "run-2"]
     assert world.cluster.all("NodePool")[0]["spec"]["replicas"] == 0
@@ -150,16 +143,14 @@ def test_teardown_ends_runs_and_waits_for_the_node(world: World) -> None:
 
 def test_teardown_of_a_stack_that_never_came_up_passes(world: World) -> None:
     world.aws.running = []
-    answer = world.send("Delete", "teardown", properties=GIVEN)
-    assert answer is not None and answer["Status"] == "SUCCESS"
+    assert world.send("Delete", "teardown", properties=GIVEN)["Status"] == "SUCCESS"
 
 
 @pytest.mark.parametrize("guard", ["drain", "teardown"])
 @pytest.mark.parametrize("kind", ["Create", "Update"])
 def test_the_deletion_guards_do_nothing_before(world: World, guard: str, kind: str) -> None:
     world.pool(replicas=1)
-    answer = world.send(kind, guard, properties=GIVEN)
-    assert answer is not None and answer["Status"] == "SUCCESS"
+    assert world.send(kind, guard, properties=GIVEN)["Status"] == "SUCCESS"
     assert world.aws.stopped == []
     assert world.cluster.requests == []
 
@@ -168,15 +159,14 @@ def test_the_deletion_guards_do_nothing_before(world: World, guard: str, kind: s
 def test_whatever_goes_wrong_is_answered(world: World, kind: str, guard: str) -> None:
     world.cluster.fault = lambda method, path: status(403, "nodeclaims is forbidden")
     answer = world.send(kind, guard)
-    assert answer is not None and answer["Status"] == "FAILED"
+    assert answer["Status"] == "FAILED"
     assert answer["Reason"]
 
 
 def test_a_teardown_without_a_backstop_takes_nothing_off_a_role(world: World) -> None:
     """As on a cluster that exists, where there is none."""
     world.aws.attached = {("karpenter", NO_LAUNCH[0])}
-    answer = world.send("Delete", "teardown", properties={"StateMachineArn": MACHINE})
-    assert answer is not None and answer["Status"] == "SUCCESS"
+    assert world.send("Delete", "teardown", properties={"StateMachineArn": MACHINE})["Status"] == "SUCCESS"
     assert world.aws.attached and world.aws.stopped == ["run-1", "run-2"]
 
 
@@ -208,7 +198,7 @@ def test_settings_of_the_deployed_stack_are_not_lost(
     before = {"OldResourceProperties": {"Settings": KEPT}} if stack == "own" else {}
     given = {"Settings": settings} | ({"Replaces": replaces} if replaces else {})
     answer = world.send("Update", "settings", properties=given, StackId=STACKS[stack], **before)
-    assert answer is not None and answer["Status"] == result
+    assert answer["Status"] == result
     assert ("alert_email: you@example.com -> none" in answer["Reason"]) == (result == "FAILED")
 
 
@@ -221,4 +211,4 @@ def test_a_first_deployment_has_nothing_to_lose(world: World) -> None:
     world.aws.clients["cloudformation"] = SimpleNamespace(get_template=absent, exceptions=exceptions)
     for stack in STACKS.values():
         answer = world.send("Create", "settings", properties={"Settings": KEPT}, StackId=stack)
-        assert answer is not None and answer["Status"] == "SUCCESS"
+        assert answer["Status"] == "SUCCESS"

@@ -85,7 +85,8 @@ class World:
         for moment in [moment for moment in self.after if moment <= self.slept]:
             self.after.pop(moment)()
 
-    def send(self, kind: str, guard: str, *, context: Context | None = None, **more: Any) -> dict[str, Any] | None:
+    def send(self, kind: str, guard: str, *, context: Context | None = None, **more: Any) -> dict[str, Any]:
+        """The answer to CloudFormation. Empty if there is none yet."""
         properties = {"ServiceToken": "x", "Guard": guard, **more.pop("properties", {})}
         event = {
             "RequestType": kind,
@@ -99,11 +100,11 @@ class World:
         before = len(self.answers)
         guards.handler(event, context or Context())
         assert len(self.answers) <= before + 1
-        return self.answers[-1] if len(self.answers) > before else None
+        return self.answers[-1] if len(self.answers) > before else {}
 
     def pool(self, replicas: int, name: str = names.NODEPOOL) -> None:
         self.cluster.put({"kind": "NodePool", "metadata": {"name": name}, "spec": {"replicas": replicas}})
 
-    def claim(self, name: str, pool: str = names.NODEPOOL) -> None:
+    def claim(self, name: str, pool: str = names.NODEPOOL, **more: str) -> None:
         labels = {"karpenter.sh/nodepool": pool}
-        self.cluster.put({"kind": "NodeClaim", "metadata": {"name": name, "labels": labels}})
+        self.cluster.put({"kind": "NodeClaim", "metadata": {"name": name, "labels": labels, **more}})
