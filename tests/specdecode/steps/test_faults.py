@@ -1,7 +1,6 @@
 """Every waiting state x every fault: the right error, a readable cause, and nothing left behind that costs money."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -32,62 +31,40 @@ from tests.specdecode.steps.faults import assert_nothing_left, diagnosis, up_to
 from tests.specdecode.steps.world import NODE, WAITING, World
 
 
-@dataclass(frozen=True)
-class PodFault:
-    """What befalls a pod, and what people are told."""
-
-    name: str
-    happens: Callable[[KubeObject], None]
-    row: str
-    """Row of assets/diagnosis.yaml."""
+def waiting(reason: str, message: str = "", **more: object) -> Callable[[KubeObject], None]:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return in_phase("Pending", containerStatuses=[{"name": "main", "image": "engine:1", "state": state} | more])
 
 
-def waiting(reason: str, message: str = "", **status_: object) -> Callable[[KubeObject], None]:
-    def befall(pod: KubeObject) -> None:
-        pod["status"] = {
-            "phase": "Pending",
-            "containerStatuses": [
-                {"name": "main", "image": "engine:1", "state": {"waiting": {"reason": reason, "message": message}}}
-                | status_
-            ],
-        }
-
-    return befall
+def in_phase(phase: str, **more: object) -> Callable[[KubeObject], None]:
+    return lambda pod: pod.update(status={"phase": phase, **more})
 
 
-def never_ready(pod: KubeObject) -> None:
-    pod["status"] = {"phase": "Running", "conditions": []}
+never_ready = in_phase("Running", conditions=[])
+NO_DEVICES = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: cannot allocate claims"}
 
 
 def unschedulable(pod: KubeObject) -> None:
-    pod["spec"] = {}
-    pod["status"] = {
-        "phase": "Pending",
-        "conditions": [
-            {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: cannot allocate claims"}
-        ],
-    }
-
-
-def out_of_memory(pod: KubeObject) -> None:
-    ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
-    pod["status"] = {"phase": "Running", "containerStatuses": [{"name": "main", "image": "e", "lastState": ended}]}
+    pod.update(spec={}, status={"phase": "Pending", "conditions": [NO_DEVICES]})
 
 
 def node_lost(pod: KubeObject) -> None:
     pod["spec"]["nodeName"] = "a-node-that-was"
 
 
+OOM = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+out_of_memory = in_phase("Running", containerStatuses=[{"name": "main", "image": "e", "lastState": OOM}])
 CRASHED = {"restartCount": 5, "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}}}
-POD_FAULTS = [
-    PodFault("crash-loop", waiting("CrashLoopBackOff", **CRASHED), "crash-loop"),
-    PodFault("out of memory", out_of_memory, "out-of-memory"),
-    PodFault("image pull", waiting("ImagePullBackOff", "manifest unknown"), "image-pull"),
-    PodFault("bad container configuration", waiting("CreateContainerConfigError", "no such key"), "container-config"),
-    PodFault("never ready", never_ready, "too-slow"),
-    PodFault("unschedulable", unschedulable, "unschedulable"),
-    PodFault("node vanishes", node_lost, "node-lost"),
-]
+POD_FAULTS = {
+    "crash-loop": waiting("CrashLoopBackOff", **CRASHED),
+    "out-of-memory": out_of_memory,
+    "image-pull": waiting("ImagePullBackOff", "manifest unknown"),
+    "container-config": waiting("CreateContainerConfigError", "no such key"),
+    "too-slow": never_ready,
+    "unschedulable": unschedulable,
+    "node-lost": node_lost,
+}
+"""Row of assets/diagnosis.yaml -> what befalls a pod."""
 POD_STATES: dict[str, tuple[str, type[StepFailed]]] = {
     "StageModels": ("staging", StagingFailed),
     "Compile": ("compile", CompileFailed),
@@ -97,31 +74,22 @@ POD_STATES: dict[str, tuple[str, type[StepFailed]]] = {
 }
 
 
-@pytest.mark.parametrize("fault", POD_FAULTS, ids=lambda fault: fault.name)
-@pytest.mark.parametrize("step", POD_STATES)
-def test_pod_fault(step, fault):
+JOBS_FAIL = [(step, "job-failed", r"BackoffLimitExceeded.*exit code") for step in POD_STATES if step != "Serve"]
+
+
+@pytest.mark.parametrize(
+    ("step", "row", "words"), [*((step, row, None) for step in POD_STATES for row in POD_FAULTS), *JOBS_FAIL]
+)
+def test_pod_fault(world, step, row, words):
     component, error_type = POD_STATES[step]
-    world = World()
+    world.job_fails |= {component: 1} if row == "job-failed" else {}
     up_to(world, step)
-    world.trouble[component] = fault.happens
-    with pytest.raises(error_type) as caught:
+    world.trouble |= {component: POD_FAULTS[row]} if row in POD_FAULTS else {}
+    with pytest.raises(error_type, match=words) as caught:
         world.finish(step)
-    found = world.clean_up(caught.value)
-    assert found.Error == error_type.__name__
-    assert diagnosis(world)["row"] == fault.row, diagnosis(world)
+    assert world.clean_up(caught.value).Error == error_type.__name__
+    assert diagnosis(world)["row"] == row, diagnosis(world)
     assert "runs/run-1/diagnostics/pods.json" in world.s3.objects
-    assert_nothing_left(world)
-
-
-@pytest.mark.parametrize("step", [step for step in POD_STATES if step != "Serve"])
-def test_job_fails(step):
-    component, error_type = POD_STATES[step]
-    world = World(job_fails={component: 1})
-    up_to(world, step)
-    with pytest.raises(error_type, match=r"BackoffLimitExceeded.*exit code") as caught:
-        world.finish(step)
-    world.clean_up(caught.value)
-    assert diagnosis(world)["row"] == "job-failed"
     assert_nothing_left(world)
 
 
@@ -207,10 +175,10 @@ def assert_the_run_goes_on(world: World) -> None:
     assert [failure.stage for failure in state.failures] == ["Accuracy"]
 
 
-@pytest.mark.parametrize("fault", POD_FAULTS[:5] + POD_FAULTS[6:], ids=lambda fault: fault.name)
-def test_pod_fault_of_the_accuracy_test(world, fault):
+@pytest.mark.parametrize("row", [row for row in POD_FAULTS if row != "unschedulable"])
+def test_pod_fault_of_the_accuracy_test(world, row):
     up_to(world, "Accuracy")
-    world.trouble["accuracy"] = fault.happens
+    world.trouble["accuracy"] = POD_FAULTS[row]
     with pytest.raises(AccuracyFailed):
         world.finish("Accuracy")
     assert_the_run_goes_on(world)
@@ -229,15 +197,14 @@ def test_the_accuracy_test_s_job_fails_and_its_logs_are_kept():
     assert_the_run_goes_on(world)
 
 
-def evicted(pod: KubeObject) -> None:
-    """The kubelet has lost the container, and answers 400 when asked for its log."""
-    lost = {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": "The container could not be located"}
-    pod["status"] = {
-        "phase": "Failed",
-        "reason": "Evicted",
-        "message": "The node was low on resource: ephemeral-storage.",
-        "containerStatuses": [{"name": "main", "image": "e", "state": {"terminated": lost}}],
-    }
+LOST = {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": "The container could not be located"}
+evicted = in_phase(
+    "Failed",
+    reason="Evicted",
+    message="The node was low on resource: ephemeral-storage.",
+    containerStatuses=[{"name": "main", "image": "e", "state": {"terminated": LOST}}],
+)
+"""The kubelet has lost the container, and answers 400 when asked for its log."""
 
 
 def test_a_pod_that_was_evicted_costs_a_retry_and_not_the_run(world):
