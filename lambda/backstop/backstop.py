@@ -34,8 +34,6 @@ _CONFIG = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeou
 
 
 class Backstop:
-    """One look, with the clients and names that it needs."""
-
     def __init__(self, environ: Mapping[str, str], clients: Callable[[str], Any], now: datetime) -> None:
         self._environ = environ
         self._clients = clients
@@ -115,7 +113,6 @@ class Backstop:
         return {ALL} if len(pools) > APART and ALL in self._policies else pools
 
     def _closed_by(self, keys: set[str]) -> set[str]:
-        """Pools that the policies of these keys close."""
         return set(self._pools) if ALL in keys else keys
 
     def _is_due(self, instance: Instance, judgement: Judgement | None, *, closed: set[str]) -> bool:
@@ -218,7 +215,6 @@ class Backstop:
         ]
 
     def _watched(self) -> dict[str, Watched]:
-        """Pool -> the watchdog's metrics of it."""
 
         def metric(name: str, statistic: str, pool: str | None = None) -> tuple[float, ...]:
             answer = self._clients("cloudwatch").get_metric_statistics(
@@ -244,13 +240,11 @@ class Backstop:
         }
 
     def _started(self) -> tuple[datetime, ...]:
-        """Start times of the executions that run."""
         listing = self._clients("stepfunctions").get_paginator("list_executions")
         pages = listing.paginate(stateMachineArn=self._environ["STATE_MACHINE_ARN"], statusFilter="RUNNING")
         return tuple(item["startDate"] for page in pages for item in page["executions"])
 
     def _attached(self) -> set[str]:
-        """Keys of the policies that Karpenter's role has now."""
         listing = self._clients("iam").get_paginator("list_attached_role_policies")
         pages = listing.paginate(RoleName=self._environ["KARPENTER_ROLE"])
         arns = {item["PolicyArn"] for page in pages for item in page["AttachedPolicies"]}
@@ -258,7 +252,6 @@ class Backstop:
 
 
 def _stays(pool: str, judgement: Judgement, instances: list[Instance]) -> bool:
-    """Whether Karpenter stays closed because of a pool."""
     return judgement.lasts or any(instance.pool == pool for instance in instances)
 
 

@@ -11,8 +11,6 @@ PERIOD_S = 300
 
 @dataclass(frozen=True)
 class Limits:
-    """How long the backstop waits."""
-
     window: timedelta
     """It looks at the metrics of this last time. An instance must be at least this old to be ended."""
     holding: timedelta
@@ -25,8 +23,6 @@ class Limits:
 
 @dataclass(frozen=True)
 class Instance:
-    """An EC2 instance of a pool."""
-
     name: str
     pool: str
     launched: datetime
@@ -82,5 +78,4 @@ def judge(watched: Watched, started: tuple[datetime, ...] | None, *, now: dateti
 
 
 def hours(span: timedelta) -> str:
-    """`span` in words."""
     return f"{span.total_seconds() / 3600:.0f} h"

@@ -8,7 +8,6 @@ STACK, CLUSTER_STACK = "SpecDecodeStack", "TrainiumClusterStack"
 """The stacks, by name. On a cluster that exists there is only the first."""
 
 NAMESPACE = "specdecode"
-"""Kubernetes namespace of every workload pod."""
 
 SAMPLE_PRESET = "qwen3-32b"
 """The public sample's experiment: the dashboard shows its cases."""
@@ -29,7 +28,6 @@ ORDINARY_NODEPOOLS = (CPU_NODEPOOL, LARGE_NODEPOOL)
 """Kinds of nodes without devices that runs hold. A deployment has one node of each."""
 
 MOST_NODES = 16
-"""Most nodes with devices that a deployment can have."""
 
 
 def held_pools(nodes: int) -> tuple[str, ...]:
@@ -54,7 +52,6 @@ FOREIGN_PREFIX = "specdecode-"
 
 
 def node_pool(slot: str, *, foreign: bool = False) -> str:
-    """Name of the NodePool of a slot, in a Karpenter of ours or in somebody else's."""
     return f"{FOREIGN_PREFIX}{slot}" if foreign else slot
 
 
@@ -65,7 +62,6 @@ COMPILE_NODEPOOL = "compile"
 """Karpenter NodePool (dynamic, large CPU nodes) whose nodes compile artifacts if `compile.on` is `cpu`."""
 
 FIELD_MANAGER = "specdecode"
-"""Server-side apply field manager of the pipeline."""
 
 RUN_LABEL = "specdecode/run"
 VARIANT_LABEL = "specdecode/variant"
@@ -106,7 +102,6 @@ NAMESPACE_RIGHTS = "namespace"
 GROUP_RIGHTS = "node-group"
 """Its value if they scale a managed node group of the cluster, and see its node."""
 GROUP_VARIABLE = "NODE_GROUP"
-"""Variable with the name of that node group."""
 GROUP_TAGS = ("eks:cluster-name", "eks:nodegroup-name")
 """Tags that EKS puts on its instances: the names of cluster and group."""
 POOL_RIGHTS = "pools"
@@ -175,7 +170,6 @@ RUN_ID = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_RUN_ID - 1}}}"
 
 
 def is_run_id(text: str) -> bool:
-    """Whether `text` can be a run's id."""
     return re.fullmatch(RUN_ID, text) is not None
 
 

@@ -37,7 +37,6 @@ class Store:
         return self.read_tagged(key, at_most=at_most)[0]
 
     def read_tagged(self, key: str, *, at_most: int | None = None) -> tuple[bytes | None, str | None]:
-        """The same with the object's ETag."""
         try:
             found = self.s3.get_object(Bucket=self.bucket, Key=key)
             data: bytes = found["Body"].read(at_most)
@@ -93,7 +92,6 @@ class Store:
             raise
 
     def download(self, key: str, path: Path) -> None:
-        """Copy the object to a file, in parts."""
         self.s3.download_file(self.bucket, key, str(path))
 
     def upload(self, path: Path, key: str, *, tags: Mapping[str, str]) -> None:
@@ -106,11 +104,9 @@ class Store:
         return {item["Key"][len(prefix) :]: (item["Size"], item["ETag"].strip('"')) for item in items}
 
     def keys(self, prefix: str) -> list[str]:
-        """All keys below `prefix`, sorted."""
         return sorted(item["Key"] for item in self._items(prefix))
 
     def folders(self, prefix: str) -> list[str]:
-        """The folders directly below `prefix`."""
         pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix, Delimiter="/")
         found = [item["Prefix"] for page in pages for item in page.get("CommonPrefixes", [])]
         return sorted(item[len(prefix) :].rstrip("/") for item in found)

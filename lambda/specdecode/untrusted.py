@@ -17,7 +17,6 @@ MOST_DIGITS = 300
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _BAD_SEGMENT = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff]")
 _MAX_KEY_BYTES = 1024
-"""S3's own limit."""
 _MAX_NAME_BYTES = 255
 """Most bytes of a name in a folder, as file systems allow."""
 
@@ -135,7 +134,6 @@ _WORDS = {
     r"less than or equal to ([^\s;,]+)": r"\1 or less",
     r"greater than ": "more than ",
 }
-"""pydantic's words, and plain ones."""
 
 
 def plain_words(message: str) -> str:

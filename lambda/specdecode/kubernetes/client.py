@@ -29,8 +29,6 @@ from specdecode.kubernetes.resources import KubeObject, path
 
 @dataclass(frozen=True)
 class Response:
-    """The part of an answer that the client reads."""
-
     status: int
     data: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -44,9 +42,7 @@ ATTEMPTS = 5
 BACKOFF_S = 0.5
 BACKOFF_MAX_S = 8.0
 PAGE = 250
-"""Most objects in a page of a list."""
 LOG_LINES, LOG_BYTES = 2000, 16 * 1024 * 1024
-"""Most of a log that is read."""
 
 
 def retry_delay(attempt: int, retry_after: str | None, *, rand: Callable[[], float] = random.random) -> float:
@@ -76,7 +72,6 @@ class Kubernetes:
         self._sleep = sleep
 
     def get(self, kind: str, name: str, *, namespace: str | None = None) -> KubeObject | None:
-        """The object, or None if it does not exist."""
         if self._hidden(kind, namespace):
             return None
         try:

@@ -15,12 +15,9 @@ LONGEST_LINE = 1000
 MOST_SEARCHED = 2 * 1024 * 1024
 """Characters at the end of a text that are searched."""
 LONGEST_WORD = 300
-"""Most characters of a pattern's match in the evidence."""
 
 
 class Cause(BaseModel):
-    """One row of the table: the pattern, its meaning, and what to do."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
@@ -34,7 +31,6 @@ class Cause(BaseModel):
     fix: str
 
     def explain(self, evidence: Mapping[str, str]) -> str | None:
-        """The paragraph, if the pattern is found."""
         for kind in self.look_in:
             match = re.search(self.pattern, evidence.get(kind, ""), re.IGNORECASE | re.MULTILINE)
             if match:
@@ -76,5 +72,4 @@ def _searched(text: str) -> str:
 
 
 def _ends(row: str) -> str:
-    """A line, or its start and its end."""
     return row if len(row) <= 2 * LONGEST_LINE else f"{row[:LONGEST_LINE]}\n … {row[-LONGEST_LINE:]}"

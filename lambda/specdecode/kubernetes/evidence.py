@@ -15,7 +15,6 @@ from specdecode.kubernetes.resources import KubeObject, name_of
 
 DESCRIBED = ("Job", "Deployment", "ResourceClaim")
 LONGEST_LINE = 4000
-"""Most characters of an event."""
 LONGEST_LOG = 2 * 1024 * 1024
 """Most characters of a log, from its end. The table of causes is searched in all of them."""
 CLUSTER_WIDE = ("NodeClaim", "Node", "ResourceSlice")
@@ -44,7 +43,6 @@ class Evidence:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """Text by kind, as the table of causes names it."""
         return {"status": self.status, "logs": self.logs}
 
 

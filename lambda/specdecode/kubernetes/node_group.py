@@ -22,7 +22,6 @@ TRIES, PAUSE_S = 4, 5.0
 """A change takes seconds: a release after another change need not be repeated from outside."""
 
 Client = Callable[[str], Any]
-"""boto3 service name -> client."""
 
 
 class NodeGroup:
@@ -56,7 +55,6 @@ class NodeGroup:
         return None if found is None else int(found["scalingConfig"]["desiredSize"])
 
     def described(self) -> dict[str, Any] | None:
-        """The group as EKS describes it. None if it does not exist."""
         try:
             found: dict[str, Any] = self._clients("eks").describe_nodegroup(**self._named)["nodegroup"]
         except ClientError as error:

@@ -25,7 +25,6 @@ RELEASE = re.compile(r"[\d.]+-(?P<date>\d{8})")
 
 
 def amount(quantity: object) -> float | None:
-    """A Kubernetes quantity as a number. None if it is none."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([kKMGT]i?|m|)", str(quantity))
     return float(found[1]) * UNITS[found[2]] if found and found[2] in UNITS else None
 

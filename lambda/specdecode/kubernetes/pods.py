@@ -62,7 +62,6 @@ class PodProblem:
 
 
 def condition(obj: KubeObject, kind: str) -> KubeObject:
-    """The status condition of that type, or {}."""
     for found in obj.get("status", {}).get("conditions") or []:
         if found.get("type") == kind:
             return dict(found)
@@ -74,12 +73,10 @@ def is_true(obj: KubeObject, kind: str) -> bool:
 
 
 def is_ready(pod: KubeObject) -> bool:
-    """Whether the pod is Ready and is not being deleted."""
     return is_true(pod, "Ready") and "deletionTimestamp" not in pod["metadata"]
 
 
 def restarts(pod: KubeObject) -> int:
-    """How often the pod's containers were started again."""
     return sum(status.get("restartCount", 0) for status in container_statuses(pod))
 
 
@@ -139,7 +136,6 @@ def why_hung(node: KubeObject, now: datetime) -> str | None:
 
 
 def _silent(node: KubeObject) -> str:
-    """What a node that is not Ready says of itself."""
     found = condition(node, "Ready")
     since, why = _since(found), found.get("message") or "no reason given"
     return f"is not Ready since {since:%H:%M} UTC: {why}" if since else "is not Ready"
@@ -162,13 +158,11 @@ def _since(found: KubeObject) -> datetime | None:
 
 
 def _first_seen(event: KubeObject) -> datetime | None:
-    """When an event came for the first time."""
     stamp = event.get("firstTimestamp") or event.get("eventTime") or event.get("metadata", {}).get("creationTimestamp")
     return parse_time(str(stamp)) if stamp else None
 
 
 def last_seen(event: KubeObject) -> datetime | None:
-    """When an event came for the last time."""
     series = event.get("series") or {}
     stamp = series.get("lastObservedTime") or event.get("lastTimestamp")
     return parse_time(str(stamp)) if stamp else _first_seen(event)
@@ -277,8 +271,6 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class JobState:
-    """Phase of a Job, why it failed, and how many of its pods failed so far."""
-
     phase: Phase
     message: str
     failed_pods: int
@@ -296,5 +288,4 @@ def job_state(job: KubeObject) -> JobState:
 
 
 def created_at(obj: KubeObject) -> datetime:
-    """The creation time, with its zone."""
     return parse_time(str(obj["metadata"]["creationTimestamp"]))

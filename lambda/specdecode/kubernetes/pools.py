@@ -29,8 +29,6 @@ NOT_PART_OF_READY = {"Ready", "NodeRegistrationHealthy"}
 
 @dataclass(frozen=True)
 class Unready:
-    """Why no node can come, and since when."""
-
     message: str
     lasted: timedelta
     is_refused: bool = False
@@ -183,11 +181,8 @@ class Pools(Protocol):
 
 @dataclass(frozen=True)
 class Missing:
-    """Why a slot's node has not come."""
-
     reason: str
     is_final: bool = False
-    """Whether no node can come at all."""
     is_settling: bool = False
     """Whether the obstacle may pass by itself in a minute or two."""
 
@@ -207,7 +202,6 @@ class NodePools:
         return names.node_pool(slot, foreign=self._foreign)
 
     def get(self, slot: str) -> KubeObject | None:
-        """The NodePool of a slot. None if there is none."""
         return self.kube.get("NodePool", self.name(slot))
 
     def brings(self, slot: str) -> bool:

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 
 KubeObject = dict[str, Any]
-"""A Kubernetes object as JSON."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,6 @@ WORKLOAD_KINDS = ("Deployment", "Job", "Service", "ConfigMap")
 
 
 def path(kind: str, *, namespace: str | None, name: str = "", sub: str = "") -> str:
-    """URL path of a collection, an object or a subresource."""
     resource = RESOURCES[kind]
     parts = [resource.root]
     if resource.namespaced and namespace is not None:

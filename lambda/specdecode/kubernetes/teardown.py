@@ -6,7 +6,6 @@ from specdecode.kubernetes.resources import WORKLOAD_KINDS, KubeObject, name_of
 
 
 def run_selector(run_id: str) -> str:
-    """Label selector of all objects of a run."""
     return f"{names.RUN_LABEL}={names.run_label(run_id)}"
 
 

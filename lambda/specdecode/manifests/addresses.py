@@ -12,8 +12,6 @@ from specdecode.planning import Arm, Plan
 
 
 class ArmAddress(NamedTuple):
-    """Where an arm's server is, and what it is asked with."""
-
     url: str
     """As a word of shell source; for an arm that the run serves with the variable of its Service."""
     model: str | None
@@ -32,7 +30,6 @@ def address(plan: Plan, arm: Arm, ctx: RenderContext) -> ArmAddress:
 
 
 ENTRY = "api-key"
-"""Key of the one entry in the Secret."""
 
 
 def new_api_key() -> str:

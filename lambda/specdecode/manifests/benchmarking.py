@@ -27,7 +27,6 @@ JOB_UID: KubeObject = {
 
 
 def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
-    """The specification of the benchmark of `wave`."""
     return BenchmarkSpec(
         run_id=ctx.run_id,
         experiment=plan.experiment.name,
@@ -159,7 +158,6 @@ def hold_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
 
 
 def hold_rights(ctx: RenderContext) -> Rights:
-    """The questions to this run, and their answers."""
     asks = s3_keys.asks_prefix(ctx.run_id) + "*"
     return Rights(reads=(asks,), writes=(asks,), clears=True)
 
@@ -194,5 +192,4 @@ def _beside_the_servers(plan: Plan, ctx: RenderContext) -> dict[str, Any]:
 
 
 def _arms(plan: Plan, arms: Sequence[Arm], ctx: RenderContext, option: str = "--arm") -> list[str]:
-    """`--arm NAME=URL` for each arm."""
     return [part for arm in arms for part in (option, f"{arm.variant}={address(plan, arm, ctx).url}")]

@@ -31,7 +31,6 @@ from specdecode.planning import Arm, Plan
 from specdecode.planning.timeline import HEALTHY_SHARE, cpu_deadline
 
 FETCH, COMPILE, STORE = "fetch", "compile", "store"
-"""Names of the containers, in their order."""
 SPARE_GIB = 20
 """Local disk that must be free beside weights and artifact: images and other pods may have taken of the request."""
 CARRIER = "carrier-"
@@ -40,7 +39,6 @@ CARRIER = "carrier-"
 
 COMPONENT = "start-check"
 MAKE = "tiny-model"
-"""Name of the container that makes the model."""
 TINY_LAYERS = 2
 UNDER_A_HEAD = 8
 """Layers of a tiny target. A head listens to three of its layers, which must differ: vLLM takes 2, n / 2 and n - 3
@@ -226,7 +224,6 @@ def _mount(name: str, *, read_only: bool = False) -> dict[str, Any]:
 
 
 def _tiny(plan: Plan, variant: ServedVariant) -> list[str]:
-    """Arguments of the program that makes the models."""
     target, *drafts = plan.served.models_of(variant)
     kind = "--head" if has_head(variant) else "--model"
     words = ["--bucket", '"$BUCKET"', "--layers", str(layers(variant)), "--model", word(target.prefix)]
@@ -239,7 +236,6 @@ def start_check_rights(plan: Plan, variant: ServedVariant) -> Rights:
 
 
 def has_head(variant: ServedVariant) -> bool:
-    """Whether the arm speculates with a head of its target."""
     return variant.speculation is not None and variant.speculation.method in HEADS
 
 

@@ -18,11 +18,8 @@ from specdecode.planning import Arm, Wave
 
 
 class RenderContext(Frozen):
-    """One run in one deployment."""
-
     run_id: Annotated[str, StringConstraints(pattern=f"^{names.RUN_ID}$")]
     bucket: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
-    """The artifact bucket."""
     bundle_uri: Annotated[str, StringConstraints(pattern=r"^s3://[^/]+/.+$")]
     """The zip with `specdecode`, its dependencies and assets/."""
     bundle_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -52,7 +49,6 @@ def object_name(run_id: str, *parts: str) -> str:
 
 
 def root_name(ctx: RenderContext) -> str:
-    """Name of the ConfigMap that owns the run's objects."""
     return object_name(ctx.run_id, "run")
 
 
@@ -65,7 +61,6 @@ def compile_name(arm: Arm, ctx: RenderContext) -> str:
 
 
 def serving_name(arm: Arm, ctx: RenderContext) -> str:
-    """Name of the Deployment, the Service of an arm."""
     return object_name(ctx.run_id, f"w{arm.wave}", arm.variant)
 
 
@@ -82,7 +77,6 @@ def service_host_variable(name: str) -> str:
 def labels(
     ctx: RenderContext, component: str, *, wave: int | None = None, variant: str | None = None
 ) -> dict[str, str]:
-    """Labels of every object of a run."""
     out = {
         "app.kubernetes.io/name": "specdecode",
         "app.kubernetes.io/managed-by": "specdecode",

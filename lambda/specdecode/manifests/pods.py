@@ -25,7 +25,6 @@ SKIP_CREDENTIALS = "eks.amazonaws.com/skip-containers"
 
 
 def word(text: str) -> str:
-    """`text` as one literal word of shell source."""
     return shlex.quote(text)
 
 

@@ -55,12 +55,9 @@ class UserStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Standalone:
-    """All objects of a run, in the order of use."""
-
     setup: tuple[KubeObject, ...]
     steps: tuple[UserStep, ...]
     experiment_map: str
-    """Name of the ConfigMap with EXPERIMENT."""
     own_sets: tuple[str, ...]
     """Keys of sets of prompts that the run's folder in the bucket must hold too."""
 
@@ -227,7 +224,6 @@ class _Adapting:
 
 
 def _mounted(obj: KubeObject) -> list[str]:
-    """Names of the volumes that are a view of the bucket."""
     volumes = obj["spec"]["template"]["spec"]["volumes"]
     return [volume["name"] for volume in volumes if "persistentVolumeClaim" in volume]
 

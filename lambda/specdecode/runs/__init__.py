@@ -1,4 +1,3 @@
 """Runs outside the steps: their record in the bucket, the lease, and the cluster as users see it."""
 
 PLAN = "plan.json"
-"""Name of the plan in a run's folder."""

@@ -6,8 +6,6 @@ from specdecode.runs.lease import Lease
 
 
 class PodView(BaseModel):
-    """A line of the pod list."""
-
     model_config = ConfigDict(frozen=True)
 
     name: str
@@ -21,8 +19,6 @@ class PodView(BaseModel):
 
 
 class ClusterView(BaseModel):
-    """The cluster as the pipeline sees it now."""
-
     model_config = ConfigDict(frozen=True)
 
     lease: Lease

@@ -50,7 +50,6 @@ class Claim(BaseModel):
 
     @property
     def kind(self) -> str:
-        """Kind of the node that the run holds or needs."""
         return names.kind_of(self.pool)
 
 
@@ -76,12 +75,10 @@ class Lease(BaseModel):
 
     @property
     def replicas(self) -> int:
-        """Number of nodes that should run: one for each holder."""
         return len(self.holders)
 
     @property
     def pools(self) -> frozenset[str]:
-        """NodePools that have a node."""
         return frozenset(claim.pool for claim in self.holders)
 
     @property
@@ -97,7 +94,6 @@ class Lease(BaseModel):
         return any(claim.run_id == run_id for claim in self.holders)
 
     def holders_of(self, kind: str) -> tuple[Claim, ...]:
-        """The runs that hold nodes of a kind."""
         return tuple(claim for claim in self.holders if claim.kind == kind)
 
     def position(self, run_id: str) -> int | None:

@@ -19,7 +19,6 @@ def confirmed(subscriptions: Sequence[Mapping[str, str]]) -> int:
 
 
 def pending(subscriptions: Sequence[Mapping[str, str]]) -> list[str]:
-    """Addresses whose owners have not opened the link yet."""
     return [item["Endpoint"] for item in subscriptions if item["SubscriptionArn"] == "PendingConfirmation"]
 
 

@@ -25,7 +25,6 @@ from specdecode.steps.run import Run, attentive, load_run
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 
 FEW = 3
-"""Most holders that a message names."""
 
 
 def acquire(given: StepInput, rt: Runtime) -> Progress:

@@ -20,10 +20,7 @@ from specdecode.steps.runtime import Runtime, StepInput, run_step
 
 
 class Advised(BaseModel):
-    """The fields that the state machine needs."""
-
     waves: int
-    """Number of waves that are planned now."""
     adaptive: bool
     """Whether the advisor is asked again after the last of them."""
     message: str

@@ -96,8 +96,6 @@ def _compile_ahead(run: Run, rt: Runtime) -> Progress:
 
 
 class Compiling(NamedTuple):
-    """The state of an artifact that is compiled."""
-
     done: bool
     message: str
     age: timedelta = timedelta()

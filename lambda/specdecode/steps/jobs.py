@@ -66,8 +66,6 @@ def look_at_pods(
 
 
 class Advance(NamedTuple):
-    """The state of a Job."""
-
     done: bool
     message: str
     age: timedelta
@@ -160,7 +158,6 @@ def check_alive(kube: Kubernetes, run_id: str, wave: Wave, *, failure: type[Step
 
 
 def claims_of(pod: KubeObject, claims: Sequence[KubeObject]) -> list[KubeObject]:
-    """The device claims that `pod` owns."""
     return [
         claim
         for claim in claims

@@ -31,14 +31,11 @@ from specdecode.store import Store
 
 
 class Planned(BaseModel):
-    """The fields that the state machine needs."""
-
     waves: int
     adaptive: bool
     """Whether the advisor is asked after the last wave."""
     experiment: str
     plan: str
-    """Address of the whole plan."""
     warnings: tuple[str, ...] = ()
     """The warnings of `specdecode plan`, for a user who starts a run from the console."""
 

@@ -39,14 +39,12 @@ def keep_sets(
 
 
 def kept_sets(store: Store, experiment: Experiment, *, run_id: str) -> dict[str, PromptSet]:
-    """The sets in the run's folder, by key."""
     keys = {case.prompts.key: case.prompts.set for case in experiment.workload.cases if case.prompts}
     found = {key: (store.read(s3_keys.run_key(run_id, key)), name) for key, name in keys.items()}
     return {key: read_set(data, name=name) for key, (data, name) in found.items() if data is not None}
 
 
 def said(problems: list[str]) -> str:
-    """All problems of the prompts, as one message."""
     return "The prompts cannot be measured:\n" + "\n".join(f"  {problem}" for problem in problems)
 
 

@@ -37,8 +37,6 @@ CONTENT_TYPES = {
 
 
 class Reported(BaseModel):
-    """The execution's output."""
-
     run_id: str
     verdict: str
     report: str

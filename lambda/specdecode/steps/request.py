@@ -30,7 +30,6 @@ class RunRequest(BaseModel):
     experiment: str | dict[str, JsonValue] | None = None
     """A preset's name, or a whole document. Nothing is run by default: a run costs money."""
     overrides: dict[str, JsonValue] = Field(default_factory=dict, alias="set")
-    """Dotted path -> value."""
     resume: str | None = None
     """Id of a run to repeat. What it finished is not done again."""
     accept_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)

@@ -20,8 +20,6 @@ from specdecode.store import Store
 
 @dataclass(frozen=True)
 class Run:
-    """The plan, and what was noted since."""
-
     plan: Plan
     state: RunState
 

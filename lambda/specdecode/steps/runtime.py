@@ -67,7 +67,6 @@ class Runtime:
 
     environ: Mapping[str, str]
     clients: Callable[[str], Any]
-    """boto3 service name -> client."""
     kubernetes: Callable[[], Kubernetes]
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     sessions: dict[str, datetime] = field(default_factory=dict)
@@ -119,7 +118,6 @@ class Runtime:
 
     @cached_property
     def lease(self) -> LeaseStore:
-        """Of the nodes."""
         slots = names.held_pools(Capacity.model_validate_json(self.environ["CAPACITY"]).nodes)
         return LeaseStore(s3=self.store.s3, bucket=self.store.bucket, slots=slots, now=self.now)
 

@@ -28,8 +28,6 @@ from specdecode.steps.runtime import Runtime, StepInput, run_step
 
 
 class Reconciled(BaseModel):
-    """What the watchdog found and did."""
-
     model_config = ConfigDict(frozen=True)
 
     ended: tuple[str, ...] = ()
@@ -47,7 +45,6 @@ class Reconciled(BaseModel):
     ages_s: dict[str, float] = {}
     """NodePool -> seconds for which its node has been held. 0 if no run holds it."""
     holding: int = 0
-    """Runs that hold a node."""
     waiting: int = 0
     problems: tuple[str, ...] = ()
     """What could not be done, each with its reason."""
