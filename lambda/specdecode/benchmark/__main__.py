@@ -9,10 +9,10 @@ from pathlib import Path
 from specdecode.benchmark.adhoc import BadRequest, endpoints_of
 from specdecode.benchmark.clients import Meeting
 from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.launch import EXIT_BAD_INPUT, EXIT_FAILED, launch
-from specdecode.benchmark.outcome import Options
+from specdecode.benchmark.loading import Options
 from specdecode.benchmark.place import PlaceError, S3Folder, place_of
 from specdecode.benchmark.prompts import FETCHED, fetched_sets
+from specdecode.benchmark.runner import EXIT_BAD_INPUT, EXIT_FAILED, launch
 from specdecode.escape import line
 from specdecode.experiment.benchmark_spec import BenchmarkSpec, read_specification
 from specdecode.untrusted import Unreadable

@@ -132,7 +132,8 @@ class Client:
         exchange = Exchange()
         started_at = time.time()
         attempted = time.monotonic()
-        payload = self.endpoint.request_bytes("POST", self.endpoint.completions_path(plan.body), plan.body)
+        path = "/v1/chat/completions" if "messages" in plan.body else "/v1/completions"
+        payload = self.endpoint.request_bytes("POST", path, plan.body)
         error: RequestError | None = None
         connection = None
         try:

@@ -45,10 +45,6 @@ class Endpoint:
             text = text.replace(str(self.api_key)[:length], "…")
         return text
 
-    def completions_path(self, body: dict[str, Any]) -> str:
-        """Path of the endpoint that takes `body`."""
-        return "/v1/chat/completions" if "messages" in body else "/v1/completions"
-
     def request_bytes(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
         """A whole HTTP/1.1 request on a connection of its own."""
         content = b"" if body is None else json.dumps(body).encode()

@@ -9,15 +9,16 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
 
 from specdecode.benchmark.arm import ArmLoad, LoadedArm
 from specdecode.benchmark.client import MakeRecord
-from specdecode.benchmark.clients import ALL, Clients
+from specdecode.benchmark.clients import ALL, Clients, Meeting
 from specdecode.benchmark.counters import BlockCounters
 from specdecode.benchmark.enough import Enough, Measured
 from specdecode.benchmark.histories import Conversations
 from specdecode.benchmark.load import LoadPlan, most_open
-from specdecode.benchmark.outcome import Options
 from specdecode.benchmark.progress import LoadProgress
 from specdecode.benchmark.prompts import Prompt
 from specdecode.benchmark.results import Results
@@ -28,6 +29,20 @@ from specdecode.records import RequestRecord
 BACKLOG = 1024
 """Most records that wait before the recorder stops yielding to the streams. If more streams than this end together, the
 client is too slow, and the waiting records would fill its memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options that a specification does not have."""
+
+    folder: Path
+    upload: str | None = None
+    meeting: Meeting | None = None
+    """Meeting with the other clients, if levels take several. None: this client is alone."""
+    duration_s: float | None = None
+    """Seconds of load, instead of the workload's number of requests."""
+    arrivals: Literal["poisson", "constant"] = "poisson"
+    ramp_s: float = 0.0
 
 
 class Recorder:

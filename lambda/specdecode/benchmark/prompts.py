@@ -95,7 +95,8 @@ def _prompts_of(case: TestCase, workload: Workload, counter: TokenCounter, count
         case PromptKind.LINE:
             return _sampled([case.text + "\n"] * CORPUS_LINES, workload, counter, count + warmups)
         case PromptKind.SONNET:
-            return _sampled(_sonnets(), workload, counter, count + warmups)
+            sonnets = (assets_dir() / "prompts" / "sonnets.txt").read_text().splitlines(keepends=True)
+            return _sampled(sonnets, workload, counter, count + warmups)
         case PromptKind.TEXT:
             return [Prompt(text=case.text, input_tokens=counter.count(case.text))] * (count + warmups)
         case PromptKind.SET:
@@ -124,10 +125,6 @@ def _warmup(counter: TokenCounter, number: int) -> Prompt:
     """Warm-up prompt for a set whose prompts are all measured: no part of them may be in a server's prefix cache."""
     text = f"Warm-up {number}: say in a few sentences what you can help with."
     return Prompt(text=text, input_tokens=counter.count(text))
-
-
-def _sonnets() -> list[str]:
-    return (assets_dir() / "prompts" / "sonnets.txt").read_text().splitlines(keepends=True)
 
 
 def preamble(output_tokens: int) -> str:

@@ -1,32 +1,55 @@
-"""A whole benchmark: probe the arms, load them case by case, keep and upload the records. It computes no figure."""
+"""A whole benchmark, to its exit code: probe the arms, load them case by case, keep and upload the records. It computes
+no figure.
+"""
 
 import asyncio
 import contextlib
 import gc
+import signal
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from specdecode.benchmark.arm import LoadedArm
 from specdecode.benchmark.client import Client, LoopLag
-from specdecode.benchmark.clients import Clients
-from specdecode.benchmark.delivery import Delivery
+from specdecode.benchmark.clients import Clients, NotTogether
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.enough import Enough, earlier
 from specdecode.benchmark.histories import Conversations, file_of, talking
-from specdecode.benchmark.loading import LoadBlock, Loading, blocks
-from specdecode.benchmark.outcome import Options, Outcome, SentCounts
-from specdecode.benchmark.probe import ArmFacts, probe
-from specdecode.benchmark.progress import LoadProgress
-from specdecode.benchmark.prompts import Prompt, longest, prompts_of, sets_of
-from specdecode.benchmark.results import Results
+from specdecode.benchmark.loading import LoadBlock, Loading, Options, blocks
+from specdecode.benchmark.place import Delivery
+from specdecode.benchmark.probe import ArmFacts, ArmNotReady, probe
+from specdecode.benchmark.progress import LoadProgress, progress_for
+from specdecode.benchmark.prompts import BadPrompts, Prompt, longest, prompts_of, sets_of
+from specdecode.benchmark.results import BadResults, Results
 from specdecode.benchmark.tokens import token_counter
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.workload import Level, Load, TestCase
 from specdecode.measures.plausibility import doubts
 from specdecode.records import Servers, SetFacts, raw_file
 
+EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT = 0, 1, 2
 DELIVER_EVERY_S = 60.0
 """Seconds after which the records of a long block are stored before its end: what a lost pod loses."""
+
+
+class SentCounts(NamedTuple):
+    """Requests of one arm, case and level."""
+
+    started: int
+    failed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """Outcome of a benchmark. It has no figures: `specdecode.measures` computes them from the records."""
+
+    servers: Servers
+    sent: Mapping[tuple[str, str, str], SentCounts]
+    """By variant, case and level."""
+    problems: tuple[str, ...]
+    """Problems other than failed requests: results that could not be stored."""
 
 
 class Benchmark:
@@ -243,3 +266,46 @@ def in_time(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def launch(
+    spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint], options: Options, *, max_error_rate: float
+) -> tuple[int, Outcome | str]:
+    """Exit code (0 all measured, 1 an arm or too many requests failed, 2 bad input); outcome, or why there is none.
+
+    SIGINT and SIGTERM stop the load. Everything that was measured is kept either way.
+    """
+    with progress_for() as progress:
+        try:
+            outcome = asyncio.run(_until_signal(Benchmark(spec, endpoints, options, progress)))
+        except asyncio.CancelledError:
+            progress.message(stopped := f"stopped; what was measured is in {options.folder}")
+            return EXIT_FAILED, stopped
+        except Exception as error:
+            cause = error
+            while isinstance(cause, ExceptionGroup):  # of the tasks of a load
+                cause = cause.exceptions[0]
+            if not isinstance(cause, BadPrompts | BadResults | ArmNotReady | NotTogether):
+                raise
+            progress.message(f"error: {cause}")
+            return EXIT_BAD_INPUT if isinstance(cause, BadPrompts | BadResults) else EXIT_FAILED, str(cause)
+        failures = [*failed_beyond(outcome, max_error_rate), *outcome.problems]
+        for failure in failures:
+            progress.message(f"error: {failure}")
+        return (EXIT_FAILED if failures else EXIT_OK), outcome
+
+
+async def _until_signal(benchmark: Benchmark) -> Outcome:
+    running = asyncio.ensure_future(benchmark.run())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, running.cancel)
+    return await running
+
+
+def failed_beyond(outcome: Outcome, max_error_rate: float) -> list[str]:
+    """The blocks in which more than `max_error_rate` of the requests failed, or all of them."""
+    return [
+        f"{variant}/{case}/{level}: {sent.failed / max(sent.started, 1):.0%} of the requests failed"
+        for (variant, case, level), sent in outcome.sent.items()
+        if sent.failed > max_error_rate * sent.started or sent.failed == sent.started
+    ]

@@ -46,10 +46,10 @@ def bench(
     """
     from specdecode import aws
     from specdecode.benchmark.adhoc import BadRequest, adhoc_spec, cases_of, endpoints_of
-    from specdecode.benchmark.launch import EXIT_BAD_INPUT, launch
-    from specdecode.benchmark.outcome import Options
+    from specdecode.benchmark.loading import Options
     from specdecode.benchmark.place import S3Folder
     from specdecode.benchmark.results import BadResults, claim_folder, release_folder
+    from specdecode.benchmark.runner import EXIT_BAD_INPUT, launch
     from specdecode.cli.bench_results import deliver
     from specdecode.cli.runs_view import new_run_id
 

@@ -175,7 +175,7 @@ def _plan(
     from specdecode.experiment.model import CompileOn, ServedExperiment, Sweep
     from specdecode.planning import Inventory, make_plan, needed_prefixes, read_inventory
     from specdecode.planning.waves import one_by_one
-    from specdecode.pod.folder import FolderClient
+    from specdecode.pod.bucket import FolderClient
 
     capacity = Capacity(price_per_node_hour=price) if price is not None else Capacity()
     experiment = load(reference, settings=overrides, capacity=capacity)

@@ -12,9 +12,9 @@ from specdecode.benchmark.__main__ import fetch_sets, parser, specification
 from specdecode.benchmark.__main__ import main as load
 from specdecode.benchmark.adhoc import BadRequest, endpoints_of
 from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.launch import EXIT_BAD_INPUT, EXIT_FAILED
 from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.benchmark.results import Results
+from specdecode.benchmark.runner import EXIT_BAD_INPUT, EXIT_FAILED
 from specdecode.benchmark.tokens import token_counter
 from specdecode.escape import line
 from specdecode.experiment.benchmark_spec import BenchmarkSpec

@@ -77,7 +77,11 @@ def compile_by_serving(
         try:
             while not _healthy(health):
                 if server.poll() is not None:
-                    if server.returncode < 0 or not made or not all(map(_is_whole, made)):
+                    if (
+                        server.returncode < 0
+                        or not made
+                        or not all(path.is_file() and path.stat().st_size for path in made)
+                    ):
                         raise _ended(server.returncode)
                     say(f"the server ended with {server.returncode} once it had compiled: it has no device to load on")
                     break
@@ -103,10 +107,6 @@ def _ask(url: str, model: str) -> None:
     except ValueError as error:
         raise PodError(Exit.BAD_ANSWER, f"the server started and did not answer: {error}") from None
     say(f"it answers: {answer.tokens} tokens")
-
-
-def _is_whole(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0
 
 
 def _healthy(url: str) -> bool:

@@ -6,9 +6,9 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
 from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.outcome import Options, Outcome
+from specdecode.benchmark.loading import Options
 from specdecode.benchmark.progress import LoadProgress
-from specdecode.benchmark.runner import Benchmark
+from specdecode.benchmark.runner import Benchmark, Outcome
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.records import RequestRecord
 

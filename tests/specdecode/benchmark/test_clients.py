@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from specdecode.benchmark import clients
 from specdecode.benchmark.clients import Arrived, Clients, Meeting, NotTogether, Start
-from specdecode.benchmark.launch import EXIT_FAILED, launch
 from specdecode.benchmark.load import LoadPlan, arrival_times
-from specdecode.benchmark.outcome import Options, Outcome
+from specdecode.benchmark.loading import Options
 from specdecode.benchmark.place import LocalFolder, S3Folder, place_of
-from specdecode.benchmark.runner import Benchmark
+from specdecode.benchmark.runner import EXIT_FAILED, Benchmark, Outcome, launch
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.measures.plausibility import apart, doubtful
 from specdecode.records import RequestRecord, raw_file

@@ -5,7 +5,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 
 import pytest
-from specdecode.benchmark.outcome import Options
+from specdecode.benchmark.loading import Options
 from specdecode.benchmark.prompts import BadPrompts
 from specdecode.benchmark.results import BadResults
 from specdecode.experiment.benchmark_spec import BenchmarkSpec

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
-from specdecode.benchmark.outcome import Options
+from specdecode.benchmark.loading import Options
 from specdecode.benchmark.place import PlaceError, S3Folder
 
 from tests.specdecode.benchmark.making import spec

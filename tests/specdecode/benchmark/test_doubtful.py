@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from specdecode.analysis import compare
 from specdecode.benchmark.client import Client
-from specdecode.benchmark.outcome import Options
+from specdecode.benchmark.loading import Options
 from specdecode.experiment.workload import PromptKind
 from specdecode.measures.plausibility import DOUBTFUL_S, HELD_BACK_S, doubtful
 from specdecode.records import RequestRecord

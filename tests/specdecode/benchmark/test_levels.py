@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from specdecode.benchmark.adhoc import BadRequest
-from specdecode.benchmark.loading import blocks
-from specdecode.benchmark.outcome import Options
+from specdecode.benchmark.loading import Options, blocks
 from specdecode.experiment.workload import Level, Load, Workload
 
 from tests.specdecode.benchmark.making import case, spec

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from specdecode.benchmark import loading
 from specdecode.benchmark.clients import LoadSlice
 from specdecode.benchmark.load import LoadPlan, arrival_times, most_open, run_load
-from specdecode.benchmark.loading import BACKLOG, Recorder
-from specdecode.benchmark.outcome import Options
+from specdecode.benchmark.loading import BACKLOG, Options, Recorder
 from specdecode.measures.metrics.formulas import ttft
 from specdecode.measures.plausibility import held_back
 from specdecode.records import RequestRecord

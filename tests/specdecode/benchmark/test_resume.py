@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from specdecode.benchmark import __main__ as command
-from specdecode.benchmark.outcome import Options
+from specdecode.benchmark.loading import Options
 from specdecode.benchmark.results import BadResults, Results, claim_folder
 from specdecode.records import ErrorKind, RequestRecord
 

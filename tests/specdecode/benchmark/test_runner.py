@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 from specdecode.benchmark import __main__ as command
-from specdecode.benchmark.outcome import Options, Outcome, SentCounts, failed_beyond
+from specdecode.benchmark.loading import Options
 from specdecode.benchmark.probe import ArmNotReady
+from specdecode.benchmark.runner import Outcome, SentCounts, failed_beyond
 from specdecode.records import Servers
 
 from tests.specdecode.benchmark.chaos import chaos_server

@@ -5,8 +5,7 @@ from specdecode import finished
 from specdecode.benchmark.place import S3Folder
 from specdecode.instance.run import bring, send
 from specdecode.planning import read_inventory
-from specdecode.pod.bucket import Bucket, sha256_of
-from specdecode.pod.folder import FolderClient
+from specdecode.pod.bucket import Bucket, FolderClient, sha256_of
 from specdecode.pod.program import PodError
 from specdecode.pod.sources import ImportSource
 from specdecode.pod.stage import main as stage_main
