@@ -7,17 +7,20 @@ const loadCharts = (shared) => {
   const short = (value) => `${Number(value.toPrecision(3))}`;
   const rounded = (value) => (value >= 10 ? value.toFixed(0) : short(Number(value.toPrecision(2))));
   const time = (value) => (value >= 1 ? `${short(value)} s` : milliseconds(value));
+  for (const point of (data.curves ?? []).flatMap((curve) => curve.points)) {
+    Object.assign(point, { at: point.level.rate ?? point.level.concurrency, arms: [point.base, point.other] });
+  }
   const [CIRCLE, SQUARE] = ["circle", "square"];
 
   // The points of both arms: what a chart draws of each is `pick`'s.
   function both(curve, pick) {
     return curve.points.flatMap((point) => point.arms.map((arm, i) => ({
-      ...point, arm: i ? curve.arm : curve.base, symbol: i ? SQUARE : CIRCLE, ...pick(arm),
+      ...point, arm: i ? curve.variant : curve.baseline, symbol: i ? SQUARE : CIRCLE, ...pick(arm),
     })));
   }
-  const load = (curve, d) => `at ${d.at} ${curve.unit}${d.queues ? ", requests queue" : ""}${d.doubtful ? ", doubtful" : ""}`;
+  const load = (curve, d) => `at ${d.at} ${curve.unit}${d.queueing ? ", requests queue" : ""}${d.doubtful ? ", doubtful" : ""}`;
   const dots = (values, x, y, colour) => Plot.dot(values, {
-    x, y, r: 4.5, symbol: (d) => d.symbol, stroke: colour, strokeWidth: 1.8, fill: (d) => (d.queues ? "var(--card)" : colour(d)),
+    x, y, r: 4.5, symbol: (d) => d.symbol, stroke: colour, strokeWidth: 1.8, fill: (d) => (d.queueing ? "var(--card)" : colour(d)),
   });
   const tip = (values, x, y, title) => Plot.tip(values, Plot.pointer({ x, y, fill: "var(--card)", title }));
   const arm = (d) => colours.get(d.arm);
@@ -36,7 +39,7 @@ const loadCharts = (shared) => {
     const levels = curve.points.map((point) => point.at);
     const first = levels[0], last = levels[levels.length - 1];
     const doubtful = new Set(curve.points.filter((point) => point.doubtful).map((point) => point.at));
-    const queue = curve.points.some((point) => point.queues) && curve.batch && curve.batch < last ? [{ x1: Math.max(first, curve.batch), x2: last }] : [];
+    const queue = curve.points.some((point) => point.queueing) && curve.batch && curve.batch < last ? [{ x1: Math.max(first, curve.batch), x2: last }] : [];
     return told(readings, {
       width, height: 240, marginLeft: 58, marginRight: 24, marginBottom: 40, marginTop: 22, style,
       x: { type: "log", base: 2, domain: [first, last], label: curve.unit, ticks: levels, tickFormat: (v) => `${v}${doubtful.has(v) ? "?" : ""}` },
@@ -51,19 +54,19 @@ const loadCharts = (shared) => {
 
   function pareto(index, width) {
     const curve = data.curves[index];
-    const values = both(curve, (found) => ({ user: found.user, all: found.all })).filter((d) => d.user !== null && d.all !== null);
+    const values = both(curve, (found) => ({ user: found.user_speed, all: found.output_throughput })).filter((d) => d.user !== null && d.all !== null);
     const said = (d) => `${labels.get(d.arm)} ${load(curve, d)}: ${short(d.all)} tokens/s in all, ${short(d.user)} a user`;
     // The baseline's points have their names on the left, the arm's on the right: where both meet they can be read.
     const named = (symbol, textAnchor, dx) => Plot.text(values.filter((d) => d.symbol === symbol), {
       x: "user", y: "all", text: (d) => `${d.at}${d.doubtful ? "?" : ""}`, dx, dy: -9, textAnchor, fill: "var(--fg)", stroke: "var(--bg)", strokeWidth: 3,
     });
-    const pairs = curve.points.filter((point) => point.arms.every((found) => found.user !== null && found.all !== null));
+    const pairs = curve.points.filter((point) => point.arms.every((found) => found.user_speed !== null && found.output_throughput !== null));
     return told(values.map(said), {
       width, height: Math.min(420, Math.max(280, width * 0.5)), marginLeft: 56, marginRight: 30, marginBottom: 42, marginTop: 26, style,
       x: { label: "tokens/s that a user sees", zero: true, nice: true, ticks: Math.max(3, Math.floor(width / 90)) },
       y: { label: "tokens/s in all", nice: true, grid: true, ...scale(values.map((d) => d.all), short) },
       marks: [
-        Plot.link(pairs, { x1: (d) => d.arms[0].user, y1: (d) => d.arms[0].all, x2: (d) => d.arms[1].user, y2: (d) => d.arms[1].all, stroke: "var(--muted)", strokeDasharray: "2,3" }),
+        Plot.link(pairs, { x1: (d) => d.arms[0].user_speed, y1: (d) => d.arms[0].output_throughput, x2: (d) => d.arms[1].user_speed, y2: (d) => d.arms[1].output_throughput, stroke: "var(--muted)", strokeDasharray: "2,3" }),
         Plot.line(values, { x: "user", y: "all", z: "arm", stroke: arm, strokeWidth: 2 }),
         dots(values, "user", "all", arm),
         named(CIRCLE, "end", -8), named(SQUARE, "start", 8),
@@ -74,15 +77,15 @@ const loadCharts = (shared) => {
 
   function gain(index, width) {
     const curve = data.curves[index];
-    const values = curve.points.map((d) => ({ ...d, arm: curve.arm, symbol: SQUARE, s: d.gain[0], low: d.gain[1], high: d.gain[2] }));
+    const values = curve.points.map((d) => ({ ...d, arm: curve.variant, symbol: SQUARE, s: d.speedup.ratio, low: d.speedup.low ?? d.speedup.ratio, high: d.speedup.high ?? d.speedup.ratio }));
     const said = (d) => `${load(curve, d)}: ${times(d.s)} (${d.low.toFixed(2)}–${d.high.toFixed(2)})`;
     const first = values[0].at, last = values[values.length - 1].at;
-    const places = curve.crossovers.map(([at, low, high]) => ({ at, low: Math.max(low, first), high: Math.min(high, last) }));
-    const passes = curve.crossovers.map(([at, low, high]) => `passes 1 at ${rounded(at)} (95% CI ${rounded(low)} to ${rounded(high)})`);
+    const places = curve.crossovers.map(({ load: at, low, high }) => ({ at, low: Math.max(low, first), high: Math.min(high, last) }));
+    const passes = curve.crossovers.map(({ load: at, low, high }) => `passes 1 at ${rounded(at)} (95% CI ${rounded(low)} to ${rounded(high)})`);
     const named = (side, dx, late) => Plot.text(places.filter((d) => late === (d.at > Math.sqrt(first * last))), {
       x: "at", text: (d) => `crossover ${rounded(d.at)}`, frameAnchor: "bottom", dx, dy: -6, textAnchor: side, fill: "var(--fg)", stroke: "var(--bg)", strokeWidth: 3,
     });
-    const colour = colours.get(curve.arm);
+    const colour = colours.get(curve.variant);
     return overLoad(curve, width, values.map(said).concat(passes), { tickFormat: (v) => `${v}×` }, [
       Plot.rectX(places, { x1: "low", x2: "high", fill: "var(--unknown)", fillOpacity: 0.25 }),
       Plot.ruleX(places, { x: "at", stroke: "var(--unknown)", strokeWidth: 1.5 }),
@@ -97,7 +100,7 @@ const loadCharts = (shared) => {
 
   function latency(index, width, metric) {
     const curve = data.curves[index], limit = curve.limits[metric];
-    const values = both(curve, (found) => ({ half: found[metric][0], most: found[metric][1] })).filter((d) => d.half !== null && d.most !== null);
+    const values = both(curve, (found) => ({ half: found[`${metric}_p50`], most: found[`${metric}_p95`] })).filter((d) => d.half !== null && d.most !== null);
     const all = values.flatMap((d) => [d.half, d.most]);
     const limits = limit && limit < 2 * Math.max(...all) ? [limit] : [];
     const said = (d) => `${labels.get(d.arm)} ${load(curve, d)}: half within ${time(d.half)}, 95% within ${time(d.most)}`;
@@ -126,8 +129,8 @@ const loadCharts = (shared) => {
   }
 
   function lengths(index, width) {
-    const curve = data.curves[index], colour = colours.get(curve.arm);
-    const values = curve.points.filter((d) => d.accepted !== null && d.even !== null).map((d) => ({ ...d, arm: curve.arm, symbol: SQUARE }));
+    const curve = data.curves[index], colour = colours.get(curve.variant);
+    const values = curve.points.filter((d) => d.acceptance_length !== null && d.break_even !== null).map((d) => ({ ...d, arm: curve.variant, symbol: SQUARE, accepted: d.acceptance_length, even: d.break_even }));
     const said = (d) => `${load(curve, d)}: ${d.accepted.toFixed(2)} tokens a step, ${d.even.toFixed(2)} would be as fast as without`;
     const first = values.slice(0, 1);
     const pays = first[0].accepted > first[0].even;

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from specdecode.analysis import json_schema
+from specdecode.analysis import Comparison
 from specdecode.escape import json_text
 
 from tools.reference import (
@@ -78,7 +78,7 @@ def main() -> None:
     for name, replaced in PARTS_OF_PAGES.items():
         path = FOLDER.parent / name
         path.write_text(replaced(path.read_text()))
-    SCHEMA.write_text(json_text(json_schema(), indent=1) + "\n")
+    SCHEMA.write_text(json_text(Comparison.model_json_schema(), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """From raw records to the answer: comparison with confidence, verdicts, cost, equality; and the report."""
 
 from specdecode.analysis.compare import compare, compare_measured
-from specdecode.analysis.results.comparison import Comparison, json_schema
+from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.pairs import Verdict
 from specdecode.analysis.results.run_context import Accuracy, DeviceGroup, Failure, RunContext
 from specdecode.analysis.statistics.accuracy import lm_eval_scores
@@ -17,7 +17,6 @@ __all__ = [
     "Verdict",
     "compare",
     "compare_measured",
-    "json_schema",
     "lm_eval_scores",
     "measure",
 ]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.texts.decide import decided, first_load
-from specdecode.measures.publish import Datum, Dimensions
+from specdecode.measures.publish import Datum
 
 
 def metric_data(comparison: Comparison, *, previous: Comparison | None = None) -> list[Datum]:
@@ -18,39 +18,21 @@ def metric_data(comparison: Comparison, *, previous: Comparison | None = None) -
     """
     labels = {item.name: item.label for item in comparison.experiment.variants}
     cases = {item.name: item.label for item in comparison.experiment.workload.cases}
-    return [
-        *(
-            datum
-            for name, value, variant, case in _values(comparison, previous)
-            for datum in _with_dimensions(comparison, name, value, variant=labels[variant], case=cases[case])
-        ),
-        *_largest_loads(comparison, labels),
-        *_by_load(comparison, labels),
-    ]
-
-
-def _by_load(comparison: Comparison, labels: Mapping[str, str]) -> Iterator[Datum]:
-    """The speed-up over all cases at each load of a run of several."""
+    about = {"Experiment": comparison.experiment.name}
+    found = []
+    for name, value, variant, case in _values(comparison, previous):
+        arm = {"Variant": labels[variant], "TestCase": cases[case]}
+        found += [_datum(comparison, name, value, places) for places in (arm, about | arm)]
+    for each in comparison.objective:  # 0: not even the smallest load is kept
+        unit = "Count/Second" if each.loads[0].level.rate is not None else "Count"
+        places = about | {"Variant": labels[each.variant]}
+        found.append(_datum(comparison, "LargestLoadKept", each.keeps.value if each.keeps else 0.0, places, unit))
     levels = {level.name: level for level in comparison.experiment.workload.levels}
-    for found in decided(comparison).findings if len(levels) > 1 else ():
-        if found.group == "all" and found.speedup:
-            dimensions = [
-                {"Name": "Experiment", "Value": comparison.experiment.name},
-                {"Name": "Variant", "Value": labels[found.variant]},
-                {"Name": "Load", "Value": levels[found.load].sorted_name},
-            ]
-            yield _datum(comparison, "Speedup", found.speedup.ratio, dimensions)
-
-
-def _largest_loads(comparison: Comparison, labels: Mapping[str, str]) -> Iterator[Datum]:
-    """The largest measured load that keeps the objective, over all cases of an arm; 0: not even the smallest."""
-    for found in comparison.objective:
-        dimensions = [
-            {"Name": "Experiment", "Value": comparison.experiment.name},
-            {"Name": "Variant", "Value": labels[found.variant]},
-        ]
-        unit = "Count/Second" if found.loads[0].level.rate is not None else "Count"
-        yield _datum(comparison, "LargestLoadKept", found.keeps.value if found.keeps else 0.0, dimensions, unit)
+    for over in decided(comparison).findings if len(levels) > 1 else ():
+        if over.group == "all" and over.speedup:
+            places = about | {"Variant": labels[over.variant], "Load": levels[over.load].sorted_name}
+            found.append(_datum(comparison, "Speedup", over.speedup.ratio, places))
+    return found
 
 
 def _values(comparison: Comparison, previous: Comparison | None) -> Iterator[tuple[str, float, str, str]]:
@@ -78,17 +60,10 @@ def _speedups(comparison: Comparison) -> dict[tuple[str, str], float]:
     }
 
 
-def _with_dimensions(comparison: Comparison, name: str, value: float, *, variant: str, case: str) -> Iterator[Datum]:
-    """The figure for `variant` and `case`, which are labels."""
-    arm = [{"Name": "Variant", "Value": variant}, {"Name": "TestCase", "Value": case}]
-    for dimensions in (arm, [{"Name": "Experiment", "Value": comparison.experiment.name}, *arm]):
-        yield _datum(comparison, name, value, dimensions)
-
-
-def _datum(comparison: Comparison, name: str, value: float, dimensions: Dimensions, unit: str = "None") -> Datum:
+def _datum(comparison: Comparison, name: str, value: float, places: Mapping[str, str], unit: str = "None") -> Datum:
     return {
         "MetricName": name,
-        "Dimensions": dimensions,
+        "Dimensions": [{"Name": key, "Value": label} for key, label in places.items()],
         "Timestamp": comparison.context.finished_at.timestamp(),
         "Unit": unit,
         "Values": [value],

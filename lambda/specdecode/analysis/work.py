@@ -23,7 +23,7 @@ from specdecode.experiment.workload import TestCase
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean
 from specdecode.measures.metrics.formulas import acceptance_length, tokens_per_step
-from specdecode.prompts import PromptRow, PromptSet
+from specdecode.prompts import PromptSet
 
 EXTREMES = 3
 """Prompts that are shown at either end."""
@@ -44,46 +44,43 @@ def work(
     first. `sets`: sets of prompts, for their texts.
     """
     cases = [case for case in experiment.workload.cases if case.prompts is not None]
-    return tuple(
-        Work(variant=pair.variant, baseline=pair.baseline, categories=found)
-        for pair in pairs
-        if (found := _categories(experiment, levels, pair, others, cases, sets or {}))
-    )
+    found = []
+    for pair in pairs:
+        own = pair.variant, pair.baseline
+        compared = [
+            {result.case: result for each in beside if (each.variant, each.baseline) == own for result in each.cases}
+            for beside in ([pair], *(at.pairs for at in others))
+        ]
+        categories = [
+            _category(experiment, levels, pair, case, compared, sets or {})
+            for case in cases
+            if case.name in compared[0]
+        ]
+        if categories:
+            found.append(Work(variant=pair.variant, baseline=pair.baseline, categories=tuple(categories)))
+    return tuple(found)
 
 
-def _categories(
+def _category(
     experiment: Experiment,
     levels: Sequence[AtLevel],
     pair: Pair,
-    others: Sequence[LoadResult],
-    cases: Sequence[TestCase],
+    case: TestCase,
+    compared: Sequence[Mapping[str, CaseResult]],
     sets: Sets,
-) -> tuple[Category, ...]:
-    own = pair.variant, pair.baseline
-    compared = [
-        {result.case: result for each in pairs if (each.variant, each.baseline) == own for result in each.cases}
-        for pairs in ([pair], *(at.pairs for at in others))
+) -> Category:
+    gains = sorted(_gains(experiment, levels[0], pair, case, sets), key=lambda gain: gain.speedup)
+    shown = min(EXTREMES, len(gains) // 2)
+    at_levels = [
+        _at(at, results[case.name], pair) for at, results in zip(levels, compared, strict=True) if case.name in results
     ]
-    found = []
-    for case in cases:
-        at_levels = tuple(
-            _at(at, results[case.name], pair)
-            for at, results in zip(levels, compared, strict=True)
-            if case.name in results
-        )
-        if case.name in compared[0]:
-            gains = sorted(_gains(experiment, levels[0], pair, case, sets), key=lambda gain: gain.speedup)
-            shown = min(EXTREMES, len(gains) // 2)
-            found.append(
-                Category(
-                    case=case.name,
-                    prompts=len(gains),
-                    levels=at_levels,
-                    most=tuple(reversed(gains[len(gains) - shown :])),
-                    least=tuple(gains[:shown]),
-                )
-            )
-    return tuple(found)
+    return Category(
+        case=case.name,
+        prompts=len(gains),
+        levels=tuple(at_levels),
+        most=tuple(reversed(gains[len(gains) - shown :])),
+        least=tuple(gains[:shown]),
+    )
 
 
 def _at(at: AtLevel, result: CaseResult, pair: Pair) -> CategoryAtLevel:
@@ -102,44 +99,32 @@ def _at(at: AtLevel, result: CaseResult, pair: Pair) -> CategoryAtLevel:
 def _gains(experiment: Experiment, at: AtLevel, pair: Pair, case: TestCase, sets: Sets) -> Iterable[PromptGain]:
     """Each prompt that both arms completed."""
     base, other = (at.arms[name, case.name] for name in (pair.baseline, pair.variant))
-    rounds = rounds_beside(experiment, other)
-    before, after = _means(base, HEADLINE, rounds), _means(other, HEADLINE)
-    accepted = {} if other.arm.acceptance_length is None else _accepted(other)
-    texts = _rows(case, sets)
+    before, after = (
+        {name: mean([math.log(value) for value in values]) for name, values in found.items()}
+        for found in (_values(base, HEADLINE, rounds_beside(experiment, other)), _values(other, HEADLINE))
+    )
+    accepted: dict[str, list[float]] = {}
+    if other.arm.acceptance_length is not None:
+        accepted = _values(other, acceptance_length.tag) or _values(other, tokens_per_step.tag)
+    given = case.prompts
+    known = (sets.get(given.key) or shipped(given.set)) if given else None
+    rows = known.rows if known and given and known.sha256 == given.sha256 else ()
+    texts = {row.id: row.text for row in rows}
     for name in sorted(before.keys() & after.keys()):
-        text = texts[name].text if name in texts else ""
+        text = texts.get(name, "")
         yield PromptGain(
             id=name,
             text=text[:TEXT_KEPT],
             characters=len(text),
             speedup=math.exp(max(-300.0, min(300.0, after[name] - before[name]))),
-            acceptance_length=accepted.get(name),
+            acceptance_length=mean(accepted[name]) if name in accepted else None,
         )
 
 
-def _means(measured: Measured, metric: str, rounds: Collection[int] | None = None) -> dict[str, float]:
-    """Id of the prompt -> mean over its requests of ln(metric)."""
-    found = _values(measured, metric, rounds)
-    return {name: mean([math.log(value) for value in values]) for name, values in found.items()}
-
-
-def _accepted(measured: Measured) -> dict[str, float]:
-    """Id of the prompt -> mean acceptance length over its requests."""
-    found = _values(measured, acceptance_length.tag) or _values(measured, tokens_per_step.tag)
-    return {name: mean(values) for name, values in found.items()}
-
-
 def _values(measured: Measured, metric: str, rounds: Collection[int] | None = None) -> dict[str, list[float]]:
+    """Id of the prompt -> the metric of its requests."""
     found: dict[str, list[float]] = defaultdict(list)
     for record, value in measured.values.get(metric, ()):
         if record.prompt_id is not None and value > 0.0 and (rounds is None or record.round in rounds):
             found[record.prompt_id].append(value)
     return found
-
-
-def _rows(case: TestCase, sets: Sets) -> dict[str, PromptRow]:
-    given = case.prompts
-    found = (sets.get(given.key) or shipped(given.set)) if given else None
-    if found is None or given is None or found.sha256 != given.sha256:
-        return {}
-    return {row.id: row for row in found.rows}

@@ -72,12 +72,12 @@ def report(
 
     A folder with raw/*.jsonl and experiment.yaml but no report.json is compared again.
     """
-    from specdecode.analysis import json_schema
+    from specdecode.analysis import Comparison
     from specdecode.analysis.report import write_report
     from specdecode.cli.report_sources import find
 
     if schema:
-        say_json(json_schema())
+        say_json(Comparison.model_json_schema())
         return
     comparison = find(run, deployment=where.deployment(), price=price)
     _print(comparison, Format.JSON if as_json else form, full=full)

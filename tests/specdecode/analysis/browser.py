@@ -111,6 +111,20 @@ def visit(folder: Path, steps: Callable[[Page], Awaitable[Result]]) -> Result:
     return asyncio.run(_visit(folder, steps))
 
 
+def looked(
+    text: str, folder: Path, *expressions: str, width: int = 1440, height: int = 1000
+) -> tuple[list[Any], list[str]]:
+    """Values of JavaScript expressions on a page, one after the other, and what its console had; `text`: its HTML."""
+    path = folder / "page.html"
+    path.write_text(text, encoding="utf-8")
+
+    async def steps(page: Page) -> tuple[list[Any], list[str]]:
+        await page.open(path, width=width, height=height)
+        return [await page.evaluate(each) for each in expressions], page.console
+
+    return visit(folder / "profile", steps)
+
+
 async def _visit(folder: Path, steps: Callable[[Page], Awaitable[Result]]) -> Result:
     binary = chromium()
     if binary is None:

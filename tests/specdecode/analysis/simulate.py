@@ -4,6 +4,8 @@ import hashlib
 import random
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 from specdecode.analysis import RunContext, compare
 from specdecode.analysis.results.comparison import Comparison
@@ -172,9 +174,26 @@ def case(comparison: Comparison, name: str, variant: str = "sd") -> CaseResult:
     return next(result for result in pair.cases if result.case == name)
 
 
-def simulated(records: Iterable[RequestRecord] | None = None, **arguments: object) -> Comparison:
-    tested = experiment()
-    return compare(experiment=tested, records=list(records or run(tested, **arguments)), context=context())
+def simulated(
+    records: Iterable[RequestRecord] | None = None,
+    *,
+    tested: Experiment | None = None,
+    around: RunContext | None = None,
+    **truth: Any,
+) -> Comparison:
+    """The comparison of `records`, else of a run with such a truth."""
+    tested = tested or experiment()
+    found = run(tested, **truth) if records is None else records
+    return compare(experiment=tested, records=list(found), context=around or context())
+
+
+def write_raw(folder: Path, records: Iterable[RequestRecord]) -> None:
+    """The raw files of a run's folder."""
+    for record in records:
+        path = folder / "raw" / record.variant / f"{record.case}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as out:
+            out.write(record.model_dump_json() + "\n")
 
 
 def of_types(count: int) -> Comparison:
@@ -185,4 +204,4 @@ def of_types(count: int) -> Comparison:
     )
     tested = experiment(requests=6, cases=cases)
     gained = {each.name: 0.3 + 0.6 * n / count for n, each in enumerate(cases)}
-    return compare(experiment=tested, records=run(tested, acceptance=gained), context=context())
+    return simulated(tested=tested, acceptance=gained)

@@ -23,9 +23,7 @@ CASES = (
 
 def test_the_speedup_is_the_one_that_was_put_in() -> None:
     tested = experiment(requests=30)
-    comparison = compare(
-        experiment=tested, records=run(tested, acceptance={"repeat": 1.0, "sonnet": 0.0}), context=context()
-    )
+    comparison = simulated(tested=tested, acceptance={"repeat": 1.0, "sonnet": 0.0})
     tpot = {e.metric: e for e in case(comparison, "repeat").speedups}["time_per_output_token"]
     assert tpot.ratio == pytest.approx(8 / (1 + 7 * 0.12 + 0.10), rel=0.02), "E = 8 at a step of 1.94"
     assert tpot.low < tpot.ratio < tpot.high
@@ -36,7 +34,7 @@ def test_the_speedup_is_the_one_that_was_put_in() -> None:
 def test_a_group_whose_cases_disagree_is_called_mixed() -> None:
     tested = experiment(cases=(*CASES, CASES[1].model_copy(update={"name": "meaning"})))
     records = run(tested, acceptance={"repeat": 0.9, "sonnet": 0.1, "meaning": 0.95})
-    answer = compare(experiment=tested, records=records, context=context()).answer
+    answer = simulated(records, tested=tested).answer
     assert "differs between the 2 open-ended prompt types measured: costs on sonnet (" in answer
     assert "pays on meaning (" in answer
 
@@ -60,20 +58,6 @@ def test_too_many_failures_give_no_verdict_and_are_counted() -> None:
     assert case(comparison, "sonnet").verdict is not Verdict.CANNOT_TELL
 
 
-def test_warmup_requests_count_nowhere() -> None:
-    records = list(run(experiment()))
-    cold = request(variant="base", case="repeat", index=0, rng=random.Random(1), slow=50.0)
-    with_cold = simulated([*records, cold.model_copy(update={"warmup": True})])
-    assert with_cold == simulated(records)
-
-
-def test_an_arm_that_was_not_measured_is_named() -> None:
-    comparison = simulated([r for r in run(experiment()) if r.variant == "base"])
-    assert comparison.pairs == ()
-    assert comparison.answer.startswith("Nothing could be compared")
-    assert any("sd was not measured" in note for note in comparison.notes)
-
-
 def test_requests_that_were_asked_for_and_never_sent_are_told() -> None:
     lost = [r for r in run(experiment()) if (r.variant, r.case, r.index) != ("sd", "repeat", 3)]
     assert "sd was sent 7 of 8 requests in repeat" in simulated(lost).answer
@@ -93,7 +77,7 @@ def test_identical_prompts_are_said_to_show_timing_noise_only() -> None:
     assert result.distinct_prompts == 1
     assert all(each.reason.endswith("one prompt, so this is about that prompt") for each in (result, two)), two.reason
     assert result.headline is not None and "of paired requests of one prompt" in result.headline.method
-    (several,) = compare(experiment=experiment(), records=run(experiment()), context=context()).pairs[0].cases[:1]
+    (several,) = simulated().pairs[0].cases[:1]
     assert several.headline is not None and "of paired prompts" in several.headline.method
     assert [any("one and the same prompt" in note for note in each.notes) for each in (result, several)] == [
         True,
@@ -109,7 +93,7 @@ def test_different_output_lengths_are_said() -> None:
         for c in ("repeat", "sonnet")
         for i in range(4)
     ]
-    result = case(compare(experiment=tested, records=records, context=context()), "repeat")
+    result = case(simulated(records, tested=tested), "repeat")
     assert any("different length (200 and 100" in note for note in result.notes)
     assert not any("different length" in note for note in case(simulated(), "repeat").notes)
 
@@ -123,13 +107,6 @@ def test_doubtful_times_and_merged_chunks_are_said() -> None:
     ]
     (told,) = [note for note in simulated(merged).notes if note.startswith("IMPOSSIBLE")]
     assert "base in repeat" in told and "does not speculate gives 1 a step at most" in told
-
-
-def test_rounds_of_one_prompt_are_one_piece_of_evidence() -> None:
-    tested = experiment(rounds=3)
-    result = case(compare(experiment=tested, records=run(tested), context=context()), "repeat")
-    assert result.headline is not None
-    assert result.headline.n == 8, "not 24"
 
 
 def test_prompts_that_are_sent_again_count_once_and_it_is_said() -> None:
@@ -192,7 +169,7 @@ def test_a_ratio_that_moves_between_rounds_on_the_same_devices_cannot_be_judged(
     records = list(
         run(tested, acceptance={"repeat": 0.0, "sonnet": 0.0}, draft_cost=0.0, overhead=0.0, noise=0.004, slow=slow)
     )
-    comparison = compare(experiment=tested, records=records, context=context())
+    comparison = simulated(records, tested=tested)
     result = case(comparison, "repeat")
     assert result.headline is not None
     assert result.headline.low is not None
@@ -228,7 +205,7 @@ def test_quantization_and_speculation_are_told_apart() -> None:
         for c in ("repeat", "sonnet")
         for i in range(8)
     ]
-    comparison = compare(experiment=tested, records=records, context=context())
+    comparison = simulated(records, tested=tested)
     chain = comparison.chains[0]
     assert (chain.root, chain.variant) == ("bf16", "sd-fp8")
     assert [link.changes for link in chain.links] == [("quantization",), ("speculation",)]
@@ -238,51 +215,6 @@ def test_quantization_and_speculation_are_told_apart() -> None:
     first, second = comparison.answer.split(" Speculative decoding with quantization (sd-fp8) against bf16 pays")
     assert "3.0" in first and "4.2" not in first, "not the product with quantization"
     assert "4.2" in second, "which is said beside it"
-
-
-def test_cost_is_the_nodes_price_by_device_share_and_time_of_load() -> None:
-    tested = experiment(requests=2)
-    records = [
-        request(
-            variant="base",
-            case="repeat",
-            index=i,
-            rng=random.Random(1),
-            noise=0.0,
-            sent_s=s,
-            tokens=101,
-            ttft_s=1.0,
-            step_s=0.09,
-        )
-        for i, s in enumerate((0.0, 5.0))
-    ]
-    # Each takes 1 + 100 x 0.09 = 10 s; they overlap from 5 to 10 s: 15 s of load for 202 tokens, on half a $36 node.
-    arm = compare(experiment=tested, records=records, context=context()).arm("base", "repeat")
-    assert arm is not None
-    assert arm.load_seconds == pytest.approx(15.0)
-    assert arm.cost_per_million == pytest.approx(36 / 3600 * 0.5 * 15 / 202 * 1e6)
-    unpriced = compare(experiment=tested, records=records, context=context(price_per_node_hour=None))
-    assert unpriced.cost is None
-    assert unpriced.arms[0].cost_per_million is None
-
-
-def test_equality_finds_the_first_difference() -> None:
-    records = list(run(experiment()))
-    text = records[0].output
-    changed = [
-        r.model_copy(update={"output": text[:40] + "ZEBRA" + text[45:]})
-        if (r.variant, r.case, r.index) == ("sd", "repeat", 0)
-        else r
-        for r in records
-    ]
-    found = case(simulated(changed), "repeat").equality
-    assert (found.compared, found.identical) == (8, 7)
-    assert found.first is not None
-    assert (found.first.index, found.first.at) == (0, 40)
-    assert found.first.before == text[:40]
-    assert found.first.other.startswith("ZEBRA")
-    assert found.first.base.startswith(text[40:45])
-    assert case(simulated(changed), "sonnet").equality.first is None
 
 
 @pytest.mark.parametrize(
@@ -328,7 +260,7 @@ def test_a_case_that_ended_early_has_the_wider_interval_and_says_so() -> None:
     until = tested.workload.model_copy(update={"requests": Requests(max=30, precision=0.05)})
     tested = tested.model_copy(update={"workload": until})
     records = [record for record in run(tested) if record.case != "repeat" or record.index < 12]
-    found = compare(experiment=tested, records=records, context=context())
+    found = simulated(records, tested=tested)
     fixed = compare(experiment=experiment(requests=30), records=records, context=context())
     early, ordinary = case(found, "repeat"), case(fixed, "repeat")
     assert early.headline is not None and ordinary.headline is not None

@@ -41,7 +41,7 @@ K_ENGINE = "0.9.1-sdk2.26.1"
 def test_perfect_drafts_are_all_accepted_on_either_kind_of_engine(engine: str, tokens: float) -> None:
     tested = experiment(engine=engine)
     acceptance = {"repeat": 1.0, "sonnet": 0.6}
-    comparison = compare(experiment=tested, records=run(tested, acceptance=acceptance), context=context())
+    comparison = simulated(tested=tested, acceptance=acceptance)
     arm = comparison.arm("sd", "repeat")
     assert arm is not None and not arm.impossible
     assert max(step.tokens for step in arm.steps) == tokens == arm.verified_drafts + 1
@@ -105,8 +105,8 @@ def test_the_advisor_takes_the_engine_for_what_it_is() -> None:
     for engine, first in ((K_ENGINE, 2), ("rehearsal-cpu", 1)):
         tested = experiment(engine=engine)
         assert min(candidate.k for candidate in candidates(tested)) == first
-        records = run(tested, acceptance={"repeat": 0.8, "sonnet": 0.8})
-        advice = advise_sweep(tested, [compare(experiment=tested, records=records, context=context())]).together
+        measured = simulated(tested=tested, acceptance={"repeat": 0.8, "sonnet": 0.8})
+        advice = advise_sweep(tested, [measured]).together
         truth = {k: speedup(0.8, k, 0.12, 0.10, most=most_tokens(tested, tested.variants[1])) for k in range(2, 16)}
         for belief in advice.beliefs:
             if 4 <= belief.candidate.k <= 10:
@@ -116,9 +116,7 @@ def test_the_advisor_takes_the_engine_for_what_it_is() -> None:
 
 def test_the_advisors_model_and_sentence_are_in_the_comparison() -> None:
     tested = experiment(ks=(3, 7, 13), requests=20)
-    comparison = compare(
-        experiment=tested, records=run(tested, acceptance={"repeat": 0.8, "sonnet": 0.8}), context=context()
-    )
+    comparison = simulated(tested=tested, acceptance={"repeat": 0.8, "sonnet": 0.8})
     theory = next(item for item in comparison.theory if item.group == "structured")
     assert theory.acceptance == pytest.approx(0.8, abs=0.03)
     assert theory.draft_cost == pytest.approx(0.12, abs=0.03)

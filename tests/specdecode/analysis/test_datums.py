@@ -1,16 +1,10 @@
 """The comparison's own metrics for CloudWatch."""
 
 import pytest
-from specdecode.analysis import Comparison, compare
 from specdecode.analysis.datums import metric_data
 from specdecode.measures.publish import problems
 
-from tests.specdecode.analysis.simulate import context, experiment, run
-
-
-def compared(**truth: float) -> Comparison:
-    tested = experiment()
-    return compare(experiment=tested, records=run(tested, **truth), context=context())
+from tests.specdecode.analysis.simulate import context, experiment, simulated
 
 
 def values(data: list[dict[str, object]], name: str) -> dict[tuple[str, ...], float]:
@@ -22,7 +16,7 @@ def values(data: list[dict[str, object]], name: str) -> dict[tuple[str, ...], fl
 
 
 def test_every_arm_and_case_is_published_with_both_sets_of_dimensions() -> None:
-    comparison = compared()
+    comparison = simulated()
     data = metric_data(comparison)
     assert [problem for datum in data for problem in problems(datum)] == []
     gains = values(data, "Speedup")
@@ -37,14 +31,14 @@ def test_every_arm_and_case_is_published_with_both_sets_of_dimensions() -> None:
 
 
 def test_the_change_against_the_last_good_run_is_published() -> None:
-    before, after = compared(), compared(draft_cost=0.3)
+    before, after = simulated(), simulated(draft_cost=0.3)
     change = values(metric_data(after, previous=before), "SpeedupOverLastRun")
     assert change[("SD", "repeat")] == pytest.approx((1 + 7 * 0.12 + 0.1) / (1 + 7 * 0.3 + 0.1), rel=0.12)
 
 
 def test_what_could_not_be_judged_is_not_published_as_a_speedup() -> None:
     tested = experiment(requests=1)
-    comparison = compare(experiment=tested, records=run(tested), context=context(price_per_node_hour=None))
+    comparison = simulated(tested=tested, around=context(price_per_node_hour=None))
     data = metric_data(comparison)
     assert values(data, "Speedup") == {}
     assert values(data, "CostPerMillionOutputTokens") == {}

@@ -15,7 +15,7 @@ from specdecode.measures.publish import metric_data as request_data
 from specdecode.measures.publish import places
 
 from tests.specdecode.analysis import recompute, recompute_forms
-from tests.specdecode.analysis.simulate import context, experiment, run
+from tests.specdecode.analysis.simulate import context, experiment, run, write_raw
 from tests.specdecode.analysis.simulate import request as one_request
 
 
@@ -32,11 +32,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     failed = one_request(variant="base", case="sonnet", index=99, rng=random.Random(1), failed=True, sent_s=1e6)
     warmup = one_request(variant="base", case="sonnet", index=0, rng=random.Random(1))
     records += [failed, warmup.model_copy(update={"warmup": True})]
-    for record in records:
-        path = tmp_path / "raw" / record.variant / f"{record.case}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as out:
-            out.write(record.model_dump_json() + "\n")
+    write_raw(tmp_path, records)
     (at,) = levels = measure(experiment=tested, records=records, context=around)
     comparison = compare_measured(experiment=tested, levels=levels, context=around)
     (tmp_path / "report.json").write_text(comparison.json_document())

@@ -8,7 +8,7 @@ import pytest
 from specdecode.analysis import compare
 
 from tests.specdecode.analysis import recompute_choice
-from tests.specdecode.analysis.simulate import context
+from tests.specdecode.analysis.simulate import context, write_raw
 from tests.specdecode.analysis.simulate_load import Server, loads, run
 
 SERVERS = {
@@ -30,11 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         written = record.model_dump(mode="json") | {"sent_s": record.sent_s + idle}
         records.append(type(record).model_validate(written | ({"error": error, "chunks": []} if lost else {})))
     place = tmp_path_factory.mktemp("run")
-    for record in records:
-        path = place / "raw" / record.variant / f"{record.case}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as out:
-            out.write(record.model_dump_json() + "\n")
+    write_raw(place, records)
     found = compare(experiment=tested, records=records, context=context())
     (place / "report.json").write_text(found.json_document())
     return place

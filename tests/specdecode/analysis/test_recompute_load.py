@@ -13,7 +13,7 @@ from specdecode.measures.accounting import Accounting
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
 
 from tests.specdecode.analysis import recompute, recompute_load
-from tests.specdecode.analysis.simulate import context
+from tests.specdecode.analysis.simulate import context, write_raw
 from tests.specdecode.analysis.simulate_load import Server, loads, run
 
 
@@ -34,11 +34,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         change = {"time_doubt_s": 0.02 if late else 0.0, "warmup": False, "round": record.round if rounds > 1 else 0}
         written = json.loads(record.model_copy(update=change).model_dump_json())
         records.append(type(record).model_validate(written | ({"error": error, "chunks": []} if failed else {})))
-    for record in records:
-        path = folder / "raw" / record.variant / f"{record.case}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as out:
-            out.write(record.model_dump_json() + "\n")
+    write_raw(folder, records)
     levels = measure(experiment=tested, records=records, context=context())
     write_report(compare_measured(experiment=tested, levels=levels, context=context()), folder)
     for at in levels:
@@ -90,9 +86,9 @@ WRONG = {
         r'"keeps": \{[^}]*?"(?:concurrency|rate)": (\d)',
     ],
     "report.html": [
-        r'"curves": ?\[.*?"gain": ?\[(\d\.\d)',
-        r'"curves": ?\[.*?"all": ?(\d)',
-        r'"curves": ?\[.*?"tpot": ?\[0\.0(\d)',
+        r'"curves": ?\[.*?"ratio": ?(\d\.\d)',
+        r'"curves": ?\[.*?"output_throughput": ?(\d)',
+        r'"curves": ?\[.*?"tpot_p50": ?0\.0(\d)',
     ],
     "report.md": [r"over the load.*?\| (\d\.\d\d)× \(", r"over the load.*?\) \| ([\d.,]+) → "],
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from specdecode.analysis import compare, json_schema
+from specdecode.analysis import Comparison, compare
 from specdecode.analysis.report import write_report
 from specdecode.cli import app, runs_deployment
 from specdecode.cli.runs_deployment import Execution
@@ -160,7 +160,7 @@ def test_a_report_of_another_version_is_made_anew_from_its_records(tmp_path: Pat
 
 
 def test_the_schema_is_printed() -> None:
-    assert json.loads(call("report", "--schema").stdout) == json_schema()
+    assert json.loads(call("report", "--schema").stdout) == Comparison.model_json_schema()
 
 
 def test_one_run_a_side_cannot_tell_a_change_and_says_what_would(folder: Path) -> None:

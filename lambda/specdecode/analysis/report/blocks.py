@@ -72,17 +72,14 @@ class Drawing(NamedTuple):
     item: Any = None
 
 
-Inner = ReportTable | Text | Listing | Code | Drawing
-
-
 class More(NamedTuple):
     """Blocks that the page folds under a title."""
 
     title: str
-    blocks: Sequence[Inner]
+    blocks: Sequence["Block"]
 
 
-Block = Inner | More
+Block = ReportTable | Text | Listing | Code | Drawing | More
 
 
 class Section(NamedTuple):
@@ -99,3 +96,19 @@ class Section(NamedTuple):
 def listed(*items: str, title: str = "") -> Listing:
     """Sentences without a name."""
     return Listing([("", item) for item in items], title)
+
+
+def kept(*blocks: Block) -> list[Block]:
+    """Those that show something."""
+    return [each for each in blocks if not _empty(each)]
+
+
+def _empty(block: Block) -> bool:
+    match block:
+        case More(blocks=inner):
+            return all(map(_empty, inner))
+        case Drawing(item=item):
+            return item is not None and not item
+        case ReportTable(rows=rows):
+            return not rows
+    return not block[0]

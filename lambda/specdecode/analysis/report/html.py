@@ -4,7 +4,6 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
@@ -74,7 +73,8 @@ def render_trend(points: Sequence[TrendPoint]) -> str:
 
 def _page(template: str, data: dict[str, Any], **values: Any) -> str:
     scripts = [_asset(name) for name in SCRIPTS]
-    hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts)
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
         "form-action 'none'"
@@ -95,28 +95,20 @@ def _page(template: str, data: dict[str, Any], **values: Any) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_folder()),
+        loader=FileSystemLoader(assets_dir() / "report"),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_finalize,
+        finalize=lambda value: plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
     environment.globals |= USED
     return environment
 
 
-def _finalize(value: Any) -> Any:
-    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _folder() -> Path:
-    return assets_dir() / "report"
-
-
 @cache
 def _asset(name: str) -> str:
-    text = (_folder() / name).read_text(encoding="utf-8")
+    text = (assets_dir() / "report" / name).read_text(encoding="utf-8")
     if "</script" in text.lower():
         raise ValueError(f"{name} would end its own script element")
     return text
@@ -128,7 +120,3 @@ def _coded(text: str) -> Markup:
         Markup("<code>{}</code>" if at % 2 else "{}").format(part)  # noqa: S704 - format escapes
         for at, part in enumerate(plain(text).split("`"))
     )
-
-
-def _sha256(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from specdecode.analysis.report.blocks import Block, Cell, Code, Drawing, Listing, More, ReportTable, Text
+from specdecode.analysis.report.blocks import Block, Cell, Code, Listing, More, ReportTable, Text
 from specdecode.analysis.report.page import ReportView
 from specdecode.analysis.report.sections import sections
 from specdecode.analysis.results.comparison import Comparison
@@ -18,9 +18,8 @@ def render_markdown(comparison: Comparison) -> str:
     when = f", {started:%Y-%m-%d %H:%M} UTC" if started.timestamp() > 0 else ""
     blocks.append(f"Run `{comparison.run_id}`{when}.")
     for section in sections(view):
-        body = [text for text in _blocks(section.blocks) if text]
-        if section.says or body:
-            blocks += [f"## {markdown(section.title)}", markdown(section.says), *body]
+        body = [markdown(section.says), *_blocks(section.blocks)]
+        blocks += [f"## {markdown(section.title)}", *body] if any(body) else []
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
@@ -41,8 +40,6 @@ def _blocks(found: Iterable[Block]) -> Iterator[str]:
             case More(title, blocks):
                 yield f"### {markdown(title)}"
                 yield from _blocks(blocks)
-            case Drawing():
-                pass
 
 
 def _table(table: ReportTable) -> str:

@@ -125,21 +125,15 @@ def curve_charts(curve: Curve, label: Callable[[str], str]) -> list[LoadChart]:
         for point in curve.points
         if point.acceptance_length is not None and point.break_even is not None
     )
-    most = "95% of requests"
+    most, latency = "95% of requests", "of half the requests; dashed: of 95%"
+    tokens = arms(lambda at: at.output_throughput, digits), arms(lambda at: at.user_speed, digits), "a user sees"
+    ttft = arms(lambda at: at.ttft_p50, seconds), arms(lambda at: at.ttft_p95, seconds), most
+    tpot = arms(lambda at: at.tpot_p50, seconds), arms(lambda at: at.tpot_p95, seconds), most
     found = (
-        (
-            *("pareto", "", "All tokens a second against those that a user sees"),
-            join(arms(lambda at: at.output_throughput, digits), arms(lambda at: at.user_speed, digits), "a user sees"),
-        ),
+        ("pareto", "", "All tokens a second against those that a user sees", join(*tokens)),
         ("gain", "", "Speed-up (95% CI)", _gains(curve)),
-        (
-            *("latency", "ttft", "Time to first token of half the requests; dashed: of 95%"),
-            join(arms(lambda at: at.ttft_p50, seconds), arms(lambda at: at.ttft_p95, seconds), most),
-        ),
-        (
-            *("latency", "tpot", "Time per output token of half the requests; dashed: of 95%"),
-            join(arms(lambda at: at.tpot_p50, seconds), arms(lambda at: at.tpot_p95, seconds), most),
-        ),
+        ("latency", "ttft", f"Time to first token {latency}", join(*ttft)),
+        ("latency", "tpot", f"Time per output token {latency}", join(*tpot)),
         ("good", "goodput", "Goodput: requests a second that keep the SLO", arms(lambda at: at.goodput, digits)),
         ("good", "good_share", "Share of requests that keep the SLO", arms(lambda at: at.good_share, percent)),
         ("lengths", "", "Tokens of a step; dashed: break-even", lengths),
@@ -152,20 +146,13 @@ def curve_charts(curve: Curve, label: Callable[[str], str]) -> list[LoadChart]:
 
 
 def curve_data(experiment: Experiment, curve: Curve) -> dict[str, Any]:
-    """A curve as the script draws it. Times in seconds. `None` if there is no value."""
+    """A curve as the script draws it: its own fields, what its loads count, the servers' batch, and the limits."""
     slo = experiment.workload.slo
     return {
+        **curve.model_dump(mode="json", include={"baseline", "variant", "points", "crossovers"}),
         "unit": _loads(curve),
-        "base": curve.baseline,
-        "arm": curve.variant,
         "batch": experiment.batch_of(experiment.variant(curve.variant)),
-        "limits": {
-            "ttft": slo.ttft_s,
-            "tpot": slo.tpot_s,
-            "good_share": slo.share if slo.asked else None,
-        },
-        "crossovers": [[each.load, each.low, each.high] for each in curve.crossovers],
-        "points": [_point(point) for point in curve.points],
+        "limits": {"ttft": slo.ttft_s, "tpot": slo.tpot_s, "good_share": slo.share if slo.asked else None},
     }
 
 
@@ -182,27 +169,3 @@ def _gains(curve: Curve) -> str:
         for each in curve.crossovers
     )
     return f"{gains}. {places or 'No crossover is shown'}"
-
-
-def _point(point: LoadPoint) -> dict[str, Any]:
-    gain = point.speedup
-    return {
-        "at": point.level.value,
-        "queues": point.queueing,
-        "doubtful": point.doubtful,
-        "gain": [gain.ratio, *(gain.ratio if end is None else end for end in (gain.low, gain.high))],
-        "arms": [_arm(point.base), _arm(point.other)],
-        "accepted": point.acceptance_length,
-        "even": point.break_even,
-    }
-
-
-def _arm(arm: ArmAtLoad) -> dict[str, Any]:
-    return {
-        "all": arm.output_throughput,
-        "user": arm.user_speed,
-        "ttft": [arm.ttft_p50, arm.ttft_p95],
-        "tpot": [arm.tpot_p50, arm.tpot_p95],
-        "goodput": arm.goodput,
-        "good_share": arm.good_share,
-    }

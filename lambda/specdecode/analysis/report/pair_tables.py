@@ -166,17 +166,15 @@ def _of_group(pair: Pair, *, whole: bool = False) -> Cell:
     return Cell(text, found.verdict, f"{found.verdict.value}: {found.reason or figure_of(found)}")
 
 
-def k_table(comparison: Comparison) -> ReportTable | None:
+def k_table(comparison: Comparison) -> ReportTable:
     """Speed-up by draft and k, of arms that differ from their baseline by speculation alone and draft one number of
-    tokens at every load. None if there is one k.
+    tokens at every load. Empty if there is one k.
     """
     known = {v.name: s for v in speculative(comparison.experiment) if (s := v.speculation)}
     ks = sorted({each.num_speculative_tokens for each in known.values()})
-    if len(ks) < 2:
-        return None
-    rows: dict[str, dict[int, Cell]] = {each.draft.id: {} for each in known.values()}
+    rows: dict[str, dict[int, Cell]] = {each.draft.id: {} for each in known.values()} if len(ks) > 1 else {}
     for pair in at_fastest(comparison.experiment, comparison.arms, comparison.pairs):
-        if (own := known.get(pair.variant)) and pair.changes == ("speculation",):
+        if rows and (own := known.get(pair.variant)) and pair.changes == ("speculation",):
             rows[own.draft.id][own.num_speculative_tokens] = _of_group(pair)
     columns = [Column("draft", words=True), *(Column(f"k={k}", SPEEDUP.title) for k in ks)]
     body = [[Cell(draft), *(row.get(k, Cell("")) for k in ks)] for draft, row in rows.items()]
@@ -195,8 +193,8 @@ def chain_table(chain: Chain) -> ReportTable:
     )
 
 
-def accuracy_table(comparison: Comparison) -> ReportTable | None:
-    """Scores of each arm, and their change from the baseline's. None if no accuracy was measured."""
+def accuracy_table(comparison: Comparison) -> ReportTable:
+    """Scores of each arm, and their change from the baseline's. Empty if no accuracy was measured."""
     changes = {(each.variant, each.task, each.metric): each for each in comparison.accuracy}
     rows = []
     for item in comparison.context.accuracy:
@@ -214,20 +212,4 @@ def accuracy_table(comparison: Comparison) -> ReportTable | None:
         Column("score", "As lm-eval reports it, with its standard error"),
         Column("change (95% CI)", "Score minus the baseline's; both taken as independent"),
     )
-    return ReportTable(columns, rows, "Does it still answer as well?") if rows else None
-
-
-def drift_table(comparison: Comparison) -> ReportTable | None:
-    """Arms beside themselves, measured twice. None if none was."""
-    rows = []
-    for each in comparison.drift:
-        interval = f" ({each.low:.3f}–{each.high:.3f})" if each.low is not None and each.high is not None else ""
-        rows.append([*map(Cell, (each.variant, each.first, each.second, each.cause, f"{each.ratio:.3f}{interval}"))])
-    columns = (
-        *(Column(name, words=True) for name in ("arm", "from", "to", "differs in")),
-        Column("second / first (95% CI)", "Output tokens a second of whole requests, second measurement / first"),
-    )
-    note = (
-        "The arms take turns, so what moves both of them is in no speed-up; what does not cancel is in the intervals."
-    )
-    return ReportTable(columns, rows, "The same arm, measured twice", note) if rows else None
+    return ReportTable(columns, rows, "Does it still answer as well?")

@@ -1,11 +1,9 @@
 """Tables by kind of work and turn by turn, of arms by themselves, of devices and formulas."""
 
-from collections.abc import Callable
-
 from specdecode.analysis.report.blocks import Cell, Column, Listing, ReportTable
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, times
-from specdecode.analysis.results.pairs import CategoryAtLevel, Verdict, Work
+from specdecode.analysis.results.pairs import CategoryAtLevel, PromptGain, Verdict, Work
 from specdecode.experiment.model import ImportedExperiment
 from specdecode.measures.arm_case import ArmCase
 
@@ -66,14 +64,12 @@ def work_table(found: Work) -> ReportTable:
     return ReportTable(BY_WORK, rows, f"{found.variant} by kind of work, at the first load")
 
 
-def work_by_load(found: Work) -> ReportTable | None:
-    """A row for each category, a column for each load: speed-up, interval and acceptance length. None for one load."""
+def work_by_load(found: Work) -> ReportTable:
+    """A row for each category, a column for each load: speed-up, interval and acceptance length. Empty for one load."""
     levels = max((each.levels for each in found.categories), key=len)
-    if len(levels) < 2:
-        return None
     rows = [
         (Cell(each.case), *(_at({str(at.level): at for at in each.levels}.get(str(at.level))) for at in levels))
-        for each in found.categories
+        for each in (found.categories if len(levels) > 1 else ())
     ]
     return ReportTable((BY_WORK[0], *(Column(str(at.level)) for at in levels)), rows, "By load")
 
@@ -94,21 +90,23 @@ def extremes(found: Work) -> Listing:
     """Prompts of each category that gained most and least, each with the begin of its text. They were chosen after the
     measurement.
     """
-    items = []
-    for category in found.categories:
-        for which, prompts in (("most", category.most), ("least", category.least)):
-            for prompt in prompts:
-                text = f"“{prompt.text[:LONGEST_PROMPT]}”" if prompt.text else "the set of prompts was not available"
-                more = (
-                    f" … ({prompt.characters:,} characters)"
-                    if prompt.text and prompt.characters > LONGEST_PROMPT
-                    else ""
-                )
-                length = prompt.acceptance_length
-                accepted = "" if length is None else f", acceptance length {length:.2f}"
-                told = f"{prompt.id}, {times(prompt.speedup)}{accepted}: {text}{more}"
-                items.append((f"{category.case}, gained {which}", told))
-    return Listing(items, "Prompts that gained most and least: chosen after the measurement, so partly by chance")
+    return Listing(
+        [
+            (f"{category.case}, gained {which}", _prompt(prompt))
+            for category in found.categories
+            for which, prompts in (("most", category.most), ("least", category.least))
+            for prompt in prompts
+        ],
+        "Prompts that gained most and least: chosen after the measurement, so partly by chance",
+    )
+
+
+def _prompt(found: PromptGain) -> str:
+    length = found.acceptance_length
+    accepted = "" if length is None else f", acceptance length {length:.2f}"
+    text = f"“{found.text[:LONGEST_PROMPT]}”" if found.text else "the set of prompts was not available"
+    more = f" … ({found.characters:,} characters)" if found.text and found.characters > LONGEST_PROMPT else ""
+    return f"{found.id}, {times(found.speedup)}{accepted}: {text}{more}"
 
 
 LONGEST_PROMPT = 160
@@ -129,8 +127,8 @@ TURNS = (
 )
 
 
-def turn_table(comparison: Comparison) -> ReportTable | None:
-    """A row for each case, turn and arm. None if there are no conversations."""
+def turn_table(comparison: Comparison) -> ReportTable:
+    """A row for each case, turn and arm. Empty if there are no conversations."""
     rows = []
     for case in comparison.experiment.workload.cases:
         own = [(each.turn, arm.variant, each) for arm in comparison.arms if arm.case == case.name for each in arm.turns]
@@ -142,7 +140,7 @@ def turn_table(comparison: Comparison) -> ReportTable | None:
                 str(each.ttft.n),
             )
             rows.append([Cell(text) for text in texts])
-    return ReportTable(TURNS, rows) if rows else None
+    return ReportTable(TURNS, rows)
 
 
 def about_turns(comparison: Comparison) -> str:
@@ -155,40 +153,25 @@ def about_turns(comparison: Comparison) -> str:
     )
 
 
-def _of_requests(tag: str, statistic: str, *, scale: float = 1.0, digits: int) -> Callable[[ArmCase], str]:
-    def cell(arm: ArmCase) -> str:
-        value = getattr(arm.metrics[tag], statistic) if tag in arm.metrics else None
-        return NONE if value is None else f"{value * scale:.{digits}f}"
-
-    return cell
-
-
-def _of_all(tag: str, *, digits: int) -> Callable[[ArmCase], str]:
-    return lambda arm: NONE if (value := arm.totals.get(tag)) is None else f"{value:.{digits}f}"
-
-
-FIGURES: tuple[tuple[str, str, Callable[[ArmCase], str]], ...] = (
-    ("ok/sent", "Requests completed, of those sent", lambda arm: f"{arm.completed}/{arm.requests}"),
-    ("TTFT ms", "Time to first token, median", _of_requests("ttft", "p50", scale=1000, digits=2)),
-    ("p99", "Time to first token, 99th percentile", _of_requests("ttft", "p99", scale=1000, digits=2)),
-    ("TPOT ms", "Time per output token, median", _of_requests("time_per_output_token", "p50", scale=1000, digits=3)),
-    (
-        "p99",
-        "Time per output token, 99th percentile",
-        _of_requests("time_per_output_token", "p99", scale=1000, digits=3),
-    ),
-    ("E2E s", "End-to-end latency, median", _of_requests("end_to_end_latency", "p50", digits=3)),
-    (
-        "request tok/s",
-        "Output tokens per second of a request, median",
-        _of_requests("request_output_throughput", "p50", digits=1),
-    ),
-    ("server tok/s", "Output tokens per second of all requests together", _of_all("output_throughput", digits=1)),
-    ("tok/step", "Tokens per engine step, median", _of_requests("tokens_per_step", "p50", digits=2)),
-    ("accepted", "Share of the drafted tokens that were accepted", _of_all("acceptance_rate", digits=3)),
-    ("output tok", "Output tokens of a request, median", _of_requests("output_tokens", "p50", digits=0)),
+FIGURES = (
+    ("TTFT ms", "Time to first token, median", "ttft", ("p50", 1000, 2)),
+    ("p99", "Time to first token, 99th percentile", "ttft", ("p99", 1000, 2)),
+    ("TPOT ms", "Time per output token, median", "time_per_output_token", ("p50", 1000, 3)),
+    ("p99", "Time per output token, 99th percentile", "time_per_output_token", ("p99", 1000, 3)),
+    ("E2E s", "End-to-end latency, median", "end_to_end_latency", ("p50", 1, 3)),
+    ("request tok/s", "Output tokens per second of a request, median", "request_output_throughput", ("p50", 1, 1)),
+    ("server tok/s", "Output tokens per second of all requests together", "output_throughput", ("", 1, 1)),
+    ("tok/step", "Tokens per engine step, median", "tokens_per_step", ("p50", 1, 2)),
+    ("accepted", "Share of the drafted tokens that were accepted", "acceptance_rate", ("", 1, 3)),
+    ("output tok", "Output tokens of a request, median", "output_tokens", ("p50", 1, 0)),
 )
-"""Heading, meaning and cell of each figure of an arm by itself."""
+"""Heading and meaning of an arm's own figures; metric; statistic (empty: of all requests), scale, decimals."""
+
+
+def _figure(arm: ArmCase, tag: str, how: tuple[str, int, int]) -> str:
+    statistic, scale, decimals = how
+    value = getattr(arm.metrics.get(tag), statistic, None) if statistic else arm.totals.get(tag)
+    return NONE if value is None else f"{value * scale:.{decimals}f}"
 
 
 def figures_table(comparison: Comparison) -> ReportTable:
@@ -198,19 +181,16 @@ def figures_table(comparison: Comparison) -> ReportTable:
     at = [(str(levels[0]), comparison.arms), *((str(load.level), load.arms) for load in comparison.loads)]
     rows = [
         [
-            Cell(text)
-            for text in (
-                arm.case,
-                arm.variant,
-                *([where] if len(at) > 1 else []),
-                *(cell(arm) for _, _, cell in FIGURES),
-            )
+            *map(Cell, (arm.case, arm.variant, where) if len(at) > 1 else (arm.case, arm.variant)),
+            Cell(f"{arm.completed}/{arm.requests}"),
+            *(Cell(_figure(arm, tag, how)) for _, _, tag, how in FIGURES),
         ]
         for where, arms in at
         for arm in sorted(arms, key=lambda arm: cases.index(arm.case))
     ]
-    named = [Column(name, words=True) for name in ("case", "arm", "load") if name != "load" or len(at) > 1]
-    return ReportTable([*named, *(Column(name, title) for name, title, _ in FIGURES)], rows)
+    columns = [Column(name, words=True) for name in ("case", "arm", "load") if name != "load" or len(at) > 1]
+    columns.append(Column("ok/sent", "Requests completed, of those sent"))
+    return ReportTable([*columns, *(Column(name, title) for name, title, _, _ in FIGURES)], rows)
 
 
 def formulas(comparison: Comparison, cost: str) -> Listing:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
 
-from specdecode.analysis.report.blocks import Block, Cell, Code, Drawing, Listing, More, ReportTable, Text
+from specdecode.analysis.report.blocks import Block, Cell, Code, Listing, More, ReportTable, Text
 from specdecode.analysis.report.page import ReportView
 from specdecode.analysis.report.sections import sections
 from specdecode.analysis.results.comparison import Comparison
@@ -73,8 +73,6 @@ def _blocks(found: Iterable[Block], width: int, colour: bool) -> Iterator[str]:
             case More(title, blocks):
                 yield line(title)
                 yield from _blocks(blocks, width, colour)
-            case Drawing():
-                pass
 
 
 def _wrapped(text: str, width: int, *, most: int | None = None) -> list[str]:

@@ -1,7 +1,7 @@
 """The few figures of the first screen and its axis, and what the run and its arms cost."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from specdecode.analysis.results.comparison import Comparison
@@ -44,15 +44,21 @@ class Tile(NamedTuple):
     tone: str
 
 
-def tiles(comparison: Comparison, pair: Pair) -> list[Tile]:
+def tiles(comparison: Comparison, pair: Pair) -> Iterator[Tile]:
     """Speed-up by kind of prompt, cost and equality of the pair that the answer is about."""
     info = next(metric for metric in comparison.metrics if metric.name == HEADLINE)
-    trusted = decided(comparison).action is not Action.DISTRUST
-    return [
-        *(_group(comparison, pair, group, info) for group in pair.kinds),
-        *(_cost(comparison, pair) if trusted else ()),
-        *_equality(pair),
-    ]
+    for group in pair.kinds:
+        yield _group(comparison, pair, group, info)
+    if decided(comparison).action is not Action.DISTRUST and (found := costs(comparison, pair)):
+        yield _cost(comparison, pair, *found)
+    if compared := sum(case.equality.compared for case in pair.cases):
+        same = sum(case.equality.identical for case in pair.cases)
+        yield Tile(
+            "Outputs identical",
+            Number(f"{same} / {compared}", "Pairs of answers to the same prompt, equal character for character"),
+            "pairs of answers to one prompt",
+            "pays" if same == compared else "unknown",
+        )
 
 
 def _group(comparison: Comparison, pair: Pair, group: GroupResult, info: MetricInfo) -> Tile:
@@ -69,38 +75,14 @@ def _group(comparison: Comparison, pair: Pair, group: GroupResult, info: MetricI
     )
 
 
-def _cost(comparison: Comparison, pair: Pair) -> list[Tile]:
-    if (found := costs(comparison, pair)) is None:
-        return []
-    before, after = found
+def _cost(comparison: Comparison, pair: Pair, before: float, after: float) -> Tile:
     change = after / before - 1.0
     title = f"Dollars per million output tokens at the measured load; {cost_formula(comparison)}"
     tone = "pays" if change < -NOTICEABLE else "costs" if change > NOTICEABLE else "same"
     if decided(comparison).late.get(first_load(comparison)):
         tone = "unknown"
-    return [
-        Tile(
-            "1M output tokens cost",
-            Number(dollars(after), title),
-            f"{signed(change)} against {dollars(before)} of {pair.baseline}, all requests",
-            tone,
-        )
-    ]
-
-
-def _equality(pair: Pair) -> list[Tile]:
-    compared = sum(case.equality.compared for case in pair.cases)
-    if not compared:
-        return []
-    same = sum(case.equality.identical for case in pair.cases)
-    return [
-        Tile(
-            "Outputs identical",
-            Number(f"{same} / {compared}", "Pairs of answers to the same prompt, equal character for character"),
-            "pairs of answers to one prompt",
-            "pays" if same == compared else "unknown",
-        )
-    ]
+    detail = f"{signed(change)} against {dollars(before)} of {pair.baseline}, all requests"
+    return Tile("1M output tokens cost", Number(dollars(after), title), detail, tone)
 
 
 def cost_formula(comparison: Comparison) -> str:

@@ -15,7 +15,6 @@ from specdecode.analysis.results.pairs import (
     LoadResult,
     MetricInfo,
     Pair,
-    Verdict,
     Work,
 )
 from specdecode.analysis.results.run_context import RunContext
@@ -182,16 +181,6 @@ class Comparison(Frozen):
             return LoadResult(level=level, arms=self.arms, pairs=self.pairs)
         return next((each for each in self.loads if each.level == level), None)
 
-    @property
-    def open_questions(self) -> list[tuple[str, str, str]]:
-        """Arm, case, and what would settle the verdict, for each case without one."""
-        return [
-            (pair.variant, case.case, case.settle)
-            for pair in self.pairs
-            for case in pair.cases
-            if case.verdict is Verdict.CANNOT_TELL and case.settle
-        ]
-
     @cached_property
     def _arms_by_name(self) -> dict[tuple[str, str], ArmCase]:
         return {(arm.variant, arm.case): arm for arm in self.arms}
@@ -238,11 +227,6 @@ class Comparison(Frozen):
 def _places(pairs: Iterable[Pair]) -> list[tuple[str, str]]:
     """Arm and case of all that pairs compare."""
     return [(name, case.case) for pair in pairs for case in pair.cases for name in (pair.variant, pair.baseline)]
-
-
-def json_schema() -> dict[str, Any]:
-    """JSON schema of report.json."""
-    return Comparison.model_json_schema()
 
 
 class OtherVersion(Unreadable):

@@ -5,13 +5,11 @@ rebuilds it from a run's folder. Every field but `run_id` and the two times has 
 records of any two servers can be compared.
 """
 
-from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import AwareDatetime, Field
 
 from specdecode import __version__
-from specdecode.experiment import Engine
 from specdecode.experiment.base import Frozen, Many
 from specdecode.experiment.effective import WORKERS, pinned
 from specdecode.experiment.model import CompileOn
@@ -123,34 +121,24 @@ class RunContext(Frozen):
 
 def known_of(plan: Plan, servers: Servers) -> dict[str, Any]:
     """Fields of a RunContext that follow from the plan and from servers.json."""
-    holds_node = plan.experiment.holds_node
+    experiment, engine = plan.experiment, plan.engine
+    versions, notes = {"specdecode": __version__}, [*servers.notes]
+    if experiment.holds_node:
+        versions |= {"engine": engine.title, "engine image": engine.reference}
+        if how := pinned(plan.served, engine):
+            versions[WORKERS] = how
+        told = "; ".join(engine.inferred)
+        inferred = f"Inferred of {engine.name}, not read in its source: {told} (`specdecode engines {engine.name}`)."
+        notes = [*([engine.caveat] if engine.caveat else []), *([inferred] if told else []), *notes]
+    # An engine for CPUs may claim devices only to be placed: its arms did not run on the node's accelerator.
+    real = experiment.holds_node and engine.on_neuron == experiment.shape.has_devices
     return {
-        "node": plan.experiment.node if _is_real(plan) else "",
-        "devices_per_node": plan.experiment.shape.devices,
-        "versions": {"specdecode": __version__} | (_engine(plan) if holds_node else {}),
+        "node": experiment.node if real else "",
+        "devices_per_node": experiment.shape.devices,
+        "versions": versions,
         "counters": servers.counters,
         "sets": servers.sets,
         "prefix_caching": servers.prefix_caching,
         "prompt_lengths": servers.prompt_tokens,
-        "notes": (*(_of_the_engine(plan.engine) if holds_node else ()), *servers.notes),
+        "notes": tuple(notes),
     }
-
-
-def _of_the_engine(engine: Engine) -> Iterator[str]:
-    """What a reader must know of the engine: its caveat, and what of its file is inferred."""
-    if engine.caveat:
-        yield engine.caveat
-    if engine.inferred:
-        told = "; ".join(engine.inferred)
-        yield f"Inferred of {engine.name}, not read in its source: {told} (`specdecode engines {engine.name}`)."
-
-
-def _engine(plan: Plan) -> dict[str, str]:
-    how = pinned(plan.served, plan.engine)
-    about = {"engine": plan.engine.title, "engine image": plan.engine.reference}
-    return about | ({WORKERS: how} if how else {})
-
-
-def _is_real(plan: Plan) -> bool:
-    """Whether the arms ran on the node's accelerator. An engine for CPUs may claim devices only to be placed."""
-    return plan.experiment.holds_node and plan.engine.on_neuron == plan.experiment.shape.has_devices

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from specdecode.analysis import compare
 from specdecode.analysis.advice.payoff import payoff
 from specdecode.analysis.report import render_html, render_trend
 from specdecode.analysis.report.html import render_forecast
@@ -19,8 +18,8 @@ from specdecode.experiment.files import load
 from specdecode.experiment.model import Sweep
 from specdecode.experiment.told import Forecasted
 
-from tests.specdecode.analysis.browser import Page, chromium, visit
-from tests.specdecode.analysis.simulate import context, experiment, of_types, run
+from tests.specdecode.analysis.browser import Page, chromium, looked, visit
+from tests.specdecode.analysis.simulate import context, experiment, of_types, simulated
 from tests.specdecode.analysis.simulate_load import at_loads
 from tests.specdecode.analysis.simulate_work import by_work
 
@@ -59,21 +58,18 @@ def written(folder: Path, sweep: Sweep | str | int | None) -> Path:
     """A report of three arms at one load, without `sweep` of two at six loads; `work`: by kind of work, with turns; a
     number: of two over so many prompt types.
     """
-    path = folder / "report.html"
     if isinstance(sweep, int):
-        path.write_text(render_html(of_types(sweep)))
-        return path
-    if sweep == "work":
-        path.write_text(render_html(by_work(concurrency=(1, 8), talks=True)))
-        return path
-    if sweep is None:
-        path.write_text(render_html(at_loads()))
-        return path
-    tested = experiment(ks=(3, 7), rounds=2).model_copy(update={"sweep": sweep})
-    around = context(
-        accuracy=(Accuracy(variant="sd-k7", task="gsm8k", metric="exact_match", value=0.72, stderr=0.064, samples=50),)
-    )
-    path.write_text(render_html(compare(experiment=tested, records=run(tested), context=around)))
+        found = of_types(sweep)
+    elif sweep == "work":
+        found = by_work(concurrency=(1, 8), talks=True)
+    elif sweep is None:
+        found = at_loads()
+    else:
+        tested = experiment(ks=(3, 7), rounds=2).model_copy(update={"sweep": sweep})
+        score = Accuracy(variant="sd-k7", task="gsm8k", metric="exact_match", value=0.72, stderr=0.064, samples=50)
+        found = simulated(tested=tested, around=context(accuracy=(score,)))
+    path = folder / "report.html"
+    path.write_text(render_html(found))
     return path
 
 
@@ -131,13 +127,7 @@ def test_the_report_opens_without_error_request_or_overflow(
 
 
 def test_the_trend_over_runs_opens_as_well(tmp_path: Path) -> None:
-    tested = experiment()
-    runs = [
-        compare(
-            experiment=tested, records=run(tested, seed=day), context=context(started_at=f"2026-11-{day}T12:00:00Z")
-        )
-        for day in (11, 12, 13)
-    ]
+    runs = [simulated(seed=day, around=context(started_at=f"2026-11-{day}T12:00:00Z")) for day in (11, 12, 13)]
     path = tmp_path / "trend.html"
     points = trend(runs)
     path.write_text(render_trend(points))
@@ -151,22 +141,11 @@ def test_the_trend_over_runs_opens_as_well(tmp_path: Path) -> None:
 
 
 def test_the_trend_of_a_single_run_is_of_one_run_on_its_day(tmp_path: Path) -> None:
-    tested = experiment()
-    path = tmp_path / "trend.html"
-    path.write_text(
-        render_trend(
-            trend([compare(experiment=tested, records=run(tested), context=context(started_at="2026-11-11T12:00:00Z"))])
-        )
-    )
-
-    async def steps(page: Page) -> list[str]:
-        await page.open(path, width=390)
-        texts = "[...document.querySelector('[data-chart=trend] svg').querySelectorAll('text')].map(e => e.textContent)"
-        return [await page.evaluate("document.querySelector('h1').textContent"), *await page.evaluate(texts)]
-
-    heading, *texts = visit(tmp_path / "profile", steps)
+    page = render_trend(trend([simulated(around=context(started_at="2026-11-11T12:00:00Z"))]))
+    texts = "[...document.querySelector('[data-chart=trend] svg').querySelectorAll('text')].map(e => e.textContent)"
+    (heading, found), _ = looked(page, tmp_path, "document.querySelector('h1').textContent", texts, width=390)
     assert heading.startswith("1 run. The last: ")
-    assert [text for text in texts if re.search(r"\d{4}|T\d\d:|\d\d:\d\d", text)] == ["2026-11-11"]
+    assert [text for text in found if re.search(r"\d{4}|T\d\d:|\d\d:\d\d", text)] == ["2026-11-11"]
 
 
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (1440, False), (1440, True)])
@@ -256,16 +235,13 @@ def test_the_report_prints_light_and_whole(any_page: Path, tmp_path: Path) -> No
         await page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
         await page.settle()
         colours = "(s => [s.backgroundColor, s.color])(getComputedStyle(document.body))"
-        cut = (
-            "[...document.querySelectorAll('.scroll')].filter(e => getComputedStyle(e).overflowX !== 'visible').length"
-        )
+        scrolls = "[...document.querySelectorAll('.scroll')]"
+        cut = f"{scrolls}.filter(e => getComputedStyle(e).overflowX !== 'visible').length"
         return {
             "colours": await page.evaluate(colours),
             "cut": await page.evaluate(cut),
             "wide": await page.evaluate(WIDE),
-            "overflow": await page.evaluate(
-                "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-            ),
+            "overflow": await page.evaluate(OVERFLOW),
         }
 
     seen = visit(tmp_path / "profile", steps)
@@ -310,14 +286,8 @@ def test_charts_are_walked_with_the_keyboard_and_read_out(any_page: Path, tmp_pa
 
 def test_the_policy_stops_a_script_and_a_request(page_file: Path, tmp_path: Path) -> None:
     """The same page with a foreign script put in: the browser refuses to run it."""
-    broken = tmp_path / "report.html"
-    broken.write_text(page_file.read_text().replace("</main>", "<script>window.bad = 1</script></main>"))
-
-    async def steps(page: Page) -> tuple[Any, list[str]]:
-        await page.open(broken, width=1200)
-        await page.evaluate("fetch('http://127.0.0.1:9/').catch(() => 0)")
-        return await page.evaluate("window.bad"), page.console
-
-    bad, console = visit(tmp_path / "profile", steps)
+    broken = page_file.read_text().replace("</main>", "<script>window.bad = 1</script></main>")
+    asked = "fetch('http://127.0.0.1:9/').catch(() => 0).then(() => 1)", "window.bad"
+    (_, bad), console = looked(broken, tmp_path, *asked)
     assert bad is None
     assert sum("Content Security Policy" in text for text in console) >= 2

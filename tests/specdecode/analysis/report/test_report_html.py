@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from specdecode.analysis import Comparison, compare
+from specdecode.analysis import Comparison
 from specdecode.analysis.report import render_html, render_markdown, render_terminal
 from specdecode.analysis.report.tiles import Axis
 from specdecode.analysis.results.pairs import Estimate
@@ -21,14 +21,14 @@ from specdecode.experiment.model import Sweep
 from specdecode.experiment.workload import PromptKind, TestCase
 from specdecode.records import EngineCounters
 
-from tests.specdecode.analysis.simulate import context, experiment, request, run
+from tests.specdecode.analysis.simulate import context, experiment, request, run, simulated
 
 VENDOR = Path(__file__).resolve().parents[4] / "assets" / "report" / "vendor"
 
 
 def page(**around: object) -> str:
     tested = experiment(rounds=2)
-    return render_html(compare(experiment=tested, records=run(tested), context=context(**around)))
+    return render_html(simulated(tested=tested, around=context(**around)))
 
 
 def test_vendored_files_are_the_published_ones() -> None:
@@ -88,10 +88,10 @@ def test_sections_show_what_the_context_holds() -> None:
 def test_a_run_without_price_or_comparison_still_renders() -> None:
     tested = experiment()
     only_base = [record for record in run(tested) if record.variant == "base"]
-    text = render_html(compare(experiment=tested, records=only_base, context=context(price_per_node_hour=None)))
+    text = render_html(simulated(only_base, around=context(price_per_node_hour=None)))
     assert "Nothing could be compared" in text
     assert "sd was not measured" in text
-    empty = render_html(compare(experiment=tested, records=[], context=context()))
+    empty = render_html(simulated([]))
     assert "Nothing could be compared" in empty
     assert "No request was measured" in empty and "Of 0" not in empty and "raw records of this run" not in empty
 
@@ -125,20 +125,12 @@ def sweep(variants: int, cases: int) -> Comparison:
     tested = tested.model_copy(update={"variants": (base, *many)})
     rng = random.Random(1)
     records = (
-        request(
-            variant=v.name,
-            case=c.name,
-            index=i,
-            rng=rng,
-            tokens=12,
-            k=v.speculation.num_speculative_tokens if v.speculation else 0,
-            acceptance=0.7,
-        )
+        request(variant=v.name, case=c.name, index=i, rng=rng, tokens=12, k=v.k or 0, acceptance=0.7)
         for v in tested.variants
         for c in tested.workload.cases
         for i in range(4)
     )
-    return compare(experiment=tested, records=records, context=context())
+    return simulated(records, tested=tested)
 
 
 def test_a_sweep_shows_the_matrix_and_the_best_arm_in_full() -> None:
@@ -151,14 +143,14 @@ def test_a_sweep_shows_the_matrix_and_the_best_arm_in_full() -> None:
 
 def test_arms_of_one_question_are_told_apart_by_name() -> None:
     tested = experiment(ks=(3, 7))
-    text = render_html(compare(experiment=tested, records=run(tested), context=context()))
+    text = render_html(simulated(tested=tested))
     assert all(f"<caption>sd-k{k} against base</caption>" in text for k in (3, 7))
     assert "All arms at a glance" not in text
 
 
 def test_an_adaptive_sweep_shows_its_best_arm_and_then_all_of_them() -> None:
     tested = experiment(ks=(3, 7)).model_copy(update={"sweep": Sweep.ADAPTIVE})
-    text = render_html(compare(experiment=tested, records=run(tested), context=context()))
+    text = render_html(simulated(tested=tested))
     assert text.count(" against base</caption>") == 1
     assert "All arms at a glance" in text
 
@@ -174,9 +166,8 @@ def test_a_hundred_variants_by_ten_cases_render_in_bounded_time_and_memory() -> 
 
 
 def test_one_prompt_repeated_is_said_beside_the_verdict_and_remarks_are_said_once() -> None:
-    tested = experiment()
-    records = [record.model_copy(update={"prompt_sha256": "0" * 64}) for record in run(tested)]
-    text = render_html(compare(experiment=tested, records=records, context=context()))
+    records = [record.model_copy(update={"prompt_sha256": "0" * 64}) for record in run(experiment())]
+    text = render_html(simulated(records))
     assert text.count("8 requests of one prompt") == 2
     assert text.count("the interval covers timing noise") == 1
     assert "<dt>repeat, sonnet</dt>" in text
@@ -189,7 +180,7 @@ def test_the_contents_lead_to_every_section_of_the_page() -> None:
     pages = [
         page(served=(Served(variant="sd", recipe="vllm serve x", artifact="s3://b/compiled/1/"),)),
         render_html(sweep(12, 2)),
-        render_html(compare(experiment=tested, records=only_base, context=context(price_per_node_hour=None))),
+        render_html(simulated(only_base, around=context(price_per_node_hour=None))),
     ]
     for text in pages:
         toc = re.findall(r'<li><a href="#([^"]+)">', text[text.index('class="toc"') : text.index("</nav>")])
@@ -207,12 +198,7 @@ def test_the_winners_command_and_artifact_are_on_the_page_and_the_losers_are_not
     fast = page(served=served)
     assert "vllm serve sd --x &#39;a b&#39;" in fast and "s3://b/compiled/sd/" in fast
     assert "vllm serve base" not in fast
-    tested = experiment()
-    slow = compare(
-        experiment=tested,
-        records=run(tested, acceptance={"repeat": 0.05, "sonnet": 0.05}),
-        context=context(served=served),
-    )
+    slow = simulated(acceptance={"repeat": 0.05, "sonnet": 0.05}, around=context(served=served))
     assert "vllm serve base" in render_html(slow) and "vllm serve base" in render_markdown(slow)
     assert "s3://b/compiled/base/" in render_terminal(slow)
 
@@ -220,7 +206,7 @@ def test_the_winners_command_and_artifact_are_on_the_page_and_the_losers_are_not
 def test_every_form_says_on_what_at_which_load_and_how_sure() -> None:
     tested = experiment(rounds=2)
     around = context(node="trn2.48xlarge", versions={"engine": "Neuron vLLM 0.9.1"})
-    comparison = compare(experiment=tested, records=run(tested), context=around)
+    comparison = simulated(tested=tested, around=around)
     forms = (render_html(comparison), render_markdown(comparison), render_terminal(comparison, width=400))
     for text in forms:
         shown = " ".join(html.unescape(text).replace("\\", "").split())

@@ -1,10 +1,8 @@
 """The charts over the load: each draws the curve's own figures, says them in words, and marks what is to be doubted."""
 
 import html
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from specdecode.analysis import Comparison
@@ -12,7 +10,7 @@ from specdecode.analysis.report import render_html
 from specdecode.analysis.results.numbers import compact, digits
 from specdecode.analysis.texts.by_load import rounded
 
-from tests.specdecode.analysis.browser import Page, chromium, visit
+from tests.specdecode.analysis.browser import chromium, looked
 from tests.specdecode.analysis.simulate_load import at_loads
 
 CHARTS = [
@@ -56,13 +54,6 @@ def time(seconds: float | None) -> str:
     return f"{digits(seconds * 1000)} ms" if seconds < 1 else f"{digits(seconds)} s"
 
 
-def drawn(page: str) -> dict[str, Any]:
-    found = re.search(r'id="data">(.*?)</script>', page, re.S)
-    assert found
-    (curve,) = json.loads(found[1])["curves"]
-    return dict(curve)
-
-
 def test_every_question_has_its_chart_and_every_chart_says_its_figures(comparison: Comparison, page: str) -> None:
     words, points = figures(page), comparison.curve[0].points
     assert list(words) == CHARTS
@@ -80,20 +71,6 @@ def test_every_question_has_its_chart_and_every_chart_says_its_figures(compariso
     (place,) = comparison.curve[0].crossovers
     assert f"speculation stops paying at {rounded(place.load)}, 95% CI" in words["gain", ""]
     assert all("by requests at a time" in text for text in words.values())
-
-
-def test_the_script_is_given_the_curve_s_own_figures(comparison: Comparison, page: str) -> None:
-    curve, data = comparison.curve[0], drawn(page)
-    for point, shown in zip(curve.points, data["points"], strict=True):
-        assert (shown["at"], shown["queues"]) == (point.level.value, point.queueing)
-        assert shown["gain"] == [point.speedup.ratio, point.speedup.low, point.speedup.high]
-        assert (shown["accepted"], shown["even"]) == (point.acceptance_length, point.break_even)
-        for arm, own in zip((point.base, point.other), shown["arms"], strict=True):
-            assert (own["all"], own["user"]) == (arm.output_throughput, arm.user_speed)
-            assert own["ttft"] + own["tpot"] == [arm.ttft_p50, arm.ttft_p95, arm.tpot_p50, arm.tpot_p95]
-            assert (own["goodput"], own["good_share"]) == (arm.goodput, arm.good_share)
-    assert data["limits"] == {"ttft": 0.2, "tpot": 0.021, "good_share": 0.7}
-    assert data["crossovers"] == [[each.load, each.low, each.high] for each in curve.crossovers] != []
 
 
 def test_without_an_objective_there_is_no_chart_of_it(comparison: Comparison) -> None:
@@ -125,14 +102,7 @@ Object.fromEntries([...{SECTION}.querySelectorAll('figure.chart')].map(figure =>
 def test_what_is_drawn_marks_the_crossover_queues_doubts_and_the_objective(
     comparison: Comparison, page: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "report.html"
-    path.write_text(page)
-
-    async def steps(tab: Page) -> tuple[dict[str, Any], list[str]]:
-        await tab.open(path, width=1440)
-        return await tab.evaluate(MARKS), tab.console
-
-    seen, console = visit(tmp_path / "profile", steps)
+    (seen,), console = looked(page, tmp_path, MARKS)
     assert console == []
     assert list(seen) == [kind + metric for kind, metric in CHARTS]
     over_load = {name: marks for name, marks in seen.items() if name != "pareto"}
@@ -162,14 +132,8 @@ def max_of(readings: list[str]) -> float:
 
 @pytest.mark.skipif(chromium() is None, reason="no Chromium: `apt-get install chromium` to run this test")
 def test_levels_that_are_rates_have_an_axis_of_requests_a_second(tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    path.write_text(render_html(at_loads((0.5, 1, 4), open_loop=True)))
-
-    async def steps(tab: Page) -> tuple[dict[str, Any], list[str]]:
-        await tab.open(path, width=390)
-        return await tab.evaluate(MARKS), tab.console
-
-    seen, console = visit(tmp_path / "profile", steps)
+    page = render_html(at_loads((0.5, 1, 4), open_loop=True))
+    (seen,), console = looked(page, tmp_path, MARKS, width=390)
     assert console == []
     for name, marks in seen.items():
         assert name == "pareto" or ("0.5 | 1 | 4" in marks["text"] and "requests a second" in marks["text"])
