@@ -1,8 +1,7 @@
 """Where nodes come from: number, zones, reservation, its window, and which runs hold them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 from specdecode import names
 from specdecode.cli.preflight.check import Ask, Check, unless
@@ -18,63 +17,44 @@ USABLE, COMING = frozenset({"active"}), frozenset({"assessing", "delayed", "paym
 
 
 def shape(facts: DeploymentFacts, wanted: NodeShape) -> Iterator[Check]:
-    """Whether the deployment has nodes of the experiment's shape. A node without devices it always has."""
+    """Whether the deployment has nodes of the experiment's shape (one without devices it always has), and how many can
+    be billed at once, if more than one.
+    """
     if wanted.has_devices and facts.node != wanted.name:
         detail = f"the experiment is for a {wanted.name}, and the deployment's node is a {facts.node}"
         yield Check("node type", "fail", detail, deploy_with({"node_type": wanted.name}))
-
-
-def nodes(facts: DeploymentFacts) -> Iterator[Check]:
-    """How many nodes can be billed at once, if more than one."""
     if facts.nodes > 1:
         price = "" if facts.node_price is None else f", {facts.nodes * facts.node_price:.2f} USD an hour together"
         yield Check("nodes", "ok", f"up to {facts.nodes} x {facts.node} at once, one a run{price}")
 
 
 def zones(ask: Ask, wanted: NodeShape) -> Iterator[Check]:
-    """The network's zones, and those that offer the node."""
-    ec2 = ask.client("ec2")
+    """The network's zones, and those that offer the node. The settings' rules have refused those that EKS refuses."""
+    ec2, facts = ask.client("ec2"), ask.facts
     found = ec2.describe_availability_zones(Filters=[{"Name": "zone-type", "Values": ["availability-zone"]}])
     known = {zone["ZoneId"]: zone["ZoneName"] for zone in found["AvailabilityZones"] if zone["State"] == "available"}
     offered = ec2.get_paginator("describe_instance_type_offerings").paginate(
         LocationType="availability-zone-id", Filters=[{"Name": "instance-type", "Values": [wanted.name]}]
     )
     having = {item["Location"] for page in offered for item in page["InstanceTypeOfferings"]}
-    yield network_zones(ask.facts, known)
-    yield node_zones(ask.facts, wanted, having)
-
-
-def network_zones(facts: DeploymentFacts, known: Mapping[str, str]) -> Check:
-    """`known`: the account's zones, id -> name. The settings' rules have already refused zones that EKS refuses."""
-    unknown = [zone for zone in facts.zones if zone not in known]
     usable = ",".join(sorted(zone for zone in known if zone not in EKS_REFUSES)[:3])
     fix = "name the zones of subnet_ids, by id" if facts.vpc else deploy_with({"availability_zones": usable})
-    if unknown:
-        return Check("zones", "fail", f"this account has no {', '.join(unknown)} in {facts.region}", fix)
-    return Check("zones", "ok", ", ".join(f"{zone} ({known[zone]})" for zone in facts.zones))
-
-
-def node_zones(facts: DeploymentFacts, wanted: NodeShape, having: set[str]) -> Check:
-    """`having`: the zones of the region that offer the instance type in EC2."""
+    if unknown := [zone for zone in facts.zones if zone not in known]:
+        yield Check("zones", "fail", f"this account has no {', '.join(unknown)} in {facts.region}", fix)
+    else:
+        yield Check("zones", "ok", ", ".join(f"{zone} ({known[zone]})" for zone in facts.zones))
     name, where = f"zones of {wanted.name}", facts.node_zones if wanted.has_devices else facts.zones
-    both = [zone for zone in where if zone in having]
-    if both == list(where):
-        return Check(name, "ok", f"offered in {', '.join(both)}")
-    if not having:
-        detail = f"no zone of {facts.region} offers it"
-        return Check(name, "fail", detail, f"deploy in a region that does: {_seen(wanted)}")
+    both, missing = ([zone for zone in where if (zone in having) == is_in] for is_in in (True, False))
     there = ",".join(sorted(having))
-    missing = ", ".join(zone for zone in where if zone not in having)
-    verdict = "warn" if both else "fail"
-    if wanted.has_devices:
-        fix = deploy_with({"capacity_zones": there, "trn2_zones": there})
+    if not missing:
+        yield Check(name, "ok", f"offered in {', '.join(both)}")
+    elif not having:
+        seen = f"it has been seen in {', '.join(wanted.zones)}" if wanted.zones else "most do"
+        yield Check(name, "fail", f"no zone of {facts.region} offers it", f"deploy in a region that does: {seen}")
     else:
         fix = f"it starts in {', '.join(both)}" if both else deploy_with({"availability_zones": there})
-    return Check(name, verdict, f"not offered in {missing}, but in {there}", fix)  # type: ignore[arg-type]
-
-
-def _seen(wanted: NodeShape) -> str:
-    return f"it has been seen in {', '.join(wanted.zones)}" if wanted.zones else "most do"
+        fix = deploy_with({"capacity_zones": there, "trn2_zones": there}) if wanted.has_devices else fix
+        yield Check(name, "warn" if both else "fail", f"not offered in {', '.join(missing)}, but in {there}", fix)
 
 
 def reservation(ask: Ask, lease: Lease | None) -> Iterator[Check]:
@@ -91,13 +71,7 @@ def reservation(ask: Ask, lease: Lease | None) -> Iterator[Check]:
         fix = f"find one that is: {look}; {deploy_with({'capacity_reservation_id': 'ID'})}"
         yield Check("reservation", "fail", f"there is no {wanted} in {ask.region}", fix)
         return
-    yield from reserved(
-        ask.facts, items[0], held=0 if lease is None else len(lease.holders_of(names.NODEPOOL)), now=ask.now
-    )
-
-
-def reserved(facts: DeploymentFacts, item: Mapping[str, Any], *, held: int, now: datetime) -> Iterator[Check]:
-    """Compares a reservation as EC2 describes it with the settings. `held`: nodes that our runs hold."""
+    item, facts, held = items[0], ask.facts, 0 if lease is None else len(lease.holders_of(names.NODEPOOL))
     state, free, zone = item["State"], item["AvailableInstanceCount"], item.get("AvailabilityZoneId")
     total = item["TotalInstanceCount"]
     block = item.get("ReservationType") == "capacity-block"
@@ -121,7 +95,7 @@ def reserved(facts: DeploymentFacts, item: Mapping[str, Any], *, held: int, now:
         idle = f"; runs use {facts.nodes} of them at most (setting `nodes`)" if total > facts.nodes else ""
         yield Check("reservation", "ok", f"{detail}{idle}")
     if block:
-        yield from window(facts, start=item.get("StartDate"), end=item.get("EndDate"), now=now)
+        yield from window(facts, start=item.get("StartDate"), end=item.get("EndDate"), now=ask.now)
 
 
 def window(facts: DeploymentFacts, *, start: datetime | None, end: datetime | None, now: datetime) -> Iterator[Check]:

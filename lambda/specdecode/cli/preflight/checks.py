@@ -13,7 +13,7 @@ from rich.table import Table
 from specdecode import names, s3_keys
 from specdecode.assets import assets_dir
 from specdecode.cli.output import EXIT_ENVIRONMENT, complain, stop_with
-from specdecode.cli.preflight import account, admitted, capacity, cluster, leftovers, network, pulled, quotas, room
+from specdecode.cli.preflight import account, capacity, cluster, leftovers, network, pods, pulled, quotas
 from specdecode.cli.preflight.check import Ask, Check, looked
 from specdecode.cli.preflight.cluster_nodes import kubectl
 from specdecode.cli.runs_deployment import Deployment
@@ -154,7 +154,7 @@ class Checks:
         ask, wanted, facts = self.ask, self.experiment.shape, self.ask.facts
         if ask.deployed:
             yield "node", lambda: [capacity.queue(self._lease(), wanted, facts, ask.now)]
-        yield "node type", lambda: (*capacity.shape(facts, wanted), *capacity.nodes(facts))
+        yield "node type", lambda: capacity.shape(facts, wanted)
         yield "network", lambda: network.own(ask, wanted)
         if facts.existing:
             yield "cluster", lambda: cluster.of_eks(ask)
@@ -199,13 +199,13 @@ class Checks:
         if existing is None or not isinstance(experiment, ServedExperiment):
             return
         if existing.node_group:
-            yield from room.of_group(self.ask, experiment, existing.node_group)
+            yield from pods.of_group(self.ask, experiment, existing.node_group)
         if not cluster.is_context(self.ask, kubectl):
             return
         if not (existing.node_group or existing.node_role):
-            yield from room.of_nodes(self.ask, experiment, ask_kubectl=kubectl)
-        yield from admitted.of_pods(self.ask, experiment, ask_kubectl=kubectl)
-        yield admitted.of_dns(kubectl)
+            yield from pods.of_nodes(self.ask, experiment, ask_kubectl=kubectl)
+        yield from pods.of_pods(self.ask, experiment, ask_kubectl=kubectl)
+        yield pods.of_dns(kubectl)
 
     def _alerts(self) -> Iterator[Check]:
         return account.alerts(self.ask, self.stack.outputs.get("AlertsTopicArn") if self.ask.deployed else None)

@@ -41,6 +41,12 @@ def kubectl(arguments: Sequence[str]) -> str:
     return ended.stdout
 
 
+def items(ask_kubectl: Kubectl, kind: str, *how: str) -> list[KubeObject]:
+    """The objects of a kind."""
+    found: list[KubeObject] = json.loads(ask_kubectl(["get", kind, *how, "-o", "json"]))["items"]
+    return found
+
+
 def node_role(ask: Ask, role: str, cluster: Mapping[str, Any]) -> Iterator[Check]:
     """Whether the role of the nodes exists, and whether its nodes may join. `cluster`: as EKS describes it."""
     name, fix = "node role", "give the role of your EC2NodeClasses: kubectl get ec2nodeclasses -o yaml | grep role:"
@@ -64,14 +70,13 @@ def node_role(ask: Ask, role: str, cluster: Mapping[str, Any]) -> Iterator[Check
 
 def of_karpenter(facts: DeploymentFacts, ask_kubectl: Kubectl) -> Iterator[Check]:
     """Karpenter's version, gates and CRD, and our NodePools, with the user's kubectl."""
-    deployments = ["get", "deployments", "-A", "-l", "app.kubernetes.io/name=karpenter", "-o", "json"]
-    found = json.loads(ask_kubectl(deployments))["items"]
+    found = items(ask_kubectl, "deployments", "-A", "-l", "app.kubernetes.io/name=karpenter")
     yield controller(facts, found)
     text = ask_kubectl(["get", "crd", "nodepools.karpenter.sh", "-o", "json", "--ignore-not-found"])
     if text.strip():
         yield crd(json.loads(text), found)
         # Of no kind that the server does not know: kubectl would end with an error there.
-        yield from pools(facts, json.loads(ask_kubectl(["get", "nodepools.karpenter.sh", "-o", "json"]))["items"])
+        yield from pools(facts, items(ask_kubectl, "nodepools.karpenter.sh"))
     else:
         yield Check("Karpenter's CRDs", "fail", "there is no NodePool in this cluster", _crds(found))
 
@@ -96,12 +101,11 @@ def controller(facts: DeploymentFacts, deployments: Sequence[KubeObject]) -> Che
     off = [name for name in wanted if gates.get(name) != "true"]
     if off:
         keys = " ".join(f"--set settings.featureGates.{name[0].lower()}{name[1:]}=true" for name in off)
-        return Check(
-            "Karpenter",
-            "fail",
-            f"{said}, without the feature gate {', '.join(off)}",
-            f"{_chart(deployments[0])} {keys}",
-        )
+        meta = deployments[0]["metadata"]  # without --version Helm takes the newest chart
+        release = (meta.get("labels") or {}).get("app.kubernetes.io/instance", "karpenter")
+        chart = f"helm upgrade {release} {CHARTS}/karpenter -n {meta['namespace']} --version {number} --reuse-values"
+        detail = f"{said}, without the feature gate {', '.join(off)}"
+        return Check("Karpenter", "fail", detail, f"{chart} {keys}")
     return Check("Karpenter", "ok", f"{said}, {', '.join(wanted)}")
 
 
@@ -110,14 +114,6 @@ def _number(deployment: KubeObject) -> str:
     (container, *_) = deployment["spec"]["template"]["spec"]["containers"]
     found = re.search(r":v?(\d+\.\d+\.\d+)", str(container.get("image", "")))
     return found[1] if found else ""
-
-
-def _chart(deployment: KubeObject) -> str:
-    """The line that changes values of the chart that is installed. Without --version Helm takes the newest chart."""
-    meta = deployment["metadata"]
-    release = (meta.get("labels") or {}).get("app.kubernetes.io/instance", "karpenter")
-    number = _number(deployment)
-    return f"helm upgrade {release} {CHARTS}/karpenter -n {meta['namespace']} --version {number} --reuse-values"
 
 
 def _crds(deployments: Sequence[KubeObject]) -> str:
@@ -220,8 +216,8 @@ def _problems(
 
 def labelled(wanted: NodeShape, number: int, ask_kubectl: Kubectl) -> Iterator[Check]:
     """Whether there is a node for each of the `number` runs that may go on at once."""
-    found = json.loads(ask_kubectl(["get", "nodes", "-l", names.ACCELERATOR_LABEL, "-o", "json"]))["items"]
-    slices = json.loads(ask_kubectl(["get", "resourceslices", "-o", "json"]))["items"] if wanted.has_devices else []
+    found = items(ask_kubectl, "nodes", "-l", names.ACCELERATOR_LABEL)
+    slices = items(ask_kubectl, "resourceslices") if wanted.has_devices else []
     for slot in names.held_pools(number):
         if names.kind_of(slot) == wanted.pool:
             own = [item for item in found if item["metadata"]["labels"][names.ACCELERATOR_LABEL] == slot]
@@ -239,16 +235,9 @@ def _node(wanted: NodeShape, nodes: Sequence[KubeObject], slices: Sequence[KubeO
     if wanted.has_devices and not publishing & {name_of(item) for item in ready}:
         detail = f"{', '.join(map(name_of, ready))}: the Neuron DRA driver has published no devices"
         return Check("node", "fail", detail, "look at the driver's pod on that node")
-    repelled = sorted(
-        {
-            taint["key"]
-            for item in ready
-            for taint in item.get("spec", {}).get("taints", ())
-            if taint["key"] != ours and taint["effect"] != "PreferNoSchedule"
-        }
-    )
+    taints = [taint for item in ready for taint in item.get("spec", {}).get("taints", ())]
+    repelled = sorted({each["key"] for each in taints if each["effect"] != "PreferNoSchedule"} - {ours})
     if repelled:
-        return Check(
-            "node", "fail", f"pods of a run do not tolerate {', '.join(repelled)}", f"taint it with {ours} alone"
-        )
+        detail = f"pods of a run do not tolerate {', '.join(repelled)}"
+        return Check("node", "fail", detail, f"taint it with {ours} alone")
     return Check("node", "ok", ", ".join(map(name_of, ready)))

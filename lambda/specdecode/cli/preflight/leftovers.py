@@ -29,16 +29,13 @@ def stacks(ask: Ask) -> Iterator[Check]:
     """A stack that failed must be deleted before it can be created again: by hand, unless the CDK CLI does it."""
     for name in (STACK, CLUSTER_STACK):
         status = state(ask, name)
-        if status is None:
-            continue
         if status == ROLLED_BACK:
             detail = f"{status}: its first deployment failed and was undone"
             yield Check(f"stack {name}", "warn", detail, "the next cdk deploy deletes it and creates it again")
-        elif status.endswith("_IN_PROGRESS") and status not in DEPLOYABLE:
-            yield Check(f"stack {name}", "fail", status, "wait until it ends")
-        elif status not in DEPLOYABLE:
+        elif status and status not in DEPLOYABLE:
             fix = f"aws cloudformation delete-stack --stack-name {name} --region {ask.region}"
-            yield Check(f"stack {name}", "fail", f"{status}: it cannot be deployed again", fix)
+            fix = "wait until it ends" if status.endswith("_IN_PROGRESS") else fix
+            yield Check(f"stack {name}", "fail", f"{status}: it cannot be deployed now", fix)
 
 
 def cluster(ask: Ask) -> Iterator[Check]:

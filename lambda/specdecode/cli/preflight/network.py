@@ -32,55 +32,39 @@ OPTIONS = {"enableDnsSupport": "--enable-dns-support", "enableDnsHostnames": "--
 
 def own(ask: Ask, wanted: NodeShape) -> Iterator[Check]:
     """The VPC of the settings and its subnets. Empty if the deployment makes its own."""
-    if ask.facts.vpc is None:
+    facts, ec2 = ask.facts, ask.client("ec2")
+    if facts.vpc is None:
         return
-    ec2, here = ask.client("ec2"), [{"Name": "vpc-id", "Values": [ask.facts.vpc]}]
-    vpcs = ec2.describe_vpcs(Filters=here)["Vpcs"]
+
+    def listed(operation: str, key: str, name: str = "vpc-id", values: Sequence[str] = (facts.vpc,)) -> list[Any]:
+        pages = ec2.get_paginator(operation).paginate(Filters=[{"Name": name, "Values": [*values]}])
+        return [item for page in pages for item in page[key]]
+
+    vpcs = listed("describe_vpcs", "Vpcs")
     if not vpcs:
         fix = "look at `aws ec2 describe-vpcs`, and at account and region"
-        yield Check("VPC", "fail", f"there is no {ask.facts.vpc} in {ask.region}", fix)
+        yield Check("VPC", "fail", f"there is no {facts.vpc} in {ask.region}", fix)
         return
-    names = {
-        name: ec2.describe_vpc_attribute(VpcId=ask.facts.vpc, Attribute=name)[name[0].upper() + name[1:]]["Value"]
+    ranges = [entry["CidrBlock"] for entry in vpcs[0].get("CidrBlockAssociationSet", ())] or [vpcs[0]["CidrBlock"]]
+    attributes = {
+        name: ec2.describe_vpc_attribute(VpcId=facts.vpc, Attribute=name)[name[0].upper() + name[1:]]["Value"]
         for name in OPTIONS
     }
-    yield vpc(ask.facts, vpcs[0], names)
-    found = {item["SubnetId"]: item for page in _pages(ec2, "describe_subnets", here) for item in page["Subnets"]}
-    yield subnets(ask.facts, found)
-    ours = [found[name] for name in ask.facts.subnets if name in found]
-    tables = [item for page in _pages(ec2, "describe_route_tables", here) for item in page["RouteTables"]]
-    yield from routes(ours, tables)
-    kinds = _pages(ec2, "describe_instance_types", _of(ask.facts.system_type, wanted.name))
-    sizes = {
-        item["InstanceType"]: item["NetworkInfo"]["Ipv4AddressesPerInterface"]
-        for page in kinds
-        for item in page["InstanceTypes"]
-    }
-    yield from addresses(ask, ours, sizes, wanted)
-    endpoints = [item for page in _pages(ec2, "describe_vpc_endpoints", here) for item in page["VpcEndpoints"]]
-    yield reached(ask.facts, endpoints, vpcs[0])
-
-
-def _pages(ec2: Any, operation: str, filters: list[dict[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    yield from ec2.get_paginator(operation).paginate(Filters=filters)
-
-
-def _of(*types: str) -> list[dict[str, Any]]:
-    return [{"Name": "instance-type", "Values": sorted(set(types))}]
-
-
-def vpc(facts: DeploymentFacts, item: Mapping[str, Any], names: Mapping[str, bool]) -> Check:
-    """`names`: the attributes by which the private endpoint of the cluster is found by its name."""
-    off = [attribute for attribute, is_on in names.items() if not is_on]
-    if off:  # eks/latest/userguide/cluster-endpoint.html
+    # By these the private endpoint of the cluster is found by its name (eks/latest/userguide/cluster-endpoint.html).
+    if off := [name for name, is_on in attributes.items() if not is_on]:
         commands = "; ".join(f"aws ec2 modify-vpc-attribute --vpc-id {facts.vpc} {OPTIONS[name]}" for name in off)
-        return Check("VPC", "fail", f"{', '.join(off)} is off: nodes would not find the cluster's endpoint", commands)
-    return Check("VPC", "ok", f"{facts.vpc}, {', '.join(_ranges(item))}")
-
-
-def _ranges(item: Mapping[str, Any]) -> list[str]:
-    given = [entry["CidrBlock"] for entry in item.get("CidrBlockAssociationSet", ())]
-    return given or [item["CidrBlock"]]
+        yield Check("VPC", "fail", f"{', '.join(off)} is off: nodes would not find the cluster's endpoint", commands)
+    else:
+        yield Check("VPC", "ok", f"{facts.vpc}, {', '.join(ranges)}")
+    found = {item["SubnetId"]: item for item in listed("describe_subnets", "Subnets")}
+    yield subnets(facts, found)
+    ours = [found[name] for name in facts.subnets if name in found]
+    yield from routes(ours, listed("describe_route_tables", "RouteTables"))
+    types = sorted({facts.system_type, wanted.name})
+    kinds = listed("describe_instance_types", "InstanceTypes", "instance-type", types)
+    sizes = {item["InstanceType"]: item["NetworkInfo"]["Ipv4AddressesPerInterface"] for item in kinds}
+    yield from addresses(ask, ours, sizes, wanted)
+    yield reached(facts, listed("describe_vpc_endpoints", "VpcEndpoints"), ranges)
 
 
 def subnets(facts: DeploymentFacts, found: Mapping[str, Mapping[str, Any]]) -> Check:
@@ -93,21 +77,19 @@ def subnets(facts: DeploymentFacts, found: Mapping[str, Mapping[str, Any]]) -> C
     if real != list(facts.zones):
         detail = f"the zones of subnet_ids are {','.join(real)}, the settings say {','.join(facts.zones)}"
         return Check("subnets", "fail", detail, deploy_with({"availability_zones": ",".join(real)}))
-    return Check(
-        "subnets", "ok", ", ".join(f"{name} in {zone}" for name, zone in zip(facts.subnets, real, strict=True))
-    )
+    return Check("subnets", "ok", ", ".join(map(" in ".join, zip(facts.subnets, real, strict=True))))
 
 
 def routes(ours: Sequence[Mapping[str, Any]], tables: Sequence[Mapping[str, Any]]) -> Iterator[Check]:
-    """Each subnet's way to the internet, and to S3."""
+    """Each subnet's way to the internet, and to S3. Its table is its own, or the VPC's main one."""
+    links = [(table, link) for table in tables for link in table.get("Associations", ())]
+    main = [table.get("Routes", ()) for table, link in links if link.get("Main")]
     without_gateway = []
-    for subnet in ours:
-        name, table = subnet["SubnetId"], table_of(subnet["SubnetId"], tables)
-        yield way_out(name, table)
-        if not any(
-            route.get("GatewayId", "").startswith("vpce-") and route.get("DestinationPrefixListId")
-            for route in table.get("Routes", ())
-        ):
+    for name in (subnet["SubnetId"] for subnet in ours):
+        own_one = [table.get("Routes", ()) for table, link in links if link.get("SubnetId") == name]
+        table = [*own_one, *main, ()][0]
+        yield way_out(f"way out of {name}", table)
+        if not any(r.get("GatewayId", "").startswith("vpce-") and r.get("DestinationPrefixListId") for r in table):
             without_gateway.append(name)
     if without_gateway:
         detail = f"no gateway endpoint in the routes of {', '.join(without_gateway)}: every GB of weights passes NAT"
@@ -116,23 +98,12 @@ def routes(ours: Sequence[Mapping[str, Any]], tables: Sequence[Mapping[str, Any]
         yield Check("way to S3", "ok", "by a gateway endpoint")
 
 
-def table_of(subnet: str, tables: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The route table of a subnet: its own, or the VPC's main one."""
-    associations = [(table, link) for table in tables for link in table.get("Associations", ())]
-    own_one = [table for table, link in associations if link.get("SubnetId") == subnet]
-    return next(iter([*own_one, *(table for table, link in associations if link.get("Main"))]), {})
-
-
-def way_out(subnet: str, table: Mapping[str, Any]) -> Check:
-    """Whether there is a route to the internet (NAT or the like): images, charts and models come from public
-    registries.
-    """
-    name = f"way out of {subnet}"
-    default = [route for route in table.get("Routes", ()) if route.get("DestinationCidrBlock") == "0.0.0.0/0"]
+def way_out(name: str, table: Sequence[Mapping[str, Any]]) -> Check:
+    """The route to the internet (NAT or the like): images, charts and models come from public registries."""
     fix = "name a subnet whose route table leads 0.0.0.0/0 to a NAT gateway or a transit gateway"
-    if not default:
+    route = next((route for route in table if route.get("DestinationCidrBlock") == "0.0.0.0/0"), None)
+    if route is None:
         return Check(name, "fail", "no route to the internet: images, charts and models come from there", fix)
-    (route,) = default
     target = next((str(route[key]) for key in sorted(route) if key.endswith(("GatewayId", "InterfaceId", "Arn"))), "?")
     if route.get("State") == "blackhole":
         return Check(name, "fail", f"its route to the internet leads nowhere: {target} is gone", fix)
@@ -165,33 +136,25 @@ def addresses(
             yield Check(name, "ok", f"{free} free, {well} needed at most")
 
 
-def reached(facts: DeploymentFacts, endpoints: Sequence[Mapping[str, Any]], item: Mapping[str, Any]) -> Check:
+def reached(facts: DeploymentFacts, endpoints: Sequence[Mapping[str, Any]], ranges: Sequence[str]) -> Check:
     """Interface endpoints that answer to a service's public name. Pods may reach those that the settings name."""
-    there = {service for service in PODS_CALL if any(_answers(endpoint, service) for endpoint in endpoints)}
-    unnamed = sorted(there - set(facts.endpoints))
-    if unnamed:
+    name = "interface endpoints"
+    answering = [
+        each["ServiceName"]
+        for each in endpoints
+        if each.get("VpcEndpointType") == "Interface" and each.get("PrivateDnsEnabled")
+        if not each.get("DnsOptions", {}).get("PrivateDnsOnlyForInboundResolverEndpoint", False)
+    ]
+    there = {service for service in PODS_CALL if any(each.endswith(f".{service}") for each in answering)}
+    if unnamed := sorted(there - set(facts.endpoints)):
         names = ",".join(sorted({*facts.endpoints, *unnamed}))
         detail = f"the VPC has {', '.join(unnamed)} with private DNS: pods would be led there, which they may not reach"
-        fix = deploy_with({"interface_endpoints": names, "vpc_cidr": _ranges(item)[0]})
-        return Check("interface endpoints", "fail", detail, fix)
-    absent = sorted(set(facts.endpoints) & set(PODS_CALL) - there)
-    if absent:
+        return Check(name, "fail", detail, deploy_with({"interface_endpoints": names, "vpc_cidr": ranges[0]}))
+    if absent := sorted(set(facts.endpoints) & set(PODS_CALL) - there):
         detail = f"the VPC has none with private DNS for {', '.join(absent)}: pods reach them by the internet"
-        return Check("interface endpoints", "warn", detail, "leave them out of interface_endpoints")
-    ranges = [ipaddress.ip_network(text) for text in _ranges(item)]
-    given = ipaddress.ip_network(facts.vpc_cidr or "0.0.0.0/0")
-    if there and not any(given.subnet_of(one) for one in ranges):  # type: ignore[arg-type]
+        return Check(name, "warn", detail, "leave them out of interface_endpoints")
+    given = ipaddress.IPv4Network(facts.vpc_cidr or "0.0.0.0/0")
+    if there and not any(given.subnet_of(ipaddress.IPv4Network(each)) for each in ranges):
         detail = f"vpc_cidr is {facts.vpc_cidr}, which is not the VPC's: pods may not reach its endpoints"
-        return Check("interface endpoints", "fail", detail, deploy_with({"vpc_cidr": str(ranges[0])}))
-    return Check("interface endpoints", "ok", f"pods reach {', '.join(sorted(there))}" if there else "pods need none")
-
-
-def _answers(endpoint: Mapping[str, Any], service: str) -> bool:
-    """Whether the public names of `service` lead to this endpoint inside the VPC."""
-    only_inbound = endpoint.get("DnsOptions", {}).get("PrivateDnsOnlyForInboundResolverEndpoint", False)
-    return bool(
-        endpoint.get("VpcEndpointType") == "Interface"
-        and endpoint.get("PrivateDnsEnabled")
-        and not only_inbound
-        and endpoint["ServiceName"].endswith(f".{service}")
-    )
+        return Check(name, "fail", detail, deploy_with({"vpc_cidr": ranges[0]}))
+    return Check(name, "ok", f"pods reach {', '.join(sorted(there))}" if there else "pods need none")

@@ -46,8 +46,9 @@ def limit(client: Callable[[str], Any], quota: Quota) -> float:
     return float((found or quotas.get_aws_default_service_quota(**given))["Quota"]["Value"])
 
 
-def judged(name: str, quota: Quota, *, value: float, used: float, needed: float, unit: str) -> Check:
-    """Whether `needed` fits into `value` beside `used`, which others use."""
+def judged(ask: Ask, name: str, quota: Quota, *, used: float, needed: float, unit: str = "vCPUs") -> Check:
+    """Whether `needed` fits into the quota beside `used`, which others use."""
+    value = limit(ask.client, quota)
     detail = f"{value:g} {unit}, {used:g} in use by others, {needed:g} needed"
     if used + needed <= value:
         return Check(name, "ok", detail)
@@ -101,34 +102,29 @@ def vcpus(ask: Ask, wanted: NodeShape, *, compiles: int = 0) -> Iterator[Check]:
     group = ask.facts.existing.node_group if ask.facts.existing else None
     used = vcpus_in_use(instances(ask.client), cluster=ask.facts.cluster, foreign=foreign, group=group)
     if wanted.has_devices and ask.facts.reservation is None:
-        value = limit(ask.client, TRN)
         nodes = ask.facts.nodes
         name = f"vCPUs for {f'{nodes} x ' if nodes > 1 else ''}{wanted.name}"
-        yield judged(name, TRN, value=value, used=used["trn"], needed=nodes * wanted.vcpus, unit="vCPUs")
+        yield judged(ask, name, TRN, used=used["trn"], needed=nodes * wanted.vcpus)
     if foreign:  # other nodes than those that runs hold are not ours to count
         if not wanted.has_devices:
-            value = limit(ask.client, STANDARD)
-            name = f"vCPUs for {wanted.name}"
-            yield judged(name, STANDARD, value=value, used=used["standard"], needed=wanted.vcpus, unit="vCPUs")
+            yield judged(ask, f"vCPUs for {wanted.name}", STANDARD, used=used["standard"], needed=wanted.vcpus)
         return
     (system,) = ask.client("ec2").describe_instance_types(InstanceTypes=[ask.facts.system_type])["InstanceTypes"]
     needed = SYSTEM_NODES * system["VCpuInfo"]["DefaultVCpus"] + STAGING_VCPUS
     needed += 0 if wanted.has_devices else wanted.vcpus
     needed += max(0, min(compiles, COMPILERS) * COMPILER.vcpus - STAGING_VCPUS)
-    value = limit(ask.client, STANDARD)
     name = "vCPUs for system and staging" + ("" if wanted.has_devices else f" and {wanted.name}")
     name += " and compiling" if compiles else ""
-    yield judged(name, STANDARD, value=value, used=used["standard"], needed=needed, unit="vCPUs")
+    yield judged(ask, name, STANDARD, used=used["standard"], needed=needed)
 
 
 def network(ask: Ask) -> Iterator[Check]:
     """A VPC, its NAT gateways and their addresses. Checked before the first deployment only: after it they exist."""
     ec2, wanted = ask.client("ec2"), ask.facts.nat_gateways
     vpcs = sum(len(page["Vpcs"]) for page in ec2.get_paginator("describe_vpcs").paginate())
-    yield judged("VPCs", VPCS, value=limit(ask.client, VPCS), used=vpcs, needed=1, unit="in the region")
+    yield judged(ask, "VPCs", VPCS, used=vpcs, needed=1, unit="in the region")
     addresses = len(ec2.describe_addresses()["Addresses"])
-    value = limit(ask.client, ADDRESSES)
-    yield judged("Elastic IPs", ADDRESSES, value=value, used=addresses, needed=wanted, unit="in the region")
+    yield judged(ask, "Elastic IPs", ADDRESSES, used=addresses, needed=wanted, unit="in the region")
     alive = {"Name": "state", "Values": ["pending", "available", "deleting"]}
     pages = ec2.get_paginator("describe_nat_gateways").paginate(Filter=[alive])
     gateways = [gateway for page in pages for gateway in page["NatGateways"]]
@@ -137,24 +133,21 @@ def network(ask: Ask) -> Iterator[Check]:
     zone_of = {subnet["SubnetId"]: subnet["AvailabilityZoneId"] for subnet in found}
     per_zone = Counter(zone_of[subnet] for subnet in subnets)
     fullest = max((per_zone[zone] for zone in ask.facts.zones[:wanted]), default=0)
-    value = limit(ask.client, NAT_GATEWAYS)
-    yield judged("NAT gateways", NAT_GATEWAYS, value=value, used=fullest, needed=1, unit="in a zone")
+    yield judged(ask, "NAT gateways", NAT_GATEWAYS, used=fullest, needed=1, unit="in a zone")
 
 
 def functions(ask: Ask) -> Iterator[Check]:
-    """Concurrent executions of Lambda: a new account has 10."""
-    limits = ask.client("lambda").get_account_settings()["AccountLimit"]
-    yield concurrency(limits["ConcurrentExecutions"], limits["UnreservedConcurrentExecutions"])
-
-
-def concurrency(limit: int, unreserved: int) -> Check:
-    """Concurrent executions. A deployment starts four kubectl resources at once, each of two functions; a run needs a
-    few.
+    """Concurrent executions of Lambda: a new account has 10. A deployment starts four kubectl resources at once, each
+    of two functions; a run needs a few.
     """
-    name, detail = "Lambda concurrency", f"{limit} concurrent executions, {unreserved} not reserved"
+    limits = ask.client("lambda").get_account_settings()["AccountLimit"]
+    unreserved = limits["UnreservedConcurrentExecutions"]
+    name = "Lambda concurrency"
+    detail = f"{limits['ConcurrentExecutions']} concurrent executions, {unreserved} not reserved"
     fix = 'ask for 1000 in Service Quotas: lambda, "Concurrent executions" (L-B99A9384)'
     if unreserved < NEW_ACCOUNT_CONCURRENCY:
-        return Check(name, "fail", f"{detail}: a deployment needs {NEW_ACCOUNT_CONCURRENCY}", fix)
-    if unreserved == NEW_ACCOUNT_CONCURRENCY:
-        return Check(name, "warn", f"{detail}: a new account's, enough while no other function runs", fix)
-    return Check(name, "ok", detail)
+        yield Check(name, "fail", f"{detail}: a deployment needs {NEW_ACCOUNT_CONCURRENCY}", fix)
+    elif unreserved == NEW_ACCOUNT_CONCURRENCY:
+        yield Check(name, "warn", f"{detail}: a new account's, enough while no other function runs", fix)
+    else:
+        yield Check(name, "ok", detail)

@@ -1,13 +1,15 @@
-"""Nodes judged by what pods ask for: the next node of a node group, and nodes that are there."""
+"""Pods of a run in a cluster of yours: whether nodes have room, whether they are admitted, and find names."""
 
 import base64
 import json
 import re
 import textwrap
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
-from specdecode.cli.preflight import room
+from specdecode.cli.preflight import pods
 from specdecode.cli.preflight.check import Check
 from specdecode.experiment import load_engine, load_preset
 from specdecode.experiment.shapes import SHAPES
@@ -42,7 +44,7 @@ def found(
         "GetServiceQuota": QUOTA,
     }
     ask = world(**more | answers).ask(cluster="theirs", existing=THEIRS)
-    return [(check.name, check.verdict, check.detail) for check in room.of_group(ask, load_preset(preset), "trainium")]
+    return [(check.name, check.verdict, check.detail) for check in pods.of_group(ask, load_preset(preset), "trainium")]
 
 
 def nvme() -> dict[str, Any]:
@@ -144,7 +146,7 @@ def test_a_node_that_is_there(there, published, said):
 def of_nodes(there: Any, published: Any, *claims: Any) -> list[Check]:
     answers = {"nodes": [there], "resourceslices": published, "resourceclaims": claims}
     shell = Shell(**{kind: json.dumps({"items": items}) for kind, items in answers.items()})
-    return list(room.of_nodes(world().ask(cluster="theirs", existing=THEIRS), QWEN, ask_kubectl=shell))
+    return list(pods.of_nodes(world().ask(cluster="theirs", existing=THEIRS), QWEN, ask_kubectl=shell))
 
 
 @pytest.mark.parametrize(
@@ -170,3 +172,70 @@ def test_a_shape_is_judged_by_the_same_function(shape):
 )
 def test_quantities(text, number):
     assert amount(text) == (None if number is None else pytest.approx(number))
+
+
+DENIED = 'Error from server: admission webhook "policy.example" denied the request: no pods of strangers'
+
+
+class Api:
+    """kubectl create --dry-run=server: refuses the pods of some components."""
+
+    def __init__(self, **refused: str) -> None:
+        self.refused, self.pods = refused, dict[str, Any]()
+
+    def __call__(self, arguments: Sequence[str]) -> str:
+        assert arguments[:2] == ["create", "--dry-run=server"]
+        pod = json.loads(Path(arguments[-1]).read_text("utf-8"))
+        component = pod["metadata"]["labels"]["app.kubernetes.io/component"]
+        self.pods[component] = pod
+        if component in self.refused:
+            raise LookupError(self.refused[component])
+        return f"pod/{pod['metadata']['name']}"
+
+
+def test_a_pod_of_each_kind_as_its_controller_would_make_it():
+    api = Api()
+    (check,) = pods.of_pods(world().ask(), QWEN, ask_kubectl=api)
+    assert check.verdict == "ok" and set(api.pods) >= {"staging", "compile", "serving", "smoke", "benchmark"}
+    assert {pod["metadata"]["ownerReferences"][0]["kind"] for pod in api.pods.values()} == {"Job", "ReplicaSet"}
+    assert api.pods["serving"]["spec"]["resourceClaims"]
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict", "fix"),
+    [
+        (DENIED, "fail", "The cluster's administrator excepts the namespace specdecode"),
+        ('pods "x" is forbidden: failed quota: q: must specify limits.cpu for: main', "fail", "takes limits.cpu"),
+        (
+            'Error from server (Forbidden): error when creating "/x.json": pods "x" is forbidden: violates PodSecurity '
+            '"restricted:latest": allowPrivilegeEscalation != false',
+            "fail",
+            "those of this version",
+        ),
+        ("Unable to connect to the server: dial tcp 10.0.0.1:443: i/o timeout", "warn", "reaches the cluster"),
+        ('pods "x" is forbidden: error looking up service account specdecode/compile: not found', "warn", "after it"),
+        ('pods is forbidden: User "me" cannot create resource "pods" in API group ""', "warn", "administrator"),
+    ],
+)
+def test_what_a_cluster_refuses_is_said_with_who_must_do_what(words, verdict, fix):
+    refused, others = pods.of_pods(world().ask(), QWEN, ask_kubectl=Api(compile=words))
+    assert (refused.name, refused.verdict, others.verdict) == ("pod of compile", verdict, "ok")
+    assert fix in refused.fix
+
+
+def dns(selector: dict[str, str] | None = None, *local: str) -> str:
+    args = ["-localip", ",".join(local)] if local else []
+    service = {"spec": {"selector": {"k8s-app": "kube-dns"} if selector is None else selector}}
+    caches = [{"spec": {"template": {"spec": {"containers": [{"args": args}]}}}}]
+
+    def answer(arguments: Sequence[str]) -> str:
+        return json.dumps(service if arguments[1] == "service" else {"items": caches})
+
+    return pods.of_dns(answer).verdict
+
+
+def test_the_cluster_s_dns_is_one_that_network_policies_open():
+    assert dns() == "ok" == dns(None, "169.254.20.10")
+    assert dns(None, "169.254.20.10", "172.20.0.10") == "warn"
+    assert dns(None, "169.254.20.25") == "fail"
+    assert dns({"app": "dns"}) == "warn" == pods.of_dns(lambda arguments: "").verdict

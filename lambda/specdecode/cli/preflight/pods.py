@@ -1,24 +1,30 @@
-"""Whether a cluster of yours admits the pods of a run, and whether they would find names."""
+"""Whether the pods of an experiment find a place on the nodes of a cluster of yours, are admitted, and find names."""
 
 import json
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from specdecode import names
 from specdecode.assets import assets_dir
-from specdecode.cli.preflight.check import Ask, Check
-from specdecode.cli.preflight.cluster_nodes import Kubectl
+from specdecode.cli.preflight import quotas
+from specdecode.cli.preflight.check import Ask, Check, unless
+from specdecode.cli.preflight.cluster_nodes import Kubectl, items
 from specdecode.experiment import Capacity, engine_of
 from specdecode.experiment.model import ServedExperiment
+from specdecode.experiment.sizing import Room, unfit
 from specdecode.kubernetes.diagnosis import explain, load_table
+from specdecode.kubernetes.node_room import DRA_DRIVER, room_of_group, room_of_node
+from specdecode.kubernetes.pods import is_true
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Inventory, make_plan
 
+RECIPE = "make the group anew as docs/how-to/own-cluster.md does: its disk and AMI release are those of its making"
+ANOTHER = "label a node that has room; `specdecode manifests` shows what pods ask for"
 LOCAL_DNS = "169.254.20.10"
 """Usual address of NodeLocal DNSCache; network policies open port 53 to it and to the pods of kube-dns. With kube-proxy
 in iptables mode the cache answers at the Service's address too, which Calico takes for no pod (calico#3795).
@@ -28,6 +34,65 @@ KUBECTL = re.compile(r'Error from server \([^)]*\): (error when creating "[^"]*"
 NOT_ASKED = re.compile(r"Unable to connect|i/o timeout|connection refused$|must be logged in|\(Unauthorized\)")
 """Words of a kubectl that did not come as far as the API server's judgement."""
 OPEN_DNS = "the cluster's administrator adds a network policy to the namespace specdecode that opens port 53 to it"
+
+
+def of_group(ask: Ask, experiment: ServedExperiment, group: str) -> Iterator[Check]:
+    """The next node of a managed node group, with its launch template, and the account's quota for it."""
+    given = {"clusterName": ask.facts.cluster, "nodegroupName": group}
+    eks = ask.client("eks")
+    found = unless("ResourceNotFoundException", lambda: eks.describe_nodegroup(**given)["nodegroup"])
+    if found is None or not experiment.shape.has_devices:
+        return
+    template = None
+    if named := found.get("launchTemplate"):
+        asked = {"LaunchTemplateId": named["id"], "Versions": [str(named.get("version") or "$Default")]}
+        versions = ask.client("ec2").describe_launch_template_versions(**asked)["LaunchTemplateVersions"]
+        template = dict(versions[0]["LaunchTemplateData"]) if versions else None
+    yield judged(experiment, room_of_group(found, template, experiment.shape), fix=RECIPE)
+    if found.get("capacityType") != "CAPACITY_BLOCK":
+        yield from quotas.vcpus(ask, experiment.shape)
+
+
+def of_nodes(ask: Ask, experiment: ServedExperiment, *, ask_kubectl: Kubectl) -> Iterator[Check]:
+    """Nodes that are there, by what they say that pods can have."""
+    slots = [slot for slot in names.held_pools(ask.facts.nodes) if names.kind_of(slot) == experiment.shape.pool]
+    label = f"{names.ACCELERATOR_LABEL} in ({','.join(slots)})"
+    nodes, has_devices = items(ask_kubectl, "nodes", "-l", label), experiment.shape.has_devices
+    slices = items(ask_kubectl, "resourceslices") if has_devices else None
+    claims = items(ask_kubectl, "resourceclaims", "-A") if has_devices else []
+    for node in sorted(nodes, key=name_of):
+        if is_true(node, "Ready"):
+            there = room_of_node(node, slices)
+            yield judged(experiment, there, fix=ANOTHER)
+            yield from _held(there, name_of(node), claims, wanted=experiment.devices)
+
+
+def _held(there: Room, node: str, claims: Sequence[KubeObject], *, wanted: int) -> Iterator[Check]:
+    """Devices that others' claims hold: a claim of ours waits for them. The pool of a node's devices has its name."""
+    holders = [
+        f"{claim['metadata'].get('namespace')}/{name_of(claim)}"
+        for claim in claims
+        if claim["metadata"].get("namespace") != names.NAMESPACE
+        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results") or ()
+        if (result.get("driver"), result.get("pool")) == (DRA_DRIVER, node)
+    ]
+    if holders:
+        free = (there.devices or 0) - len(holders)
+        detail = f"{free} of {there.devices} devices of {node} are free: {', '.join(sorted(set(holders)))}"
+        fix = "whoever holds them gives them back before a run begins: its pods would wait, and share the node"
+        yield Check("devices", "fail" if free < wanted else "warn", detail, fix)
+
+
+def judged(experiment: ServedExperiment, room: Room, *, fix: str) -> Check:
+    engine = engine_of(experiment)
+    if why := list(unfit(experiment, engine, room)):
+        return Check("room", "fail", "; ".join(why), fix)
+    unknown = [name for name, value in (("disk", room.disk_gib), ("AMI", room.ami or room.driver)) if value is None]
+    if unknown and experiment.shape.has_devices:
+        return Check(
+            "room", "warn", f"{room.name}: not known: {', '.join(unknown)}", "compare it with the engine's file"
+        )
+    return Check("room", "ok", f"{room.name} holds the largest pods of {experiment.name}")
 
 
 def of_pods(ask: Ask, experiment: ServedExperiment, *, ask_kubectl: Kubectl) -> Iterator[Check]:
@@ -92,20 +157,15 @@ def of_dns(ask_kubectl: Kubectl) -> Check:
     selector = json.loads(text)["spec"].get("selector") if text else None
     if (selector or {}).get("k8s-app") != "kube-dns":
         return Check("DNS", "warn", "no Service kube-dns with pods k8s-app=kube-dns: names may not be found", OPEN_DNS)
-    caches = json.loads(ask_kubectl(["get", "daemonsets", "-l", "k8s-app=node-local-dns", *system]))["items"]
-    addresses = [address for cache in caches for address in _local_addresses(cache)]
+    caches = items(ask_kubectl, "daemonsets", "-l", "k8s-app=node-local-dns", "-n", "kube-system")
+    containers = [each for cache in caches for each in cache["spec"]["template"]["spec"]["containers"]]
+    flags = [pair for each in containers for pair in pairwise(each.get("args") or ())]
+    addresses = [address for flag, value in flags if flag == "-localip" for address in value.split(",")]
     if other := [each for each in addresses if each.startswith("169.254.") and each != LOCAL_DNS]:
         detail = f"NodeLocal DNSCache answers at {', '.join(other)}, which no network policy opens"
         return Check("DNS", "fail", detail, OPEN_DNS)
     if shared := [each for each in addresses if not each.startswith("169.254.")]:
-        detail = (
-            f"NodeLocal DNSCache answers at {', '.join(shared)} in place of kube-dns: what looks at addresses alone"
-        )
-        return Check("DNS", "warn", f"{detail} (Calico) lets no name through", OPEN_DNS)
+        detail = f"NodeLocal DNSCache answers at {', '.join(shared)} in place of kube-dns"
+        why = "what looks at addresses alone (Calico) lets no name through"
+        return Check("DNS", "warn", f"{detail}: {why}", OPEN_DNS)
     return Check("DNS", "ok", "kube-dns" + (f", and NodeLocal DNSCache at {', '.join(addresses)}" if addresses else ""))
-
-
-def _local_addresses(cache: KubeObject) -> list[str]:
-    """The values of `-localip`."""
-    words = [word for each in cache["spec"]["template"]["spec"]["containers"] for word in each.get("args") or ()]
-    return [address for flag, value in pairwise(words) if flag == "-localip" for address in value.split(",")]
