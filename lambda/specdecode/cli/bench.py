@@ -156,16 +156,12 @@ def _workload(
         "timeout_s": sending.timeout,
         "seed": sent.seed,
         "slo": {
-            "ttft_s": _seconds(results.slo_ttft_ms),
-            "tpot_s": _seconds(results.slo_tpot_ms),
+            "ttft_s": results.slo_ttft_ms and results.slo_ttft_ms / 1000,
+            "tpot_s": results.slo_tpot_ms and results.slo_tpot_ms / 1000,
             "e2e_s": results.slo_e2e_s,
             "share": results.slo_share,
         },
     }
-
-
-def _seconds(milliseconds: float | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000
 
 
 Value = TypeVar("Value")

@@ -36,7 +36,13 @@ def list_rows(runs: Runs = RESULTS, as_json: AsJson = False) -> None:
         say_json([row.model_dump(mode="json") for row in rows])
         return
     head = ("target", "draft", "engine", "k", "at a time", "tokens per step", "speed-up", "step", "source")
-    say(text_table([head, *map(_shown, rows)], left=3), end="")
+    shown = [head]
+    for row in rows:
+        tokens, speedup, source = row.tokens_per_step, row.speedup, clip(line(row.source), LONGEST)
+        found = (str(row.k), f"{row.concurrency:g}", f"{tokens:.2f}" if tokens else "-", f"{speedup:.2f}x")
+        step = f"{tokens / speedup:.2f}x" if tokens else "bounded"
+        shown.append((line(row.target), line(row.draft), line(row.engine), *found, step, source))
+    say(text_table(shown, left=3), end="")
 
 
 def add(
@@ -113,22 +119,6 @@ def _yaml(rows: list[StepCost]) -> str:
     import yaml
 
     return yaml.safe_dump([row.model_dump(mode="json", exclude_defaults=True) for row in rows], sort_keys=False)
-
-
-def _shown(row: StepCost) -> tuple[str, ...]:
-    exact = row.tokens_per_step is not None
-    ratio = f"{row.tokens_per_step / row.speedup:.2f}x" if row.tokens_per_step is not None else "bounded"
-    return (
-        line(row.target),
-        line(row.draft),
-        line(row.engine),
-        str(row.k),
-        f"{row.concurrency:g}",
-        f"{row.tokens_per_step:.2f}" if exact else "-",
-        f"{row.speedup:.2f}x",
-        ratio,
-        clip(line(row.source), LONGEST),
-    )
 
 
 COMMANDS = (list_rows, add, export)

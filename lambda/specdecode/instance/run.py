@@ -24,7 +24,7 @@ from specdecode.exit_codes import Exit
 from specdecode.experiment.prompt_lengths import longest_prompt
 from specdecode.instance import engines
 from specdecode.instance.engines import EngineRun, Folders, Program
-from specdecode.instance.tools import MARK, Containers, Environment, Tool, end, held, sweep
+from specdecode.instance.tools import MARK, Containers, Tool, end, held, sweep
 from specdecode.manifests.naming import RenderContext, service_host_variable
 from specdecode.planning import Arm, Plan, Wave, last_served
 from specdecode.pod import smoke
@@ -74,7 +74,7 @@ class InstanceRun:
                 raise InUse(f"another run uses {self.at.store}: wait for it, or choose another --store") from None
             self._end_leftovers("an earlier run left")
             watchdog = subprocess.Popen(
-                [*WATCHDOG, str(lock), self.tool.mark, *_named(self.tool)],
+                [*WATCHDOG, str(lock), self.tool.mark, *self.tool.words],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -137,7 +137,9 @@ class InstanceRun:
                 self.say(f"wave {wave.index + 1} of {len(self.plan.waves)} is measured")
                 continue
             with self.serving(wave.arms) as (runs, keys):
-                self._ask(wave, runs, keys)
+                for program in asked(self.plan, wave, self.ctx, runs):
+                    self.run(program, self.client_folder(), keys)
+                    self._check_alive(runs)
                 done = sorted({*self._measured(), wave.index})
                 replace_file(self.at.results / MEASURED, json.dumps(done).encode())
                 self._hold(wave, runs, keys)
@@ -168,11 +170,6 @@ class InstanceRun:
             self.say(f"{run.name} is healthy")
         yield runs, keys
         self._stop_all()
-
-    def _ask(self, wave: Wave, runs: Sequence[EngineRun], keys: Mapping[str, str]) -> None:
-        for program in asked(self.plan, wave, self.ctx, runs):
-            self.run(program, self.client_folder(), keys)
-            self._check_alive(runs)
 
     def _hold(self, wave: Wave, runs: Sequence[EngineRun], keys: Mapping[str, str]) -> None:
         """Keep the arms that no later wave serves for the minutes of the experiment's `hold`, or until Ctrl-C."""
@@ -291,11 +288,6 @@ def asked(plan: Plan, wave: Wave, ctx: RenderContext, runs: Sequence[EngineRun])
         engines.asking(of_smoke, f"smoke test of {shown}", hosts),
         engines.asking(manifests.benchmark(plan, wave, ctx), f"benchmark of {shown}", hosts, ["--out", "../.."]),
     ]
-
-
-def _named(tool: Tool) -> list[str]:
-    """The tool as the watchdog takes it."""
-    return ["--venv", str(tool.folder)] if isinstance(tool, Environment) else [tool.program]
 
 
 def _healthy(url: str) -> bool:

@@ -40,6 +40,11 @@ class Containers:
     program: str
     mark: str
 
+    @property
+    def words(self) -> list[str]:
+        """The tool as the watchdog takes it."""
+        return [self.program]
+
     def command(self, run: EngineRun) -> list[str]:
         """Words of the command that runs the container in the foreground.
 
@@ -105,6 +110,10 @@ class Environment:
 
     folder: Path
     mark: str
+
+    @property
+    def words(self) -> list[str]:
+        return ["--venv", str(self.folder)]
 
     def environment(self, run: EngineRun) -> dict[str, str]:
         """Variables of the process: the user's, but for what the engine must not see, and the pod's."""
@@ -174,7 +183,7 @@ def sweep(tool: Tool) -> list[str]:
 
 def _signal(mark: str, number: signal.Signals) -> list[int]:
     """Send it to every process with the mark. Returns their ids."""
-    found = list(_marked(mark))
+    found = [*_marked(mark)]
     for pid in found:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -187,12 +196,9 @@ def _marked(mark: str) -> Iterator[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with contextlib.suppress(OSError):  # it has ended meanwhile, or is another user's
-                if needle in (entry / "environ").read_bytes().split(b"\0") and not _is_dead(entry):
+                state = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+                if needle in (entry / "environ").read_bytes().split(b"\0") and state != "Z":
                     yield int(entry.name)
-
-
-def _is_dead(entry: Path) -> bool:
-    return (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] == "Z"
 
 
 @contextmanager

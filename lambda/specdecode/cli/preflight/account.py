@@ -123,25 +123,23 @@ def addons(ask: Ask) -> Iterator[Check]:
         yield Check(f"add-on {name}", "fail", detail, fix)
 
 
-def _ami_parameter(release: str, variant: str, kubernetes: str) -> str:
-    """The SSM parameter that Karpenter reads for `al2023@release` (v1.14.1, pkg/providers/amifamily/al2023.go)."""
-    image = f"amazon-eks-node-al2023-x86_64-{variant}-{kubernetes}-{release}"
-    return f"/aws/service/eks/optimized-ami/{kubernetes}/amazon-linux-2023/x86_64/{variant}/{image}/image_id"
-
-
 def amis(ask: Ask) -> Iterator[Check]:
-    """The AMIs of the trn2 node and of the staging nodes. Without one the node class is never Ready."""
-    wanted = {
-        _ami_parameter(ask.facts.ami, "neuron", ask.facts.kubernetes): (ask.facts.ami, "the trn2 node"),
-        _ami_parameter(ask.facts.staging_ami, "standard", ask.facts.kubernetes): (ask.facts.staging_ami, "staging"),
-    }
+    """The AMIs of the trn2 node and of the staging nodes, by the SSM parameter that Karpenter reads for
+    `al2023@release` (v1.14.1, pkg/providers/amifamily/al2023.go). Without one the node class is never Ready.
+    """
+    kubernetes, wanted = ask.facts.kubernetes, {}
+    for release, variant, purpose, where in (
+        (ask.facts.ami, "neuron", "the trn2 node", "the setting neuron_ami"),
+        (ask.facts.staging_ami, "standard", "staging", "STAGING_AMI in constructs_lib/settings/neuron_amis.py"),
+    ):
+        image = f"amazon-eks-node-al2023-x86_64-{variant}-{kubernetes}-{release}"
+        folder = f"/aws/service/eks/optimized-ami/{kubernetes}/amazon-linux-2023/x86_64/{variant}"
+        wanted[f"{folder}/{image}/image_id"] = (release, purpose, where)
     found = ask.client("ssm").get_parameters(Names=list(wanted))
     values = {item["Name"]: item["Value"] for item in found["Parameters"]}
-    for name, (release, purpose) in wanted.items():
+    for name, (release, purpose, where) in wanted.items():
         if name in values:
             yield Check(f"AMI of {purpose}", "ok", f"{release} is {values[name]}")
         else:
-            staging = purpose == "staging"
-            where = "STAGING_AMI in constructs_lib/settings/neuron_amis.py" if staging else "the setting neuron_ami"
             fix = f"choose a release that EKS has ({where}); its parameter is {name}"
-            yield Check(f"AMI of {purpose}", "fail", f"{ask.region} has no {release} for {ask.facts.kubernetes}", fix)
+            yield Check(f"AMI of {purpose}", "fail", f"{ask.region} has no {release} for {kubernetes}", fix)

@@ -30,7 +30,13 @@ def of_eks(ask: Ask) -> Iterator[Check]:
         yield Check("cluster", "fail", f"there is no EKS cluster {facts.cluster} in {ask.region}", fix)
         return
     yield described(facts, facts.existing, found)
-    yield access(facts, found)
+    mode = found.get("accessConfig", {}).get("authenticationMode", "CONFIG_MAP")
+    if mode in MODES:
+        yield Check("access entries", "ok", f"authentication mode {mode}")
+    else:
+        config = "--access-config authenticationMode=API_AND_CONFIG_MAP"
+        fix = f"aws eks update-cluster-config --name {facts.cluster} {config}"
+        yield Check("access entries", "fail", f"authentication mode {mode}: none would count", fix)
     if facts.existing.node_role:
         yield from cluster_nodes.node_role(ask, facts.existing.node_role, found)
     if facts.existing.node_group:
@@ -78,15 +84,6 @@ def described(facts: DeploymentFacts, given: ExistingCluster, found: Mapping[str
     return Check("cluster", "ok", detail)
 
 
-def access(facts: DeploymentFacts, found: Mapping[str, Any]) -> Check:
-    """Whether access entries count. Our functions need them to come in."""
-    mode = found.get("accessConfig", {}).get("authenticationMode", "CONFIG_MAP")
-    if mode in MODES:
-        return Check("access entries", "ok", f"authentication mode {mode}")
-    fix = f"aws eks update-cluster-config --name {facts.cluster} --access-config authenticationMode=API_AND_CONFIG_MAP"
-    return Check("access entries", "fail", f"authentication mode {mode}: none would count", fix)
-
-
 def policies(eks: Any, facts: DeploymentFacts) -> Check:
     """Whether the VPC CNI enforces network policies."""
     fix = "turn on enableNetworkPolicy of the add-on vpc-cni; where another CNI enforces policies, all is well"
@@ -110,8 +107,8 @@ def inside(ask: Ask, wanted: NodeShape, *, ask_kubectl: Kubectl) -> Iterator[Che
         return
     fix = f"aws eks update-kubeconfig --region {ask.region} --name {ask.facts.cluster}, from where its API is reached"
     try:
-        if (server := _server(ask_kubectl)).lower() != ask.facts.existing.endpoint.lower():
-            yield Check("in the cluster", "warn", f"not looked at: kubectl's context is {server or 'empty'}", fix)
+        if not is_context(ask, ask_kubectl):
+            yield Check("in the cluster", "warn", "not looked at: kubectl's context is another one, or none", fix)
             return
         yield from _drivers(ask_kubectl)
         yield from _prepared(ask_kubectl)
@@ -123,14 +120,11 @@ def inside(ask: Ask, wanted: NodeShape, *, ask_kubectl: Kubectl) -> Iterator[Che
         yield Check("in the cluster", "warn", f"not looked at: {error}", fix)
 
 
-def _server(ask_kubectl: Kubectl) -> str:
-    return ask_kubectl(["config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"]).strip()
-
-
 def is_context(ask: Ask, ask_kubectl: Kubectl) -> bool:
     """Whether kubectl speaks to the cluster of the settings. `inside` says so if not."""
     try:
-        return ask.facts.existing is not None and _server(ask_kubectl).lower() == ask.facts.existing.endpoint.lower()
+        server = ask_kubectl(["config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"]).strip()
+        return ask.facts.existing is not None and server.lower() == ask.facts.existing.endpoint.lower()
     except (OSError, LookupError):
         return False
 

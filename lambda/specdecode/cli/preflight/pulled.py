@@ -16,13 +16,9 @@ from specdecode.experiment import Engine, Experiment
 from specdecode.experiment.variants import ModelRef
 from specdecode.store import Store
 
-ACCEPT = ", ".join(
-    (
-        "application/vnd.oci.image.index.v1+json",
-        "application/vnd.docker.distribution.manifest.list.v2+json",
-        "application/vnd.oci.image.manifest.v1+json",
-        "application/vnd.docker.distribution.manifest.v2+json",
-    )
+ACCEPT = (
+    "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json, "
+    "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
 )
 PRIVATE = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -48,15 +44,12 @@ def http(method: str, url: str, headers: Mapping[str, str]) -> RegistryAnswer:
     try:
         request = urllib.request.Request(url, method=method, headers=dict(headers))  # noqa: S310 (https, or our own test)
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as found:  # noqa: S310
-            return RegistryAnswer(found.status, _small(found.headers), found.read(1 << 20))
+            code, given, body = found.status, found.headers, found.read(1 << 20)
     except urllib.error.HTTPError as error:
-        return RegistryAnswer(error.code, _small(error.headers))
+        code, given, body = error.code, error.headers, b""
     except (OSError, ValueError):
         return RegistryAnswer(0, {})
-
-
-def _small(headers: Any) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+    return RegistryAnswer(code, {name.lower(): value for name, value in given.items()}, body)
 
 
 def split(image: str) -> tuple[str, str, str]:
@@ -70,7 +63,11 @@ def digest(image: str, *, ask: Http, client: Callable[[str], Any]) -> str:
     """The digest that the image's tag names today. LookupError says why it cannot be read."""
     host, repository, tag = split(image)
     if private := PRIVATE.fullmatch(host):
-        return _of_ecr(client("ecr"), account=private["account"], repository=repository, tag=tag)
+        of = {"registryId": private["account"], "repositoryName": repository, "imageIds": [{"imageTag": tag}]}
+        absent = ("ImageNotFoundException", "RepositoryNotFoundException")
+        if (there := unless(absent, lambda: client("ecr").describe_images(**of))) is None:
+            raise LookupError(f"there is no {repository}:{tag} in the registry of {private['account']}")
+        return str(there["imageDetails"][0]["imageDigest"])
     url = f"https://{host}/v2/{repository}/manifests/{tag}"
     headers = {"Accept": ACCEPT}
     answer = ask("HEAD", url, headers)
@@ -99,40 +96,33 @@ def _token(challenge: str, *, host: str, repository: str, ask: Http) -> str:
         raise LookupError(f"{host} gives no token to pull {repository} (HTTP {answer.status})") from None
 
 
-def _of_ecr(ecr: Any, *, account: str, repository: str, tag: str) -> str:
-    given = {"registryId": account, "repositoryName": repository, "imageIds": [{"imageTag": tag}]}
-    found = unless(("ImageNotFoundException", "RepositoryNotFoundException"), lambda: ecr.describe_images(**given))
-    if found is None:
-        raise LookupError(f"there is no {repository}:{tag} in the registry of {account}")
-    return str(found["imageDetails"][0]["imageDigest"])
-
-
 def images(engine: Engine, *, ask: Http, client: Callable[[str], Any]) -> Iterator[tuple[Check, dict[str, str]]]:
-    """The check of each image of the engine, and the fields that would pin it."""
+    """Compares each image of the engine, as the registry has it today, with the engine's file. Yields the check, and
+    the fields that would pin it.
+    """
     for field, image, stated in (
         ("digest", engine.image, engine.digest),
         ("tools_digest", engine.tools_image, engine.tools_digest),
     ):
-        if image is not None and not split(image)[0].endswith(".invalid"):
-            try:
-                found = digest(image, ask=ask, client=client)
-            except LookupError as error:
-                fix = "check the name and the network; a pod could not pull it either"
-                yield Check(f"image {image}", "fail", str(error), fix), {}
-                continue
-            yield _judged(engine.name, field, image, stated=stated, found=found), {field: found}
-
-
-def _judged(engine: str, field: str, image: str, *, stated: str | None, found: str) -> Check:
-    """Compares the registry's digest of today with the one in the engine's file."""
-    name = f"image {image}"
-    if stated is None:
-        fix = f"`specdecode preflight --pin` writes it into assets/engines/{engine}.yaml ({field})"
-        return Check(name, "ok", f"{found}, not pinned: {fix}")
-    if stated == found:
-        return Check(name, "ok", f"{found}, as the engine's file states")
-    fix = f"find out who moved it and why; pods go on to pull {stated} by its digest"
-    return Check(name, "fail", f"the tag has moved: the engine's file states {stated}, the registry has {found}", fix)
+        if image is None or split(image)[0].endswith(".invalid"):
+            continue
+        name = f"image {image}"
+        try:
+            found = digest(image, ask=ask, client=client)
+        except LookupError as error:
+            fix = "check the name and the network; a pod could not pull it either"
+            yield Check(name, "fail", str(error), fix), {}
+            continue
+        if stated is None:
+            fix = f"`specdecode preflight --pin` writes it into assets/engines/{engine.name}.yaml ({field})"
+            check = Check(name, "ok", f"{found}, not pinned: {fix}")
+        elif stated == found:
+            check = Check(name, "ok", f"{found}, as the engine's file states")
+        else:
+            fix = f"find out who moved it and why; pods go on to pull {stated} by its digest"
+            detail = f"the tag has moved: the engine's file states {stated}, the registry has {found}"
+            check = Check(name, "fail", detail, fix)
+        yield check, {field: found}
 
 
 def pin(file: Path, fields: Mapping[str, str]) -> list[str]:
