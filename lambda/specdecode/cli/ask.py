@@ -19,12 +19,7 @@ def ask(
     arm: Annotated[str | None, typer.Argument(metavar="ARM", help="Name of the arm.")] = None,
     prompt: Annotated[str | None, typer.Argument(metavar="PROMPT", help="What to ask; 64 KiB at most.")] = None,
     max_tokens: Annotated[int, typer.Option(min=1, max=4096, help="Most tokens of the answer.")] = 100,
-    temperature: Annotated[
-        float,
-        typer.Option(
-            min=0, max=2, help="0 is greedy, as it is measured. An arm that is greedy at any temperature says so."
-        ),
-    ] = 0.0,
+    temperature: Annotated[float, typer.Option(min=0, max=2, help="0 is greedy, as it is measured.")] = 0.0,
     end: Annotated[bool, typer.Option("--end", help="Ask nothing: end the hold now, and save the rest of it.")] = False,
     where: Where = WHERE,
     as_json: AsJson = False,

@@ -80,7 +80,7 @@ def bench(
             model=model,
             workload=_workload(cases or cases_of(named=[], prompts=[], files=[]), sent, sending, results),
             tokenizer=known.tokenizer,
-            accounting=known.accounting.value,
+            accounting=known.accounting,
         )
     if results.resume and results.out is None:
         problems.append("--resume goes on with the benchmark in --out: give that folder, results/bench-…")
@@ -99,7 +99,7 @@ def bench(
         folder=folder,
         upload=results.upload,
         duration_s=sending.duration,
-        arrivals=sending.arrivals.value,
+        arrivals=sending.arrivals,
         ramp_s=sending.ramp,
     )
     code, outcome = launch(spec, endpoints, places, max_error_rate=results.max_error_rate)
@@ -147,12 +147,12 @@ def _workload(
         "concurrency": sending.concurrency.split(","),
         "rate": sending.rate.split(",") if sending.rate is not None else None,
         "warmup_requests": sending.warmup,
-        "load": sending.load.value,
+        "load": sending.load,
         "input_tokens": sent.input_tokens,
         "output_tokens": sent.output_tokens,
         "ignore_eos": sent.ignore_eos,
         "temperature": sent.temperature,
-        "endpoint": sent.endpoint.value,
+        "endpoint": sent.endpoint,
         "timeout_s": sending.timeout,
         "seed": sent.seed,
         "slo": {

@@ -1,38 +1,15 @@
 """The options of `specdecode bench`, in the order of its --help. Each class is a panel there."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import typer
 
 from specdecode.cli.options import cases
 
-
-class EndpointOption(StrEnum):
-    CHAT = "chat"
-    COMPLETIONS = "completions"
-
-
-class Arrivals(StrEnum):
-    POISSON = "poisson"
-    CONSTANT = "constant"
-
-
-class LoadOption(StrEnum):
-    INTERLEAVED = "interleaved"
-    SEQUENTIAL = "sequential"
-    SIMULTANEOUS = "simultaneous"
-
-
-class AccountingOption(StrEnum):
-    USAGE = "usage"
-    VLLM = "vllm"
-    NEURON = "neuron"
-    STOCK = "stock"
-
-
+LoadOption = Literal["interleaved", "sequential", "simultaneous"]
+AccountingOption = Literal["usage", "vllm", "neuron", "stock"]
 Targets = Annotated[
     list[str],
     typer.Argument(metavar="[NAME=]URL…", help="Servers to compare, the baseline first; with or without /v1."),
@@ -48,32 +25,21 @@ class SentOptions:
     model: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="[NAME=]MODEL",
-            help="Name of the served model, for all arms or for one. Repeatable. Default: the only model that "
-            "the server lists.",
+            metavar="[NAME=]MODEL", help="Name of the served model. Default: the only one that the server lists."
         ),
     ] = None
     case: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME",
-            help="Test case by name, or a group: structured, open, sample, all. Repeatable.",
-            autocompletion=cases,
+            metavar="NAME", help="Test case or group: structured, open, sample, all. Repeatable.", autocompletion=cases
         ),
     ] = None
-    prompt: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="A prompt of your own. Repeatable."),
-    ] = None
+    prompt: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="A prompt of your own. Repeatable.")] = None
     prompts: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Your own prompts, a case for each category, in any form that `specdecode prompts check FILE` reads. "
-            "Repeatable.",
-        ),
+        typer.Option(metavar="FILE", help="Your own prompts, as `specdecode prompts check` reads them. Repeatable."),
     ] = None
-    endpoint: Annotated[EndpointOption, typer.Option(help="Which API to call.")] = EndpointOption.CHAT
+    endpoint: Annotated[Literal["chat", "completions"], typer.Option(help="Which API to call.")] = "chat"
     input_tokens: Annotated[int, typer.Option(help="Prompt length of the cases line and sonnet, in tokens.")] = 64
     output_tokens: Annotated[
         int, typer.Option(help="Longest answer, in tokens. Longer answers measure decoding better, and take longer.")
@@ -93,26 +59,18 @@ class SendingOptions:
         int, typer.Option(help="Measured requests for each case and arm. More make intervals narrower.")
     ] = 5
     concurrency: Annotated[
-        str,
-        typer.Option(
-            metavar="N[,N…]",
-            help="Closed loop: requests in flight at any time. Several numbers, as `1,2,4,8`, give a curve.",
-        ),
+        str, typer.Option(metavar="N[,N…]", help="Closed loop: requests in flight. Several numbers give a curve.")
     ] = "1"
     rate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="R[,R…]",
-            help="Open loop: requests a second, whatever the server does. Several numbers give a curve.",
-        ),
+        str | None, typer.Option(metavar="R[,R…]", help="Open loop: requests a second. Several numbers give a curve.")
     ] = None
-    arrivals: Annotated[Arrivals, typer.Option(help="Open loop: spacing of the requests.")] = Arrivals.POISSON
+    arrivals: Annotated[Literal["poisson", "constant"], typer.Option(help="Open loop: their spacing.")] = "poisson"
     duration: Annotated[
         float | None, typer.Option(help="Seconds of load for each case and arm, instead of --requests.")
     ] = None
     ramp: Annotated[float, typer.Option(help="Seconds until the full concurrency or rate is reached.")] = 0
     warmup: Annotated[int, typer.Option(help="Requests that are sent first and not measured.")] = 1
-    load: Annotated[LoadOption, typer.Option(help="Order in which several arms are loaded.")] = LoadOption.INTERLEAVED
+    load: Annotated[LoadOption, typer.Option(help="Order in which several arms are loaded.")] = "interleaved"
     timeout: Annotated[float, typer.Option(help="Seconds after which a request counts as failed.")] = 1200
 
 
@@ -123,37 +81,22 @@ class ServerOptions:
     PANEL: ClassVar = "What is known of the servers"
 
     price_per_hour: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[NAME=]USD",
-            help="Dollars that each server (or the one named) costs an hour. It gives dollars per million output "
-            "tokens. Repeatable.",
-        ),
+        list[str] | None, typer.Option(metavar="[NAME=]USD", help="Dollars that a server costs an hour. Repeatable.")
     ] = None
     speculative_tokens: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=K",
-            help="An arm's k, if its /metrics does not tell it. It is used to estimate acceptance. Repeatable.",
-        ),
+        typer.Option(metavar="NAME=K", help="An arm's k, if its /metrics does not tell it. Repeatable."),
     ] = None
     most_tokens_per_step: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=k|k+1",
-            help="Most tokens that an arm's engine yields in a step: k with NxD Inference (vLLM on Neuron up to "
-            "0.16), k+1 "
-            "with other engines (the default). Repeatable.",
-        ),
+        typer.Option(metavar="NAME=k|k+1", help="Most tokens of a step: k with NxD Inference, else k+1. Repeatable."),
     ] = None
     tokenizer: Annotated[
-        str | None,
-        typer.Option(help="Model folder or tokenizer.json, to make prompts of exact length."),
+        str | None, typer.Option(help="Model folder or tokenizer.json, for prompts of exact length.")
     ] = None
     accounting: Annotated[
-        AccountingOption,
-        typer.Option(help="Formula of the inter-token latency in LLMPerf's files and CloudWatch."),
-    ] = AccountingOption.USAGE
+        AccountingOption, typer.Option(help="Formula of the inter-token latency in LLMPerf's files.")
+    ] = "usage"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,10 +113,9 @@ class ResultOptions:
         float, typer.Option(help="Largest share of failed requests with which the benchmark still succeeds.")
     ] = 0.1
     out: Annotated[Path | None, typer.Option(help="Folder for the results; default: results/<run id>.")] = None
-    resume: Annotated[
-        bool,
-        typer.Option(help="Go on with the benchmark in --out. Give the same command again."),
-    ] = False
+    resume: Annotated[bool, typer.Option(help="Go on with the benchmark in --out. Give the same command again.")] = (
+        False
+    )
     upload: Annotated[
         str | None, typer.Option(metavar="S3_URI", help="Upload the results to this place while they are written.")
     ] = None

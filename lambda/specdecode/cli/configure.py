@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def configure(
     settings: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Settings (docs/settings.md); an empty value takes one back."),
+        typer.Argument(metavar="[KEY=VALUE]...", help="Settings (docs/settings.md); an empty value drops one."),
     ] = None,
     profile: Profile = None,
 ) -> None:

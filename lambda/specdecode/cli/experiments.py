@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -29,11 +28,6 @@ if TYPE_CHECKING:
     from specdecode.planning import Bill, Inventory, Plan
 
 Ami = Annotated[str | None, typer.Option(help="Release of the node's EKS AMI to check against, e.g. v20260625.")]
-
-
-class Document(StrEnum):
-    EXPERIMENT = "experiment"
-    ENGINE = "engine"
 
 
 def presets(as_json: AsJson = False) -> None:
@@ -83,18 +77,11 @@ def plan(
     block_start: Annotated[datetime | None, typer.Option(help="Start of your Capacity Block (UTC).")] = None,
     block_end: Annotated[datetime | None, typer.Option(help="End of your Capacity Block (UTC).")] = None,
     longest_run_hours: Annotated[
-        int,
-        typer.Option(
-            min=1, help="The deployment's setting longest_run_hours. 12 hours after it the backstop ends the node."
-        ),
+        int, typer.Option(min=1, help="The deployment's setting; 12 hours later the backstop ends the node.")
     ] = LONGEST_RUN_HOURS,
-    nodes: Annotated[
-        int,
-        typer.Option(min=1, max=MOST_NODES, help="Show what `run --nodes` would start: a run for each node."),
-    ] = 1,
+    nodes: Annotated[int, typer.Option(min=1, max=MOST_NODES, help="Show what `run --nodes` would start.")] = 1,
     bucket: Annotated[
-        str | None,
-        typer.Option(help="Artifact bucket: check which models and artifacts it has, and the run that `answers` name."),
+        str | None, typer.Option(help="Artifact bucket: look which models, artifacts and answers it has.")
     ] = None,
     region: Region = None,
     profile: Profile = None,
@@ -153,13 +140,13 @@ def engines(
 
 
 def schema(
-    document: Annotated[Document, typer.Argument(help="Which document.")] = Document.EXPERIMENT,
+    document: Annotated[Literal["experiment", "engine"], typer.Argument(help="Which document.")] = "experiment",
 ) -> None:
     """Print the JSON Schema of an experiment (or engine) file. Editors complete and check such a file with it."""
     from specdecode.experiment import Engine
     from specdecode.experiment.schema import experiment_schema
 
-    say_json(experiment_schema() if document is Document.EXPERIMENT else Engine.model_json_schema())
+    say_json(experiment_schema() if document == "experiment" else Engine.model_json_schema())
 
 
 def _capacity(**known: Any) -> Capacity:

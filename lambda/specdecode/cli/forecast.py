@@ -26,21 +26,13 @@ def forecast(
         str | None,
         typer.Argument(
             metavar="[EXPERIMENT]",
-            help="A preset's name or a YAML file: also tell speed-up and dollars of its arms.",
+            help="A preset or a YAML file: also speed-up and dollars.",
             autocompletion=experiments_or_runs,
         ),
     ] = None,
-    write: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the experiment with its forecast: `plan`, `run` and the report use it."
-        ),
-    ] = None,
+    write: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the experiment with its forecast.")] = None,
     page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the forecast as an HTML page.")] = None,
-    of: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="Instead of answers: a run that forecast, by its id or its folder."),
-    ] = None,
+    of: Annotated[str | None, typer.Option(metavar="RUN", help="Instead of answers: a run that forecast.")] = None,
     where: Where = WHERE,
     runs: Runs = RESULTS,
     as_json: AsJson = False,

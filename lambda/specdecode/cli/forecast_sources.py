@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -26,9 +25,7 @@ MOST_ANSWERS = 2_000
 KS = "1,2,3,4,5,7,10,15"
 
 
-class MostTokensOption(StrEnum):
-    K = "k"
-    K_PLUS_1 = "k+1"
+MostTokensOption = Literal["k", "k+1"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,23 +36,15 @@ class AnswerOptions:
         Path | None,
         typer.Option(metavar="RUN|FILE", help="A run's folder (its baseline's answers), or a log in JSON Lines."),
     ] = None
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Instead: a server of the target, which answers the experiment's prompts."),
-    ] = None
+    target: Annotated[str | None, typer.Option(metavar="URL", help="Instead: a server of the target, to be asked.")] = (
+        None
+    )
     prompts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SET|FILE",
-            help="With --target: these prompts instead, of a set (`specdecode prompts list`) or a file.",
-        ),
+        str | None, typer.Option(metavar="SET|FILE", help="With --target: prompts of a set or a file instead.")
     ] = None
     output_tokens: Annotated[int, typer.Option(min=2, max=100_000, help="With --prompts: longest answer.")] = 256
     tokenizer: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="The target's tokenizer: makes a run's prompts again, and tokens without a draft."
-        ),
+        Path | None, typer.Option(metavar="FOLDER", help="The target's tokenizer, for a run's prompts.")
     ] = None
     most_answers: Annotated[int, typer.Option(min=1, max=100_000, help="Answers that are read at most.")] = MOST_ANSWERS
 
@@ -81,11 +70,7 @@ class DraftOptions:
         typer.Option(metavar="K,K…", help=f"Speculative tokens to forecast. Default: the experiment's, or {KS}."),
     ] = None
     most_tokens_per_step: Annotated[
-        MostTokensOption | None,
-        typer.Option(
-            help="Of the engine: k for NxD Inference's, k+1 for vLLM's own and the native plugin. Default: the "
-            "experiment's, or k+1."
-        ),
+        MostTokensOption | None, typer.Option(help="Of the engine: k with NxD Inference, else k+1.")
     ] = None
 
 

@@ -39,17 +39,13 @@ class LimitOptions:
         float | None, typer.Option(min=0.01, max=1000, help="Smallest speed-up of every arm over its baseline: 1.2.")
     ] = None
     max_regression: Annotated[
-        str | None,
-        typer.Option(metavar="PERCENT", help="Most that an arm's own throughput may fall from BEFORE to AFTER: 3%."),
+        str | None, typer.Option(metavar="PERCENT", help="Most that an arm's throughput may fall from BEFORE to AFTER.")
     ] = None
     arm: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Hold only this arm to the limits. Repeatable.")
     ] = None
     load: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="N", min=0, help="Hold only this load to the limits (requests at a time, or a second). Repeatable."
-        ),
+        list[float] | None, typer.Option(metavar="N", min=0, help="Hold only this load to the limits. Repeatable.")
     ] = None
     each_case: Annotated[bool, typer.Option("--each-case", help="Hold every case to the limits by itself, too.")] = (
         False
@@ -106,7 +102,7 @@ def gate(
         str,
         typer.Argument(
             metavar="RUN|BEFORE..AFTER",
-            help="Run ids, runs' folders or report.json files; repeated runs of a side with commas: A1,A2..B1,B2.",
+            help="Run ids, folders or report.json files; repeats with commas: A1,A2..B1,B2.",
             autocompletion=completed_runs,
         ),
     ],

@@ -35,10 +35,7 @@ class WhereOptions:
         Path, typer.Option(metavar="FOLDER", help="Models and compiled artifacts, kept for later runs.")
     ] = Path("store")
     artifacts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="S3_URI", help="Take compiled artifacts from here if they are there, and put new ones here."
-        ),
+        str | None, typer.Option(metavar="S3_URI", help="Take compiled artifacts from here, and put new ones here.")
     ] = None
     tool: Annotated[
         str | None, typer.Option(metavar="PROGRAM", help="docker, podman, or a path. Default: the first on the PATH.")
@@ -60,8 +57,7 @@ class WhatOptions:
 
     show: Annotated[bool, typer.Option("--print", help="Print the run as a shell script, and start nothing.")] = False
     ask: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="Serve each arm in turn and show its answer; measure nothing. Repeatable."),
+        list[str] | None, typer.Option(metavar="TEXT", help="Serve each arm in turn and show its answer. Repeatable.")
     ] = None
     arm: Annotated[list[str] | None, typer.Option(metavar="NAME", help="With --ask: this arm only. Repeatable.")] = None
     max_tokens: Annotated[int, typer.Option(min=1, help="With --ask: longest answer, in tokens.")] = 100

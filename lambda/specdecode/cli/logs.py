@@ -1,25 +1,14 @@
 """`specdecode logs`: what the pods of a run write, while it goes on and after."""
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from specdecode.cli.options import WHERE, Where
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json_line, stop_with
 
-
-class Writers(StrEnum):
-    """A step of a run whose pods write, by the value of their component label."""
-
-    STAGE = "stage"
-    CHECK = "check"
-    COMPILE = "compile"
-    SERVE = "serve"
-    SMOKE = "smoke"
-    BENCHMARK = "benchmark"
-    ACCURACY = "accuracy"
-    HOLD = "hold"
+Writers = Literal["stage", "check", "compile", "serve", "smoke", "benchmark", "accuracy", "hold"]
+"""Steps of a run whose pods write, by the value of their component label."""
 
 
 def logs(

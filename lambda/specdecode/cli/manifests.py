@@ -22,10 +22,7 @@ def manifests(
     overrides: Overrides = None,
     complete: Annotated[
         bool,
-        typer.Option(
-            "--complete",
-            help="Print all that a bare cluster with the Neuron DRA driver needs, with the commands in order.",
-        ),
+        typer.Option("--complete", help="Print all that a bare cluster with the DRA driver needs, with the commands."),
     ] = False,
     bucket: Annotated[str, typer.Option(help="Artifact bucket.")] = "YOUR-BUCKET",
     region: Annotated[str, typer.Option(help="Region of the bucket.")] = "us-east-2",

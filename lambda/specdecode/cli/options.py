@@ -141,6 +141,10 @@ Region = Annotated[
         help="AWS region; without it the deployment's (deployment.json), AWS_REGION, AWS_DEFAULT_REGION, the profile's."
     ),
 ]
+Run = Annotated[
+    str | None,
+    typer.Argument(metavar="RUN", help="A run id, its folder or a report.json. Default: the newest.", autocompletion=runs),
+]
 Runs = Annotated[Path, typer.Option(help="Your runs' folder: their steps are evidence too.")]
 Written = Annotated[Path | None, typer.Option(help="Write the page, Markdown, CSV and JSON into this folder.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking, for scripts.")]

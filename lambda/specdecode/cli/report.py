@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import webbrowser
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from specdecode.cli.evidence import own_rows
-from specdecode.cli.options import RESULTS, WHERE, AsJson, Runs, Where, Written, experiments_or_runs
+from specdecode.cli.options import RESULTS, WHERE, AsJson, Run, Runs, Where, Written, experiments_or_runs
 from specdecode.cli.options import runs as completed_runs
 from specdecode.cli.output import (
     EXIT_IMPOSSIBLE,
@@ -29,35 +28,13 @@ if TYPE_CHECKING:
     from specdecode.experiment import Experiment
 
 
-class Format(StrEnum):
-    """Forms of the report."""
-
-    TERMINAL = "terminal"
-    HTML = "html"
-    MARKDOWN = "markdown"
-    CSV = "csv"
-    JSON = "json"
-
-
-class Group(StrEnum):
-    """Which prompts a recommendation is for."""
-
-    ALL = "all"
-    STRUCTURED = "structured"
-    OPEN_ENDED = "open-ended"
+Format = Literal["terminal", "html", "markdown", "csv", "json"]
 
 
 def report(
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RUN",
-            help="A run id, a run's folder or a report.json. Default: the newest run, or that of results/",
-            autocompletion=completed_runs,
-        ),
-    ] = None,
+    run: Run = None,
     open_page: Annotated[bool, typer.Option("--open", help="Write the HTML page and open it in the browser.")] = False,
-    form: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TERMINAL,
+    form: Annotated[Format, typer.Option("--format", help="What to print.")] = "terminal",
     out: Written = None,
     price: Annotated[
         float | None, typer.Option(min=0, help="$ per node-hour, for a folder without report.json.")
@@ -80,7 +57,7 @@ def report(
         say_json(Comparison.model_json_schema())
         return
     comparison = find(run, deployment=where.deployment(), price=price)
-    _print(comparison, Format.JSON if as_json else form, full=full)
+    _print(comparison, "json" if as_json else form, full=full)
     folder = out or (Path("results") / comparison.run_id if open_page else None)
     if folder is not None:
         page = write_report(comparison, folder)
@@ -94,7 +71,7 @@ def compare_runs(
         list[str],
         typer.Argument(
             metavar="RUN RUN...",
-            help="Run ids, runs' folders or report.json files, two or more; also with commas: RUN,RUN.",
+            help="Run ids, folders or report.json files, two or more.",
             autocompletion=completed_runs,
         ),
     ],
@@ -129,14 +106,16 @@ def advise(
         str,
         typer.Argument(
             metavar="PRESET|RUN",
-            help="A preset's name, a run id, a run's folder or a report.json.",
+            help="A preset, a run id, a run's folder or a report.json.",
             autocompletion=experiments_or_runs,
         ),
     ],
     also: Annotated[
         list[str] | None, typer.Option("--run", metavar="RUN", help="Another run to learn from. Repeatable.")
     ] = None,
-    group: Annotated[Group, typer.Option(help="Prompts that the recommendation is for.")] = Group.ALL,
+    group: Annotated[
+        Literal["all", "structured", "open-ended"], typer.Option(help="Prompts that the recommendation is for.")
+    ] = "all",
     runs: Runs = RESULTS,
     where: Where = WHERE,
     as_json: AsJson = False,
@@ -158,7 +137,7 @@ def advise(
         comparison = find(reference, deployment=deployment)
         experiment, measured = comparison.experiment, [comparison, *measured]
     _check_advisable(experiment, measured)
-    found = advise_sweep(experiment, measured, group=group.value, own=own_rows(runs))
+    found = advise_sweep(experiment, measured, group=group, own=own_rows(runs))
     document = advice_document(found, experiment, measured)
     if as_json:
         say_json(document)
@@ -226,14 +205,14 @@ def _print(comparison: Comparison, form: Format, *, full: bool) -> None:
     from specdecode.cli.report_view import terminal_width
 
     match form:
-        case Format.TERMINAL:
+        case "terminal":
             colour = sys.stdout.isatty()
             say_coloured(render_terminal(comparison, colour=colour, width=terminal_width(), brief=not full))
-        case Format.HTML:
+        case "html":
             say(render_html(comparison), end="")
-        case Format.MARKDOWN:
+        case "markdown":
             say(render_markdown(comparison), end="")
-        case Format.CSV:
+        case "csv":
             say(render_csv(comparison), end="")
-        case Format.JSON:
+        case "json":
             say_document(comparison.json_document())

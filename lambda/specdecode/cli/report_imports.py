@@ -22,11 +22,7 @@ UNKNOWN_SIZE_GIB = 1.0
 
 def import_results(
     arms: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="NAME=PATH...",
-            help="Each arm's result file or its folder, the baseline first: base=results/base sd=results/sd.",
-        ),
+        list[str], typer.Argument(metavar="NAME=PATH...", help="Each arm's result file or folder, the baseline first.")
     ],
     about: Annotated[
         list[str] | None,

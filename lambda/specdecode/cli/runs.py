@@ -34,25 +34,16 @@ def run(
         str | None, typer.Option(metavar="RUN", help="Repeat this run, skipping what it finished.")
     ] = None,
     nodes: Annotated[
-        int,
-        typer.Option(
-            min=1, max=names.MOST_NODES, help="Share the arms among this many nodes: an ordinary run for each."
-        ),
+        int, typer.Option(min=1, max=names.MOST_NODES, help="Share the arms among so many nodes: a run for each.")
     ] = 1,
     hold: Annotated[
-        int | None,
-        typer.Option(
-            metavar="TIME", parser=duration, help="Keep the arms so long after they are measured, for `specdecode ask`."
-        ),
+        int | None, typer.Option(metavar="TIME", parser=duration, help="Keep the arms so long at the end, for `ask`.")
     ] = None,
     watch: Watch = False,
     interval: Interval = 5.0,
     yes: Yes = False,
     accept_cost: Annotated[
-        float | None,
-        typer.Option(
-            min=0, metavar="USD", help="Accept that it could cost this much, if all steps last to their deadlines."
-        ),
+        float | None, typer.Option(min=0, metavar="USD", help="Accept that it could cost this much at most.")
     ] = None,
     where: Where = WHERE,
     as_json: AsJson = False,
@@ -211,8 +202,7 @@ def _follow(deployment: Deployment, run_id: str, *, interval: float, as_json: bo
 
 def capacity(
     release: Annotated[
-        bool,
-        typer.Option("--release", help="Give back nodes that nobody holds, and stop the run that holds one."),
+        bool, typer.Option("--release", help="Give back nodes that nobody holds, and stop the run that holds one.")
     ] = False,
     yes: Yes = False,
     where: Where = WHERE,

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from specdecode.cli.options import WHERE, Where, runs
+from specdecode.cli.options import WHERE, Run, Where
 from specdecode.cli.output import EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_UNDECIDED, EXIT_USAGE, say, say_json, stop_with
 from specdecode.escape import line
 from specdecode.names import NAMESPACE
@@ -23,14 +23,7 @@ MOST_NAME = 50
 
 
 def winner(
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RUN",
-            help="A run id, a run's folder or a report.json. Default: the newest run.",
-            autocompletion=runs,
-        ),
-    ] = None,
+    run: Run = None,
     arm: Annotated[str | None, typer.Option(metavar="NAME", help="This arm instead of the recommended one.")] = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the Deployment and its Service. Default: the arm's name.")

@@ -17,8 +17,7 @@ DEFAULT = "qwen3-32b-native"
 def preflight(
     experiment: Annotated[str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")] = DEFAULT,
     settings: Annotated[
-        list[str] | None,
-        typer.Option("-c", metavar="KEY=VALUE", help="A setting of the deployment to come, as for `cdk deploy`."),
+        list[str] | None, typer.Option("-c", metavar="KEY=VALUE", help="A setting of the deployment to come.")
     ] = None,
     pin: Annotated[
         bool, typer.Option("--pin", help="Write the digests that the registry has now into the engine's file.")
