@@ -9,13 +9,7 @@ import pytest
 from specdecode.analysis.loads.crossing import ASSUMED, LEVELS_FOR_A_CURVE
 from specdecode.runs import lease as leases
 
-from benchmarks import (
-    client_levels,
-    client_peers,
-    node_pool,
-    recommendation,
-    rehearsal_load,
-)
+from benchmarks import client_levels, client_peers, node_pool, recommendation, rehearsal_load
 from tests.docs.markdown import ROOT
 
 BENCHMARKS = ROOT / "benchmarks"

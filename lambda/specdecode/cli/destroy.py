@@ -18,11 +18,7 @@ MOST_PAGES = 50
 """Most pages of a thousand objects that are counted of a bucket."""
 
 
-def destroy(
-    yes: Yes = False,
-    region: Region = None,
-    profile: Profile = None,
-) -> None:
+def destroy(yes: Yes = False, region: Region = None, profile: Profile = None) -> None:
     """Delete the deployment: runs end, nodes go, then both stacks. It says first what goes, what stays and its cost.
 
     It takes 20 to 40 minutes. If you end the command, the deletion goes on: call it again to follow it.

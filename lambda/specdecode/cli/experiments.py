@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from specdecode.cli.options import (
-    RESULTS,
-    AsJson,
-    Overrides,
-    Price,
-    Profile,
-    Reference,
-    Region,
-    Runs,
-    of_options,
-)
+from specdecode.cli.options import RESULTS, AsJson, Overrides, Price, Profile, Reference, Region, Runs, of_options
 from specdecode.cli.output import say, say_json, show
 from specdecode.giving_back import LONGEST_RUN_HOURS
 from specdecode.names import MOST_NODES

@@ -68,11 +68,7 @@ class WhatOptions:
 
 
 def instance(
-    reference: Reference,
-    where: WhereOptions,
-    what: WhatOptions,
-    overrides: Overrides = None,
-    price: Price = None,
+    reference: Reference, where: WhereOptions, what: WhatOptions, overrides: Overrides = None, price: Price = None
 ) -> None:
     """Do a whole run on this machine: a trn2 instance, or any machine with the engine. No Kubernetes, no AWS account.
 

@@ -143,7 +143,9 @@ Region = Annotated[
 ]
 Run = Annotated[
     str | None,
-    typer.Argument(metavar="RUN", help="A run id, its folder or a report.json. Default: the newest.", autocompletion=runs),
+    typer.Argument(
+        metavar="RUN", help="A run id, its folder or a report.json. Default: the newest.", autocompletion=runs
+    ),
 ]
 Runs = Annotated[Path, typer.Option(help="Your runs' folder: their steps are evidence too.")]
 Written = Annotated[Path | None, typer.Option(help="Write the page, Markdown, CSV and JSON into this folder.")]

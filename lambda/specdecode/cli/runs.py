@@ -93,11 +93,7 @@ def run(
 
 
 def status(
-    run_id: RunIds = None,
-    watch: Watch = False,
-    interval: Interval = 5.0,
-    where: Where = WHERE,
-    as_json: AsJson = False,
+    run_id: RunIds = None, watch: Watch = False, interval: Interval = 5.0, where: Where = WHERE, as_json: AsJson = False
 ) -> None:
     """Show a run: step, pods, elapsed time, what the node has cost so far, result or cause.
 
@@ -166,11 +162,7 @@ def stop(
         runs_release.give_back(deployment, each)
 
 
-def diagnose(
-    run_id: RunId = None,
-    where: Where = WHERE,
-    as_json: AsJson = False,
-) -> None:
+def diagnose(run_id: RunId = None, where: Where = WHERE, as_json: AsJson = False) -> None:
     """Say why a run failed, in plain words, and where its logs, events and descriptions are kept."""
     deployment = where.deployment()
     found = deployment.execution(run_id)

@@ -16,15 +16,7 @@ from specdecode.cli.options import RESULTS
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, agree, complain, say, say_json, show, stop_with
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_view import TERMINAL, new_run_id
-from specdecode.experiment import (
-    ExperimentError,
-    engine_of,
-    from_document,
-    load,
-    parse_overrides,
-    preset_names,
-    rules,
-)
+from specdecode.experiment import ExperimentError, engine_of, from_document, load, parse_overrides, preset_names, rules
 from specdecode.experiment.documents import parse_yaml
 from specdecode.experiment.kept import deploy_with
 from specdecode.experiment.model import AnyExperiment

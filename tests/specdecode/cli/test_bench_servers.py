@@ -91,8 +91,7 @@ def test_several_loads_and_an_objective_are_answered_in_the_terminal(known: tupl
 
 
 @pytest.mark.parametrize(
-    ("most", "tokens", "source"),
-    [("k", 7, "estimated from tokens per streamed chunk"), ("k+1", 8, "engine counters")],
+    ("most", "tokens", "source"), [("k", 7, "estimated from tokens per streamed chunk"), ("k+1", 8, "engine counters")]
 )
 def test_perfect_acceptance_is_100_percent_on_either_kind_of_engine(
     tmp_path: Path, most: str, tokens: int, source: str

@@ -315,10 +315,7 @@ def test_import_makes_a_report_of_llmperf_results(tmp_path: Path) -> None:
     [
         (["base=/nowhere"], "two arms are needed"),
         (["base", "sd=/nowhere"], "base: write NAME=PATH"),
-        (
-            ["base=/nowhere", "sd=/nowhere", "--about", "sd:speed=9"],
-            "KEY one of draft, k, most_tokens",
-        ),
+        (["base=/nowhere", "sd=/nowhere", "--about", "sd:speed=9"], "KEY one of draft, k, most_tokens"),
         (["Base!=/nowhere", "sd=/nowhere"], "/nowhere: no such file or folder"),
     ],
 )

@@ -82,10 +82,7 @@ def test_a_part_that_needs_consent_gets_its_own_bound_and_no_more(four):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (
-            (*SWEEP, "--nodes", "5"),
-            "this deployment has 4 nodes, not 5: `.venv/bin/specdecode configure nodes=5`",
-        ),
+        ((*SWEEP, "--nodes", "5"), "this deployment has 4 nodes, not 5: `.venv/bin/specdecode configure nodes=5`"),
         (("run", "qwen3-32b-tuning", "--nodes", "2"), "an adaptive sweep chooses each arm"),
         (("run", "qwen3-32b", "--nodes", "2"), "one group of arms for 2 nodes"),
         (("run", "--resume", "r", "--nodes", "2"), "a part is resumed as any run: --resume RUN alone"),

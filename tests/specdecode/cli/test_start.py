@@ -67,10 +67,7 @@ def test_the_version_loads_options_alone() -> None:
 def test_a_tab_reads_no_model_and_asks_nobody(words: str, offered: str) -> None:
     """Typer itself needs pydantic to take a line of options apart. YAML is read for the names of the cases alone."""
     said, modules = loaded(
-        [],
-        _SPECDECODE_COMPLETE="complete_bash",
-        COMP_WORDS=words,
-        COMP_CWORD=str(len(f"{words}.".split()) - 1),
+        [], _SPECDECODE_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(len(f"{words}.".split()) - 1)
     )
     assert offered in said.splitlines() or not offered
     ours = {name for name in modules if name.split(".")[0] not in ("pydantic", "yaml")}

@@ -119,11 +119,7 @@ def test_policies_that_nobody_enforces_are_said(answer, verdict):
 
 
 def node(
-    name: str = "n",
-    *,
-    ready: str = "True",
-    taints: Sequence[str] = ("aws.amazon.com/neuron",),
-    slot: str = "trn2",
+    name: str = "n", *, ready: str = "True", taints: Sequence[str] = ("aws.amazon.com/neuron",), slot: str = "trn2"
 ) -> dict[str, Any]:
     return {
         "metadata": {"name": name, "labels": {"specdecode/accelerator": slot}},

@@ -98,9 +98,6 @@ def test_what_the_cluster_s_own_stack_has_is_no_leftover():
 
 
 def test_what_may_not_be_seen_hides_nothing_else():
-    checks = found(
-        DescribeInstances={"Reservations": [INSTANCE]},
-        DescribeCluster=error("AccessDeniedException"),
-    )
+    checks = found(DescribeInstances={"Reservations": [INSTANCE]}, DescribeCluster=error("AccessDeniedException"))
     assert checks["leftover cluster"].verdict == "warn"
     assert checks["leftover instances"].verdict == "fail"
