@@ -100,6 +100,12 @@ def anchors(page: Path) -> set[str]:
     return found
 
 
+def exists(test: str) -> bool:
+    """Whether there is a test `tests/x.py::test_y`, or any in a file `tests/x.py`."""
+    path, _, name_of = test.partition("::")
+    return name_of in named_tests(path) if name_of else bool(named_tests(path))
+
+
 def named_tests(path: str) -> set[str]:
     """The test functions of a file, whose path is from the repository's root."""
     tree = ast.parse((ROOT / path).read_text("utf-8"))

@@ -50,7 +50,7 @@ def bench(
     from specdecode.benchmark.place import S3Folder
     from specdecode.benchmark.results import BadResults, claim_folder, release_folder
     from specdecode.benchmark.runner import EXIT_BAD_INPUT, launch
-    from specdecode.cli.bench_results import deliver
+    from specdecode.cli.report_recorded import deliver
     from specdecode.cli.runs_view import new_run_id
 
     problems: list[str] = []

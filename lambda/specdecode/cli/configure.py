@@ -49,7 +49,9 @@ def configure(
         region = typer.prompt("In which region?", default=region)
         told = {"accept_no_alerts": "true"} if address == "nobody" else {"alert_email": address}
         given = {**told, "region": region}
-    wanted = {**merged(file, deployed or {}), "region": region, **given}
+    there = deployed or {}  # but for the changes that the file makes on purpose
+    held = {key: value for key, value in there.items() if file.replaces.get(key) != value}
+    wanted = {**file.settings, **held, "region": region, **given}
     facts = facts_of_checkout(["--alone", *(f"{key}={value}" for key, value in wanted.items())])
     final = facts.settings or {}
     if deployed is None:  # what the file had is taken for deployed until somebody can look
@@ -64,13 +66,6 @@ def configure(
     for key, value in file.settings.items():
         if key not in given and final.get(key) != value:
             say(f"{kept.FILE} had {key}={kept.short(value)}; the deployed stack has the other, which is kept")
-
-
-def merged(file: KeptSettings, deployed: Mapping[str, str]) -> dict[str, str]:
-    """What the deployment has, with what the file adds, and with the changes that the file makes on purpose."""
-    meant = {key for key, value in file.replaces.items() if deployed.get(key) == value}
-    held = {key: value for key, value in deployed.items() if key not in meant}
-    return {**file.settings, **held}
 
 
 def _pairs(words: list[str]) -> dict[str, str]:

@@ -255,8 +255,7 @@ def _answers(run: InstanceRun, arms: Sequence[Arm], what: WhatOptions) -> None:
 def _report(plan: Plan, spec: BenchmarkSpec, at: Folders, what: WhatOptions) -> None:
     from specdecode.analysis.results.run_context import known_of
     from specdecode.cli.bench_options import ResultOptions
-    from specdecode.cli.bench_results import deliver
-    from specdecode.cli.report_recorded import recorded
+    from specdecode.cli.report_recorded import deliver, recorded
 
     found = recorded(at.results, plan.price_per_node_hour)
     context = found.context.model_copy(update=known_of(plan, found.servers))

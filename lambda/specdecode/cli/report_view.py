@@ -25,7 +25,7 @@ from specdecode.cli.output import text_table
 from specdecode.escape import line
 from specdecode.experiment import Experiment
 from specdecode.experiment.workload import Level
-from specdecode.speculation.advisor import Belief, LoadsAdvice
+from specdecode.speculation.advisor import LoadsAdvice
 from specdecode.speculation.belief import Candidate
 from specdecode.speculation.guess import found_elsewhere
 from specdecode.speculation.step_cost import arms, published
@@ -45,38 +45,10 @@ def terminal_width() -> int:
 def difference_text(found: RunDifference | Repeated) -> str:
     """A table of the figures over runs, or of the changes and of what else differs."""
     if isinstance(found, Repeated):
-        rows = [("arm/prompts", f"over {len(found.runs)} runs (95% CI)", "verdicts of the runs")]
-        rows += [(line(name), compact(item.speedup), _verdicts(item)) for name, item in found.cases.items()]
-        table = text_table(rows) if found.cases else "No arm and case is in all of the runs.\n"
+        over = [("arm/prompts", f"over {len(found.runs)} runs (95% CI)", "verdicts of the runs")]
+        over += [(line(name), compact(item.speedup), _verdicts(item)) for name, item in found.cases.items()]
+        table = text_table(over) if found.cases else "No arm and case is in all of the runs.\n"
         return "\n".join([table, *_carried(found.carried)])
-    return _change_text(found)
-
-
-def joint_text(found: Joint) -> str:
-    """A row for each arm, the fastest first, and what a reader must know of arms on different nodes."""
-    rows = [("arm", "speed-up (95% CI)", "verdict", "against", "tokens/s of that", "$ per 1M tokens", "run")]
-    rows += [
-        (
-            line(arm.variant),
-            compact(arm.speedup) if arm.speedup else NONE,
-            arm.verdict.value if arm.verdict else NONE,
-            line(arm.baseline),
-            digits(arm.baseline_speed) if arm.baseline_speed else NONE,
-            f"{dollars(arm.cost)}, not {dollars(arm.baseline_cost)}" if arm.cost and arm.baseline_cost else NONE,
-            line(arm.run_id),
-        )
-        for arm in found.arms
-    ]
-    at = f"At the first load, {found.first_of}; the others are in each run's own report.\n" if found.first_of else ""
-    missing = f"Not measured: {', '.join(map(line, found.not_measured))}.\n" if found.not_measured else ""
-    return (
-        f"{text_table(rows)}\n{at}{missing}Arms of different runs were measured on different nodes, each beside the "
-        "baseline of its own run. Nodes of one kind may differ, and the largest of many speed-ups is partly chance: to "
-        "choose between arms of different runs, measure the best of them once more in one run.\n"
-    )
-
-
-def _change_text(found: RunDifference) -> str:
     before, after = (ids[0] if len(ids) == 1 else f"{len(ids)} runs" for ids in (found.before, found.after))
     rows = [("arm", "prompts", before, after, "change (95% CI)", "")]
     rows += [
@@ -108,6 +80,30 @@ def _change_text(found: RunDifference) -> str:
     if found.settings:
         parts.append("What differs:\n" + "".join(f"  {line(item)}\n" for item in found.settings))
     return "\n".join(parts)
+
+
+def joint_text(found: Joint) -> str:
+    """A row for each arm, the fastest first, and what a reader must know of arms on different nodes."""
+    rows = [("arm", "speed-up (95% CI)", "verdict", "against", "tokens/s of that", "$ per 1M tokens", "run")]
+    rows += [
+        (
+            line(arm.variant),
+            compact(arm.speedup) if arm.speedup else NONE,
+            arm.verdict.value if arm.verdict else NONE,
+            line(arm.baseline),
+            digits(arm.baseline_speed) if arm.baseline_speed else NONE,
+            f"{dollars(arm.cost)}, not {dollars(arm.baseline_cost)}" if arm.cost and arm.baseline_cost else NONE,
+            line(arm.run_id),
+        )
+        for arm in found.arms
+    ]
+    at = f"At the first load, {found.first_of}; the others are in each run's own report.\n" if found.first_of else ""
+    missing = f"Not measured: {', '.join(map(line, found.not_measured))}.\n" if found.not_measured else ""
+    return (
+        f"{text_table(rows)}\n{at}{missing}Arms of different runs were measured on different nodes, each beside the "
+        "baseline of its own run. Nodes of one kind may differ, and the largest of many speed-ups is partly chance: to "
+        "choose between arms of different runs, measure the best of them once more in one run.\n"
+    )
 
 
 def _carried(found: Sequence[Carried]) -> list[str]:
@@ -190,7 +186,16 @@ def advice_document(found: LoadsAdvice, experiment: Experiment, runs: Sequence[C
         "best_speedup": advice.best_speedup,
         "remaining_gain": advice.remaining_gain,
         "measure_again": [_candidate(candidate, experiment) for candidate in advice.measure_again],
-        "candidates": [_believed(belief, experiment) for belief in advice.beliefs],
+        "candidates": [
+            {
+                **(_candidate(belief.candidate, experiment) or {}),
+                "expected": belief.speedup,
+                "low": belief.low,
+                "high": belief.high,
+                "expected_improvement": belief.improvement,
+            }
+            for belief in advice.beliefs
+        ],
         "k_by_load": k_by_load(found),
         "by_load": [
             {
@@ -252,16 +257,6 @@ def _by_load(loads: Sequence[dict[str, Any]]) -> str:
         for item in loads
     ]
     return text_table(rows)
-
-
-def _believed(belief: Belief, experiment: Experiment) -> dict[str, Any]:
-    return {
-        **(_candidate(belief.candidate, experiment) or {}),
-        "expected": belief.speedup,
-        "low": belief.low,
-        "high": belief.high,
-        "expected_improvement": belief.improvement,
-    }
 
 
 def _candidate(candidate: Candidate | None, experiment: Experiment) -> dict[str, Any] | None:

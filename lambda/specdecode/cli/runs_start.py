@@ -9,8 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import s3_keys
 from specdecode.cli.aws_errors import in_a_line
-from specdecode.cli.cost_view import cost_lines
-from specdecode.cli.experiments_view import parts_tables
+from specdecode.cli.experiments_view import cost_lines, parts_tables
 from specdecode.cli.forecast_view import expected_lines
 from specdecode.cli.options import RESULTS
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, agree, complain, say, say_json, show, stop_with

@@ -25,27 +25,22 @@ SMALL_GIB = 1
 def problems(plan: Plan, tool: Tool | None, runs: Sequence[EngineRun], at: Folders) -> list[str]:
     """Why the run cannot begin here; empty if it can. `runs`: the containers of the wave with the most."""
     return [
-        *_tool(tool),
-        *_side_by_side(plan, tool, runs),
+        *_tool(plan, tool, runs),
         *_devices(plan, runs),
         *_disk(plan, at.store),
-        *_models(plan, at.store),
-        *_prompts(plan, at.store),
+        *_inputs(plan, at.store),
         *_ports(runs),
     ]
 
 
-def _tool(tool: Tool | None) -> Iterator[str]:
+def _tool(plan: Plan, tool: Tool | None, runs: Sequence[EngineRun]) -> Iterator[str]:
     if tool is None:
         yield "neither docker nor podman is on the PATH: install one, or name an environment with the engine: --venv"
     elif why := tool.answers():
         wrong = "give the folder of an environment that the engine is installed in"
         fix = wrong if isinstance(tool, Environment) else "start its service, or get the right to use it"
         yield f"{why}: {fix}"
-
-
-def _side_by_side(plan: Plan, tool: Tool | None, runs: Sequence[EngineRun]) -> Iterator[str]:
-    """Workers of the native plugin refuse the variable that keeps processes of one machine apart."""
+    # Workers of the native plugin refuse the variable that keeps processes of one machine apart.
     if isinstance(tool, Environment) and len(runs) > 1 and "unset NEURON_RT_VISIBLE_CORES" in runs[0].script:
         yield f"{plan.engine.name} cannot serve {len(runs)} arms side by side without containers: add --in-turn"
 
@@ -79,16 +74,13 @@ def _disk(plan: Plan, store: Path) -> Iterator[str]:
         yield f"{folder} has {free} GiB free, and {needed} are needed: make room, or choose another disk with --store"
 
 
-def _models(plan: Plan, store: Path) -> Iterator[str]:
+def _inputs(plan: Plan, store: Path) -> Iterator[str]:
     for model in plan.models_to_stage:
         own = store / (model.import_prefix or "")
         if model.import_prefix and not (own.is_dir() and any(own.iterdir())):
             yield f"{model.id} is a model of your own: put its files into {own}/"
         if model.gated and hub_token() is None:
             yield f"{model.id} needs a licence: accept it on huggingface.co, and put a token into HF_TOKEN"
-
-
-def _prompts(plan: Plan, store: Path) -> Iterator[str]:
     brought = {given.key for given, _ in hub_sets(plan.experiment)}
     for key in fetched_sets(plan.experiment.workload):
         if key not in brought and not (store / key).is_file():

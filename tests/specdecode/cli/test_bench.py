@@ -68,10 +68,8 @@ def bench(url: str, folder: Path, *options: str) -> tuple[int, dict[str, Any], s
 
 
 def test_at_several_loads_each_failure_is_a_record_of_its_load(failing_server: str, tmp_path: Path) -> None:
-    arguments = ["bench", failing_server, "--prompt", "hi", "--requests", "8", "--concurrency", "1,4", "--warmup", "0"]
-    arguments += ["--output-tokens", "8", "--timeout", "1", "--out", str(tmp_path / "out"), "--json"]
-    result = CliRunner().invoke(app, [*arguments, "--max-error-rate", "1"])
-    assert result.exit_code == 0, result.output
+    two_loads = ("--requests", "8", "--concurrency", "1,4", "--max-error-rate", "1")
+    assert bench(failing_server, tmp_path / "out", *two_loads)[0] == 0
     (raw,) = (tmp_path / "out" / "raw" / "base").iterdir()
     found = [json.loads(line) for line in raw.read_text().splitlines()]
     assert sorted((each["level"], each["index"]) for each in found) == [

@@ -9,42 +9,15 @@ from specdecode.cli.runs_deployment import Deployment
 from typer.testing import CliRunner
 
 LOCAL = {
-    "configure",
-    "evidence",
-    "presets",
-    "prompts",
-    "validate",
-    "manifests",
-    "engines",
-    "schema",
-    "import",
-    "instance",
-}
+    "configure", "evidence", "presets", "prompts", "validate", "manifests", "engines", "schema", "import", "instance",
+}  # fmt: skip
 """Commands that never ask AWS; `configure`, whose region is a setting; `instance`, which asks S3 if it is told to."""
 TALKING = [
-    *(
-        ["status"],
-        ["capacity"],
-        ["diagnose"],
-        ["logs"],
-        ["ask", "r1"],
-        ["stop"],
-        ["report"],
-        ["runs"],
-        ["run", "account-check"],
-        ["preflight"],
-    ),
-    *(["subscribe"], ["destroy"]),
-    *(
-        ["compare", "r1", "r2"],
-        ["gate", "r1", "--min-speedup", "1"],
-        ["winner"],
-        ["advise", "r1"],
-        ["forecast", "--of", "r1"],
-        ["plan", "rehearsal", "--bucket", "b"],
-    ),
-    ["bench", "base=http://127.0.0.1:9", "--case", "count", "--publish"],
-]
+    ["status"], ["capacity"], ["diagnose"], ["logs"], ["ask", "r1"], ["stop"], ["report"], ["runs"],
+    ["run", "account-check"], ["preflight"], ["subscribe"], ["destroy"], ["compare", "r1", "r2"],
+    ["gate", "r1", "--min-speedup", "1"], ["winner"], ["advise", "r1"], ["forecast", "--of", "r1"],
+    ["plan", "rehearsal", "--bucket", "b"], ["bench", "base=http://127.0.0.1:9", "--case", "count", "--publish"],
+]  # fmt: skip
 """Every other one, so that it would ask."""
 
 

@@ -296,33 +296,11 @@ def test_parts_of_a_sweep_are_one_table_however_their_names_are_given(tmp_path: 
 
 def test_import_makes_a_report_of_llmperf_results(tmp_path: Path) -> None:
     arms = [f"{name}={LLMPERF / 'llama-3.1-405b' / name}" for name in ("base", "sd")]
-    about = (
-        "--about",
-        "sd:k=7",
-        "--about",
-        "sd:draft=meta-llama/Llama-3.2-1B-Instruct",
-        "--about",
-        "sd:quantization=fp8",
-    )
-    result = call("import", *arms, *about, "--out", tmp_path)
+    about = "--about sd:k=7 --about sd:draft=meta-llama/Llama-3.2-1B-Instruct --about sd:quantization=fp8"
+    result = call("import", *arms, *about.split(), "--out", tmp_path)
     assert "4.78×" in result.stdout
     assert "another tokenizer" in result.stdout
     assert (tmp_path / "report.html").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["base=/nowhere"], "two arms are needed"),
-        (["base", "sd=/nowhere"], "base: write NAME=PATH"),
-        (["base=/nowhere", "sd=/nowhere", "--about", "sd:speed=9"], "KEY one of draft, k, most_tokens"),
-        (["Base!=/nowhere", "sd=/nowhere"], "/nowhere: no such file or folder"),
-    ],
-)
-def test_import_refuses_with_every_problem_at_once(arguments: list[str], message: str) -> None:
-    shown = call("import", *arguments, code=2).stderr
-    assert message in shown
-    assert "Traceback" not in shown
 
 
 def test_a_folder_of_a_bare_benchmark_gets_the_same_report(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 from specdecode import names, s3_keys
-from specdecode.cli.cost_view import cost_lines
+from specdecode.cli.experiments_view import cost_lines
 from specdecode.experiment import Capacity, load_preset
 from specdecode.experiment.shapes import COMPILER, COMPILERS
 from specdecode.manifests import RenderContext, compile_job

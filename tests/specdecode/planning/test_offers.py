@@ -4,7 +4,7 @@ import itertools
 import re
 
 import pytest
-from specdecode.cli.cost_view import cost_lines
+from specdecode.cli.experiments_view import cost_lines
 from specdecode.experiment import ExperimentError, load_engine, load_preset, parse_overrides, preset_names
 from specdecode.experiment.model import ServedExperiment
 from specdecode.experiment.rules.case import ServedCase

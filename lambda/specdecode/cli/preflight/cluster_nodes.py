@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from specdecode import names
-from specdecode.cli.preflight.check import Ask, Check, unless
+from specdecode.cli.preflight.check import Ask, Check, Verdict, unless
 from specdecode.experiment.deployment_facts import DeploymentFacts
 from specdecode.experiment.shapes import NodeShape
 from specdecode.kubernetes.pods import condition, is_true
@@ -171,47 +171,45 @@ def of_group(ask: Ask, group: str) -> Iterator[Check]:
         fix = f"look at `aws eks list-nodegroups --cluster-name {ask.facts.cluster}`"
         yield Check(name, "fail", f"{ask.facts.cluster} has no node group {group}", fix)
         return
-    wrong = list(_problems(ask.facts, group, found, deployed=ask.deployed))
-    for fails, detail, fix in wrong:
-        yield Check(name, "fail" if fails else "warn", detail, fix)
-    if not wrong:
-        yield Check(name, "ok", f"{group} has {found['scalingConfig']['desiredSize']} of at most one node")
+    ok = Check(name, "ok", f"{group} has {found['scalingConfig']['desiredSize']} of at most one node")
+    wrong = (Check(name, *each) for each in _problems(ask.facts, group, found, deployed=ask.deployed))
+    yield from [*wrong] or [ok]
 
 
 def _problems(
     facts: DeploymentFacts, group: str, found: Mapping[str, Any], *, deployed: bool
-) -> Iterator[tuple[bool, str, str]]:
+) -> Iterator[tuple[Verdict, str, str]]:
     """Each problem of a group as EKS describes it: whether a run would fail, what it is, what to do."""
     update = f"aws eks update-nodegroup-config --cluster-name {facts.cluster} --nodegroup-name {group}"
     size, status = found["scalingConfig"], found["status"]
     if status not in ("ACTIVE", "UPDATING"):
-        yield True, f"{group} is {status}", "look at its health in the console"
+        yield "fail", f"{group} is {status}", "look at its health in the console"
     if (size["minSize"], size["maxSize"]) != (0, 1):
         detail = f"{group} has {size['minSize']} to {size['maxSize']} nodes: it must be 0 to 1, for runs alone"
-        yield True, detail, f"{update} --scaling-config minSize=0,maxSize=1,desiredSize=0"
+        yield "fail", detail, f"{update} --scaling-config minSize=0,maxSize=1,desiredSize=0"
     elif size["desiredSize"] and not deployed:
         detail = f"{group} has a node, and no run holds it: it is billed, and the watchdog will set it to 0"
-        yield False, detail, f"{update} --scaling-config desiredSize=0"
+        yield "warn", detail, f"{update} --scaling-config desiredSize=0"
     if (kind := found.get("amiType", AMI_TYPES[0])) not in AMI_TYPES:
-        yield True, f"{group} has the AMI type {kind}, which has no Neuron driver", f"make it of {AMI_TYPES[0]}"
+        yield "fail", f"{group} has the AMI type {kind}, which has no Neuron driver", f"make it of {AMI_TYPES[0]}"
     if found.get("capacityType") == "SPOT":
-        yield True, f"{group} is of spot instances: they end in a run", "make it ON_DEMAND, or of a block"
+        yield "fail", f"{group} is of spot instances: they end in a run", "make it ON_DEMAND, or of a block"
     types = found.get("instanceTypes") or []
     if types and types != [facts.node]:
         detail = f"{group} is of {', '.join(types)}, and the deployment's node is a {facts.node}"
-        yield True, detail, f"one of {facts.node} alone, or the setting node_type of it"
+        yield "fail", detail, f"one of {facts.node} alone, or the setting node_type of it"
     if (found.get("labels") or {}).get(names.ACCELERATOR_LABEL) != names.NODEPOOL:
         label = f"{names.ACCELERATOR_LABEL}={names.NODEPOOL}"
-        yield True, f"its nodes have no label {label}", f"`{update} --labels 'addOrUpdateLabels={{{label}}}'`"
+        yield "fail", f"its nodes have no label {label}", f"`{update} --labels 'addOrUpdateLabels={{{label}}}'`"
     taint = names.TAINTS[names.NODEPOOL]
     taints = {item["key"] for item in found.get("taints") or () if item.get("effect") != "PREFER_NO_SCHEDULE"}
     if taint not in taints:
         detail = f"its nodes have no taint {taint}: pods of others would stand there, and go with the run"
-        yield True, detail, f"`{update} --taints 'addOrUpdateTaints=[{{key={taint},value=true,effect=NO_SCHEDULE}}]'`"
+        yield "fail", detail, f"`{update} --taints 'addOrUpdateTaints=[{{key={taint},value=true,effect=NO_SCHEDULE}}]'`"
     if others := sorted(taints - {taint}):
-        yield True, f"pods of a run do not tolerate {', '.join(others)}", f"taint it with {taint} alone"
+        yield "fail", f"pods of a run do not tolerate {', '.join(others)}", f"taint it with {taint} alone"
     for issue in found.get("health", {}).get("issues") or ():
-        yield False, f"{issue.get('code')}: {issue.get('message')}", "it may keep the node from coming"
+        yield "warn", f"{issue.get('code')}: {issue.get('message')}", "it may keep the node from coming"
 
 
 def labelled(wanted: NodeShape, number: int, ask_kubectl: Kubectl) -> Iterator[Check]:

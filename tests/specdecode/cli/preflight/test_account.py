@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
-from specdecode.cli.preflight import account, capacity, pulled, quotas
+from specdecode.cli.preflight import account, capacity, cluster, network, pulled, quotas
 from specdecode.cli.preflight.check import looked
+from specdecode.experiment.deployment_facts import ExistingCluster
 from specdecode.experiment.shapes import SHAPES
 
 from tests.specdecode.cli.preflight.aws import ACCOUNT, FACTS, IDENTITY, TRN2, Aws, error, verdicts
 
+GIVEN = ExistingCluster(endpoint="https://e", security_group="sg-1", issuer="https://i")
 ROOT = Path(__file__).resolve().parents[4]
 
 
@@ -29,12 +31,14 @@ ROOT = Path(__file__).resolve().parents[4]
         account.amis,
         lambda ask: account.alerts(ask, "arn:aws:sns:us-east-2:1:topic"),
         lambda ask: [pulled.token(ask)],
+        cluster.of_eks,
+        lambda ask: network.own(ask, SHAPES[TRN2]),
     ],
 )
 def test_what_may_not_be_looked_at_is_a_warning_and_nothing_else_is(look):
     aws = Aws()
     aws.denied = True
-    ask = aws.ask(reservation="cr-0123456789abcdef0")
+    ask = aws.ask(reservation="cr-0123456789abcdef0", existing=GIVEN, vpc="vpc-0123456789abcdef0")
     (check,) = looked("it", lambda: look(ask))
     assert (check.verdict, "you may not look" in check.detail) == ("warn", True)
     assert aws.asked[-1][0] in check.fix

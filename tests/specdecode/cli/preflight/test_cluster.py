@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from specdecode.cli.preflight import cluster
-from specdecode.cli.preflight.check import Check, looked
+from specdecode.cli.preflight.check import Check
 from specdecode.cli.preflight.cluster_nodes import kubectl
 from specdecode.experiment.deployment_facts import ExistingCluster
 from specdecode.experiment.shapes import CPU, SHAPES
@@ -27,20 +27,20 @@ def described(**changes: Any) -> dict[str, Any]:
         "resourcesVpcConfig": {"clusterSecurityGroupId": "sg-1", "vpcId": "vpc-1"},
         "accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"},
     }
-    return {"cluster": known | changes}
+    return {"DescribeCluster": {"cluster": known | changes}}
+
+
+def providers(host: str) -> dict[str, Any]:
+    return {"OpenIDConnectProviderList": [{"Arn": f"arn:aws:iam::{ACCOUNT}:oidc-provider/{host}"}]}
+
+
+def addon(values: str | None = None) -> dict[str, Any]:
+    return {"DescribeAddon": {"addon": {"configurationValues": values} if values else {}}}
 
 
 def world(**answers: Any) -> Aws:
-    return Aws(
-        **{
-            "DescribeCluster": described(),
-            "ListOpenIDConnectProviders": {
-                "OpenIDConnectProviderList": [{"Arn": f"arn:aws:iam::{ACCOUNT}:oidc-provider/{HOST}"}]
-            },
-            "DescribeAddon": {"addon": {"configurationValues": '{"enableNetworkPolicy": "true"}'}},
-        }
-        | answers
-    )
+    policies = addon('{"enableNetworkPolicy": "true"}')
+    return Aws(**described() | policies | {"ListOpenIDConnectProviders": providers(HOST)} | answers)
 
 
 def of_eks(aws: Aws) -> dict[str, Check]:
@@ -49,12 +49,8 @@ def of_eks(aws: Aws) -> dict[str, Check]:
 
 
 def test_a_cluster_on_which_nothing_would_fail():
-    assert verdicts(of_eks(world()).values()) == {
-        "cluster": "ok",
-        "access entries": "ok",
-        "OIDC provider": "ok",
-        "network policies": "ok",
-    }
+    looked_at = ("cluster", "access entries", "OIDC provider", "network policies")
+    assert verdicts(of_eks(world()).values()) == dict.fromkeys(looked_at, "ok")
 
 
 def test_a_cluster_of_ours_is_not_asked_about():
@@ -63,59 +59,29 @@ def test_a_cluster_of_ours_is_not_asked_about():
     assert list(cluster.inside(aws.ask(), TRN2, ask_kubectl=Shell())) == []
 
 
-def test_a_cluster_that_is_not_there():
-    found = of_eks(world(DescribeCluster=error("ResourceNotFoundException")))
-    assert verdicts(found.values()) == {"cluster": "fail"} and "theirs" in found["cluster"].detail
-
-
-def test_what_may_not_be_looked_at_is_one_warning():
-    aws = world()
-    aws.denied = True
-    (check,) = looked("cluster", lambda: cluster.of_eks(aws.ask(existing=GIVEN)))
-    assert check.verdict == "warn"
-
-
 @pytest.mark.parametrize(
-    ("changes", "verdict", "words"),
+    ("answers", "name", "verdict", "words"),
     [
-        ({"endpoint": "https://other"}, "fail", "configure cluster_endpoint=https://other`"),
-        ({"resourcesVpcConfig": {"clusterSecurityGroupId": "sg-0123abcd", "vpcId": "vpc-0123abcd"}}, "fail",
-         "configure cluster_security_group=sg-0123abcd vpc_id=vpc-0123abcd`"),
-        ({"identity": {"oidc": {"issuer": "https://another"}}}, "fail", "configure cluster_oidc_issuer=https://another`"),
-        ({"status": "CREATING"}, "fail", "wait until it is active"),
-        ({"version": "1.33"}, "fail", "upgrade it"),
-        ({"computeConfig": {"enabled": True}}, "warn", "node group"),
+        ({"DescribeCluster": error("ResourceNotFoundException")}, "cluster", "fail", "no EKS cluster theirs"),
+        (described(endpoint="https://other"), "cluster", "fail", "configure cluster_endpoint=https://other`"),
+        (described(resourcesVpcConfig={"clusterSecurityGroupId": "sg-0123abcd", "vpcId": "vpc-0123abcd"}), "cluster",
+         "fail", "configure cluster_security_group=sg-0123abcd vpc_id=vpc-0123abcd`"),
+        (described(identity={"oidc": {"issuer": "https://another"}}), "cluster", "fail",
+         "configure cluster_oidc_issuer=https://another`"),
+        (described(status="CREATING"), "cluster", "fail", "wait until it is active"),
+        (described(version="1.33"), "cluster", "fail", "upgrade it"),
+        (described(computeConfig={"enabled": True}), "cluster", "warn", "node group"),
+        (described(accessConfig={"authenticationMode": "CONFIG_MAP"}), "access entries", "fail", "API_AND_CONFIG_MAP"),
+        ({"ListOpenIDConnectProviders": providers(f"{HOST}4")}, "OIDC provider", "fail", "associate-iam-oidc-provider"),
+        (addon(), "network policies", "warn", "do"),
+        (addon('{"enableNetworkPolicy": "false"}'), "network policies", "warn", "turn on enableNetworkPolicy"),
+        (addon('enableNetworkPolicy: "true"'), "network policies", "ok", "vpc-cni enforces them"),
+        ({"DescribeAddon": error("ResourceNotFoundException")}, "network policies", "warn", "vpc-cni is no add-on"),
     ],
 )  # fmt: skip
-def test_settings_that_are_not_the_clusters_own_and_a_cluster_that_will_not_do(changes, verdict, words):
-    check = of_eks(world(DescribeCluster=described(**changes)))["cluster"]
-    assert (check.verdict, words in check.fix) == (verdict, True), check
-
-
-def test_access_entries_must_count():
-    check = of_eks(world(DescribeCluster=described(accessConfig={"authenticationMode": "CONFIG_MAP"})))[
-        "access entries"
-    ]
-    assert check.verdict == "fail" and "API_AND_CONFIG_MAP" in check.fix
-
-
-def test_pods_need_the_issuer_in_iam():
-    other = {"OpenIDConnectProviderList": [{"Arn": f"arn:aws:iam::{ACCOUNT}:oidc-provider/{HOST}4"}]}
-    check = of_eks(world(ListOpenIDConnectProviders=other))["OIDC provider"]
-    assert check.verdict == "fail" and "associate-iam-oidc-provider" in check.fix
-
-
-@pytest.mark.parametrize(
-    ("answer", "verdict"),
-    [
-        ({"addon": {}}, "warn"),
-        ({"addon": {"configurationValues": '{"enableNetworkPolicy": "false"}'}}, "warn"),
-        ({"addon": {"configurationValues": 'enableNetworkPolicy: "true"'}}, "ok"),
-        (error("ResourceNotFoundException"), "warn"),
-    ],
-)
-def test_policies_that_nobody_enforces_are_said(answer, verdict):
-    assert of_eks(world(DescribeAddon=answer))["network policies"].verdict == verdict
+def test_what_eks_says_of_it(answers, name, verdict, words):
+    check = of_eks(world(**answers))[name]
+    assert (check.verdict, words in f"{check.detail} {check.fix}") == (verdict, True), check
 
 
 def node(
@@ -161,45 +127,34 @@ def test_a_cluster_that_has_everything():
     assert set(found) == {"Neuron DRA driver", "Mountpoint for S3", "namespace and rights", "Pod Security", "node"}
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "words"),
-    [
-        ("deviceclass", "Neuron DRA driver", "draDriver.enabled=true"),
-        ("csidriver", "Mountpoint for S3", "aws-mountpoint-s3-csi-driver"),
-        ("role", "namespace and rights", "constructs_lib.administrator_objects | kubectl apply -f -"),
-    ],
-)
-def test_what_the_cluster_lacks(kind, name, words):
-    check = inside(**{kind: ""})[name]
-    assert check.verdict == "fail" and words in check.fix
+def there(*nodes: dict[str, Any]) -> dict[str, str]:
+    return {"nodes": json.dumps({"items": nodes})}
+
+
+OTHER_CONTEXT = ("in the cluster", "warn", "update-kubeconfig --region us-east-2 --name theirs")
+LABEL = "kubectl label node NAME specdecode/accelerator=trn2"
 
 
 @pytest.mark.parametrize(
-    "answers",
+    ("answers", "name", "verdict", "words"),
     [
-        {"config": "https://another"},
-        {"config": LookupError("error: current-context is not set")},
-        {"config": FileNotFoundError("kubectl")},
-        {"deviceclass": LookupError("Forbidden")},
+        ({"deviceclass": ""}, "Neuron DRA driver", "fail", "draDriver.enabled=true"),
+        ({"csidriver": ""}, "Mountpoint for S3", "fail", "aws-mountpoint-s3-csi-driver"),
+        ({"role": ""}, "namespace and rights", "fail", "constructs_lib.administrator_objects | kubectl apply -f -"),
+        ({"namespace": '{"metadata": {}}'}, "Pod Security", "warn", "administrator_objects"),
+        ({"config": "https://another"}, *OTHER_CONTEXT),
+        ({"config": LookupError("error: current-context is not set")}, *OTHER_CONTEXT),
+        ({"config": FileNotFoundError("kubectl")}, *OTHER_CONTEXT),
+        ({"deviceclass": LookupError("Forbidden")}, *OTHER_CONTEXT),
+        (there(), "node", "warn", LABEL),
+        (there(node(ready="False")), "node", "warn", LABEL),
+        (there(node("m")), "node", "fail", "driver's pod"),
+        (there(node(taints=("aws.amazon.com/neuron", "team"))), "node", "fail", "aws.amazon.com/neuron alone"),
+        (there(node(taints=())), "node", "ok", ""),
     ],
 )
-def test_without_the_clusters_kubectl_it_says_that_it_did_not_look(answers):
-    check = inside(**answers)["in the cluster"]
-    assert check.verdict == "warn" and "update-kubeconfig --region us-east-2 --name theirs" in check.fix
-
-
-@pytest.mark.parametrize(
-    ("nodes", "verdict", "words"),
-    [
-        ([], "warn", "kubectl label node NAME specdecode/accelerator=trn2"),
-        ([node(ready="False")], "warn", "kubectl label"),
-        ([node("m")], "fail", "driver's pod"),
-        ([node(taints=("aws.amazon.com/neuron", "team"))], "fail", "aws.amazon.com/neuron alone"),
-        ([node(taints=())], "ok", ""),
-    ],
-)
-def test_the_node_that_is_there(nodes, verdict, words):
-    check = inside(nodes=json.dumps({"items": nodes}))["node"]
+def test_what_the_cluster_lacks(answers, name, verdict, words):
+    check = inside(**answers)[name]
     assert (check.verdict, words in check.fix) == (verdict, True), check
 
 
@@ -210,16 +165,8 @@ def test_each_run_that_goes_on_beside_another_has_a_node_of_its_own_label():
     assert "kubectl label node NAME specdecode/accelerator=trn2-2" in found[1].fix
 
 
-def test_a_namespace_that_lets_in_any_pod_is_said():
-    check = inside(namespace='{"metadata": {}}')["Pod Security"]
-    assert check.verdict == "warn" and "nothing" in check.detail
-
-
 def test_a_node_without_devices_publishes_none():
-    assert (
-        inside(CPU, nodes=json.dumps({"items": [node(taints=("specdecode/held",), slot="cpu")]}))["node"].verdict
-        == "ok"
-    )
+    assert inside(CPU, **there(node(taints=("specdecode/held",), slot="cpu")))["node"].verdict == "ok"
 
 
 def test_kubectl_says_what_went_wrong(tmp_path, monkeypatch):

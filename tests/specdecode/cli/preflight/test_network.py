@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from specdecode.cli.preflight import network
-from specdecode.cli.preflight.check import Check, looked
+from specdecode.cli.preflight.check import Check
 from specdecode.experiment.deployment_facts import ExistingCluster
 from specdecode.experiment.kept import deploy_with
 from specdecode.experiment.shapes import SHAPES
@@ -65,13 +65,6 @@ def test_a_network_in_which_nothing_would_fail():
 def test_without_a_vpc_of_yours_nobody_is_asked():
     aws = world()
     assert list(network.own(aws.ask(), TRN2)) == [] and aws.asked == []
-
-
-def test_what_may_not_be_looked_at_is_one_warning():
-    aws = world()
-    aws.denied = True
-    (check,) = looked("network", lambda: network.own(aws.ask(vpc=VPC), TRN2))
-    assert check.verdict == "warn"
 
 
 def test_a_vpc_that_is_not_there():

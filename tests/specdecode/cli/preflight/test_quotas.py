@@ -28,10 +28,25 @@ def test_vcpus_under_the_quotas_beside_what_others_run(aws, trn, standard):
     assert found == {f"vCPUs for {TRN2}": trn, "vCPUs for system and staging": standard}
 
 
-@pytest.mark.parametrize(("trn", "verdict"), [(384.0, "ok"), (383.0, "fail")])
-def test_the_quota_is_for_all_nodes_that_runs_may_hold_at_once(trn, verdict):
-    found = verdicts(quotas.vcpus(vcpus(trn=trn).ask(nodes=2), SHAPES[TRN2]))
-    assert found[f"vCPUs for 2 x {TRN2}"] == verdict
+TRN, ACCOUNT = f"vCPUs for {TRN2}", "vCPUs for system and staging and m7i.4xlarge"
+
+
+@pytest.mark.parametrize(
+    ("given", "shape", "asked", "name", "verdict"),
+    [
+        ({"trn": 384.0}, SHAPES[TRN2], {"nodes": 2}, f"vCPUs for 2 x {TRN2}", "ok"),
+        ({"trn": 383.0}, SHAPES[TRN2], {"nodes": 2}, f"vCPUs for 2 x {TRN2}", "fail"),
+        ({"trn": 12.0}, TRN2_SMALL, {}, "vCPUs for trn2.3xlarge", "ok"),
+        ({"trn": 12.0}, SHAPES[TRN2], {}, TRN, "fail"),
+        ({"trn": 0.0}, SHAPES[TRN2], {"reservation": "cr-1"}, TRN, None),
+        ({"trn": 0.0, "standard": 28.0}, CPU, {}, ACCOUNT, "ok"),
+        ({"trn": 0.0, "standard": 27.0}, CPU, {}, ACCOUNT, "fail"),
+        ({"trn": 0.0}, CPU, {}, TRN, None),
+    ],
+    ids=["two", "one too few", "small", "large", "reserved", "2 x 4 + 4 + 16", "less", "no trn"],
+)
+def test_the_quota_is_for_all_nodes_that_runs_may_hold_at_once(given, shape, asked, name, verdict):
+    assert verdicts(quotas.vcpus(vcpus(**given).ask(**asked), shape)).get(name) == verdict
 
 
 def test_what_all_nodes_cost_together_is_said():
@@ -50,24 +65,6 @@ def test_in_a_cluster_of_yours_the_quota_is_for_the_nodes_that_runs_hold_beside_
     ours = node | {"Tags": [*tags, {"Key": "karpenter.sh/nodepool", "Value": "specdecode-trn2"}]}
     used = quotas.vcpus_in_use([node, ours], cluster="theirs", foreign=True)
     assert used["trn"] == 192, "their node counts, ours does not"
-
-
-def test_a_reservation_needs_no_quota_of_trn():
-    found = quotas.vcpus(vcpus(trn=0.0).ask(reservation="cr-1"), SHAPES[TRN2])
-    assert list(verdicts(found)) == ["vCPUs for system and staging"]
-
-
-def test_a_small_node_needs_a_small_quota():
-    aws = vcpus(trn=12.0)
-    assert verdicts(quotas.vcpus(aws.ask(), TRN2_SMALL))["vCPUs for trn2.3xlarge"] == "ok"
-    assert verdicts(quotas.vcpus(aws.ask(), SHAPES[TRN2]))[f"vCPUs for {TRN2}"] == "fail"
-
-
-@pytest.mark.parametrize(("standard", "verdict"), [(28.0, "ok"), (27.0, "fail")])
-def test_the_check_of_an_account_needs_no_quota_of_trn_and_its_node_beside_the_others(standard, verdict):
-    """Two system nodes of 4 vCPUs, a staging node of 4, and 16."""
-    found = verdicts(quotas.vcpus(vcpus(trn=0.0, standard=standard).ask(), CPU))
-    assert found == {"vCPUs for system and staging and m7i.4xlarge": verdict}
 
 
 @pytest.mark.parametrize(
