@@ -34,11 +34,14 @@ def said(plan: Plan) -> str | None:
 WITH, WITHOUT = Capacity(node="trn2.48xlarge", efa_interfaces=True), Capacity(node="trn2.48xlarge")
 
 
-def test_workers_look_for_interfaces_where_the_node_has_them_and_nowhere_else():
+def test_workers_look_for_interfaces_where_the_node_has_them_or_the_experiment_says_so():
     plan = planned("llama-3.1-8b-eagle3", WITH)
     assert (skips(plan), said(plan)) == ("0", "pinned by the node's EFA interfaces")
     plan = planned("llama-3.1-8b-eagle3", WITHOUT)
     assert (skips(plan), said(plan)) == ("1", f"not pinned ({SKIP})")
+    assert skips(planned("llama-3.1-8b-eagle3", WITH, **{SKIP: "1"})) == "1"
+    plan = planned("llama-3.1-8b-eagle3", WITHOUT, **{SKIP: "0"})
+    assert (skips(plan), said(plan)) == ("0", "pinned by the node's EFA interfaces")
 
 
 @pytest.mark.parametrize(
@@ -56,12 +59,6 @@ def test_a_worker_that_would_find_none_is_refused(capacity: Capacity, value: str
     experiment = given("llama-3.1-8b-eagle3", **{SKIP: value})
     found = [each for each in check(experiment, load_engine(experiment.engine), capacity) if each.rule == "native-efa"]
     assert [refused in each.message for each in found] == [True] * (3 if refused else 0)
-
-
-def test_an_experiment_may_say_otherwise():
-    assert skips(planned("llama-3.1-8b-eagle3", WITH, **{SKIP: "1"})) == "1"
-    plan = planned("llama-3.1-8b-eagle3", WITHOUT, **{SKIP: "0"})
-    assert (skips(plan), said(plan)) == ("0", "pinned by the node's EFA interfaces")
 
 
 def test_the_node_of_another_shape_has_none():

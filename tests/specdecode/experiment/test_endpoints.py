@@ -42,6 +42,9 @@ def test_the_smallest_document_says_where_and_with_what_load():
         "https://chat.example",
         "https://chat-sd.example/v1",
     ]
+    assert from_document(with_endpoint("https://chat.example", served_model_name="chat-sd"))
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.Draft202012Validator(experiment_schema()).validate(document())
 
 
 def test_what_a_person_reads_again_has_nothing_that_was_filled_in():
@@ -103,24 +106,8 @@ def test_only_secrets_that_are_meant_to_be_sent_can_be_named():
     (problem,) = problems(with_endpoint("https://chat-sd.example", api_key_secret="run-1234-api-keys"))
     assert problem.field == "variants.sd.api_key_secret"
     assert from_document(with_endpoint("https://chat-sd.example", api_key_secret="endpoint-chat"))
-
-
-def test_a_key_or_a_price_belongs_to_an_endpoint():
     found = problems({"extends": "rehearsal", "variants": [{"name": "base", "label": "Base", "price_per_hour": 3}]})
     assert [problem.rule for problem in found] == ["endpoint-all-or-none"]
-
-
-def test_an_adaptive_sweep_has_nothing_to_choose():
-    assert {problem.rule for problem in problems(document(sweep="adaptive"))} == {"endpoint-settings"}
-
-
-def test_arms_of_one_server_are_told_apart_by_the_models_names():
-    assert from_document(with_endpoint("https://chat.example", served_model_name="chat-sd"))
-
-
-def test_the_schema_takes_the_smallest_document():
-    jsonschema = pytest.importorskip("jsonschema")
-    jsonschema.Draft202012Validator(experiment_schema()).validate(document())
 
 
 def older(plain, **added):
@@ -147,3 +134,4 @@ def test_what_is_said_of_the_other_kind_and_every_other_problem_are_told_at_once
         ("variants.sd.endpoint", "endpoint-url"),
     }
     assert "extra_args and env cannot be set" in found[0].message
+    assert {problem.rule for problem in problems(document(sweep="adaptive"))} == {"endpoint-settings"}

@@ -73,13 +73,6 @@ def test_nxd_inference_verifies_one_draft_less_and_nobody_else():
     assert set(neuron.values()) == set(MostTokens)
 
 
-def test_counters_of_an_engine_that_verifies_one_draft_less_cannot_be_trusted():
-    document = load_engine("0.9.1-sdk2.26.1").model_dump(mode="json")
-    document["metrics"] = load_engine("rehearsal-cpu").metrics.model_dump(mode="json")
-    with pytest.raises(ValueError, match="no engine that verifies k - 1 drafts is known"):
-        Engine.model_validate(document)
-
-
 @pytest.mark.parametrize("name", engine_names())
 def test_pod_requests_keep_within_what_the_node_can_give(name):
     engine = load_engine(name)
@@ -101,12 +94,19 @@ def test_the_bundle_runs_in_a_small_image_with_python_311():
         assert image == "public.ecr.aws/lambda/python:3.11" or "/rehearsal/" in engine.image, engine.name
 
 
-def test_an_engine_that_compiles_nothing_has_no_pod_for_it_and_none_that_compiles_lacks_one():
+def test_what_contradicts_itself_in_an_engines_file_is_refused():
     document = load_engine("rehearsal-vllm").model_dump(mode="json")
     assert document["artifact"] is None and document["resources"]["compile"] is None
     for change in ({"artifact": {}}, {"resources": load_engine("rehearsal-cpu").resources.model_dump()}):
         with pytest.raises(ValueError, match="go together"):
             Engine.model_validate({**document, **change})
+    document = load_engine("0.9.1-sdk2.26.1").model_dump(mode="json")
+    document["metrics"] = load_engine("rehearsal-cpu").metrics.model_dump(mode="json")
+    with pytest.raises(ValueError, match="no engine that verifies k - 1 drafts is known"):
+        Engine.model_validate(document)
+    engine = load_engine("rehearsal-cpu").model_dump()
+    with pytest.raises(ValueError, match="tools_digest is of tools_image, which is not given"):
+        type(load_engine("rehearsal-cpu")).model_validate({**engine, "tools_digest": DIGEST})
 
 
 NEW_EXPERIMENT = """
@@ -218,12 +218,6 @@ def test_a_digest_stays_with_its_image_where_an_engine_extends_another(root):
         engine = load_engine(name)
         assert engine.reference == engine.image, name
         assert engine.tools_reference.endswith(f"@{DIGEST}"), "they share this image"
-
-
-def test_a_digest_of_no_image_is_refused():
-    engine = load_engine("rehearsal-cpu").model_dump()
-    with pytest.raises(ValueError, match="tools_digest is of tools_image, which is not given"):
-        type(load_engine("rehearsal-cpu")).model_validate({**engine, "tools_digest": DIGEST})
 
 
 def test_the_engine_of_draft_models_is_the_published_image_with_patience_and_room():

@@ -116,6 +116,11 @@ def test_override_of_nothing_is_refused_with_what_there_is():
     found = problems({"extends": "qwen3-32b"}, overrides={"variants.spec.label": "X", "name.x": 1})
     assert "there are base, sd" in found["variants.spec.label", "override"].message
     assert ("name.x", "override") in found
+    # As Python gets it from a terminal that is not UTF-8.
+    with pytest.raises(ExperimentError) as refused:
+        load_preset("rehearsal", overrides=parse_overrides(["name.\udcff.=1"]))
+    assert "which has no `\\udcff`" in str(refused.value)
+    str(refused.value).encode()
 
 
 def test_extends_merges_mappings_and_replaces_lists():
@@ -158,13 +163,6 @@ def test_unknown_names_are_errors_with_a_suggestion():
     assert "letter-a" in case["workload.cases.0", "case-known"].fix
 
 
-def test_a_case_that_nobody_knows_hides_no_other_problem() -> None:
-    document = {"extends": "qwen3-32b", "workload": {"requests": -3, "cases": ["nope", "letter-a"]}, "speculation": 3}
-    assert set(problems(document)) == {
-        ("speculation", "schema"), ("workload.cases.0", "case-known"), ("workload.requests", "schema"),
-    }  # fmt: skip
-
-
 def test_every_problem_is_reported_at_once_and_by_name():
     found = problems(
         {"extends": "qwen3-32b", "workload": {"requests": 0, "temperature": "hot"}},
@@ -175,12 +173,10 @@ def test_every_problem_is_reported_at_once_and_by_name():
         ("workload.temperature", "schema"),
         ("variants.sd.speculation.num_speculative_tokens", "schema"),
     }
-
-
-def test_types_are_strict():
-    for path, value in (("workload.requests", "8"), ("workload.requests", True), ("accuracy", "yes"), ("name", 5)):
-        with pytest.raises(ExperimentError):
-            load_preset("qwen3-32b", overrides={path: value})
+    document = {"extends": "qwen3-32b", "workload": {"requests": -3, "cases": ["nope", "letter-a"]}, "speculation": 3}
+    assert set(problems(document)) == {
+        ("speculation", "schema"), ("workload.cases.0", "case-known"), ("workload.requests", "schema"),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -222,6 +218,9 @@ def test_yaml_1_1_surprises_stay_text():
     assert parse_overrides(["a=no", "b=2026-01-01", "c=true", "d=1.5", "e=null"]) == {
         "a": "no", "b": "2026-01-01", "c": True, "d": 1.5, "e": None,
     }  # fmt: skip
+    for path, value in (("workload.requests", "8"), ("workload.requests", True), ("accuracy", "yes"), ("name", 5)):
+        with pytest.raises(ExperimentError):
+            load_preset("qwen3-32b", overrides={path: value})
 
 
 @pytest.mark.parametrize("setting", ["workload.requests", "=3", ".=3"])
@@ -249,14 +248,6 @@ def test_sweeps_and_variants_that_extend():
                   {"name": "b", "sweep": {"num_speculative_tokens": list(range(1000))}}):  # fmt: skip
         with pytest.raises(ExperimentError):
             variants(wrong)
-
-
-def test_a_path_that_no_encoding_takes_is_shown_escaped() -> None:
-    """As Python gets it from a terminal that is not UTF-8."""
-    with pytest.raises(ExperimentError) as refused:
-        load_preset("rehearsal", overrides=parse_overrides(["name.\udcff.=1"]))
-    assert "which has no `\\udcff`" in str(refused.value)
-    str(refused.value).encode()
 
 
 @pytest.mark.parametrize(

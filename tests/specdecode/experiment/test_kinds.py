@@ -17,20 +17,17 @@ def elsewhere(speculation: dict[str, Any] | None = None) -> Experiment:
     return from_document({"extends": "rehearsal", "name": "elsewhere", "title": "t", "variants": variants})
 
 
-def test_an_arm_that_the_run_serves_without_speculation_has_k_0_and_a_server_that_already_runs_an_unknown_one() -> None:
+def test_k_and_cost_of_an_arm_that_the_run_serves_and_of_a_server_that_already_runs() -> None:
     assert load_preset("rehearsal").variant("base").k == 0
     assert elsewhere().variant("b").k is None
+    assert load_preset("rehearsal").variant("base").dollars_per_hour(9.0) == 9.0
+    assert elsewhere().variant("b").dollars_per_hour(9.0) == 7
+    assert elsewhere().variant("a").dollars_per_hour(9.0) is None, "no price is given"
 
 
 @pytest.mark.parametrize(("speculation", "k"), [(K5, 5), (BY_LOAD, None)])
 def test_k_is_not_one_number_if_it_depends_on_the_load(speculation: dict[str, Any], k: int | None) -> None:
     assert elsewhere(speculation).variant("b").k == k
-
-
-def test_an_arm_on_the_node_costs_its_share_and_a_server_what_the_experiment_says() -> None:
-    assert load_preset("rehearsal").variant("base").dollars_per_hour(9.0) == 9.0
-    assert elsewhere().variant("b").dollars_per_hour(9.0) == 7
-    assert elsewhere().variant("a").dollars_per_hour(9.0) is None, "no price is given"
 
 
 def test_a_run_holds_a_node_and_stages_weights_only_for_arms_that_it_serves() -> None:

@@ -117,6 +117,9 @@ def test_cases_of_the_sample_word_for_word():
         cases["meaning-of-life"].text == "I believe the meaning of life is" and not cases["meaning-of-life"].structured
     )
     assert "exactly 50 times" in cases["repeat-line"].text and cases["repeat-line"].structured
+    lines = (assets_dir() / "prompts" / "sonnets.txt").read_text().splitlines()
+    assert lines[0] == "Shall I compare thee to a summer's day?"
+    assert yaml.safe_load((assets_dir() / "prompts" / "cases.yaml").read_text())["shakespeare"]["kind"] == "sonnet"
 
 
 def test_rehearsal_prompts_suit_the_pair():
@@ -129,17 +132,6 @@ def test_rehearsal_prompts_suit_the_pair():
         assert text.isascii()
 
 
-def test_the_corpus_is_there():
-    lines = (assets_dir() / "prompts" / "sonnets.txt").read_text().splitlines()
-    assert lines[0] == "Shall I compare thee to a summer's day?"
-    assert yaml.safe_load((assets_dir() / "prompts" / "cases.yaml").read_text())["shakespeare"]["kind"] == "sonnet"
-
-
-def test_requests_may_take_as_long_as_llmperfs():
-    for name, seconds in {"qwen3-32b": 1200, "qwen3-32b-latency": 1200, "llama-3.1-405b": 3600}.items():
-        assert load_preset(name).workload.timeout_s == seconds
-
-
 def test_the_speculation_of_each():
     def of(name, variant):
         s = load_preset(name).variant(variant).speculation
@@ -149,3 +141,5 @@ def test_the_speculation_of_each():
     assert of("qwen3-32b-latency", "sd") == ("Qwen/Qwen3-0.6B", 7, Method.FUSED_DRAFT)
     assert of("llama-3.1-405b", "sd-fp8") == ("meta-llama/Llama-3.2-1B-Instruct", 7, Method.FUSED_DRAFT)
     assert of("rehearsal", "sd") == ("specdecode/pair-draft", 5, Method.FUSED_DRAFT)
+    for name, seconds in {"qwen3-32b": 1200, "qwen3-32b-latency": 1200, "llama-3.1-405b": 3600}.items():
+        assert load_preset(name).workload.timeout_s == seconds

@@ -93,9 +93,6 @@ def test_what_a_run_stores_is_read_back_equal() -> None:
     assert from_document(parse_yaml(to_yaml(given), origin="x")) == given
     assert [case.name for case in given.workload.cases][-2:] == ["tickets-code", "triage"]
     assert given.workload.cases[-1].requests is None
-
-
-def test_a_set_alone_needs_no_cases_and_an_override_reaches_it() -> None:
     given = from_document(
         {
             "extends": "qwen3-32b",
@@ -114,9 +111,6 @@ def test_what_is_wrong_with_an_entry_is_said_at_once() -> None:
         ("workload.prompts.3", "schema"),
     ]
     assert problems({"set": "work", "categories": ["cooking"]}) == [("workload.prompts.0.categories", "prompt-set")]
-
-
-def test_all_that_is_wrong_with_a_list_is_said_at_once_whatever_is_wrong_with_its_first_entry() -> None:
     hub = {"repo": "a/b", "revision": "main", "file": "x.jsonl"}
     assert problems(
         {"set": "work", "categories": ["cooking"], "hub": hub},
@@ -137,16 +131,10 @@ def test_the_prompt_that_does_not_fit_is_named() -> None:
     with pytest.raises(ExperimentError, match=r"long has at least 5600 tokens, with 600 for the answer 6200.*1024"):
         text = {"name": "long", "label": "long", "kind": "text", "text": "word " * 5600, "structured": False}
         experiment(cases=[text])
-
-
-def test_a_conversation_must_fit_with_all_its_answers() -> None:
-    """Three turns of at least 50 tokens together: 3 x 320 leave no room for them, 3 x 300 do."""
+    # Three turns of at least 50 tokens together: 3 x 320 leave no room for them, 3 x 300 do.
     with pytest.raises(ExperimentError, match=r"chat/.* with 330 for each answer 10\d\d.*max_model_len is 1024"):
         experiment({"set": "work", "categories": ["chat"], "length": "short", "output_tokens": 330})
     assert experiment({"set": "work", "categories": ["chat"], "length": "short", "output_tokens": 300})
-
-
-def test_only_what_is_sent_must_fit() -> None:
     with pytest.raises(ExperimentError, match="max_model_len"):
         experiment({"set": "work", "categories": ["summarization"]})
     assert experiment({"set": "work", "categories": ["summarization"], "per_category": 5})

@@ -135,9 +135,6 @@ def test_a_target_without_a_family_is_warned_of_where_families_decide():
     (found,) = check_families(unsaid, load_engine("0.16.0-sdk2.31.1"))
     assert found.startswith("Qwen/Qwen3-32B: no `family`") and "give one of " in found
     assert not list(check_families(known, load_engine("0.16.0-sdk2.31.1")))
-
-
-def test_a_native_engine_takes_no_target_without_a_family():
     (found,) = problems("gpt-oss-120b-eagle3", {"target.family": None})
     assert (found.rule, found.field) == ("model-family", "target.family")
     assert "the family of openai/gpt-oss-120b is not given" in found.message

@@ -143,6 +143,15 @@ def test_what_tunes_an_engine_is_taken() -> None:
     several = ["--dtype", "bfloat16", "--seed=7", "--enforce-eager", "--block-size", "32"]
     for arguments in (several, ["--no-enable-prefix-caching"], ["--seed", "-1"]):
         assert not problems(serving__extra_args=arguments)
+    assert not problems(
+        serving__neuron_config={
+            "fused_qkv": True,
+            "cc_pipeline_tiling_factor": 1,
+            "torch_dtype": "bfloat16",
+            "modules_to_not_convert": ["lm_head", "layers.0.mlp"],
+            "on_device_sampling_config": {"do_sample": False, "top_k": 1},
+        }
+    )
 
 
 def test_an_abbreviation_is_said_to_be_one() -> None:
@@ -161,18 +170,6 @@ CONFIGS = [
     {"modules_to_not_convert": [["lm_head"], ["http:evil"]]},
     {"tensor_capture_config": {"modules_to_capture": ["lm_head"]}},
 ]  # fmt: skip
-
-
-def test_what_tunes_a_configuration_is_taken() -> None:
-    assert not problems(
-        serving__neuron_config={
-            "fused_qkv": True,
-            "cc_pipeline_tiling_factor": 1,
-            "torch_dtype": "bfloat16",
-            "modules_to_not_convert": ["lm_head", "layers.0.mlp"],
-            "on_device_sampling_config": {"do_sample": False, "top_k": 1},
-        }
-    )
 
 
 def test_every_problem_of_a_configuration_is_said_at_once() -> None:
@@ -221,10 +218,7 @@ def test_a_models_id_is_one_of_the_hub_and_no_revision_is_where_another_form_of_
         assert ("target.id", "schema") in problems(target__id=model), model
     for revision in ("main-neuron-fp8", "x-import-12345678", "..", "../x", "a/b", ""):
         assert ("target.revision", "schema") in problems(target__revision=revision), revision
-
-
-def test_ones_own_weights_take_no_other_models_place() -> None:
-    """Neither the hub's under the same id and revision, nor somebody else's upload, nor their artifacts."""
+    # Neither the hub's under the same id and revision, nor somebody else's upload, nor their artifacts.
     hub = load_preset("qwen3-32b").target
     prefixes = {
         model.prefix for model in (hub, *(hub.model_copy(update={"import_prefix": f"imports/{n}/"}) for n in "ab"))

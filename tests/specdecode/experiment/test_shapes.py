@@ -82,9 +82,6 @@ def test_a_deployment_has_one_shape_with_devices_and_the_one_without():
     assert "configure node_type=trn2.48xlarge`" in str(caught.value)
     assert load_preset("llama-3.1-8b-eagle3-small", capacity=small)
     assert load_preset("account-check", capacity=small)
-
-
-def test_the_ami_of_the_deployment_is_that_of_its_node_with_devices():
     old = Capacity(node="trn2.3xlarge", price_per_node_hour=3, ami="v20260224")
     with pytest.raises(ExperimentError, match="AMI v20260224 does not suit"):
         load_preset("llama-3.1-8b-eagle3-small", capacity=old)
@@ -101,8 +98,6 @@ def test_a_node_without_a_published_price_is_not_planned_until_somebody_says_one
     assert "at $2.50 an hour (as you gave it: AWS publishes none)" in make_bill(plan, capacity).assumptions[0]
     assert plan.cost.high == pytest.approx(2.5 * plan.node_hours.high)
 
-
-def test_a_plan_says_where_its_price_comes_from():
     def said(preset, capacity):
         plan = plan_for(load_preset(preset), capacity=capacity)
         return make_bill(plan, capacity).assumptions[0]
@@ -166,9 +161,6 @@ def test_pools_taints_and_claims_of_the_shapes_agree():
         assert all(shape.devices % claim == 0 for claim in shape.claims)
     assert tuple(shape.pool for shape in ORDINARY) == names.ORDINARY_NODEPOOLS
     assert not any(shape.claims for shape in ORDINARY)
-
-
-def test_presets_are_on_their_own_shapes():
     found = {name: load_preset(name).node for name in preset_names()}
     others = {name: node for name, node in found.items() if node != TRN2.name}
     assert others == {

@@ -42,9 +42,6 @@ def test_formulas_of_a_request() -> None:
     assert inter_token_latency.value(request) == pytest.approx([0.05] * 6 + [0.05] * 2)
     assert inter_chunk_latency.value(request) == pytest.approx([0.3, 0.1])
     assert histogram([request]) == {2: 1, 6: 1}
-
-
-def test_open_loop_latencies_begin_when_the_request_was_due() -> None:
     late = record([0.5, 1.0], end=1.0, scheduled_s=3.0, sent_s=5.0)
     assert ttft.value(late) == 2.5
     assert end_to_end_latency.value(late) == 3.0
@@ -204,24 +201,18 @@ def test_an_engine_that_verifies_one_draft_less_gives_k_tokens_a_step() -> None:
     assert "acceptance_rate" not in alone.totals and "verifies k - 1" in alone.no_value["acceptance_rate"]
 
 
-def test_an_arm_without_speculation_gives_one_token_a_step() -> None:
+def test_no_k_and_an_unknown_one_have_ceilings_too_and_now_and_then_two_steps_share_a_chunk() -> None:
     arm = measure_arm([steps(1, *[3] * 9)], terms=Terms(k=0)).arm
     assert "tokens_per_step" not in arm.metrics and "does not speculate" in arm.impossible[0]
     assert measure_arm([steps(*[1] * 9)], terms=Terms(k=5)).arm.totals["acceptance_rate"] == 0.0
     unknown = measure_arm([steps(1, *[3] * 9)], terms=Terms(k=None)).arm
     assert unknown.metrics["tokens_per_step"].p50 == 3 and not unknown.impossible
-
-
-def test_an_unknown_k_has_a_ceiling_too() -> None:
-    """No experiment drafts more than 32 tokens a step."""
+    # No experiment drafts more than 32 tokens a step.
     most = measure_arm([steps(1, *[33] * 9)], terms=Terms(k=None)).arm
     assert most.metrics["tokens_per_step"].p50 == 33 and not most.impossible
     merged = measure_arm([steps(1, *[333] * 9)], terms=Terms(k=None)).arm
     assert "tokens_per_step" not in merged.metrics
     assert "333.00 tokens a chunk" in merged.impossible[0] and "33 a step at most" in merged.impossible[0]
-
-
-def test_now_and_then_two_steps_in_a_chunk_are_no_reason_to_doubt() -> None:
     arm = measure_arm([steps(1, *[1] * 98, 2)], terms=Terms(k=0)).arm
     assert arm.metrics["tokens_per_step"].p50 == pytest.approx(100 / 99) and not arm.impossible
     with pytest.raises(Impossible):
@@ -241,10 +232,7 @@ def test_a_stream_that_comes_all_at_once_has_no_time_per_token() -> None:
     arm = measure_arm([steps(*[1] * 9), steps(*[1] * 9, gap_s=0.0)]).arm
     assert not {"time_per_output_token", "inter_token_latency"} & arm.metrics.keys()
     assert "buffers" in arm.impossible[0] and arm.metrics["end_to_end_latency"].n == 2
-
-
-def test_a_buffer_that_is_flushed_chunk_by_chunk_is_no_pace() -> None:
-    """A second of silence, then 101 chunks 21 to 50 µs apart; the fastest engine known takes 0.4 ms a token."""
+    # A second of silence, then 101 chunks 21 to 50 µs apart; the fastest engine known takes 0.4 ms a token.
     rng = random.Random(1)
     times = [1.0]
     for _ in range(100):
@@ -290,14 +278,8 @@ def test_each_turn_has_its_own_time_to_the_first_token() -> None:
     )
     assert (first.turn, first.ttft.n, first.prompt_tokens, first.cached_tokens) == (1, 2, 15.0, 0.0)
     assert (second.turn, second.ttft.mean, second.prompt_tokens, second.cached_tokens) == (2, 0.5, 60.0, 48.0)
-
-
-def test_what_a_server_does_not_say_of_every_request_is_not_known() -> None:
     _, second = turns_of([asked(0, 0, 0.1), asked(1, 1, 0.1, cached_tokens=3), asked(3, 1, 0.1)])
     assert second.cached_tokens is None
-
-
-def test_failed_turns_are_left_out_and_prompts_of_their_own_have_none() -> None:
     found = turns_of([asked(0, 0, 0.1), asked(1, 1, 0.2), asked(3, 1, 9.0, error=ErrorKind.RESET)])
     assert [each.ttft.n for each in found] == [1, 1]
     assert turns_of([asked(0, 0, 0.1), asked(1, 0, 0.1)]) == ()

@@ -94,10 +94,7 @@ def test_a_conversation_is_one_observation_however_many_turns_it_has() -> None:
     base = {Asked(0, turn): 0.0 for turn in range(3)} | {Asked(3, 0): 0.0}
     other = {Asked(0, 0): 1.0, Asked(0, 1): 2.0, Asked(3, 0): 0.5}  # its third turn failed
     assert list(differences(base, other).values()) == [1.5, 0.5]
-
-
-def test_a_prompt_of_a_set_that_is_sent_again_is_no_second_observation() -> None:
-    """As `bench --prompts FILE --requests 16` does it with a file of four prompts."""
+    # As `bench --prompts FILE --requests 16` does it with a file of four prompts.
     base = {Asked(at, 0, f"p{at % 4}"): 0.0 for at in range(16)}
     assert list(differences(base, {key: float(key.conversation % 4) for key in base}).values()) == [0.0, 1.0, 2.0, 3.0]
     alone = {Asked(at, 0, "p0"): 0.0 for at in range(3)}  # one prompt only: an interval of timing noise, which is said

@@ -41,6 +41,8 @@ def test_clients_that_loaded_together_are_one_load() -> None:
     measured = measure_arm(merged)
     assert measured.arm.requests == 100 and measured.arm.load_seconds == 50.01
     assert measured.arm.output_throughput == 300 / 50.01, "the tokens of both, over the time from first to last"
+    single = [each.model_copy(update={"clients": 1}) for each in load(0)]
+    assert apart(single) == [] and not doubtful(single)
 
 
 def test_a_client_that_came_late_or_ended_early() -> None:
@@ -50,9 +52,6 @@ def test_a_client_that_came_late_or_ended_early() -> None:
     )
     assert apart(load(0) + load(1, requests=40)) and doubtful(load(0) + load(1, requests=40))
     assert apart(load(0) + load(1, begins=1.0)) == [], "4% of the time"
-
-
-def test_a_client_without_a_record() -> None:
     (said,) = apart(load(0, clients=3) + load(2, clients=3))
     assert said == "The load on base/case at c512 is doubtful: of its 3 clients there is no record of 1."
     assert doubtful(load(0))
@@ -63,6 +62,9 @@ def test_sessions_are_laid_side_by_side_each_on_its_own() -> None:
     assert apart(load(0) + load(1) + again) == [], "the second began at the same second of its own clock"
     alone = load(1, requests=10, begins=60.0, session=1)
     assert apart_share([*load(0), *load(1, requests=40), *alone], 2) == 1 - 40 / 60
+    late = load(0, round=1) + load(1, begins=20.0, round=1)
+    (said,) = apart(load(0) + load(1) + late)
+    assert "base/case at c512 in round 2" in said
 
 
 def test_a_busy_machine_that_delays_half_of_the_requests_a_little_is_not_late() -> None:
@@ -88,12 +90,6 @@ def test_hidden_reasoning_needs_no_text() -> None:
     assert said.startswith("the server counts 1,600 tokens (beside 1,600 of hidden reasoning) for 800 bytes of text")
 
 
-def test_rounds_and_arms_are_judged_apart() -> None:
-    late = load(0, round=1) + load(1, begins=20.0, round=1)
-    (said,) = apart(load(0) + load(1) + late)
-    assert "base/case at c512 in round 2" in said
-
-
 def test_the_worst_client_counts() -> None:
     """2% of the chunks of one in four clients are 0.5% of all chunks, and make the load doubtful."""
     clean = [each for client in (0, 1, 2) for each in load(client, clients=4)]
@@ -102,11 +98,6 @@ def test_the_worst_client_counts() -> None:
         for number, each in enumerate(load(3, clients=4))
     ]
     assert doubtful(clean + lags) and not doubtful(clean + load(3, clients=4))
-
-
-def test_one_client_is_as_it_was() -> None:
-    single = [each.model_copy(update={"clients": 1}) for each in load(0)]
-    assert apart(single) == [] and not doubtful(single)
 
 
 def test_a_client_that_kept_up_is_not_doubted_and_one_that_did_not_is_told_by_how_much() -> None:

@@ -45,29 +45,14 @@ def test_t_cdf_inverts_its_quantile_and_is_symmetric() -> None:
     assert t_cdf(t_quantile(0.9, 3.7), 3.7) == pytest.approx(0.9)
     assert t_cdf(-1.3, 5) == pytest.approx(1 - t_cdf(1.3, 5))
     assert t_cdf(0.0, 5) == pytest.approx(0.5)
-
-
-def test_incomplete_beta_has_its_closed_forms() -> None:
     assert incomplete_beta(1, 1, 0.3) == pytest.approx(0.3)
     assert incomplete_beta(2, 3, 0.4) == pytest.approx(0.5248)
     assert (incomplete_beta(2, 3, 0.0), incomplete_beta(2, 3, 1.0)) == (0.0, 1.0)
-
-
-def test_stddev_is_the_samples() -> None:
     assert stddev([2, 4, 4, 4, 5, 5, 7, 9]) == pytest.approx(math.sqrt(32 / 7))
     assert stddev([3]) == 0.0
-
-
-def test_no_values_are_an_error() -> None:
     for call in (lambda: mean([]), lambda: log_mean([])):
         with pytest.raises(ValueError, match="no values"):
             call()
-
-
-def test_one_pair_gives_a_ratio_without_an_interval() -> None:
-    found = paired([4.0], [2.0])
-    assert found.ratio == pytest.approx(2.0)
-    assert found.interval() is None
 
 
 def test_the_paired_interval_is_the_textbook_one() -> None:
@@ -76,9 +61,9 @@ def test_the_paired_interval_is_the_textbook_one() -> None:
     assert found.interval(0.95) == pytest.approx((math.exp(0.25 - half), math.exp(0.25 + half)))
     half = 3.481908760 * math.sqrt((0.05 / 3) / 4)
     assert found.interval() == pytest.approx((math.exp(0.25 - half), math.exp(0.25 + half))), "96%, called 95%"
-
-
-def test_a_speedup_and_its_inverse_are_mirror_images() -> None:
+    found = paired([4.0], [2.0])
+    assert found.ratio == pytest.approx(2.0)
+    assert found.interval() is None
     a, b = [1.0, 1.2, 1.1, 0.9], [2.0, 2.1, 2.4, 1.8]
     forward, backward = paired(a, b).interval(), paired(b, a).interval()
     assert forward is not None

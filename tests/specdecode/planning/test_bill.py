@@ -94,9 +94,6 @@ def test_weights_come_through_the_nat_gateway_once_and_stay_in_s3():
     plan = plan_of("qwen3-32b")
     staged = Inventory(prefixes=frozenset(model.prefix for model in plan.models))
     assert bill_of("qwen3-32b", inventory=staged).staging.high == 0
-
-
-def test_models_that_are_imported_pass_no_nat_gateway():
     assert bill_of("rehearsal").staging_gb == 0
 
 

@@ -48,6 +48,9 @@ def test_the_bill_shows_both_prices_and_only_the_chosen_one_is_in_its_bound():
     assert "--set compile.on=cpu" in shown and "unproven" in shown and "$28 to $93" in shown
     shown = "\n".join(cost_lines(ahead))
     assert "beside the node" in shown and "on the node it would be $28 to $93" in shown
+    capacity = Capacity(reservation="cr-0123456789abcdef0", accept_cost_above=20)
+    bill = make_bill(plan_of("cpu"), capacity)
+    assert bill.to_accept == pytest.approx(bill.staging.high + bill.on_cpu_at_most)
 
 
 @pytest.mark.parametrize(("preset", "deadline"), [("rehearsal", None), ("qwen3-32b", 10), ("qwen3-32b", 1)])
@@ -55,12 +58,6 @@ def test_no_more_is_expected_of_cpu_nodes_than_their_deadlines_let_them_cost(pre
     plan = plan_of("cpu", preset, **({"deadlines.compile": deadline} if deadline else {}))
     found = make_bill(plan, Capacity()).compiling
     assert found and 0 < found.on_cpu.low <= found.on_cpu.high <= found.on_cpu_at_most
-
-
-def test_a_reserved_node_needs_consent_for_the_cpu_nodes_alone():
-    capacity = Capacity(reservation="cr-0123456789abcdef0", accept_cost_above=20)
-    bill = make_bill(plan_of("cpu"), capacity)
-    assert bill.to_accept == pytest.approx(bill.staging.high + bill.on_cpu_at_most)
 
 
 def test_no_price_is_shown_where_the_engine_has_one_way_or_nothing_is_missing():
@@ -91,6 +88,9 @@ def test_the_steps_are_before_the_node_and_the_way_back_is_marked():
     assert {step.wave for step in back} == {0}, "where they are served first"
     assert not [step for step in plan.steps if step.name == "Compile" and not step.fallback]
     assert plan.worst_case_events <= HISTORY_LIMIT
+    plan = plan_of("accelerator")
+    assert not [arm for wave in plan.waves for arm in wave.arms if arm.fallback]
+    assert not [step for step in plan.steps if step.fallback or step.name == "CompileOnCpu"]
 
 
 @pytest.mark.parametrize(("artifacts", "expected"), [(0, 0), (1, 1), (COMPILERS, 1), (COMPILERS + 1, 2)])
@@ -116,9 +116,3 @@ def test_the_job_runs_without_devices_on_a_cpu_node_and_knows_what_a_whole_artif
     for container in (first, engine, *spec["containers"]):
         assert float(container["resources"]["requests"]["cpu"]) <= COMPILER.cpu
         assert int(container["resources"]["requests"]["memory"].removesuffix("Gi")) <= COMPILER.memory_gib
-
-
-def test_plans_on_the_accelerator_are_as_they_were():
-    plan = plan_of("accelerator")
-    assert not [arm for wave in plan.waves for arm in wave.arms if arm.fallback]
-    assert not [step for step in plan.steps if step.fallback or step.name == "CompileOnCpu"]

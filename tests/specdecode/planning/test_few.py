@@ -28,6 +28,10 @@ def said(**overrides: Any) -> list[str]:
 def test_no_preset_is_warned() -> None:
     for name in preset_names():
         assert not doubts(load_preset(name)), name
+    assert said(workload__requests=1) == [
+        "one request of repeat-line, meaning-of-life: no speed-up can be judged from one prompt, send two or more"
+    ]
+    assert said(workload__requests=2) == []
 
 
 def test_a_rate_whose_requests_are_sent_at_once_is_named_with_what_it_needs() -> None:
@@ -60,10 +64,3 @@ def test_an_objective_that_one_late_request_decides_is_named(share: float, reque
             in found[0]
         )
         assert f"send {20 if share == 0.95 else 10} or more" in found[0]
-
-
-def test_one_request_has_no_interval() -> None:
-    assert said(workload__requests=1) == [
-        "one request of repeat-line, meaning-of-life: no speed-up can be judged from one prompt, send two or more"
-    ]
-    assert said(workload__requests=2) == []

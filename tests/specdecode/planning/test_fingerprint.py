@@ -140,15 +140,9 @@ def test_the_rest_of_an_engine_does_not_decide():
     other = load_engine("rehearsal-cpu")
     rest = {f: getattr(other, f) for f in Engine.model_fields if f not in decided}
     assert fingerprint(PRESET, SD, ENGINE.model_copy(update=rest)) == fingerprint(PRESET, SD, ENGINE)
-
-
-def test_configuration_of_the_method_decides():
     method = ENGINE.methods[Method.FUSED_DRAFT].model_copy(update={"neuron_config": {}})
     other = ENGINE.model_copy(update={"methods": {**ENGINE.methods, Method.FUSED_DRAFT: method}})
     assert fingerprint(PRESET, SD, other) != fingerprint(PRESET, SD, ENGINE)
-
-
-def test_the_drafts_length_is_that_of_the_target_unless_it_is_given():
     explicit = SD.speculation.model_copy(update={"draft_max_model_len": PRESET.serving.max_model_len})
     same = SD.model_copy(update={"speculation": explicit})
     assert fingerprint(PRESET, same, ENGINE) == fingerprint(PRESET, SD, ENGINE)
@@ -157,9 +151,6 @@ def test_the_drafts_length_is_that_of_the_target_unless_it_is_given():
 def test_all_arms_of_the_sweep_differ():
     tuning = load_preset("qwen3-32b-tuning")
     assert len({fingerprint(tuning, v, ENGINE) for v in tuning.variants}) == 23
-
-
-def test_a_base_arm_is_shared_between_presets_of_the_same_shape():
     one, two = load_preset("qwen3-32b"), load_preset("qwen3-32b-tuning")
     assert fingerprint(one, one.variant("base"), ENGINE) == fingerprint(two, two.variant("base"), ENGINE)
     sd = two.variant("sd-qwen3-1.7b-k7")

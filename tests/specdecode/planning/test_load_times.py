@@ -26,9 +26,6 @@ def test_one_reader_of_the_mount_is_slower_than_a_copy_and_a_reader_of_that():
     # 16 copying readers could fill 12 GB/s, the disks take 2 (or 1); then one reader at 2.5.
     assert copied_seconds(61.1, readers=1, storage="instance-store") == pytest.approx(61.1 * GB * (0.5 + 0.4))
     assert copied_seconds(61.1, readers=1, storage="ebs") == pytest.approx(61.1 * GB * (1.0 + 0.4))
-
-
-def test_many_readers_fill_the_link_and_no_more():
     assert mounted_seconds(100, readers=16) == pytest.approx(100 * GB / 12)
     assert mounted_seconds(100, readers=64) == mounted_seconds(100, readers=1000) == pytest.approx(100 * GB / 12.5)
     assert COPY_STREAMS == 16

@@ -80,9 +80,6 @@ def test_three_arms_on_a_node_for_two_are_neighbours_by_turns(order):
 def test_a_pair_swaps_its_places_and_other_rounds_go_backwards():
     packed = pack(["a", "b", "c", "d"], pairs_of({"b": "a", "d": "c"}), size=2, rounds=3)
     assert packed == [[["a", "b"], ["c", "d"]], [["d", "c"], ["b", "a"]], [["a", "b"], ["c", "d"]]]
-
-
-def test_a_place_stays_free_before_a_pair_is_parted():
     assert pack(["a", "b", "c", "d"], pairs_of({"b": "a", "d": "c"}), size=3, rounds=1) == [[["a", "b"], ["c", "d"]]]
 
 
@@ -108,18 +105,12 @@ def test_arms_that_never_share_the_node_cannot_end_early_and_the_plan_says_so():
     for preset, overrides in (("qwen3-32b", until), ("qwen3-32b-latency", {})):
         plan = plan_for(load_preset(preset, overrides=overrides))
         assert not [text for text in plan.warnings if "none ends early" in text]
-
-
-def test_what_cannot_end_early_is_not_counted_with_the_fewest_requests():
     until = {"workload.requests": {"min": 4, "max": 60, "precision": 0.05}}
     early, all_of_them = (
         plan_for(load_preset("qwen3-32b-latency", overrides=overrides)).node_hours
         for overrides in (until, {"workload.requests": 60})
     )
     assert early == all_of_them
-
-
-def test_an_arm_that_is_first_measured_without_its_partner_is_told():
     until = {"serving.devices": 8, "workload.rounds": 2, "workload.requests": {"min": 4, "max": 60, "precision": 0.05}}
     plan = plan_for(load_preset("llama-3.1-8b-eagle3", overrides=until))
     assert waves(plan) == [(0, ["base", "sd"]), (0, ["base-async"]), (1, ["sd"]), (1, ["base-async", "base"])]

@@ -28,14 +28,8 @@ def test_every_step_is_the_base_beside_an_arm_in_a_round_of_its_own():
     assert waves(plan) == [(0, ["base", "sd-k4"]), (1, ["base", "sd-k8"]), (2, ["sd-k4", "base"])], swapped
     assert [item.arm.variant for item in plan.artifacts] == ["base", "sd-k4", "sd-k8"]
     assert {item.model.id for item in plan.models} == {"specdecode/pair-target", "specdecode/pair-draft"}
-
-
-def test_arms_that_need_the_whole_node_take_a_wave_each():
     whole = load_preset("rehearsal-sweep", overrides={"serving.devices": 16, "serving.tensor_parallel_size": 64})
     assert waves(planned(whole, "sd-k4", "sd-k8")) == [(0, ["base"]), (0, ["sd-k4"]), (1, ["base"]), (1, ["sd-k8"])]
-
-
-def test_rounds_swap_within_a_step():
     twice = load_preset("rehearsal-sweep", overrides={"workload.rounds": 2})
     got = waves(planned(twice, "sd-k4", "sd-k8"))
     assert got == [(0, ["base", "sd-k4"]), (1, ["sd-k4", "base"]), (2, ["base", "sd-k8"]), (3, ["sd-k8", "base"])]
@@ -60,9 +54,6 @@ def test_a_sweep_that_is_over_costs_no_more():
     assert plan.sweep.is_over
     assert waves(plan) == [(0, ["base", "sd-k4"])]
     assert plan.sweep.waves_to_come == plan.sweep.compiles_to_come == 0
-
-
-def test_a_grid_has_no_steps():
     assert plan_for(load_preset("rehearsal-sweep", overrides={"sweep": "grid"})).sweep is None
 
 

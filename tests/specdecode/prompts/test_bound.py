@@ -64,9 +64,6 @@ def test_the_estimate_knows_wide_characters() -> None:
     assert about_tokens("这是一个提示词例子啊") == pytest.approx(6)
     assert about_tokens("これ ok.") == pytest.approx(2 * 0.6 + 1)
     assert about_tokens("éééé") == 1
-
-
-def test_it_is_no_trifle() -> None:
     assert fewest_tokens("one two, three\nfour - 5 ... six_7") == 6
     assert fewest_tokens("word " * 5600) == 5600
     assert fewest_tokens("." * 200_000) == 0

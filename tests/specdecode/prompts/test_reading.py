@@ -51,6 +51,8 @@ def test_our_own_format() -> None:
         {"role": "user", "content": "Which team?"},
     ]
     assert second.turns == ("Hello.", "And now?")
+    found = read(lines(*({"id": name, "category": name, "turns": ["?"]} for name in ("a.b", "a-b"))))
+    assert (found.categories, found.labels) == (("a.b", "a-b"), ())
 
 
 def test_spec_bench() -> None:
@@ -100,6 +102,13 @@ def test_sharegpt_as_one_array_over_many_lines() -> None:
     assert found.skipped == 2
     (row,) = found.rows
     assert (row.id, row.system, row.turns) == ("QWJhYvA_0", "Be brief.", ("Hi", "Why?"))
+    # As json.dump writes it.
+    found = read(json.dumps([{"prompt": "a"}, {"prompt": "b"}]).encode())
+    assert [(row.id, row.turns) for row in found.rows] == [("line-1", ("a",)), ("line-2", ("b",))]
+    talk = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": ""}, {"from": "human", "value": " "}]
+    found = read(lines({"id": "whole", "conversations": talk[:2]}, {"id": "broken", "conversations": talk}))
+    assert ([row.id for row in found.rows], found.skipped) == (["whole"], 1)
+    assert problems(lines({"conversations": talk}))[0][1].startswith("no prompt in it but 1 conversations")
 
 
 def test_vllms_custom_lines() -> None:
@@ -121,13 +130,11 @@ def test_openai_messages_are_sent_as_they_are() -> None:
     (row,) = read(lines({"messages": [system, *history, asked], "max_tokens": 20})).rows
     assert row.messages() == [system, *history, {"role": "user", "content": "So an\numbrella?"}]
     assert row.output_tokens == 20
-
-
-def test_a_conversation_with_an_empty_question_is_passed_over() -> None:
-    talk = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": ""}, {"from": "human", "value": " "}]
-    found = read(lines({"id": "whole", "conversations": talk[:2]}, {"id": "broken", "conversations": talk}))
-    assert ([row.id for row in found.rows], found.skipped) == (["whole"], 1)
-    assert problems(lines({"conversations": talk}))[0][1].startswith("no prompt in it but 1 conversations")
+    answered = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
+    ((_, said),) = problems(lines(answered))
+    assert said.endswith("it is what is asked: drop the assistant's at the end, an arm writes its own")
+    ((_, said),) = problems(lines({"messages": [{"role": "system", "content": "a"}]}))
+    assert said.endswith("it is what is asked")
 
 
 def test_categories_that_would_share_a_name_are_told_apart() -> None:
@@ -152,11 +159,6 @@ def test_categories_that_would_share_a_name_are_told_apart() -> None:
     assert found.categories == tuple(dict.fromkeys(expected))
 
 
-def test_names_of_our_own_format_stay() -> None:
-    found = read(lines(*({"id": name, "category": name, "turns": ["?"]} for name in ("a.b", "a-b"))))
-    assert (found.categories, found.labels) == (("a.b", "a-b"), ())
-
-
 @settings(max_examples=100, derandomize=True)
 @given(names=st.lists(st.none() | st.text("aAbB -_+#é翻译1", max_size=45), min_size=1, max_size=12))
 def test_two_categories_have_one_name_only_if_they_are_spelled_alike(names: list[str | None]) -> None:
@@ -167,12 +169,6 @@ def test_two_categories_have_one_name_only_if_they_are_spelled_alike(names: list
     for own, row in zip(spelled, found.rows, strict=True):
         for other, twin in zip(spelled, found.rows, strict=True):
             assert (own == other) == (row.category == twin.category)
-
-
-def test_an_array_on_one_line_without_ids() -> None:
-    """As json.dump writes it."""
-    found = read(json.dumps([{"prompt": "a"}, {"prompt": "b"}]).encode())
-    assert [(row.id, row.turns) for row in found.rows] == [("line-1", ("a",)), ("line-2", ("b",))]
 
 
 @pytest.mark.parametrize(
@@ -216,24 +212,13 @@ def test_every_bad_line_is_named_at_once() -> None:
     assert problems(lines(OWN[1], OWN[1])) == [(2, "id 'a' is that of line 1 already")]
     assert [line for line, _ in problems(b'[\n{"prompt": "a"},\n{"prompt": 3}\n')] == [3, 3]
     assert [line for line, _ in problems(b"")] == [0]
-
-
-def test_an_entry_of_an_array_is_named_by_its_number_too() -> None:
-    """They may all stand on one line."""
+    # They may all stand on one line.
     with pytest.raises(BadPromptSet) as refused:
         read(b'[{"id": "a", "prompt": "x"}, {"id": "b", "prompt": ""}, {"id": "a", "prompt": "y"}]')
     assert str(refused.value).splitlines() == [
         "given: line 1, entry 2: turns.0: is empty",
         "line 1, entry 3: id 'a' is that of line 1, entry 1 already",
     ]
-
-
-def test_messages_that_end_with_an_answer_are_told_to_drop_it() -> None:
-    answered = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
-    ((_, said),) = problems(lines(answered))
-    assert said.endswith("it is what is asked: drop the assistant's at the end, an arm writes its own")
-    ((_, said),) = problems(lines({"messages": [{"role": "system", "content": "a"}]}))
-    assert said.endswith("it is what is asked")
 
 
 @pytest.mark.parametrize(
