@@ -26,8 +26,7 @@ class BenchmarkArm(Frozen):
     num_speculative_tokens: int | None = None
     """k, to compute an acceptance rate from tokens per step. None if the arm does not speculate."""
     most_tokens_per_step: MostTokens | None = None
-    """Most tokens that a step of the engine yields for that k. None if not known (records of earlier versions,
-    `bench`)."""
+    """Most tokens that a step of the engine yields for that k. None if not known (older records, `bench`)."""
     model: str | None = None
     """Name of the model on this arm's server. None if it is `model` of the specification."""
     price_per_hour: float | None = Field(default=None, ge=0)
@@ -81,9 +80,7 @@ class BenchmarkSpec(Frozen):
 
 
 def read_specification(path: Path) -> BenchmarkSpec:
-    """The specification in a file, without the fields that this version does not know. Raises Unreadable, with the
-    file's name and the first field that is wrong.
-    """
+    """The specification in a file. Raises Unreadable, with the file's name and the first field that is wrong."""
     try:
         document = parse_json(read_file(path, limit=MOST_BYTES))
         load = document.get("workload") if isinstance(document, dict) else None

@@ -39,8 +39,7 @@ MOUNT_PODS_GIB = 8.0
 NodeStorage = Literal["instance-store", "ebs"]
 """The disks on which pods write: the node's four NVMe disks, or gp3."""
 MONITOR = Resources(cpu=0.25, memory_gib=1, ephemeral_gib=1)
-"""Resources of the container that `serving.neuron_metrics` puts beside each server (the one for the whole node asks for
-256m)."""
+"""Resources of the container that `serving.neuron_metrics` puts beside each server (the node's own asks for 256m)."""
 DRAIN_BEFORE_BLOCK_END_MINUTES = 40
 """Karpenter drains 10 minutes before EC2 ends a Capacity Block's instances, 30 minutes before the block's end."""
 

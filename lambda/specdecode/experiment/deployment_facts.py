@@ -10,8 +10,7 @@ EKS_REFUSES = ("use1-az3", "usw1-az2", "cac1-az3")
 """Zones in which no subnet of an EKS cluster may lie (docs.aws.amazon.com/eks/latest/userguide/network-reqs.html)."""
 
 PODS_CALL = ("sts", "monitoring", "s3")
-"""Services that pods call which otherwise reach public addresses alone: an interface endpoint of one has an address of
-the VPC."""
+"""Services that pods call at public addresses, unless an interface endpoint has one in the VPC."""
 
 
 class ExistingCluster(BaseModel):

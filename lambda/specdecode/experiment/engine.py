@@ -5,6 +5,7 @@ Why it is so: ADR 65.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
@@ -92,8 +93,7 @@ class Engine(Frozen):
     most_tokens_per_step: MostTokens
     """`k+1` if a step verifies all k drafts, `k` if it verifies k - 1 of them."""
     prompt_logprobs: bool = False
-    """Tells of a text that is there what its model would have written (`prompt_logprobs`, vLLM's own). Arms that read
-    need it."""
+    """Tells what its model would write in place of a text (`prompt_logprobs`, vLLM's own): arms that read need it."""
     k_by_batch_size: bool = False
     """Takes `num_speculative_tokens_per_batch_size` in `--speculative-config`: vLLM from 0.25 on, and no engine that is
     compiled for one k."""
@@ -106,8 +106,7 @@ class Engine(Frozen):
     families: dict[Name, FamilySupport] = Field(default_factory=dict)
     """Extra settings that some families of `model_families` need."""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
-    """Neuron configuration of every arm, with and without speculation, so that both compile alike. The experiment's own
-    values win."""
+    """Neuron configuration of every arm, so that all compile alike. The experiment's own values win."""
     defaults: Defaults = Defaults()
     support: Support | None = None
     """None if no end is announced."""
@@ -170,45 +169,31 @@ class Engine(Frozen):
         return _reference(self.tools_image, self.tools_digest) if self.tools_image else self.reference
 
     @model_validator(mode="after")
-    def _a_digest_has_its_image(self) -> Self:
+    def _contradicts_nothing(self) -> Self:
+        if problems := "; ".join(self._contradictions()):
+            raise ValueError(problems)
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
         if self.tools_digest and not self.tools_image:
-            raise ValueError("tools_digest is of tools_image, which is not given")
-        return self
-
-    @model_validator(mode="after")
-    def _nothing_foreign_is_set_or_settable(self) -> Self:
-        problems = [f"{name} {why}" for name in (*self.env, *self.settable_env) if (why := settable.why_foreign(name))]
-        problems += [f"{one} {why}" for one in self.settable_args if (why := settable.why_foreign_argument(one))]
-        problems += [f"{one} {why}" for one in self.settable_config if (why := settable.why_foreign_key(one))]
-        problems += settable.argument_problems([a.format(max_num_seqs=1) for a in self.serve_args], self.settable_args)
-        if problems:
-            raise ValueError("; ".join(problems))
-        return self
-
-    @model_validator(mode="after")
-    def _counters_count_what_is_verified(self) -> Self:
+            yield "tools_digest is of tools_image, which is not given"
+        yield from (f"{name} {why}" for name in (*self.env, *self.settable_env) if (why := settable.why_foreign(name)))
+        yield from (f"{one} {why}" for one in self.settable_args if (why := settable.why_foreign_argument(one)))
+        yield from (f"{one} {why}" for one in self.settable_config if (why := settable.why_foreign_key(one)))
+        words = [word.format(max_num_seqs=1) for word in self.serve_args]
+        yield from settable.argument_problems(words, self.settable_args)
         if self.metrics.trusted and self.most_tokens_per_step is MostTokens.K:
-            raise ValueError(
+            yield (
                 "metrics.trusted is true and most_tokens_per_step is k: no engine that verifies k - 1 drafts is known "
                 "to count them; write trusted: false"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _every_method_is_answered(self) -> Self:
         both = set(self.methods) & set(self.refused)
         neither = set(Method) - set(self.methods) - set(self.refused)
         if both or neither:
-            raise ValueError(
-                f"a method belongs in `methods` or in `refused`; in both {sorted(both)}, in neither {sorted(neither)}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _what_compiles_has_a_pod_for_it(self) -> Self:
+            listed = f"in both {sorted(both)}, in neither {sorted(neither)}"
+            yield f"a method belongs in `methods` or in `refused`; {listed}"
         if any((self.artifact is None) != (r.compile is None) for r in (self.resources, *self.resources_on.values())):
-            raise ValueError("`artifact: null` and a missing `resources.compile` go together: nothing is compiled")
-        return self
+            yield "`artifact: null` and a missing `resources.compile` go together: nothing is compiled"
 
 
 def _reference(image: str, digest: str | None) -> str:

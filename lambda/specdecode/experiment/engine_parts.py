@@ -207,8 +207,7 @@ class Metrics(Frozen):
     accepted_tokens: str | None = None
     accepted_per_position: str | None = None
     per_request: str | None = None
-    """Arguments that make answers say how many drafts were accepted; each speculating arm has them. None: there are
-    none."""
+    """Arguments of speculating arms that make answers say how many drafts were accepted. None: there are none."""
     note: str = ""
 
 

@@ -69,9 +69,7 @@ def _with_own_digests(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def load(reference: str, *, settings: Sequence[str] = (), capacity: Capacity | None = None) -> AnyExperiment:
-    """The preset of that name, or else the experiment in that file, with `settings` as `--set` takes them. For the
-    command line: it opens any path.
-    """
+    """The preset, or else the experiment in any file, of that name, with `settings` as `--set` takes them."""
     overrides, wrong = _overrides(settings)
     of_file = Path(reference).suffix in FILE_SUFFIXES or Path(reference).is_file()
     with problems_of_the_rest(wrong) if wrong else nullcontext():

@@ -31,8 +31,7 @@ class CompileOn(StrEnum):
     """The kind of node that compiles missing artifacts."""
 
     ACCELERATOR = "accelerator"
-    """The node on which the arms are measured, one model at a time. A server loads the artifact that it has
-    compiled."""
+    """The node on which the arms are measured, one model at a time. A server loads what it has compiled."""
     CPU = "cpu"
     """Large CPU nodes, before the run takes that node, several models side by side. Unproven on hardware."""
 
@@ -79,8 +78,7 @@ class Experiment(Frozen):
     published: tuple[Published, ...] = Field(default=(), max_length=10)
     """Figures that others published for this shape. The report shows them; they decide nothing."""
     forecast: tuple[Forecasted, ...] = Field(default=(), max_length=MOST_FORECAST)
-    """What a forecast told of the drafts. An adaptive sweep starts from it, and the report shows it beside what was
-    measured."""
+    """What a forecast told of the drafts. An adaptive sweep starts from it; the report shows it beside the figures."""
     accuracy: bool = False
     """Also run lm-eval (gsm8k, 50 samples, as the public sample's pod intends) on every arm."""
 

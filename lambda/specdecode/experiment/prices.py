@@ -90,9 +90,7 @@ STAGING_NODE_HIGH = Price("m6id.8xlarge, the same where many models are staged a
 PRICES = (*(each for each in [*globals().values()] if isinstance(each, Price)), *SYSTEM_NODES.values())
 """The whole table, for docs/reference/costs.md."""
 STANDARD_SUPPORT_ENDS = {"1.34": date(2026, 12, 2), "1.35": date(2027, 3, 27)}
-"""Kubernetes version -> the day from which EKS bills extended support (docs.aws.amazon.com/eks, "Understand the
-Kubernetes version lifecycle", 2026-11-23).
-"""
+"""Kubernetes version -> the day from which EKS bills extended support (docs.aws.amazon.com/eks, 2026-11-23)."""
 
 
 def control_plane(kubernetes: str | None, today: date) -> Price:

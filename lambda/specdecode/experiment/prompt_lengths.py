@@ -90,14 +90,16 @@ def count_spec(experiment: Experiment, sets: Mapping[str, PromptSet]) -> CountSp
 def _may_not_fit(case: TestCase, experiment: Experiment, sets: Mapping[str, PromptSet], *, room: int) -> bool:
     if case.kind not in (PromptKind.TEXT, PromptKind.SET):
         return False
-    found = None
-    if case.prompts is not None:
-        found = shipped(case.prompts.set) or sets.get(case.prompts.key)
-        if found is None:
-            return True
+    found = _set_of(case, sets)
+    if case.prompts and found is None:
+        return True
     return any(
         tokens + answer * turns > room for _, tokens, answer, turns in sizes(case, found, experiment, most_tokens)
     )
+
+
+def _set_of(case: TestCase, sets: Mapping[str, PromptSet]) -> PromptSet | None:
+    return (shipped(case.prompts.set) or sets.get(case.prompts.key)) if case.prompts else None
 
 
 class LongestPrompt(Frozen):
@@ -157,8 +159,7 @@ def _last_request(row: PromptRow, case: str, answer: int, experiment: Experiment
 def _rows(case: TestCase, sets: Mapping[str, PromptSet]) -> tuple[PromptRow, ...]:
     if case.kind is PromptKind.TEXT:
         return (PromptRow(id=case.name, category="text", turns=(case.text,)),)
-    given = case.prompts
-    found = (shipped(given.set) or sets.get(given.key)) if given else None
+    given, found = case.prompts, _set_of(case, sets)
     return found.of(given.category, given.length) if given and found else ()
 
 

@@ -48,9 +48,7 @@ def room_of(shape: NodeShape) -> Room:
 
 
 def unfit(experiment: ServedExperiment, engine: Engine, room: Room) -> Iterator[str]:
-    """Why a run finds no place there, by the largest that its pods ask for. `engine` has the sizes of the experiment's
-    node.
-    """
+    """Why a run finds no place there, by the largest that its pods ask for (`engine` on the experiment's node)."""
     for what, unit, need, there in too_large(experiment, engine, room, arms=arms_at_once(experiment, engine)):
         yield f"{what} needs {need:.0f} {unit}, and {room.name} has {there:.0f} to give"
     if room.devices is not None and experiment.devices > room.devices:

@@ -17,9 +17,7 @@ def most_tokens(experiment: Experiment, variant: Variant) -> MostTokens:
 
 
 def most_tokens_said(experiment: Experiment, variant: Variant) -> MostTokens | None:
-    """The value of the arm, else of its engine's file. None for a server that already runs, or an engine without a file
-    (of an import, or of another version).
-    """
+    """The value of the arm, else of its engine's file. None for a server that already runs, or without such a file."""
     if variant.speculation and variant.speculation.most_tokens_per_step:
         return variant.speculation.most_tokens_per_step
     if experiment.served_by is None:

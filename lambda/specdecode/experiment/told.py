@@ -25,9 +25,7 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class Published(Frozen):
-    """Figures that somebody published for two arms. The report lays the measured ones beside them, and says of each
-    whether they are reproduced.
-    """
+    """Figures that somebody published for two arms. The report says of each whether it is reproduced."""
 
     by: Annotated[str, StringConstraints(min_length=1, max_length=100)]
     """Who published it, as `AWS`."""
@@ -76,9 +74,7 @@ class Forecasted(Frozen):
 
 
 def without_absent_figures(document: Any) -> Any:
-    """A document written out, without published rows of arms and prompt types that it does not have: a preset has rows
-    of all of its own.
-    """
+    """A document written out, without published rows of arms and prompt types that it does not have (a preset has)."""
     if not isinstance(document, dict) or not isinstance(rows := document.get("published"), list):
         return document
     arms, cases = _named_in(document, "variants"), _named_in(document.get("workload"), "cases")

@@ -1,6 +1,4 @@
-"""The arms of a comparison: their weights, how they speculate, and their two kinds: the run serves them, or they are
-servers that already run.
-"""
+"""The arms of a comparison: their weights, how they speculate, and their two kinds (served by the run, or running)."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
@@ -144,8 +142,7 @@ class Serving(Frozen):
     tensor_parallel_size: int = Field(ge=1, le=MOST_RANKS)
     """Logical NeuronCores of an arm: devices x 8 / logical_neuron_core."""
     devices: int = Field(ge=0, le=MOST_DEVICES)
-    """Neuron devices that one arm claims (a trn2.48xlarge has 16, of 8 physical cores each); 0 on a node without
-    devices."""
+    """Neuron devices that one arm claims (a trn2.48xlarge has 16, each of 8 cores); 0 on a node without devices."""
     logical_neuron_core: Literal[1, 2] = 2
     """Physical cores that make one logical NeuronCore."""
     max_num_seqs: int = Field(ge=1, le=MOST_SEQS)

@@ -55,11 +55,9 @@ class TestCase(Frozen):
     requests: int | None = Field(default=None, ge=1, le=100_000)
     """Measured requests of this case. Unset: the number of the workload. Each turn of a conversation is one."""
     output_tokens: int | None = Field(default=None, ge=1, le=2**20)
-    """Longest answer of this case. Unset: the length of the workload. A length in the set of prompts goes before
-    both."""
+    """Longest answer of this case. Unset: the length of the workload. A length in the set of prompts goes first."""
     structured: bool | None
-    """Whether the continuation is predictable. The report shows such cases apart from open-ended prompts. `null`: not
-    known."""
+    """Whether the continuation is predictable. The report shows such cases apart from others. `null`: not known."""
     source: Prose = ""
     """Where the prompt comes from. Reports show it; it decides nothing."""
 
@@ -193,9 +191,7 @@ def _or_a_number(schema: dict[str, Any]) -> None:
 
 
 class Requests(Frozen):
-    """How many requests of a case are measured. Written as one number, or with a precision: then measuring a case ends
-    when its speed-up is settled.
-    """
+    """Measured requests of a case: one number, or with a precision, which ends a case when its speed-up is settled."""
 
     max: int = Field(ge=1, le=MOST_REQUESTS)
     """All requests. With a precision: the most, which the upper bound of the plan counts."""
@@ -278,13 +274,9 @@ class Workload(Frozen):
     """Service-level objective. The report shows the goodput and, of several levels, the largest load that keeps it."""
 
     @model_validator(mode="after")
-    def _one_kind_of_load(self) -> Self:
+    def _contradicts_nothing(self) -> Self:
         if self.rate is not None and self.concurrency != (1,):
             raise ValueError("concurrency and rate are two kinds of load: leave one of the two out")
-        return self
-
-    @model_validator(mode="after")
-    def _arms_side_by_side(self) -> Self:
         if self.requests.precision is not None and self.load is Load.SEQUENTIAL:
             raise ValueError("requests with a precision are looked at on all arms: load must not be sequential")
         return self
@@ -311,9 +303,7 @@ class Workload(Frozen):
         return case.output_tokens or self.output_tokens
 
     def requests_of(self, case: TestCase, level: Level | None = None) -> int:
-        """Measured requests of a case, an arm and a round, at `level`; without one, at all levels together. The most,
-        where measuring may stop early.
-        """
+        """The most measured requests of a case, an arm and a round, at `level`; without one, at all levels together."""
         if level is None:
             return sum(self.requests_of(case, each) for each in self.levels)
         asked = case.requests or self.requests.max

@@ -113,9 +113,7 @@ def _stock(request: RequestRecord, gaps: list[float], tokens: int | None) -> flo
 
 
 def _content(request: RequestRecord) -> tuple[list[float], float, str]:
-    """LLMPerf's `time_to_next_token` (its first entry is the TTFT), TTFT and text. Reasoning is left out, since LLMPerf
-    does not read it.
-    """
+    """LLMPerf's `time_to_next_token` (first the TTFT), TTFT and text. It does not read reasoning."""
     gaps: list[float] = []
     pieces: list[str] = []
     before = ttft = 0.0

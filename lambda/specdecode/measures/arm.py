@@ -76,10 +76,11 @@ def measure_arm(
         no_value[acceptance_length.tag] = drafts.own_counts_wrong[0]
     totals, no_total = _totals(block)
     tokens = sum(record.completion_tokens or 0 for record in block.completed)
-    steps = _steps(block) if tokens_per_step.tag in values else ()
+    counts = histogram(block.completed) if tokens_per_step.tag in values else {}
+    chunks = sum(counts.values())
     has_acceptance = acceptance_rate.tag in totals
-    if not found and has_acceptance and steps:
-        found = by_chunks(histogram(block.completed), block.verified)
+    if not found and has_acceptance and counts:
+        found = by_chunks(counts, block.verified)
     metrics = {tag: summarize([value for _, value in each]) for tag, each in values.items()}
     metrics |= {tag: summarize(each) for tag, each in samples.items()}
     arm = ArmCase(
@@ -102,7 +103,7 @@ def measure_arm(
             *unstreamed(block.completed),
         ),
         samples={tag: _sample([value for _, value in values[tag]]) for tag in SAMPLED if tag in values},
-        steps=steps,
+        steps=tuple(StepBin(tokens=tokens, share=count / chunks) for tokens, count in counts.items()),
         acceptance_source=drafts.source if has_acceptance else None,
         acceptance_length=_acceptance_length(block, found) if has_acceptance else None,
         turns=_by_turn(records),
@@ -191,13 +192,6 @@ def _sample(values: Sequence[float]) -> tuple[float, ...]:
         return tuple(values)
     ordered = sorted(values)
     return tuple(quantile(ordered, number / (SAMPLES - 1)) for number in range(SAMPLES))
-
-
-def _steps(block: Block) -> tuple[StepBin, ...]:
-    """Tokens per engine step. Empty if the server does not count tokens with every chunk."""
-    counts = histogram(block.completed)
-    total = sum(counts.values())
-    return tuple(StepBin(tokens=tokens, share=count / total) for tokens, count in counts.items())
 
 
 def _by_turn(records: Sequence[RequestRecord]) -> tuple[TurnFigures, ...]:

@@ -160,9 +160,7 @@ def by_chunks(histogram: Mapping[int, int], verified: int | None) -> Drafted | N
 
 
 def gap(answers: Drafted | None, counters: Drafted | None, failed: int) -> str:
-    """Difference between the answers' own counts and the engine's counters, in words. Empty if they are equal or one of
-    them is missing.
-    """
+    """Difference between the answers' own counts and the engine's counters, in words. Empty if there is none."""
     if answers is None or counters is None or answers == counters:
         return ""
     missing = 1 - answers.accepted_tokens / counters.accepted_tokens if counters.accepted_tokens else 0.0

@@ -18,8 +18,7 @@ from specdecode.records import RequestRecord
 
 RESULTS_VERSION = "2023-08-31"
 MAX_STEM_BYTES = 200
-"""Longest file name. LLMPerf has no limit, but file systems have (255 bytes with the suffix). The end of the name tells
-files apart."""
+"""Longest file name. LLMPerf has no limit, file systems have (255 bytes with the suffix). Its end tells files apart."""
 _FIELDS = (
     "inter_token_latency_s",
     "ttft_s",

@@ -27,8 +27,7 @@ class Asked(NamedTuple):
     """Index of its first request. A prompt without further turns is a conversation of one turn."""
     turn: int
     prompt: str = ""
-    """Id of the prompt in its set. A set is sent again if more requests are measured than it has. Empty for a prompt of
-    no set."""
+    """Id of the prompt in its set, which is sent again if it has too few. Empty for a prompt of no set."""
 
 
 def asked(record: RequestRecord) -> Asked:
@@ -66,9 +65,7 @@ def looks(fewest: int, most: int, step: int) -> Iterator[int]:
 
 
 def difference(base: Mapping[Asked, float], other: Mapping[Asked, float]) -> LogMean | None:
-    """Log speed-up of `other` before the last look, over the prompts that both arms have. The arguments map prompt ->
-    ln(tokens/s).
-    """
+    """Log speed-up of `other` before the last look, over the prompts of both. Arguments: prompt -> ln(tokens/s)."""
     found = differences(base, other)
     return over_prompts(list(found.values()))._replace(early=True) if found else None
 

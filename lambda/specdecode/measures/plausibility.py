@@ -29,8 +29,7 @@ AGREE = 0.02
 ROUNDED = 1e-6
 """Relative difference that rounding may make between two equal statistics of one file."""
 ORDERED = ("min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
-"""No statistic may be above the next. The median lies within one standard deviation of the mean (Hotelling, Solomons
-1932)."""
+"""No statistic is above the next. Median and mean are within one standard deviation (Hotelling, Solomons 1932)."""
 
 DOUBTFUL_S = 0.005
 """A chunk whose time may be wrong by more than this is doubtful."""

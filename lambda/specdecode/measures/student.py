@@ -27,8 +27,7 @@ EARLY = 0.01
 """Probability that an interval is wrong at any look before the last one. With the last look's it is at most EARLY + 1 -
 NOMINAL (union bound)."""
 PRIOR_VARIANCE = 1.0
-"""Variance of the effect's prior in looks before the last one: a mean log ratio about as large as its standard
-deviation."""
+"""Variance of the effect's prior in looks before the last one: a mean log ratio about as large as its deviation."""
 
 
 PROMPTS_FOR_SKEWNESS = 12

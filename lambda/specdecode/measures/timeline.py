@@ -10,8 +10,7 @@ from specdecode.measures.metrics.metric import RequestMetric, load_seconds
 from specdecode.records import RequestRecord
 
 SHOWN = 60
-"""Most requests of a stretch that are kept one by one: failed ones first (half at most), then
-every nth of the others."""
+"""Most requests of a stretch that are kept: failed ones first (half at most), then every nth of the others."""
 ALL_SHOWN = 4000
 """Most requests of a run that are kept one by one; but at least two of each stretch."""
 

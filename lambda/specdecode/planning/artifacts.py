@@ -35,8 +35,7 @@ class Taken(NamedTuple):
     fingerprint: str = ""
     """Empty for a server that already runs."""
     fallback: str = ""
-    """Fingerprint of what the node compiles if the artifact of a CPU node does not load. Empty if no CPU node compiles
-    it."""
+    """Fingerprint of what the node compiles if the artifact of a CPU node does not load. Empty without such a one."""
     is_missing: bool = False
     """Whether it is still to be compiled."""
 
@@ -63,9 +62,7 @@ def taken(experiment: Experiment, engine: Engine, inventory: Inventory) -> dict[
 
 
 def needed_prefixes(experiment: Experiment, engine: Engine) -> list[str]:
-    """Prefixes of all models and artifacts that `experiment` needs, in the order of first use, and the keys of its
-    kinds of arms.
-    """
+    """Prefixes of all models and artifacts of `experiment`, by first use, and the keys of its kinds of arms."""
     if not isinstance(experiment, ServedExperiment):
         return []
     models = [model.prefix for model in experiment.staged]

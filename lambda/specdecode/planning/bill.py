@@ -178,9 +178,7 @@ def _priced(experiment: Experiment, capacity: Capacity, given: Capacity) -> str:
 
 
 def _assumptions(plan: Plan, capacity: Capacity, given: Capacity) -> tuple[str, ...]:
-    """The assumptions of the cost. `given`: the terms of the deployment; `capacity`: the terms of the experiment's
-    node.
-    """
+    """The assumptions of the cost. `given`: terms of the deployment; `capacity`: those of the experiment's node."""
     experiment, engine, estimates = plan.experiment, plan.engine, plan.engine.estimates
     if not experiment.holds_node:
         return (

@@ -68,9 +68,7 @@ def _refused(message: str, fix: str) -> ExperimentError:
 
 
 def _groups(experiment: AnyExperiment) -> list[list[str]]:
-    """Compared arms that must be measured by one node, in the order of the experiment; those of one baseline together,
-    so that few nodes measure two.
-    """
+    """Compared arms that one node must measure, in order; those of one baseline are neighbours."""
     place = {variant.name: at for at, variant in enumerate(experiment.variants)}
     found: dict[tuple[int, int], list[str]] = {}
     for variant in experiment.variants:

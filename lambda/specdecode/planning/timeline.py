@@ -25,8 +25,7 @@ SMOKE_MINUTES = 15
 ACCURACY_MINUTES = 60
 """Limit for each arm: 50 answers of at most 256 tokens, one after the other at 0.2 s a token, are 43 minutes."""
 HEALTHY_SHARE = 0.8
-"""Share of a compile's deadline until the server must be healthy. The rest is for fetching weights and storing the
-artifact."""
+"""Share of a compile's deadline until the server must be healthy. The rest is for fetching and storing."""
 STOP_MINUTES = 15
 """Longest time until an arm's pods and claims are gone."""
 RELEASE_MINUTES = 15

@@ -56,9 +56,7 @@ def doubts(experiment: Experiment, engine: Engine) -> list[str]:
 
 
 def check_families(experiment: ServedExperiment, engine: Engine) -> Iterator[str]:
-    """Targets without a family, if the engine treats families differently. The rules of a family then check and set
-    nothing.
-    """
+    """Targets without a family, if the engine treats families differently: their rules then check and set nothing."""
     if engine.families or any(each.families for each in engine.methods.values()):
         targets = map(experiment.target_of, experiment.variants)
         for unsaid in dict.fromkeys(target.id for target in targets if not target.family):
@@ -263,9 +261,7 @@ def check_history(events: int) -> Iterator[str]:
 
 
 def check_backstop(longest_minutes: float, hours: Range, capacity: Capacity) -> Iterator[str]:
-    """The backstop may end the node before the run is over (`longest_minutes` by its deadlines, `hours` by the
-    estimate).
-    """
+    """The backstop may end the node before the run is over: by its deadlines (`longest_minutes`), or by `hours`."""
     longest, limit = longest_minutes / 60, capacity.backstop_hours
     if longest > limit:
         needed = math.ceil(longest) - STUCK_GRACE_HOURS

@@ -31,8 +31,7 @@ class Arm(Frozen):
     fingerprint: str
     """Fingerprint of its compiled artifact. Empty for a server that already runs."""
     fallback: str = ""
-    """Fingerprint of the artifact that the node compiles if the one from a CPU node does not load. Empty if no CPU node
-    compiles."""
+    """Fingerprint of what the node compiles if the artifact of a CPU node does not load. Empty without such a one."""
     wave: int = Field(ge=0)
     round: int = Field(ge=0)
     """The round of the wave. The arm's records have it too."""

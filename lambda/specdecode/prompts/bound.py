@@ -30,9 +30,7 @@ def fewest_tokens(text: str) -> int:
 
 
 def about_tokens(text: str) -> float:
-    """An estimate, for people and prices: wide characters (Chinese, Japanese, Korean) by TOKENS_PER_WIDE, all others by
-    CHARACTERS_PER_TOKEN.
-    """
+    """An estimate, for people and prices, by TOKENS_PER_WIDE (Chinese, Japanese, Korean) and CHARACTERS_PER_TOKEN."""
     wide = 0 if text.isascii() else sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return wide * TOKENS_PER_WIDE + (len(text) - wide) / CHARACTERS_PER_TOKEN
 

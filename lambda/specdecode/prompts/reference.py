@@ -70,8 +70,7 @@ class SetOf(_Frozen):
     categories: tuple[SetName, ...] = ()
     """Categories of the set. Unset: all, for a set that ships. A set that does not ship needs them here."""
     structured: tuple[SetName, ...] = ()
-    """The `categories` whose answers are predictable (code, JSON, lists). A set that ships has this information
-    itself."""
+    """The `categories` whose answers are predictable (code, JSON, lists). A set that ships says it itself."""
     length: Length = ANY_LENGTH
     """`short` for prompts of fewer than 2,000 characters, `long` for the others."""
     hub: HubFile | None = None

@@ -107,8 +107,7 @@ class RequestRecord(BaseModel):
     case: str
     round: Count = 0
     level: str = ""
-    """The load that the request was part of (`Level.name`). Empty in records of an earlier version, which had one
-    load."""
+    """The load that the request was part of (`Level.name`). Empty in records of earlier versions, with one load."""
     index: Count
     """Position among the requests of its variant, case, round and level. An equal index means an equal prompt."""
     turn: Annotated[int, Field(ge=0, lt=MOST_TURNS)] = 0
@@ -155,8 +154,7 @@ class RequestRecord(BaseModel):
     """Number of the portion of its case and level that it was part of, in its round. The arms take turns after each
     portion. In records of an earlier version an arm's requests of a case are one portion."""
     session: Count = 0
-    """Number of the process of the run that measured it: 0, or 1, 2 … after a run was resumed. Several clients count as
-    one."""
+    """Number of the process that measured it: 0, or 1, 2 … after a run was resumed. Several clients count as one."""
     client: Annotated[int, Field(ge=0, lt=MOST_CLIENTS)] = 0
     """Number of the client of the level that sent it."""
     clients: Annotated[int, Field(ge=1, le=MOST_CLIENTS)] = 1

@@ -1,6 +1,4 @@
-"""servers.json of a run's folder: how each server answers, and its own counters of speculation. As read; nothing is
-judged here.
-"""
+"""servers.json of a run's folder: how each server answers, and its own counters of speculation. As read."""
 
 from __future__ import annotations
 
@@ -44,8 +42,7 @@ class EngineCounters(_Read):
     accepted_per_position: tuple[int, ...] = ()
     """How often the draft token at position 1, 2, … k was accepted."""
     trusted: bool = True
-    """False if the engine is known to miscount (vLLM-Neuron 0.2.x). The report shows such counters and never uses
-    them."""
+    """False if the engine is known to miscount (vLLM-Neuron 0.2.x). The report shows such counters, and uses none."""
 
     @property
     def block(self) -> BlockKey:

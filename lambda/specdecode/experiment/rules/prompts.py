@@ -54,17 +54,13 @@ def unsendable(found: PromptSet, prompt: TestCase, experiment: Experiment) -> tu
     rows = tuple(sent(found.of(given.category, given.length), load.requests_of(prompt))) if given else ()
     row = next((row for row in rows if len(row.turns) > 1), None)
     if row and (shared := next((level for level in load.levels if clients_of(load, level, arms=1) > 1), None)):
-        message = (
-            f"{row.id} is a conversation, and its next turn holds an answer that one client heard; {shared} takes "
-            "several clients"
-        )
-        return message, "measure conversations at a smaller load, or raise workload.streams_per_client"
+        why = f"holds an answer that one client heard; {shared} takes several clients"
+        fix = "measure conversations at a smaller load, or raise workload.streams_per_client"
+        return f"{row.id} is a conversation, and its next turn {why}", fix
     if row and load.load is Load.SIMULTANEOUS:
-        message = (
-            f"{row.id} is a conversation, and its next turn holds the first arm's answer, which is not there while all "
-            "arms are loaded at once"
-        )
-        return message, "set workload.load to interleaved or sequential"
+        why = "holds the first arm's answer, which is not there while all arms are loaded at once"
+        fix = "set workload.load to interleaved or sequential"
+        return f"{row.id} is a conversation, and its next turn {why}", fix
     if load.endpoint == "completions" and (row := next((row for row in rows if not row.is_plain), None)):
         message = f"{row.id} has a system message or a history, which the completions endpoint does not take"
         return message, "set workload.endpoint to chat"
@@ -75,11 +71,11 @@ def fits(case: ServedCase) -> Iterator[Finding]:
     """Prompts that do not fit, by a lower bound of tokens. The pipeline's first step checks sets in the bucket."""
     for prompt in case.experiment.workload.cases:
         found = shipped(prompt.prompts.set) if prompt.prompts else None
-        if said := beyond(sizes(prompt, found, case.experiment, fewest_tokens), case.experiment):
+        if said := too_long(found, prompt, case.experiment):
             yield f"workload.cases.{prompt.name}", said, FIX
 
 
-def too_long(found: PromptSet, prompt: TestCase, experiment: Experiment) -> str | None:
+def too_long(found: PromptSet | None, prompt: TestCase, experiment: Experiment) -> str | None:
     """Which prompts of a case cannot fit, longest first. None if all may, or if the window is not known."""
     return beyond(sizes(prompt, found, experiment, fewest_tokens), experiment)
 
@@ -115,13 +111,11 @@ def beyond(rows: Iterable[Size], experiment: Experiment, *, counted: str = "has 
     room = experiment.window
     if room is None:
         return None
-    found = [(name, tokens, answer, turns) for name, tokens, answer, turns in rows if tokens + answer * turns > room]
-    if not found:
-        return None
-    named = "; ".join(
-        f"{name} {counted} {tokens} tokens, with {answer} for {'each' if turns > 1 else 'the'} answer "
-        f"{tokens + answer * turns}"
-        for name, tokens, answer, turns in sorted(found, key=lambda item: -item[1])[:SHOWN]
-    )
-    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return f"{named}{more}: max_model_len is {room}"
+    found = [
+        (tokens, f"{name} {counted} {tokens} tokens, with {answer} for {'each' if turns > 1 else 'the'} answer {whole}")
+        for name, tokens, answer, turns in rows
+        if (whole := tokens + answer * turns) > room
+    ]
+    longest = [said for _, said in sorted(found, key=lambda item: -item[0])]
+    more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+    return f"{'; '.join([*longest[:SHOWN], *more])}: max_model_len is {room}" if found else None

@@ -22,15 +22,12 @@ from specdecode.measures.plausibility import read_late, too_near
 from specdecode.records import RequestRecord
 
 SLACK = 1.02
-"""A mean is accepted up to this factor above the ceiling: a server that falls behind now and then sends two steps in
-one chunk."""
+"""Factor above the ceiling up to which a mean is accepted: a server that is late may send two steps in one chunk."""
 
 
 @metric("Time to first token", Unit.SECONDS, Direction.LOWER, "t(first chunk with text) - t(sent)")
 def ttft(request: RequestRecord) -> float:
-    """Time from sending a request until its first text, content or reasoning, arrived. With an open loop it starts when
-    the request was due.
-    """
+    """Time from sending a request (in an open loop: from when it was due) until its first text, reasoning or content."""
     if not request.chunks:
         raise NoValue("no text came")
     return waited_s(request) + request.chunks[0].at_s
@@ -70,9 +67,7 @@ def time_per_output_token(request: RequestRecord) -> float:
 
 @metric("End-to-end latency", Unit.SECONDS, Direction.LOWER, "t(end of the answer) - t(sent)")
 def end_to_end_latency(request: RequestRecord) -> float:
-    """Time from sending a request until its answer was complete. With an open loop it starts when
-    the request was due.
-    """
+    """Time from sending a request (in an open loop: from when it was due) until its answer was complete."""
     return waited_s(request) + request.end_s
 
 
@@ -172,9 +167,7 @@ def _drafts(block: Block) -> str:
 
 
 def histogram(requests: Iterable[RequestRecord]) -> dict[int, int]:
-    """Tokens in a chunk -> number of such chunks, without the first chunk of each answer. Empty if the server does not
-    count tokens by chunk.
-    """
+    """Tokens in a chunk -> such chunks after each answer's first. Empty if the server counts no tokens by chunk."""
     counts = Counter(
         chunk.tokens
         for request in requests

@@ -123,9 +123,7 @@ BlockMetric = Metric[Block, float]
 def metric(
     title: str, unit: Unit, direction: Direction, formula: str
 ) -> Callable[[Callable[[Of], Value]], Metric[Of, Value]]:
-    """Makes a metric of the function that computes it: its name is the tag, its docstring the definition. `formula` is
-    that in one line.
-    """
+    """Makes a metric of its formula as a function, whose name is the tag and whose docstring is the definition."""
 
     def made(value: Callable[[Of], Value]) -> Metric[Of, Value]:
         return Metric(value.__name__, title, unit, direction, formula, cleandoc(value.__doc__ or ""), value)
