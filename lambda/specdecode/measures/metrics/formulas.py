@@ -27,7 +27,7 @@ SLACK = 1.02
 
 @metric("Time to first token", Unit.SECONDS, Direction.LOWER, "t(first chunk with text) - t(sent)")
 def ttft(request: RequestRecord) -> float:
-    """Time from sending a request (in an open loop: from when it was due) until its first text, reasoning or content."""
+    """Time from sending a request (open loop: from when it was due) until its first text, reasoning or content."""
     if not request.chunks:
         raise NoValue("no text came")
     return waited_s(request) + request.chunks[0].at_s
@@ -67,7 +67,7 @@ def time_per_output_token(request: RequestRecord) -> float:
 
 @metric("End-to-end latency", Unit.SECONDS, Direction.LOWER, "t(end of the answer) - t(sent)")
 def end_to_end_latency(request: RequestRecord) -> float:
-    """Time from sending a request (in an open loop: from when it was due) until its answer was complete."""
+    """Time from sending a request (open loop: from when it was due) until its answer was complete."""
     return waited_s(request) + request.end_s
 
 
