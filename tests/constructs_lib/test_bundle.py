@@ -84,29 +84,34 @@ def wheel(tmp_path: Path) -> Path:
     return path
 
 
-def lock(project: Path, wheel: Path, sha256: str) -> None:
-    (project / "requirements/lambda.txt").write_text(f"library @ {wheel.as_uri()} --hash=sha256:{sha256}\n")
-
-
 def test_a_locked_dependency_is_in_it(project: Path, wheel: Path, tmp_path: Path) -> None:
-    lock(project, wheel, hashlib.sha256(wheel.read_bytes()).hexdigest())
+    sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    (project / "requirements/lambda.txt").write_text(f"library @ {wheel.as_uri()} --hash=sha256:{sha256}\n")
     first = build_bundle(output=tmp_path / "first", root=project)
     assert "library.py" in names(first.path)
     assert ".lock" not in names(first.path)
     assert build_bundle(output=tmp_path / "second", root=project).sha256 == first.sha256
 
 
-def test_a_dependency_with_another_hash_is_refused(project: Path, wheel: Path, tmp_path: Path) -> None:
-    lock(project, wheel, "0" * 64)
-    with pytest.raises(BundleError, match=r"(?s)Hash mismatch.*library"):
+@pytest.mark.parametrize(
+    ("locked", "says"),
+    [
+        ("library @ WHEEL --hash=sha256:" + "0" * 64, r"(?s)Hash mismatch.*library"),
+        ("library @ WHEEL", r"(?s)hash.*library"),
+        (
+            "library @ file:///no-such-wheel-1.0-py3-none-any.whl --hash=sha256:" + "0" * 64,
+            r"(?s)lambda\.txt.*package registry.*no-such-wheel",
+        ),
+    ],
+    ids=["another hash", "no hash", "cannot be had"],
+)
+def test_a_dependency_that_is_not_the_locked_one_is_refused(
+    project: Path, wheel: Path, tmp_path: Path, locked: str, says: str
+) -> None:
+    (project / "requirements/lambda.txt").write_text(locked.replace("WHEEL", wheel.as_uri()) + "\n")
+    with pytest.raises(BundleError, match=says):
         build_bundle(output=tmp_path / "out", root=project)
     assert not list((tmp_path / "out").glob("*.zip"))
-
-
-def test_a_dependency_without_a_hash_is_refused(project: Path, wheel: Path, tmp_path: Path) -> None:
-    (project / "requirements/lambda.txt").write_text(f"library @ {wheel.as_uri()}\n")
-    with pytest.raises(BundleError, match=r"(?s)hash.*library"):
-        build_bundle(output=tmp_path / "out", root=project)
 
 
 def test_only_the_newest_bundles_and_dependencies_are_kept(project: Path, tmp_path: Path) -> None:
@@ -150,10 +155,3 @@ def test_what_is_compiled_in_it_runs_on_amazon_linux_2() -> None:
         }
     assert any("tokenizers" in name for name in needed) and any("pydantic_core" in name for name in needed)
     assert {name: minor for name, minor in needed.items() if minor > 26} == {}
-
-
-def test_dependencies_that_cannot_be_had_are_named(project: Path, tmp_path: Path) -> None:
-    lock(project, tmp_path / "no-such-wheel-1.0-py3-none-any.whl", "0" * 64)
-    with pytest.raises(BundleError, match=r"(?s)lambda\.txt.*package registry.*no-such-wheel"):
-        build_bundle(output=tmp_path / "out", root=project)
-    assert not list((tmp_path / "out").glob("*.zip"))

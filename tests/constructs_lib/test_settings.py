@@ -87,89 +87,97 @@ def test_a_reservation_makes_the_node_reserved() -> None:
     assert settings.reserved
 
 
-@pytest.mark.parametrize(
-    ("context", "words"),
-    [
-        ({"region": "mars-1", "price_per_node_hour": "30"}, ("region", "mars-1", "us-east-2")),
-        ({"region": "us-west-2", "price_per_node_hour": "30"}, ("us-west-2", "trn2.48xlarge", "trn2_zones")),
-        ({"region": "ap-southeast-4"}, ("price_per_node_hour", "publishes no price of a trn2.48xlarge in ap-sou")),
-        ({"node_type": "trn2.3xlarge", "price_per_node_hour": "3"}, ("no zone of us-east-2", "trn2.3xlarge")),
-        ({"node_type": "trn2.3xlarge", "trn2_zones": "use2-az1"}, ("no price of a trn2.3xlarge in us-east-2",)),
-        ({"node_type": "m7i.4xlarge"}, ("node_type", "trn2.48xlarge", "trn2.3xlarge")),
-        (
-            {
-                "node_type": "trn2.3xlarge",
-                "trn2_zones": "use2-az1",
-                "price_per_node_hour": "3",
-                "efa_interfaces": "true",
-            },
-            ("efa_interfaces", "not of a trn2.3xlarge"),
-        ),
-        ({"availability_zones": "use2-az1"}, ("two zones",)),
-        ({"availability_zones": "use2-az1,usw2-az2"}, ("usw2-az2", "not in us-east-2")),
-        ({"availability_zones": "use2-az1,us-east-2b"}, ("us-east-2b", "name", "describe-availability-zones")),
-        ({"availability_zones": "use2-az1,zone-b"}, ("zone-b", "not a zone id")),
-        (
-            {
-                "region": "us-east-1",
-                "availability_zones": "use1-az1,use1-az3",
-                "trn2_zones": "use1-az1",
-                "price_per_node_hour": "30",
-            },
-            ("use1-az3", "EKS"),
-        ),
-        ({"capacity_zones": "use2-az4"}, ("use2-az4", "network's zones")),
-        (
-            {"capacity_zones": "use2-az3", "trn2_zones": "use2-az1"},
-            ("use2-az3", "describe-instance-type-offerings", "availability-zone-id", "trn2_zones"),
-        ),
-        ({"vpc_cidr": "10.0.0.0/33"}, ("vpc_cidr", "33")),
-        ({"vpc_cidr": "10.0.0.0/24"}, ("vpc_cidr", "/16 and /20")),
-        ({"vpc_cidr": "garbage"}, ("vpc_cidr", "garbage")),
-        ({"endpoint_public_cidrs": "10.0.0.1/8"}, ("endpoint_public_cidrs", "host bits")),
-        ({"kubernetes_version": "1.33"}, ("kubernetes_version", "1.33", "resource.k8s.io/v1")),
-        ({"engine_generation": "sdk-9"}, ("engine_generation", "sdk-2.26")),
-        (
-            {"engine_generation": "sdk-2.26", "neuron_ami": "v20260714"},
-            ("v20260714", "2.29.0", "below 2.29", "v20260224"),
-        ),
-        (
-            {"engine_generation": "sdk-2.31", "neuron_ami": "v20260224"},
-            ("v20260224", "2.25.4", "2.27 or newer", "v20260409, "),
-        ),
-        ({"neuron_ami": "v20260707"}, ("v20260707", "no release that the project knows", "neuron_amis.py")),
-        (
-            {"engine_generation": "sdk-2.26", "neuron_ami": "v20260225"},
-            ("v20260225", "no release that the project knows", "v20260224, v20260304"),
-        ),
-        ({"neuron_ami": "v20261003", "engine_generation": "sdk-2.33"}, ("v20261003", "panics", "v20260714")),
-        (
-            {"engine_generation": "sdk-2.26", "neuron_ami": "v20251209"},
-            ("v20251209", "not released for Kubernetes 1.35"),
-        ),
-        ({"capacity_reservation_id": "reservation-1"}, ("capacity_reservation_id", "reservation-1")),
-        ({"capacity_end": "2026-12-01T00:00:00Z"}, ("capacity_reservation_id",)),
-        ({**RESERVED, "capacity_end": "2026-11-20T00:00:00Z"}, ("capacity_end", "is past")),
-        ({**RESERVED, "capacity_end": "2026-12-20T00:00:00"}, ("capacity_end", "offset")),
-        (
-            {**RESERVED, "capacity_start": "2026-12-02T00:00:00Z", "capacity_end": "2026-12-01T00:00:00Z"},
-            ("not after",),
-        ),
-        ({"log_retention_days": "31"}, ("log_retention_days", "30, 60")),
-        ({"interface_endpoints": "sts,mars"}, ("mars", "sts, logs")),
-        ({"account": "12"}, ("account",)),
-        ({"alert_email": "me"}, ("alert_email",)),
-        ({"tags": "team"}, ("tags", "key=value")),
-        ({"permissions_boundary": "boundary"}, ("permissions_boundary",)),
-        ({"regoin": "us-east-2"}, ("regoin", "did you mean region")),
-        ({"bucket_encryption": "rot13"}, ("bucket_encryption",)),
-    ],
-)
+VPC = {"vpc_id": "vpc-0123456789abcdef0"}
+ONE, TWO = "subnet-0123456789abcdef0", "subnet-0123456789abcdef1"
+YOURS = VPC | {"subnet_ids": f"{ONE},{TWO}", "availability_zones": "use2-az1,use2-az3"}
+CLUSTER = {
+    **YOURS,
+    "existing_cluster": "Theirs_1",
+    "cluster_endpoint": "https://0123.gr7.us-east-2.eks.amazonaws.com",
+    "cluster_ca": "QUJD" * 30,
+    "cluster_security_group": "sg-0123456789abcdef0",
+    "cluster_oidc_issuer": "https://oidc.eks.us-east-2.amazonaws.com/id/0123",
+}
+SMALL = {"node_type": "trn2.3xlarge", "trn2_zones": "use2-az1"}
+OTHER_ZONES = {"region": "us-east-1", "availability_zones": "use1-az1,use1-az3", "trn2_zones": "use1-az1"}
+REFUSED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"region": "mars-1", "price_per_node_hour": "30"}, ("region", "mars-1", "us-east-2")),
+    ({"region": "us-west-2", "price_per_node_hour": "30"}, ("us-west-2", "trn2.48xlarge", "trn2_zones")),
+    ({"region": "ap-southeast-4"}, ("price_per_node_hour", "publishes no price of a trn2.48xlarge in ap-sou")),
+    ({"node_type": "trn2.3xlarge", "price_per_node_hour": "3"}, ("no zone of us-east-2", "trn2.3xlarge")),
+    (SMALL, ("no price of a trn2.3xlarge in us-east-2",)),
+    ({"node_type": "m7i.4xlarge"}, ("node_type", "trn2.48xlarge", "trn2.3xlarge")),
+    (SMALL | {"price_per_node_hour": "3", "efa_interfaces": "true"}, ("efa_interfaces", "not of a trn2.3xlarge")),
+    ({"availability_zones": "use2-az1"}, ("two zones",)),
+    ({"availability_zones": "use2-az1,usw2-az2"}, ("usw2-az2", "not in us-east-2")),
+    ({"availability_zones": "use2-az1,us-east-2b"}, ("us-east-2b", "name", "describe-availability-zones")),
+    ({"availability_zones": "use2-az1,zone-b"}, ("zone-b", "not a zone id")),
+    (OTHER_ZONES | {"price_per_node_hour": "30"}, ("use1-az3", "EKS")),
+    ({"capacity_zones": "use2-az4"}, ("use2-az4", "network's zones")),
+    ({"capacity_zones": "use2-az3", "trn2_zones": "use2-az1"},
+     ("use2-az3", "describe-instance-type-offerings", "availability-zone-id", "trn2_zones")),
+    ({"vpc_cidr": "10.0.0.0/33"}, ("vpc_cidr", "33")),
+    ({"vpc_cidr": "10.0.0.0/24"}, ("vpc_cidr", "/16 and /20")),
+    ({"vpc_cidr": "garbage"}, ("vpc_cidr", "garbage")),
+    ({"endpoint_public_cidrs": "10.0.0.1/8"}, ("endpoint_public_cidrs", "host bits")),
+    ({"kubernetes_version": "1.33"}, ("kubernetes_version", "1.33", "resource.k8s.io/v1")),
+    ({"engine_generation": "sdk-9"}, ("engine_generation", "sdk-2.26")),
+    ({"engine_generation": "sdk-2.26", "neuron_ami": "v20260714"},
+     ("v20260714", "2.29.0", "below 2.29", "v20260224")),
+    ({"engine_generation": "sdk-2.31", "neuron_ami": "v20260224"},
+     ("v20260224", "2.25.4", "2.27 or newer", "v20260409, ")),
+    ({"neuron_ami": "v20260707"}, ("v20260707", "no release that the project knows", "neuron_amis.py")),
+    ({"engine_generation": "sdk-2.26", "neuron_ami": "v20260225"},
+     ("v20260225", "no release that the project knows", "v20260224, v20260304")),
+    ({"neuron_ami": "v20261003", "engine_generation": "sdk-2.33"}, ("v20261003", "panics", "v20260714")),
+    ({"engine_generation": "sdk-2.26", "neuron_ami": "v20251209"},
+     ("v20251209", "not released for Kubernetes 1.35")),
+    ({"capacity_reservation_id": "reservation-1"}, ("capacity_reservation_id", "reservation-1")),
+    ({"capacity_end": "2026-12-01T00:00:00Z"}, ("capacity_reservation_id",)),
+    ({**RESERVED, "capacity_end": "2026-11-20T00:00:00Z"}, ("capacity_end", "is past")),
+    ({**RESERVED, "capacity_end": "2026-12-20T00:00:00"}, ("capacity_end", "offset")),
+    ({**RESERVED, "capacity_start": "2026-12-02T00:00:00Z", "capacity_end": "2026-12-01T00:00:00Z"}, ("not after",)),
+    ({"log_retention_days": "31"}, ("log_retention_days", "30, 60")),
+    ({"interface_endpoints": "sts,mars"}, ("mars", "sts, logs")),
+    ({"account": "12"}, ("account",)),
+    ({"alert_email": "me"}, ("alert_email",)),
+    ({"tags": "team"}, ("tags", "key=value")),
+    ({"permissions_boundary": "boundary"}, ("permissions_boundary",)),
+    ({"regoin": "us-east-2"}, ("regoin", "did you mean region")),
+    ({"bucket_encryption": "rot13"}, ("bucket_encryption",)),
+    # a VPC of yours needs its subnets and their zones
+    (VPC, ("subnet_ids", "describe-subnets --region us-east-2 --filters Name=vpc-id,Values=vpc-0", "Name=tag:")),
+    ({"subnet_ids": f"{ONE},{TWO}"}, ("subnet_ids", "vpc_id")),
+    (VPC | {"subnet_ids": f"{ONE},{TWO}"}, ("availability_zones", "name the zone of each of subnet_ids")),
+    (YOURS | {"subnet_ids": f"{ONE},{ONE}"}, ("subnet_ids", "named once")),
+    (YOURS | {"availability_zones": "use2-az1,use2-az2,use2-az3"}, ("zone", "2 subnet_ids and 3 zones")),
+    (YOURS | {"subnet_ids": f"{ONE},subnet-x"}, ("subnet_ids", "subnet-x")),
+    ({"vpc_id": "my-vpc", "vpc_cidr": "10.0.0.0/16"}, ("vpc_id", "my-vpc")),
+    (YOURS | {"nat_gateways": "2"}, ("nat_gateways", "leave it out")),
+    (YOURS | {"vpc_cidr": "10.0.0.0/30"}, ("vpc_cidr", "/28")),
+    ({"interface_endpoints": "s3"}, ("interface_endpoints", "s3 is not one of")),
+    # half a cluster of yours
+    ({"existing_cluster": "theirs"}, ("vpc_id must be given too", "describe-cluster --region us-east-2")),
+    ({key: value for key, value in CLUSTER.items() if key != "cluster_ca"}, ("existing_cluster: cluster_ca must",)),
+    ({"cluster_ca": CLUSTER["cluster_ca"]}, ("cluster_ca", "existing_cluster")),
+    (CLUSTER | {"admin_role_arns": "arn:aws:iam::111122223333:role/admin"}, ("admin_role_arns", "leave it out")),
+    (CLUSTER | {"capacity_reservation_id": "cr-0123456789abcdef0"}, ("capacity_reservation_id", "leave it out")),
+    (CLUSTER | {"node_security_groups": "sg-0123456789abcdef0"}, ("node_security_groups", "karpenter_node_role")),
+    (CLUSTER | {"karpenter_node_role": "r", "node_security_groups": "web"}, ("web is no id",)),
+    ({"karpenter_node_role": "r"}, ("karpenter_node_role", "existing_cluster")),
+    ({"existing_node_group": "g"}, ("existing_node_group", "existing_cluster")),
+    (CLUSTER | {"existing_node_group": "g", "karpenter_node_role": "r"}, ("leave one out",)),
+    (CLUSTER | {"existing_node_group": "g", "nodes": "2"}, ("nodes", "one run at a time")),
+    (CLUSTER | {"existing_node_group": "g", "neuron_ami": "v20260714"}, ("neuron_ami", "karpenter_node_role")),
+    (CLUSTER | {"karpenter_node_role": "r", "availability_zones": "use2-az1,use2-az2", "trn2_zones": "use2-az3",
+                "capacity_zones": "use2-az3"}, ("capacity_zones", "not among")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("context", "words"), REFUSED)
 def test_refused_with_a_line_that_says_why(context: dict[str, Any], words: tuple[str, ...]) -> None:
-    lines = problems(**context)
-    assert len(lines) == 1, lines
-    for word in words:
-        assert word in lines[0]
+    (line,) = problems(**context)
+    assert all(word in line for word in words), line
 
 
 @pytest.mark.parametrize(
@@ -177,10 +185,7 @@ def test_refused_with_a_line_that_says_why(context: dict[str, Any], words: tuple
     [
         ("0.0.0.0/0", "everyone"),
         ("0.0.0.0/1,128.0.0.0/1", "everyone"),
-        (
-            "0.0.0.0/1,128.0.0.0/2,192.0.0.0/3,224.0.0.0/4,240.0.0.0/5,248.0.0.0/6,252.0.0.0/7",
-            "4,261,412,864 addresses",
-        ),
+        ("0.0.0.0/1,128.0.0.0/2,192.0.0.0/3,224.0.0.0/4,240.0.0.0/5,248.0.0.0/6,252.0.0.0/7", "4,261,412,864 addr"),
         ("11.0.0.0/8,198.51.100.0/24", "more than a /8"),
         ("::/0", "IPv6"),
         ("::/1,8000::/1", "IPv6"),
@@ -194,31 +199,6 @@ def test_public_ranges_are_added_up(ranges: str, words: str) -> None:
 def test_a_companys_own_ranges_pass_however_often_they_are_named() -> None:
     ranges = "11.0.0.0/8,11.0.0.0/9,11.128.0.0/9"
     assert len(read_settings({"endpoint_public_cidrs": ranges}, now=NOW).endpoint_public_cidrs) == 3
-
-
-VPC = {"vpc_id": "vpc-0123456789abcdef0"}
-ONE, TWO = "subnet-0123456789abcdef0", "subnet-0123456789abcdef1"
-YOURS = VPC | {"subnet_ids": f"{ONE},{TWO}", "availability_zones": "use2-az1,use2-az3"}
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        (VPC, ("subnet_ids", "describe-subnets --region us-east-2 --filters Name=vpc-id,Values=vpc-0", "Name=tag:")),
-        ({"subnet_ids": f"{ONE},{TWO}"}, ("subnet_ids", "vpc_id")),
-        (VPC | {"subnet_ids": f"{ONE},{TWO}"}, ("availability_zones", "name the zone of each of subnet_ids")),
-        (YOURS | {"subnet_ids": f"{ONE},{ONE}"}, ("subnet_ids", "named once")),
-        (YOURS | {"availability_zones": "use2-az1,use2-az2,use2-az3"}, ("zone", "2 subnet_ids and 3 zones")),
-        (YOURS | {"subnet_ids": f"{ONE},subnet-x"}, ("subnet_ids", "subnet-x")),
-        ({"vpc_id": "my-vpc", "vpc_cidr": "10.0.0.0/16"}, ("vpc_id", "my-vpc")),
-        (YOURS | {"nat_gateways": "2"}, ("nat_gateways", "leave it out")),
-        (YOURS | {"vpc_cidr": "10.0.0.0/30"}, ("vpc_cidr", "/28")),
-        ({"interface_endpoints": "s3"}, ("interface_endpoints", "s3 is not one of")),
-    ],
-)  # fmt: skip
-def test_a_vpc_of_yours_needs_its_subnets_and_their_zones(given: dict[str, str], words: tuple[str, ...]) -> None:
-    (line,) = problems(**given)
-    assert all(word in line for word in words), line
 
 
 def test_one_subnet_is_too_few() -> None:
@@ -239,43 +219,9 @@ def test_a_vpc_of_yours_may_have_any_range_and_four_zones() -> None:
     assert settings.node_zones == ("usw2-az4",)
 
 
-CLUSTER = {
-    **YOURS,
-    "existing_cluster": "Theirs_1",
-    "cluster_endpoint": "https://0123.gr7.us-east-2.eks.amazonaws.com",
-    "cluster_ca": "QUJD" * 30,
-    "cluster_security_group": "sg-0123456789abcdef0",
-    "cluster_oidc_issuer": "https://oidc.eks.us-east-2.amazonaws.com/id/0123",
-}
-
-
 def test_a_cluster_of_yours_is_all_that_eks_says_of_it() -> None:
     settings = read_settings(CLUSTER, now=NOW)
     assert (settings.eks_cluster, settings.cluster_name) == ("Theirs_1", "specdecode")
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"existing_cluster": "theirs"}, ("vpc_id must be given too", "describe-cluster --region us-east-2")),
-        ({key: value for key, value in CLUSTER.items() if key != "cluster_ca"}, ("existing_cluster: cluster_ca must",)),
-        ({"cluster_ca": CLUSTER["cluster_ca"]}, ("cluster_ca", "existing_cluster")),
-        (CLUSTER | {"admin_role_arns": "arn:aws:iam::111122223333:role/admin"}, ("admin_role_arns", "leave it out")),
-        (CLUSTER | {"capacity_reservation_id": "cr-0123456789abcdef0"}, ("capacity_reservation_id", "leave it out")),
-        (CLUSTER | {"node_security_groups": "sg-0123456789abcdef0"}, ("node_security_groups", "karpenter_node_role")),
-        (CLUSTER | {"karpenter_node_role": "r", "node_security_groups": "web"}, ("web is no id",)),
-        ({"karpenter_node_role": "r"}, ("karpenter_node_role", "existing_cluster")),
-        ({"existing_node_group": "g"}, ("existing_node_group", "existing_cluster")),
-        (CLUSTER | {"existing_node_group": "g", "karpenter_node_role": "r"}, ("leave one out",)),
-        (CLUSTER | {"existing_node_group": "g", "nodes": "2"}, ("nodes", "one run at a time")),
-        (CLUSTER | {"existing_node_group": "g", "neuron_ami": "v20260714"}, ("neuron_ami", "karpenter_node_role")),
-        (CLUSTER | {"karpenter_node_role": "r", "availability_zones": "use2-az1,use2-az2", "trn2_zones": "use2-az3",
-                    "capacity_zones": "use2-az3"}, ("capacity_zones", "not among")),
-    ],
-)  # fmt: skip
-def test_half_a_cluster_of_yours_is_refused(given: dict[str, str], words: tuple[str, ...]) -> None:
-    (line,) = problems(**given)
-    assert all(word in line for word in words), line
 
 
 def test_nodes_that_are_made_in_it_have_the_settings_of_nodes() -> None:

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,6 @@ def settings(tmp_path: Path) -> ServeSettings:
 
 
 def test_what_was_compiled_is_loaded_again_bit_for_bit(settings: ServeSettings) -> None:
-    assert settings.artifacts is not None
     first, origin = compiled(settings)
     assert "compiled into" in origin
     assert len(list(settings.artifacts.glob("weights/tp*_sharded_checkpoint.safetensors"))) == 5
@@ -45,7 +45,6 @@ def test_what_was_compiled_is_loaded_again_bit_for_bit(settings: ServeSettings) 
 
 
 def test_the_weights_come_from_the_shards_not_from_the_model(settings: ServeSettings) -> None:
-    assert settings.artifacts is not None
     compiled(settings)
     shard = settings.artifacts / "weights" / "tp3_sharded_checkpoint.safetensors"
     shard.write_bytes(shard.read_bytes()[:-1] + b"\x7f")
@@ -57,7 +56,6 @@ def test_the_weights_come_from_the_shards_not_from_the_model(settings: ServeSett
 def test_without_a_sharded_checkpoint_the_weights_are_packed_at_each_start(settings: ServeSettings) -> None:
     unsharded = replace(settings, neuron_config={})
     compiled(unsharded)
-    assert unsharded.artifacts is not None
     assert sorted(path.name for path in unsharded.artifacts.iterdir()) == ["model.pt", "neuron_config.json"]
     assert "loaded" in compiled(unsharded)[1]
 
@@ -83,13 +81,11 @@ def test_a_folder_made_for_other_settings_is_refused(
 
 def test_a_folder_made_for_other_weights_is_refused(settings: ServeSettings, random_draft: Path) -> None:
     load_engine(settings)
-    assert settings.speculative is not None
     with pytest.raises(EngineSettingsError, match="models is"):
         load_engine(replace(settings, speculative=replace(settings.speculative, model=random_draft)))
 
 
 def test_a_read_only_folder_is_served_from_but_not_compiled_into(settings: ServeSettings) -> None:
-    assert settings.artifacts is not None
     settings.artifacts.mkdir()
     settings.artifacts.chmod(0o555)
     with pytest.raises(EngineSettingsError, match="cannot be compiled into: it is read-only"):
@@ -102,7 +98,6 @@ def test_a_read_only_folder_is_served_from_but_not_compiled_into(settings: Serve
 
 
 def test_a_folder_of_something_else_is_refused(settings: ServeSettings) -> None:
-    assert settings.artifacts is not None
     settings.artifacts.mkdir()
     (settings.artifacts / "notes.txt").write_text("mine")
     with pytest.raises(EngineSettingsError, match=r"holds notes\.txt"):
@@ -111,7 +106,6 @@ def test_a_folder_of_something_else_is_refused(settings: ServeSettings) -> None:
 
 @pytest.mark.parametrize("damage", ["model.pt", "weights/tp0_sharded_checkpoint.safetensors"])
 def test_a_damaged_folder_is_refused(settings: ServeSettings, damage: str) -> None:
-    assert settings.artifacts is not None
     load_engine(settings)
     (settings.artifacts / damage).write_bytes(b"\0" * 100)
     with pytest.raises(EngineSettingsError, match="is damaged"):
@@ -122,30 +116,32 @@ def test_a_damaged_folder_is_refused(settings: ServeSettings, damage: str) -> No
 
 
 def test_a_compilation_that_was_interrupted_is_done_again(settings: ServeSettings) -> None:
-    assert settings.artifacts is not None
     load_engine(settings)
     (settings.artifacts / "neuron_config.json").unlink()
     assert "compiled into" in load_engine(settings).summary
     assert json.loads((settings.artifacts / "neuron_config.json").read_text())["num_speculative_tokens"] == 5
 
 
+def another(model: Path, folder: Path, name: str, change: Callable[[dict[str, Any]], object]) -> Path:
+    """The model with one of its documents changed."""
+    for each in ("config.json", "model.safetensors", "tokenizer.json"):
+        (folder / each).write_bytes((model / each).read_bytes())
+    document = json.loads((folder / name).read_text())
+    change(document)
+    (folder / name).write_text(json.dumps(document))
+    return folder
+
+
 def test_a_draft_with_another_tokenizer_is_refused(tmp_path: Path) -> None:
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
-        (tmp_path / name).write_bytes((DRAFT / name).read_bytes())
-    document = json.loads((tmp_path / "tokenizer.json").read_text())
-    document["model"]["merges"].reverse()
-    (tmp_path / "tokenizer.json").write_text(json.dumps(document))
+    draft = another(DRAFT, tmp_path, "tokenizer.json", lambda document: document["model"]["merges"].reverse())
     with pytest.raises(EngineSettingsError, match="different tokenizers"):
-        load_engine(speculating(5, draft=tmp_path))
+        load_engine(speculating(5, draft=draft))
 
 
 def test_a_model_with_other_tokens_than_its_tokenizer_is_refused(tmp_path: Path) -> None:
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
-        (tmp_path / name).write_bytes((TARGET / name).read_bytes())
-    document = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(document | {"vocab_size": 700}))
+    model = another(TARGET, tmp_path, "config.json", lambda document: document.update(vocab_size=700))
     with pytest.raises(EngineSettingsError, match="700 embeddings for the 768 tokens"):
-        load_engine(replace(speculating(5), model=tmp_path))
+        load_engine(replace(speculating(5), model=model))
 
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:

@@ -82,6 +82,16 @@ class Double:
     def control(self, action: str, **body: Any) -> Any:
         return self.ok("POST", f"/_rehearsal/{action}", body)
 
+    def helm(self, chart: str, version: str, *, namespace: str = "kube-system", **values: Any) -> None:
+        given = {"release": chart, "namespace": namespace, "chart": chart, "version": version}
+        self.control("helm", request="Create", **given, **({"values": values} if values else {}))
+
+    def run(self, body: Any, phase: str = "Succeeded", *, namespace: str = "apps") -> Any:
+        """Create a pod and wait for a phase."""
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        self.ok("POST", path, body)
+        return self.wait(f"{path}/{body['metadata']['name']}", lambda p: p.get("status", {}).get("phase") == phase)
+
     def wait(self, path: str, test: Callable[[Any], Any], *, seconds: float = PATIENCE_S) -> Any:
         """The object at `path`, once `test` holds for it. `test` gets None if there is no object."""
         deadline = time.monotonic() + seconds

@@ -21,9 +21,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Double]:
     double = start(folder, "--aws-endpoint", aws.url)
     double.namespace("apps")
     double.namespace("other")
-    double.control(
-        "helm", request="Create", release="crd", namespace="kube-system", chart="karpenter-crd", version="1.14.1"
-    )
+    double.helm("karpenter-crd", "1.14.1")
     double.ok("POST", "/apis/karpenter.sh/v1/nodepools", static_pool())
     entry(double, "pipeline", groups=["specdecode:pipeline"])
     rules: list[Any] = [

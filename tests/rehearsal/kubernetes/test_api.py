@@ -216,9 +216,7 @@ NODE_CLASS_FAULTS = [
 
 @pytest.fixture(scope="session")
 def with_karpenter(shared_double: Double) -> Double:
-    shared_double.control(
-        "helm", request="Create", release="crd", namespace="kube-system", chart="karpenter-crd", version="1.14.1"
-    )
+    shared_double.helm("karpenter-crd", "1.14.1")
     return shared_double
 
 

@@ -2,7 +2,6 @@
 
 import copy
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,43 +19,21 @@ KARPENTER = {
 
 
 def install(double: Double, *, gate: Any = True, neuron: bool = True) -> None:
-    double.control(
-        "helm", request="Create", release="crd", namespace="kube-system", chart="karpenter-crd", version="1.14.1"
-    )
+    double.helm("karpenter-crd", "1.14.1")
     values = copy.deepcopy(KARPENTER)
     values["settings"]["featureGates"]["staticCapacity"] = gate
-    double.control(
-        "helm",
-        request="Create",
-        release="karpenter",
-        namespace="kube-system",
-        chart="karpenter",
-        version="1.14.1",
-        values=values,
-    )
+    double.helm("karpenter", "1.14.1", **values)
     if neuron:
         for name in ("neuron-dra-driver", "neuron-healthcheck-system"):
             double.namespace(name)
-        chart = {"draDriver": {"enabled": True}, "devicePlugin": {"enabled": False}, "npd": {"enabled": False}}
-        double.control(
-            "helm",
-            request="Create",
-            release="neuron",
-            namespace="neuron-dra-driver",
-            chart="neuron-helm-chart",
-            version="1.10.0",
-            values=chart,
-        )
+        parts = {"draDriver": {"enabled": True}, "devicePlugin": {"enabled": False}, "npd": {"enabled": False}}
+        double.helm("neuron-helm-chart", "1.10.0", namespace="neuron-dra-driver", **parts)
     double.ok("POST", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses", NODE_CLASS)
 
 
 def scale(double: Double, replicas: int) -> None:
     body = {"spec": {"replicas": replicas}}
     double.ok("PATCH", f"{POOLS}/trn2/scale", body, kind="application/merge-patch+json")
-
-
-def only_node(double: Double) -> Callable[[Any], bool]:
-    return lambda listed: len(listed["items"]) == 1
 
 
 def nodes(double: Double) -> list[Any]:
@@ -117,8 +94,7 @@ def test_two_pods_on_a_group_each_and_no_room_for_a_third(capacity: Double) -> N
 
 def test_claims_live_as_long_as_their_pods(capacity: Double, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
-    capacity.ok("POST", "/api/v1/namespaces/apps/pods", neuron_pod("a", devices=16, script=wait_for(flag)))
-    phase(capacity, "a", "Running")
+    capacity.run(neuron_pod("a", devices=16, script=wait_for(flag)), "Running")
     capacity.ok("POST", "/api/v1/namespaces/apps/pods", neuron_pod("b", devices=16))
     waiting = capacity.wait("/api/v1/namespaces/apps/pods/b", lambda p: "conditions" in p.get("status", {}))
     assert "1 cannot allocate all claims" in waiting["status"]["conditions"][0]["message"]
@@ -136,16 +112,14 @@ def test_a_named_claim_outlives_its_pods_and_is_freed(capacity: Double) -> None:
     capacity.ok("POST", claims, claim)
     body = neuron_pod("a")
     body["spec"]["resourceClaims"] = [{"name": "neuron", "resourceClaimName": "mine"}]
-    capacity.ok("POST", "/api/v1/namespaces/apps/pods", body)
-    phase(capacity, "a", "Running")
+    capacity.run(body, "Running")
     assert len(capacity.get(f"{claims}/mine")["status"]["allocation"]["devices"]["results"]) == 8
     capacity.ok("DELETE", "/api/v1/namespaces/apps/pods/a")
     capacity.wait(f"{claims}/mine", lambda c: not c.get("status"))
 
 
 def test_scaling_to_zero_drains_and_ends_the_instance(capacity: Double) -> None:
-    capacity.ok("POST", "/api/v1/namespaces/apps/pods", neuron_pod("a"))
-    phase(capacity, "a", "Running")
+    capacity.run(neuron_pod("a"), "Running")
     scale(capacity, 0)
     capacity.wait(CLAIMS, lambda c: not c["items"])
     assert nodes(capacity) == [] and running(capacity) == []
@@ -164,10 +138,7 @@ def test_applying_the_manifest_again_resets_the_replicas(capacity: Double) -> No
 
 
 def test_drain_waits_for_a_pod_that_must_not_be_disrupted(capacity: Double) -> None:
-    capacity.ok(
-        "POST", "/api/v1/namespaces/apps/pods", neuron_pod("a", annotations={"karpenter.sh/do-not-disrupt": "true"})
-    )
-    phase(capacity, "a", "Running")
+    capacity.run(neuron_pod("a", annotations={"karpenter.sh/do-not-disrupt": "true"}), "Running")
     scale(capacity, 0)
     capacity.wait(
         "/api/v1/namespaces/default/events", lambda e: any(i["reason"] == "FailedDraining" for i in e["items"])
@@ -188,18 +159,14 @@ def test_drain_ends_with_the_grace_period(fresh: Double) -> None:
         nodeSelector={"specdecode/accelerator": "trn2"},
         annotations={"karpenter.sh/do-not-disrupt": "true"},
     )
-    fresh.ok("POST", "/api/v1/namespaces/apps/pods", blocked)
-    phase(fresh, "a", "Running")
+    fresh.run(blocked, "Running")
     scale(fresh, 0)
     fresh.wait(CLAIMS, lambda c: not c["items"])
     assert running(fresh) == []
 
 
 def test_a_pool_that_is_deleted_takes_its_node_along_only_while_karpenter_runs(capacity: Double) -> None:
-    capacity.ok(
-        "POST", "/api/v1/namespaces/apps/pods", neuron_pod("a", annotations={"karpenter.sh/do-not-disrupt": "true"})
-    )
-    phase(capacity, "a", "Running")
+    capacity.run(neuron_pod("a", annotations={"karpenter.sh/do-not-disrupt": "true"}), "Running")
     capacity.ok("DELETE", f"{POOLS}/trn2")
     assert capacity.request("GET", f"{POOLS}/trn2")[0] == 404, "a NodePool has no finalizer"
     capacity.control("helm", request="Delete", release="karpenter", namespace="kube-system", chart="karpenter")
@@ -233,8 +200,7 @@ def test_without_the_gate_a_static_pool_is_ignored(fresh: Double) -> None:
 
 
 def test_a_vanished_node_takes_its_pods_along(capacity: Double) -> None:
-    capacity.ok("POST", "/api/v1/namespaces/apps/pods", neuron_pod("a"))
-    phase(capacity, "a", "Running")
+    capacity.run(neuron_pod("a"), "Running")
     capacity.control("vanish", node=nodes(capacity)[0]["metadata"]["name"])
     capacity.wait("/api/v1/namespaces/apps/pods/a", lambda p: p is None)
     capacity.wait("/apis/resource.k8s.io/v1/namespaces/apps/resourceclaims", lambda c: not c["items"])
@@ -277,17 +243,8 @@ def test_a_dynamic_pool_launches_for_a_pending_pod_and_ends_the_empty_node(fresh
     fresh.ok("POST", POOLS, pool)
     fresh.namespace("apps")
     resources = {"requests": {"cpu": "10", "ephemeral-storage": "100Gi"}}
-    fresh.ok(
-        "POST",
-        "/api/v1/namespaces/apps/pods",
-        pod(
-            "stage",
-            "echo staged",
-            container={"resources": resources},
-            nodeSelector={"karpenter.sh/nodepool": "staging"},
-        ),
-    )
-    done = phase(fresh, "stage", "Succeeded")
+    chosen = {"karpenter.sh/nodepool": "staging"}
+    done = fresh.run(pod("stage", "echo staged", container={"resources": resources}, nodeSelector=chosen))
     assert done["spec"]["nodeName"] not in [None, ""]
     assert [i["instance_type"] for i in running(fresh)] == ["m6id.4xlarge"]
     merge = "application/merge-patch+json"
