@@ -128,8 +128,7 @@ def test_what_each_arm_carries_at_the_objective_is_in_the_output_and_in_cloudwat
 def test_the_run_pays_for_the_node_until_it_was_given_back(world):
     """The report comes an hour later: that hour cost nothing."""
     state = world.record()
-    report.report(world.given("run-1"), world.rt)
-    context = json.loads(world.s3.objects["runs/run-1/report.json"])["context"]
+    context = world.report()["context"]
     assert state and state.released_at and state.held_since
     assert context["node_seconds"] == (state.released_at - state.held_since).total_seconds()
     assert world.time - state.released_at >= timedelta(hours=1)
@@ -139,8 +138,7 @@ def test_the_engines_counters_are_what_the_benchmark_found(world):
     found = {"variant": "sd", "case": "repeat-line", "drafts": 160, "draft_tokens": 800, "accepted_tokens": 680}
     servers = {"run_id": "run-1", "arms": {"sd": {"model": "served"}}, "counters": [found], "a later field": 1}
     world.s3.objects["runs/run-1/servers.json"] = json.dumps(servers).encode()
-    report.report(world.given("run-1"), world.rt)
-    document = json.loads(world.s3.objects["runs/run-1/report.json"])
+    document = world.report()
     arm = next(arm for arm in document["arms"] if arm["variant"] == "sd")
     assert arm["acceptance_source"] == "engine counters"
     assert arm["totals"]["acceptance_rate"] == pytest.approx(680 / 800)
@@ -151,8 +149,7 @@ def test_the_measured_sets_and_the_prefix_caches_are_named_in_the_report(world):
     tickets = {"name": "tickets", "version": "3", "licence": "ours", "sha256": "5f" * 32, "prompts": 7}
     servers = {"run_id": "run-1", "arms": {"base": {"prefix_caching": False}, "sd": {"model": "m"}}, "sets": [tickets]}
     world.s3.objects["runs/run-1/servers.json"] = json.dumps(servers).encode()
-    report.report(world.given("run-1"), world.rt)
-    context = json.loads(world.s3.objects["runs/run-1/report.json"])["context"]
+    context = world.report()["context"]
     assert context["sets"] == [tickets]
     assert context["prefix_caching"] == {"base": False}
     assert f"set tickets 3 (ours), SHA-256 {'5f' * 32}" in world.s3.objects["runs/run-1/report.html"].decode()
@@ -161,14 +158,12 @@ def test_the_measured_sets_and_the_prefix_caches_are_named_in_the_report(world):
 @pytest.mark.parametrize("damaged", [b"not JSON", b"[]", b'{"counters": 1}'])
 def test_a_report_needs_no_counters(world, damaged):
     world.s3.objects["runs/run-1/servers.json"] = damaged
-    report.report(world.given("run-1"), world.rt)
-    document = json.loads(world.s3.objects["runs/run-1/report.json"])
+    document = world.report()
     assert document["pairs"]
 
 
 def test_the_scores_of_the_accuracy_test_are_in_the_report(world):
-    report.report(world.given("run-1"), world.rt)
-    document = json.loads(world.s3.objects["runs/run-1/report.json"])
+    document = world.report()
     assert {(score["variant"], score["task"]) for score in document["context"]["accuracy"]} == {
         ("base", "gsm8k"),
         ("sd", "gsm8k"),
@@ -189,8 +184,7 @@ def test_a_failed_accuracy_test_is_named_in_the_report(world):
 @pytest.mark.parametrize("text", [b"not JSON", b"[]", b'{"results": 1}', b'{"results": {"gsm8k": {"a,none": NaN}}}'])
 def test_a_damaged_score_is_named_and_loses_nothing(world, text):
     world.s3.objects["runs/run-1/accuracy/sd.json"] = text
-    report.report(world.given("run-1"), world.rt)
-    context = json.loads(world.s3.objects["runs/run-1/report.json"])["context"]
+    context = world.report()["context"]
     assert [score["variant"] for score in context["accuracy"]] == ["base"]
     (failure,) = context["failures"]
     assert failure["variant"] == "sd"

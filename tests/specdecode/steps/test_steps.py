@@ -42,15 +42,8 @@ def test_a_run_ends_with_nothing_left_and_the_node_released(world):
     assert state.measured == (0,)
     assert state.held_since is not None
     assert state.released_at is not None
-
-
-def test_each_arm_s_devices_are_recorded_in_the_plan_s_order(world):
-    world.run_through()
-    state = world.record()
-    assert [(group.variant, group.group, len(group.devices)) for group in state.device_groups] == [
-        ("base", "group-0", 8),
-        ("sd", "group-1", 8),
-    ]
+    groups = [(group.variant, group.group, len(group.devices)) for group in state.device_groups]
+    assert groups == [("base", "group-0", 8), ("sd", "group-1", 8)], "in the plan's order"
 
 
 def test_a_second_run_stages_and_compiles_nothing(world):
@@ -70,16 +63,6 @@ def test_a_retried_step_finds_what_the_last_try_made(world, step):
     before = written(world, "Job") + written(world, "Deployment")
     world.finish(step)
     assert written(world, "Job") + written(world, "Deployment") == before
-
-
-def test_compiles_run_one_at_a_time(world):
-    world.plan()
-    world.finish("StageModels")
-    world.finish("AcquireCapacity")
-    answers = world.finish("Compile")
-    jobs = [name for name in written(world, "Job") if "compile" in name]
-    assert len(jobs) == 2
-    assert len(answers) == 3
 
 
 def test_an_engine_that_compiles_nothing_passes_the_step_at_once(world):
@@ -104,18 +87,12 @@ def test_the_log_of_a_compile_that_crashed_once_is_kept_though_the_next_pod_succ
     assert kept == [b"neuronx-cc terminated"]
 
 
-def test_a_service_is_there_before_its_pods(world):
+def test_a_service_is_there_before_its_pods_and_all_arms_are_ready_before_the_smoke_test(world):
     """Pods know a Service by variables that are set when they start."""
-    world.run_through(until="Serve")
-    order = [path for method, path in world.cluster.requests if method == "PATCH" and "-w0-" in path]
-    assert [path.split("/")[-2] for path in order] == ["services", "deployments"] * 2
-
-
-def test_all_arms_are_ready_before_the_smoke_test(world):
     world.run_through(until="Smoke")
-    order = [path for method, path in world.cluster.requests if method == "PATCH"]
-    smoke = next(i for i, path in enumerate(order) if "smoke" in path)
-    assert sum("/deployments/" in path for path in order[:smoke]) == 2
+    order = [path.split("/")[-2:] for method, path in world.cluster.requests if method == "PATCH" and "-w0-" in path]
+    assert [kind for kind, name in order if "smoke" not in name] == ["services", "deployments"] * 2
+    assert "smoke" in order[-1][1]
 
 
 def test_a_resumed_run_takes_over_measured_waves_and_their_records(world, tmp_path):
@@ -212,16 +189,14 @@ def test_the_queue_moves_in_order_and_the_node_is_handed_over(world):
     assert world.rt.lease.read().held_by("run-3")
 
 
-def test_nothing_starts_beside_a_compile_pod_that_still_holds_its_devices(world):
+def test_compiles_run_one_at_a_time_and_nothing_starts_beside_a_pod_that_still_holds_its_devices(world):
     """Its artifact is complete before the pod is gone: what is served meanwhile would get the other device group."""
-    world.plan()
-    for step in ("StageModels", "AcquireCapacity"):
-        world.finish(step)
-    world.finish("Compile")
+    world.run_through(until="AcquireCapacity")
+    assert len(world.finish("Compile")) == 3
+    assert len([name for name in written(world, "Job") if "compile" in name]) == 2
     pod = next(pod for pod in world.cluster.all("Pod") if pod["metadata"]["labels"][names.COMPONENT_LABEL] == "compile")
     pod["status"] = {"phase": "Running"}
     answer = compiling.compile_arms(world.given("run-1"), world.rt)
-    assert not answer.done
-    assert pod["metadata"]["name"] in answer.message
+    assert not answer.done and pod["metadata"]["name"] in answer.message
     pod["status"] = {"phase": "Succeeded"}
     assert compiling.compile_arms(world.given("run-1"), world.rt).done

@@ -98,8 +98,7 @@ def test_it_measures_each_arm_beside_the_base_until_the_advisor_says_stop(swept)
 
 
 def test_the_report_says_why_and_compares_each_arm_with_the_base_of_its_round(swept):
-    report.report(swept.given("run-1"), swept.rt)
-    document = json.loads(swept.s3.objects["runs/run-1/report.json"])
+    document = swept.report()
     assert [step["arm"] for step in document["context"]["sweep"]] == [*swept.stored().sweep.arms, None]
     page = swept.s3.objects["runs/run-1/report.html"].decode()
     listed = page.partition("What the advisor decided")[2].partition("</ul>")[0]
@@ -286,8 +285,7 @@ def test_a_node_that_slows_down_during_the_sweep_changes_no_verdict():
     world.slower = 1.6
     world.run_through(request=SWEEP)
     release.release(world.given("run-1"), world.rt)
-    report.report(world.given("run-1"), world.rt)
-    document = json.loads(world.s3.objects["runs/run-1/report.json"])
+    document = world.report()
     (base,) = [item for item in document["drift"] if item["variant"] == "base"]
     assert base["shown"]
     for pair in document["pairs"]:

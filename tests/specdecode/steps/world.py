@@ -20,6 +20,7 @@ from specdecode.steps import (
     diagnose,
     plan,
     release,
+    report,
     serve,
     smoke,
     stage,
@@ -162,6 +163,11 @@ class World:
         found = load_state(self.rt.store, run_id)
         assert found is not None
         return found
+
+    def report(self, run_id: str = "run-1") -> dict[str, Any]:
+        """Make the run's report; report.json."""
+        report.report(self.given(run_id), self.rt)
+        return json.loads(self.s3.objects[f"runs/{run_id}/report.json"])
 
     @property
     def replicas(self) -> int:
