@@ -1,6 +1,4 @@
-"""Every object that a step touches in a whole run is one that its role may touch: a run, an adaptive sweep, and a
-forecast from an earlier run's answers.
-"""
+"""Every object that a step touches in a whole run is one that its role may touch, for each kind of run."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -8,13 +6,14 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
+from specdecode import names
 from specdecode.experiment.told import Forecasted
 from specdecode.records import Servers
 from specdecode.steps import diagnose, release, report
 
 from constructs_lib.pipeline.functions import FUNCTIONS
+from tests.specdecode.steps.test_endpoints import DOCUMENT
 from tests.specdecode.steps.test_sweep import SWEEP, Measured
-from tests.specdecode.steps.two_pools import TwoPools
 from tests.specdecode.steps.world import DEFAULT, World
 
 OF = {spec.module: spec for spec in FUNCTIONS.values()}
@@ -22,19 +21,20 @@ RIGHTS = {"GetObject": "reads", "HeadObject": "reads", "PutObject": "writes", "D
 
 
 def step() -> str:
-    """The module of the function that is running: the outermost one of the steps, without what is wrapped around it."""
+    """The module of the function that is running: the outermost one of the steps. What is wrapped around it is its."""
     found, frame = "", sys._getframe()
     while frame := frame.f_back:
         name = str(frame.f_globals.get("__name__", ""))
-        wraps = "<locals>" in frame.f_code.co_qualname
-        if name.startswith("specdecode.steps.") and name.rpartition(".")[2] in OF and not wraps:
+        if name.startswith("specdecode.steps.") and "<locals>" in frame.f_code.co_qualname:
+            name = getattr(frame.f_locals.get("step"), "__module__", "")
+        if name.startswith("specdecode.steps.") and name.rpartition(".")[2] in OF:
             found = name.rpartition(".")[2]
     return found
 
 
-def forecasting() -> TwoPools:
+def forecasting() -> World:
     """A world in which run-0 has measured, and the drafts of run-1 have read its answers."""
-    world = TwoPools()
+    world = World(pools=(names.NODEPOOL, names.CPU_NODEPOOL))
     world.plan("run-0", {"experiment": "rehearsal-forecast"})
     world.s3.objects["runs/run-0/raw/base/count.jsonl"] = b"{}"
     told = Forecasted(draft="a/draft", case="count", prompts=1, at=((1, 1.5, 0.1),))
@@ -45,6 +45,7 @@ def forecasting() -> TwoPools:
 ASKED: dict[str, tuple[Callable[[], World], dict[str, Any]]] = {
     "a run": (Measured, DEFAULT),
     "a sweep": (Measured, SWEEP),
+    "servers that already run": (Measured, {"experiment": DOCUMENT}),
     "a forecast": (forecasting, {"experiment": "rehearsal-forecast", "set": {"answers": "run-0"}}),
 }
 

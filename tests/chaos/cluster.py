@@ -28,8 +28,8 @@ from specdecode.records import raw_file
 from tests.chaos.clock import Clock
 from tests.finished_folders import mark
 from tests.specdecode.steps.test_report import record
-from tests.specdecode.steps.test_side_by_side import POOL, SideBySide
-from tests.specdecode.steps.world import World, _ended, _slice, made_ready
+from tests.specdecode.steps.test_side_by_side import SideBySide
+from tests.specdecode.steps.world import POOL, World, _ended, _slice, made_ready
 
 if TYPE_CHECKING:
     from tests.chaos.faults import Faults
@@ -146,10 +146,7 @@ class ChaosWorld(SideBySide):
             shown["status"]["conditions"] = [{**ready, "message": "Kubelet stopped posting node status."}]
         self.cluster.put(shown)
         if names.kind_of(node.slot) == names.NODEPOOL and ("ResourceSlice", "", node.name) not in self.cluster.objects:
-            devices = _slice(self.devices)
-            devices["metadata"] = {"name": node.name}
-            devices["spec"]["nodeName"] = devices["spec"]["pool"]["name"] = node.name
-            self.cluster.put(devices)
+            self.cluster.put(_slice(self.devices, node.name))
 
     def ends(self, node: Instance) -> None:
         node.ended = self.time

@@ -122,7 +122,7 @@ class Services:
             elif path[-1] == "nodeclaims":
                 items.append({"kind": "NodeClaim", "metadata": meta | {"creationTimestamp": _time(since)}})
             elif path[-1] == "resourceslices":
-                items.append(_of_node(_slice(16), meta["name"]))
+                items.append(_slice(16, meta["name"]))
         return (200, json.dumps({"items": items}).encode())
 
     def karpenter(self, state: State, number: int) -> State:
@@ -197,11 +197,6 @@ def changed(state: State, index: int, *, zombies: tuple[Call, ...] = (), hurt: b
 
 def with_node(state: State, number: int, since: int | None) -> State:
     return state._replace(nodes=(*state.nodes[:number], since, *state.nodes[number + 1 :]))
-
-
-def _of_node(item: Any, node: str) -> Any:
-    item["metadata"]["name"] = item["spec"]["nodeName"] = item["spec"]["pool"]["name"] = node
-    return item
 
 
 def _time(minute: int) -> str:

@@ -150,13 +150,18 @@ def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
 Step = Callable[[StepInput, Runtime], Progress]
 
 
-def on_the_node(step: Callable[[StepInput, Runtime, Run], Progress]) -> Step:
-    """`step` of a wave in its run. It is done if nothing is left to do for the wave, and needs the node else."""
+def on_the_node(step: Callable[[StepInput, Runtime, Run], Progress], *, makes_servers: bool = False) -> Step:
+    """`step` of a wave in its run. It is done if nothing is left to do for the wave, and needs the node else.
+
+    `makes_servers`: it has nothing to do for servers that already run, and may not look at their queue.
+    """
 
     @looks_twice
     @wraps(step)
     def begins(given: StepInput, rt: Runtime) -> Progress:
         run = load_run(rt.store, given.run_id)
+        if makes_servers and not run.plan.experiment.holds_node:
+            return Progress(done=True, message="the servers run already")
         if why := run.settled(given.wave):
             return Progress(done=True, message=why)
         require_node(given, rt, run)

@@ -34,14 +34,12 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
     return _compile_ahead(load_run(rt.store, given.run_id), rt) if given.ahead else _on_the_node(given, rt)
 
 
-@on_the_node
+@partial(on_the_node, makes_servers=True)
 def _on_the_node(given: StepInput, rt: Runtime, run: Run) -> Progress:
     """Done when the artifact of every arm of the wave is complete in the bucket, or the engine has none.
 
     Artifacts of CPU nodes count as there: Serve finds out whether they load. Those that another run compiles come last.
     """
-    if not run.plan.experiment.holds_node:
-        return Progress(done=True, message="the servers run already")
     if run.plan.engine.artifact is None:
         return Progress(done=True, message=f"{run.plan.engine.name} compiles nothing")
     arms = {arm.fingerprint: arm for arm in run.wave(given.wave).arms if not arm.fallback}

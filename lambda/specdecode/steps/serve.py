@@ -20,11 +20,9 @@ from specdecode.steps.setbacks import go_back, go_on_without, is_refused, must_g
 from specdecode.steps.used import keep_words
 
 
-@on_the_node
+@partial(on_the_node, makes_servers=True)
 def serve(given: StepInput, rt: Runtime, run: Run) -> Progress:
     """Done when every arm of the wave is ready and its devices are noted."""
-    if not run.plan.experiment.holds_node:
-        return Progress(done=True, message="the servers run already")
     ctx = render_context(run, rt)
     if back := must_go_back(run, given.wave):
         raise back

@@ -27,3 +27,11 @@ def diagnosis(world: World) -> dict[str, str]:
 def metrics(world: World) -> dict[str, float]:
     """The newest value of each metric."""
     return {item["MetricName"]: item["Value"] for item in world.cloudwatch.data if "Dimensions" not in item}
+
+
+def metrics_of_pools(world: World) -> dict[tuple[str, str], float]:
+    """(name, pool) -> newest value; "" for the metrics of all pools."""
+    return {
+        (item["MetricName"], "".join(found["Value"] for found in item.get("Dimensions", []))): item["Value"]
+        for item in world.cloudwatch.data
+    }

@@ -12,6 +12,7 @@ from specdecode.kubernetes.pools import NodePools
 from specdecode.steps import inspect, release, watchdog
 
 from tests.specdecode.steps.cluster_fake import status
+from tests.specdecode.steps.faults import metrics_of_pools
 from tests.specdecode.steps.world import NODE, World, made_ready
 
 POOL = "specdecode-trn2"
@@ -44,8 +45,8 @@ class Guest(World):
         self.cluster.put({"kind": "NodeClaim", "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": pool}}})
 
     @property
-    def replicas(self) -> int:
-        return int(self.cluster.objects["NodePool", "", POOL]["spec"]["replicas"])
+    def held(self) -> dict[str, int]:
+        return {names.NODEPOOL: self.cluster.objects["NodePool", "", POOL]["spec"]["replicas"]}
 
     def _node(self) -> None:
         super()._node()
@@ -56,13 +57,6 @@ class Guest(World):
 @pytest.fixture
 def world() -> Guest:
     return Guest()
-
-
-def told(world: World) -> dict[tuple[str, str], float]:
-    return {
-        (item["MetricName"], "".join(found["Value"] for found in item.get("Dimensions", []))): item["Value"]
-        for item in world.cloudwatch.data
-    }
 
 
 def test_a_run_from_plan_to_release(world: Guest) -> None:
@@ -90,7 +84,7 @@ def test_the_watchdog_gives_up_our_node_counts_none_of_theirs_and_deletes_none(w
     world.time += timedelta(minutes=CLAIM_GRACE_MINUTES + 1)
     found = watchdog.watch(world.given("watchdog"), world.rt)
     assert (found.deleted, found.problems) == ((), ()), "it has no right to: the backstop ends the instance"
-    metrics = told(world)
+    metrics = metrics_of_pools(world)
     assert (metrics["NodesWithoutLease", ""], metrics["NodesWithoutLease", POOL]) == (1, 1)
     assert ("NodesWithoutLease", "trn2") not in metrics
 

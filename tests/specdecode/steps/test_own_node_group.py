@@ -79,8 +79,9 @@ class Group(World):
     """A cluster without Karpenter, whose group's node comes and goes with its size."""
 
     def __post_init__(self) -> None:
+        self.aws = Aws()
         super().__post_init__()
-        self.aws, ours = Aws(), self.rt.clients
+        ours = self.rt.clients
         for kind in ("NodePool", "EC2NodeClass"):
             for obj in self.cluster.all(kind):
                 self.cluster.remove(kind, obj["metadata"]["name"])
@@ -97,8 +98,8 @@ class Group(World):
         return None if seen else status(403, f"cannot {method} {path}")
 
     @property
-    def replicas(self) -> int:
-        return 0 if self.aws.group is None else int(self.aws.group["scalingConfig"]["desiredSize"])
+    def held(self) -> dict[str, int]:
+        return {names.NODEPOOL: 0 if self.aws.group is None else self.aws.group["scalingConfig"]["desiredSize"]}
 
     def _node(self) -> None:
         super()._node()

@@ -15,7 +15,6 @@ from tests.specdecode.steps.cluster_fake import status
 from tests.specdecode.steps.faults import assert_nothing_left
 from tests.specdecode.steps.test_faults import never_ready
 from tests.specdecode.steps.test_prompts import of, staging
-from tests.specdecode.steps.two_pools import TwoPools
 from tests.specdecode.steps.world import World, arn
 
 KINDS = ("Job", "Deployment", "Service", "ConfigMap")
@@ -45,7 +44,8 @@ def test_every_object_of_every_preset_is_owned_by_the_run_s_root(preset, monkeyp
     """Each on a node of its own shape, with its devices and no more."""
     monkeypatch.setattr(cluster_fake, "_validate", lambda document: None)  # tests/specdecode/manifests does it
     shape = load_preset(preset).shape
-    world = TwoPools(devices=shape.devices, ordinary=names.CPU_NODEPOOL if shape.has_devices else shape.pool)
+    pools = dict.fromkeys((names.NODEPOOL, shape.pool))
+    world = World(devices=shape.devices, pools=tuple(pools))
     deployed = Capacity(node=shape.name if shape.has_devices else None, price_per_node_hour=3)
     world.rt.environ = {**world.rt.environ, "CAPACITY": deployed.model_dump_json()}
     staging(world, lengths=of(100))

@@ -15,48 +15,21 @@ from specdecode.steps.inspect import look
 from specdecode.steps.runtime import Progress
 
 from tests.finished_folders import mark
-from tests.specdecode.steps.world import World, _slice, arn, karpenter_objects, made_ready
+from tests.specdecode.steps.faults import metrics_of_pools
+from tests.specdecode.steps.world import POOL, World, arn
 
 FIRST, SECOND = names.held_pools(2)[:2]
-POOL = "karpenter.sh/nodepool"
 
 
 class SideBySide(World):
-    """A world of `count` nodes with devices; the kubelet of a pod's node is the one that its selector names."""
+    """A world of `count` nodes with devices, and of those without."""
 
     count = 2
 
     def __post_init__(self) -> None:
+        self.pools = names.held_pools(self.count)
         super().__post_init__()
         self.rt.environ = {**self.rt.environ, "CAPACITY": Capacity(nodes=self.count).model_dump_json()}
-        _, template = karpenter_objects()
-        for pool in names.held_pools(self.count)[1:]:
-            self.cluster.put(made_ready({**template, "metadata": {"name": pool}, "spec": dict(template["spec"])}))
-
-    @property
-    def held(self) -> dict[str, int]:
-        return {obj["metadata"]["name"]: obj["spec"]["replicas"] for obj in self.cluster.all("NodePool")}
-
-    def _node(self) -> None:
-        for pool, replicas in self.held.items():
-            node = f"{pool}-node"
-            if replicas and self.node_comes:
-                labels = {POOL: pool, names.ACCELERATOR_LABEL: pool}
-                self.cluster.put(made_ready({"kind": "Node", "metadata": {"name": node, "labels": labels}}))
-                devices = _slice(self.devices)
-                devices["metadata"] = {"name": node}
-                devices["spec"]["nodeName"] = devices["spec"]["pool"]["name"] = node
-                self.cluster.put(devices)
-            elif not replicas:
-                self.cluster.remove("Node", node)
-                self.cluster.remove("ResourceSlice", node)
-
-    def _pod(self, owner: KubeObject, *, ready: bool) -> KubeObject:
-        pod = super()._pod(owner, ready=ready)
-        selector = owner["spec"]["template"]["spec"].get("nodeSelector", {})
-        if names.ACCELERATOR_LABEL in selector:
-            pod["spec"]["nodeName"] = f"{selector[names.ACCELERATOR_LABEL]}-node"
-        return pod
 
     def begin(self, run_id: str, request: Any = None) -> Progress:
         """Plan, stage and ask for a node once."""
@@ -68,13 +41,6 @@ class SideBySide(World):
         """Where the pods of a run are, but for those on CPU nodes."""
         pods = [pod for pod in self.cluster.all("Pod") if pod["metadata"]["labels"][names.RUN_LABEL] == run_id]
         return {pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
-
-    def metrics(self) -> dict[tuple[str, str], float]:
-        """(name, pool) -> last value; "" for the metrics of all pools."""
-        return {
-            (item["MetricName"], "".join(found["Value"] for found in item.get("Dimensions", []))): item["Value"]
-            for item in self.cloudwatch.data
-        }
 
 
 def compile_jobs(world: SideBySide) -> list[KubeObject]:
@@ -163,7 +129,7 @@ def test_the_watchdog_tells_of_each_pool_and_of_all(world):
         world.cluster.put({"kind": "NodeClaim", "metadata": {"name": name, "labels": {POOL: pool}}})
     world.begin("run-3")
     watchdog.watch(world.given("watchdog"), world.rt)
-    told = world.metrics()
+    told = metrics_of_pools(world)
     assert (told["Nodes", ""], told["NodesWithoutLease", ""]) == (4, 2)
     assert [told["NodesWithoutLease", pool] for pool in (FIRST, SECOND, "cpu")] == [0, 1, 1]
     assert told["LeaseAge", ""] == told["LeaseAge", FIRST] >= told["LeaseAge", SECOND] >= 3600 > told["LeaseAge", "cpu"]

@@ -11,20 +11,19 @@ from specdecode.runs.lease_store import LeaseDamaged
 from specdecode.steps import acquire, release, watchdog
 from specdecode.steps.replicas import set_replicas
 
-from tests.specdecode.steps.two_pools import TwoPools
 from tests.specdecode.steps.world import MACHINE, World, arn
 
 CHECK = {"experiment": "account-check"}
-TRN2, CPU = names.NODEPOOL, names.CPU_NODEPOOL
+POOLS = TRN2, CPU = names.NODEPOOL, names.CPU_NODEPOOL
 
 
 def test_a_check_of_the_account_holds_the_node_without_devices_and_gives_it_back() -> None:
-    world = TwoPools()
+    world = World(pools=POOLS)
     world.run_through(until="AcquireCapacity", request=CHECK)
     assert world.held == {TRN2: 0, CPU: 1}
     assert not world.cluster.all("ResourceSlice"), "nobody waits for devices"
     assert world.rt.lease.read().pools == {CPU}
-    world = TwoPools()
+    world = World(pools=POOLS)
     world.run_through(request=CHECK)
     assert not world.cluster.all("ResourceClaim")
     release.release(world.given("run-1"), world.rt)
@@ -34,7 +33,7 @@ def test_a_check_of_the_account_holds_the_node_without_devices_and_gives_it_back
 @pytest.mark.parametrize("by", ["release", "watchdog"])
 @pytest.mark.parametrize(("first", "second"), [(None, None), (CHECK, CHECK)])
 def test_the_next_holder_gets_the_node_of_its_own_pool(first: object, second: object, by: str) -> None:
-    world = TwoPools()
+    world = World(pools=POOLS)
     world.run_through(until="AcquireCapacity", request=first)
     world.plan("run-2", second)
     world.finish("StageModels", "run-2")
@@ -52,7 +51,7 @@ def test_the_next_holder_gets_the_node_of_its_own_pool(first: object, second: ob
 
 @pytest.mark.parametrize(("first", "second"), [(None, CHECK), (CHECK, None)])
 def test_nobody_waits_for_a_node_of_the_other_kind(first: object, second: object) -> None:
-    world = TwoPools()
+    world = World(pools=POOLS)
     world.run_through(until="AcquireCapacity", request=first)
     world.run_through("run-2", until="AcquireCapacity", request=second)
     assert world.held == {TRN2: 1, CPU: 1}
@@ -62,7 +61,7 @@ def test_nobody_waits_for_a_node_of_the_other_kind(first: object, second: object
 
 
 def test_a_pool_that_cannot_be_scaled_keeps_no_other() -> None:
-    world = TwoPools()
+    world = World(pools=POOLS)
     for pool in (TRN2, CPU):
         world.rt.kube.scale("NodePool", pool, 1)
 
@@ -79,7 +78,7 @@ def test_a_pool_that_cannot_be_scaled_keeps_no_other() -> None:
 
 @pytest.mark.parametrize("holder", [None, CHECK, {"experiment": "rehearsal"}], ids=["nobody", "check", "other"])
 def test_a_node_that_stays_is_deleted_in_each_pool_that_nobody_holds(holder: object) -> None:
-    world = TwoPools()
+    world = World(pools=POOLS)
     if holder:
         world.run_through(until="AcquireCapacity", request=holder)
     for pool in (TRN2, CPU, "staging"):
@@ -93,7 +92,7 @@ def test_a_node_that_stays_is_deleted_in_each_pool_that_nobody_holds(holder: obj
 
 
 def test_a_lease_of_a_pool_that_is_none_of_ours_is_damaged() -> None:
-    world = TwoPools()
+    world = World(pools=POOLS)
     world.states.executions[arn("run-1")] = "RUNNING"
     take = partial(leases.request, run_id="run-1", execution_arn=f"{MACHINE}:run-1", now=world.time, kind="staging")
     world.s3.objects[s3_keys.CAPACITY_KEY] = take(Lease()).model_dump_json().encode()

@@ -51,7 +51,8 @@ DEFAULT = {"experiment": "rehearsal", "set": {"accuracy": True, "workload.rounds
 """What a run is asked for unless a test says otherwise: every step there is."""
 LOOKS = 500
 SCORES = b'{"results": {"gsm8k": {"exact_match,flexible-extract": 0.8, "exact_match_stderr,flexible-extract": 0.05}}}'
-NODE = "trn2-node"
+NODE = f"{names.NODEPOOL}-node"
+POOL = "karpenter.sh/nodepool"
 NODE_CLASS = "trn2-sdk-2-26"
 DEVICES = 16
 
@@ -78,13 +79,16 @@ class World:
     """Of the node. Empty: it says nothing."""
     refused: dict[str, str] = field(default_factory=dict)
     """Component -> words with which the cluster refuses its pods."""
+    pools: tuple[str, ...] = (names.NODEPOOL,)
+    """Karpenter's, of a node each. The kubelet of a pod's node is the one that its selector names."""
 
     def __post_init__(self) -> None:
         self.s3, self.states, self.cloudwatch = FakeS3(), FakeStates(), FakeCloudWatch()
         self.cluster = FakeCluster(lambda: self.time)
         self.cluster.react = self.react
-        for obj in karpenter_objects():
-            self.cluster.put(made_ready(obj))
+        for pool in self.pools:
+            for obj in karpenter_objects(pool):
+                self.cluster.put(made_ready(obj))
         self.cluster.put(made_ready({"kind": "Node", "metadata": _meta("system-node", {})}))
         self.sts = FakeSts(lambda: self.time)
         services = {"s3": self.s3, "stepfunctions": self.states, "cloudwatch": self.cloudwatch, "sts": self.sts}
@@ -171,7 +175,12 @@ class World:
 
     @property
     def replicas(self) -> int:
-        return int(self.cluster.all("NodePool")[0]["spec"]["replicas"])
+        return self.held[names.NODEPOOL]
+
+    @property
+    def held(self) -> dict[str, int]:
+        """Pool -> its replicas."""
+        return {obj["metadata"]["name"]: int(obj["spec"]["replicas"]) for obj in self.cluster.all("NodePool")}
 
     def workloads(self) -> list[str]:
         kinds = ("Job", "Deployment", "Service", "ConfigMap", "Secret", "Pod", "ResourceClaim")
@@ -191,18 +200,21 @@ class World:
         self._allocate()
 
     def _node(self) -> None:
-        if self.replicas and self.node_comes:
-            node = made_ready({"kind": "Node", "metadata": _meta(NODE, {"karpenter.sh/nodepool": "trn2"})})
-            node["status"]["allocatable"] = self.allocatable
-            if self.hung_at:
-                ready = {"type": "Ready", "status": "Unknown", "lastTransitionTime": self.hung_at.isoformat()}
-                node["status"]["conditions"] = [{**ready, "message": "Kubelet stopped posting node status."}]
-            self.cluster.put(node)
-            if self.slices_published and ("ResourceSlice", "", NODE) not in self.cluster.objects:
-                self.cluster.put(_slice(self.devices))
-        elif not self.replicas:
-            self.cluster.remove("Node", NODE)
-            self.cluster.remove("ResourceSlice", NODE)
+        for pool, replicas in self.held.items():
+            name, labels = f"{pool}-node", {POOL: pool, names.ACCELERATOR_LABEL: pool}
+            if not replicas:
+                self.cluster.remove("Node", name)
+                self.cluster.remove("ResourceSlice", name)
+            elif self.node_comes:
+                node = made_ready({"kind": "Node", "metadata": _meta(name, labels)})
+                node["status"]["allocatable"] = self.allocatable
+                if self.hung_at:
+                    ready = {"type": "Ready", "status": "Unknown", "lastTransitionTime": self.hung_at.isoformat()}
+                    node["status"]["conditions"] = [{**ready, "message": "Kubelet stopped posting node status."}]
+                self.cluster.put(node)
+                has_devices = self.slices_published and names.kind_of(pool) == names.NODEPOOL
+                if has_devices and ("ResourceSlice", "", name) not in self.cluster.objects:
+                    self.cluster.put(_slice(self.devices, name))
 
     def _is_refused(self, owner: KubeObject) -> bool:
         """Whether its pod is refused: the controller tries each minute, and its Event tells."""
@@ -250,7 +262,9 @@ class World:
         component = template["metadata"]["labels"][names.COMPONENT_LABEL]
         if known is None:
             labels = {**template["metadata"]["labels"], "job-name": owner["metadata"]["name"]}
-            pod = {"kind": "Pod", "metadata": _meta(name, labels, names.NAMESPACE), "spec": {"nodeName": NODE}}
+            slot = template["spec"].get("nodeSelector", {}).get(names.ACCELERATOR_LABEL, names.NODEPOOL)
+            spec = {"nodeName": f"{slot}-node"}
+            pod = {"kind": "Pod", "metadata": _meta(name, labels, names.NAMESPACE), "spec": spec}
             known = self.cluster.put({**pod, "status": {"phase": "Running"}})
             known["metadata"]["ownerReferences"] = [{"kind": owner["kind"], "name": owner["metadata"]["name"]}]
             if component == "staging":
@@ -292,13 +306,13 @@ class World:
                 taken.update(free)
 
 
-def karpenter_objects() -> list[KubeObject]:
-    """EC2NodeClass and NodePool of the trn2 node, without a status."""
+def karpenter_objects(pool: str = names.NODEPOOL) -> list[KubeObject]:
+    """EC2NodeClass and NodePool, without a status."""
     ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": NODE_CLASS}
     spec = {"replicas": 0, "template": {"spec": {"nodeClassRef": ref}}}
     return [
         {"kind": "EC2NodeClass", "metadata": {"name": NODE_CLASS}, "spec": {}},
-        {"kind": "NodePool", "metadata": {"name": names.NODEPOOL}, "spec": spec},
+        {"kind": "NodePool", "metadata": {"name": pool}, "spec": spec},
     ]
 
 
@@ -319,7 +333,8 @@ def _ended(code: int, reason: str = "Error") -> dict[str, Any]:
     return {"name": "main", "image": "engine", "state": {"terminated": {"exitCode": code, "reason": reason}}}
 
 
-def _slice(count: int) -> KubeObject:
+def _slice(count: int, node: str = NODE) -> KubeObject:
+    """The devices of a node, in groups of each size."""
     devices = [
         {
             "name": f"neuron-{number}",
@@ -330,8 +345,8 @@ def _slice(count: int) -> KubeObject:
         }
         for number in range(count)
     ]
-    spec = {"driver": "neuron.aws.com", "nodeName": NODE, "pool": {"name": NODE}, "devices": devices}
-    return {"kind": "ResourceSlice", "metadata": {"name": NODE}, "spec": spec}
+    spec = {"driver": "neuron.aws.com", "nodeName": node, "pool": {"name": node}, "devices": devices}
+    return {"kind": "ResourceSlice", "metadata": {"name": node}, "spec": spec}
 
 
 def _claim(pod: str, template: str) -> KubeObject:
