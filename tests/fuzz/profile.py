@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 
@@ -44,6 +45,14 @@ def fuzz(examples: int) -> Callable[[Property], Property]:
         return long
 
     return decorate
+
+
+def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Path of every place in a document but the document itself."""
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, inner in items:
+        yield (*path, key)
+        yield from places(inner, (*path, key))
 
 
 @contextmanager

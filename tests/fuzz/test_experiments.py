@@ -22,7 +22,7 @@ from specdecode.experiment import (
 )
 from specdecode.experiment.documents import parse_yaml
 
-from tests.fuzz.profile import fuzz, soon
+from tests.fuzz.profile import fuzz, places, soon
 
 KEYS = [
     *("name", "engine", "extends", "target", "serving", "variants", "workload", "cases", "sweep", "speculation"),
@@ -79,14 +79,6 @@ def test_documents_from_nothing(seed):
 @cache
 def written(name: str):
     return load_preset(name).model_dump(mode="json")
-
-
-def places(node, path=()):
-    """Path of every place in a document but the document itself."""
-    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for key, inner in items:
-        yield (*path, key)
-        yield from places(inner, (*path, key))
 
 
 @fuzz(6)

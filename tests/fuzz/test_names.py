@@ -52,15 +52,6 @@ def test_a_quantity_is_an_amount_or_refused(text: str) -> None:
 @fuzz(150)
 @given(st.integers(-(10**9), 10**9), st.sampled_from(["", "m", "k", "M", "G", "Ki", "Mi", "Gi", "Ti"]))
 def test_quantities_are_what_they_say(number: int, suffix: str) -> None:
-    scale = {
-        "": 1,
-        "m": Fraction(1, 1000),
-        "k": 10**3,
-        "M": 10**6,
-        "G": 10**9,
-        "Ki": 2**10,
-        "Mi": 2**20,
-        "Gi": 2**30,
-        "Ti": 2**40,
-    }
+    decimal, binary = {"k": 10**3, "M": 10**6, "G": 10**9}, {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+    scale = {"": 1, "m": Fraction(1, 1000), **decimal, **binary}
     assert Fraction(quantity.parse(f"{number}{suffix}")) == number * scale[suffix]

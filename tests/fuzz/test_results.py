@@ -28,7 +28,7 @@ from specdecode.cli import report_sources, report_view
 from specdecode.experiment.variants import ModelRef, Speculation, Variant
 from specdecode.untrusted import Unreadable
 
-from tests.fuzz.profile import fuzz, soon
+from tests.fuzz.profile import fuzz, places, soon
 from tests.untrusted.hostile import measured
 
 SEEDS = st.integers(0, 2**32)
@@ -48,16 +48,11 @@ VARIANTS = (
 )
 
 
-def places(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    return [found for key, inner in items for found in [(*path, key), *places(inner, (*path, key))]]
-
-
 def broken(rng: random.Random, document: Any) -> Any:
     """The document with some places replaced, removed or doubled."""
     document = copy.deepcopy(document)
     for _ in range(rng.randrange(1, 4)):
-        found = places(document)
+        found = list(places(document))
         if not found:
             return copy.deepcopy(rng.choice(ODD))
         *parents, last = rng.choice(found)

@@ -109,18 +109,17 @@ def bare_path(tmp_path):
     return tmp_path
 
 
-def test_missing_node_is_named_with_what_to_install(bare_path):
-    result = make("need-node", path=bare_path)
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("need-node", ["Node.js with npm is missing, or older than 20", "https://nodejs.org"]),
+        ("need-python", ["Python 3.11 is missing", "apt install python3.11"]),
+    ],
+)
+def test_what_is_missing_is_named_with_what_to_install(bare_path, target, says):
+    result = make(target, path=bare_path)
     assert result.returncode == 2  # make's own; the recipe's is 3
-    assert "Node.js with npm is missing, or older than 20" in result.stderr
-    assert "https://nodejs.org" in result.stderr
-
-
-def test_missing_python_is_named_with_what_to_install(bare_path):
-    result = make("need-python", path=bare_path)
-    assert result.returncode == 2
-    assert "Python 3.11 is missing" in result.stderr
-    assert "apt install python3.11" in result.stderr
+    assert all(each in result.stderr for each in says)
 
 
 def test_another_machine_is_refused_in_one_line(monkeypatch):

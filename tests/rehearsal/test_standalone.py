@@ -99,8 +99,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory, kubectl_binary: Path) -> Iter
             for name in ("neuron-dra-driver", "neuron-healthcheck-system"):
                 double.namespace(name)
             parts = {"draDriver": {"enabled": True}, "devicePlugin": {"enabled": False}, "npd": {"enabled": False}}
-            chart = {"chart": "neuron-helm-chart", "version": "1.10.0", "values": parts}
-            double.control("helm", request="Create", release="neuron", namespace="neuron-dra-driver", **chart)
+            double.helm("neuron-helm-chart", "1.10.0", namespace="neuron-dra-driver", **parts)
             yield Bare(double=double, s3=aws, folder=folder, kubectl=kubectl_binary)
         finally:
             double.stop()

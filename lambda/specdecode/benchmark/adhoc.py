@@ -65,7 +65,8 @@ def cases_of(*, named: Sequence[str], prompts: Sequence[str], files: Sequence[Pa
         raise BadRequest(f"no test case is called {', '.join(unknown)}; there are {there_are}")
     chosen = {case.name: case for name in named for case in _members(name, known)}
     for number, text in enumerate(prompts, 1):
-        chosen[f"prompt-{number}"] = _own(f"prompt-{number}", PromptKind.TEXT, text)
+        own = {"name": f"prompt-{number}", "label": f"prompt-{number}", "kind": PromptKind.TEXT, "text": text}
+        chosen[own["name"]] = TestCase.model_validate({**own, "structured": None, "source": "command line"})
     for path in files:
         chosen |= {case.name: case for case in _of_file(path, taken=chosen)}
     if not chosen:
@@ -110,10 +111,6 @@ def _of_file(path: Path, *, taken: Collection[str]) -> list[TestCase]:
             source=f"set {found.name}",
         )
     return list(cases.values())
-
-
-def _own(name: str, kind: PromptKind, text: str) -> TestCase:
-    return TestCase(name=name, label=name, kind=kind, text=text, structured=None, source="command line")
 
 
 def adhoc_spec(

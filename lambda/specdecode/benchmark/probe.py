@@ -24,6 +24,8 @@ _DIALECTS = (
     BodyDialect(running_usage=False, exact_length=False, usage=False),
 )
 """From the fullest to the plainest. The first that the server accepts is used for the whole run."""
+_NOT_UNDERSTOOD = (400, 415, 422, 501)
+"""Status of a server that read the request and refused its form."""
 
 
 class ArmNotReady(Exception):
@@ -60,7 +62,7 @@ async def probe(client: Client, *, model: str | None, prompt: Prompt, workload: 
     name = await _model(client, model)
     for dialect in _DIALECTS:
         record = await _ask(client, name, prompt, workload, dialect)
-        if not _refused(record):
+        if not (record.error and record.error.kind is ErrorKind.HTTP and record.error.http_status in _NOT_UNDERSTOOD):
             break
     if record.error is not None:
         raise _not_ready(client, record.error)
@@ -135,15 +137,6 @@ async def _ask(client: Client, model: str, prompt: Prompt, workload: Workload, d
     records: list[RequestRecord] = []
     await client.request(plan, lambda make: records.append(make()))
     return records[0]
-
-
-def _refused(record: RequestRecord) -> bool:
-    """Whether the server read the request and refused its form."""
-    return (
-        record.error is not None
-        and record.error.kind is ErrorKind.HTTP
-        and record.error.http_status in (400, 415, 422, 501)
-    )
 
 
 def _of_status(status: int, message: str, arm: str, endpoint: Endpoint) -> str:

@@ -56,8 +56,15 @@ def serve(
     taken = set[str]()
 
     def answer(key: str) -> None:
+        """Ask the arm, and store what it says in parts."""
         try:
-            _answer(bucket, key, arms, model=model, endpoint=endpoint, stopped=stopped)
+            document = bucket.start_of(key, MOST_BYTES + 1)
+            bucket.delete([key])
+            began, parts = time.monotonic(), 0
+            for part in _parts(document, arms, model=model, endpoint=endpoint, stopped=stopped):
+                bucket.write(s3_keys.part_key(key.removesuffix(s3_keys.QUESTION), parts), part.model_dump_json())
+                parts += 1
+            say(f"answered in {parts} parts and {time.monotonic() - began:.1f} s")
         except PodError as error:
             say(f"a question has no answer: {error}")
 
@@ -74,19 +81,6 @@ def serve(
         stopped.set()
     left = [prefix + name for name in bucket.listing(prefix) if name.endswith((s3_keys.QUESTION, s3_keys.END))]
     bucket.delete(left)
-
-
-def _answer(
-    bucket: Bucket, key: str, arms: dict[str, str], *, model: str, endpoint: str, stopped: threading.Event
-) -> None:
-    """Ask the arm, and store what it says in parts."""
-    document = bucket.start_of(key, MOST_BYTES + 1)
-    bucket.delete([key])
-    began, parts = time.monotonic(), 0
-    for part in _parts(document, arms, model=model, endpoint=endpoint, stopped=stopped):
-        bucket.write(s3_keys.part_key(key.removesuffix(s3_keys.QUESTION), parts), part.model_dump_json())
-        parts += 1
-    say(f"answered in {parts} parts and {time.monotonic() - began:.1f} s")
 
 
 def _parts(

@@ -30,20 +30,25 @@ class Output:
 def generate(engine: Engine, prompts: tuple[str, ...], *, together: bool = True, **sampling: object) -> list[Output]:
     outputs: dict[Sequence, Output] = {}
     for prompt in prompts:
-        ids, pending = engine.tokenizer.encode_prompt(prompt)
-        sequence = Sequence(
-            prompt_tokens=len(ids) + 1,
-            tokens=[engine.bos, *ids],
-            sampling=Sampling(**({"max_tokens": 48, "ignore_eos": True} | sampling)),
-            text=TextStream(tokenizer=engine.tokenizer, stop=sampling.get("stop", ()), skip_prefix=pending),
-            eos=engine.eos,
-        )
-        outputs[sequence] = Output()
-        engine.scheduler.add(sequence)
+        outputs[added(engine, prompt, **sampling)] = Output()
         if not together:
             _run(engine, outputs)
     _run(engine, outputs)
     return list(outputs.values())
+
+
+def added(engine: Engine, prompt: str, **sampling: object) -> Sequence:
+    """A request that the engine has taken."""
+    ids, pending = engine.tokenizer.encode_prompt(prompt)
+    sequence = Sequence(
+        prompt_tokens=len(ids) + 1,
+        tokens=[engine.bos, *ids],
+        sampling=Sampling(**({"max_tokens": 48, "ignore_eos": True} | sampling)),
+        text=TextStream(tokenizer=engine.tokenizer, stop=sampling.get("stop", ()), skip_prefix=pending),
+        eos=engine.eos,
+    )
+    engine.scheduler.add(sequence)
+    return sequence
 
 
 def _run(engine: Engine, outputs: dict[Sequence, Output]) -> None:
@@ -102,15 +107,12 @@ def test_a_draft_that_learnt_nothing_is_refused_and_costs_time(plain: list[Outpu
 
 def test_a_request_joins_and_leaves_a_running_batch(plain: list[Output]) -> None:
     engine = load_engine(speculating(5))
-    late = PROMPTS[1]
-    first = _sequence(engine, PROMPTS[0], 48)
-    engine.scheduler.add(first)
+    first = added(engine, PROMPTS[0])
     collected: dict[Sequence, list[int]] = {first: []}
     for step in range(1000):
         if step == 4:
-            second = _sequence(engine, late, 20)
+            second = added(engine, PROMPTS[1], max_tokens=20)
             collected[second] = []
-            engine.scheduler.add(second)
         for sequence, output in engine.scheduler.step():
             collected[sequence] += output.tokens
         if engine.scheduler.idle:
@@ -120,9 +122,7 @@ def test_a_request_joins_and_leaves_a_running_batch(plain: list[Output]) -> None
 
 
 def test_an_aborted_request_frees_its_place(base: Engine) -> None:
-    sequences = [_sequence(base, PROMPTS[0], 50) for _ in range(6)]
-    for sequence in sequences:
-        base.scheduler.add(sequence)
+    sequences = [added(base, PROMPTS[0], max_tokens=50) for _ in range(6)]
     base.scheduler.step()
     for sequence in (sequences[0], sequences[5]):  # one runs, one waits
         base.scheduler.abort(sequence)
@@ -135,7 +135,6 @@ def test_an_aborted_request_frees_its_place(base: Engine) -> None:
 
 def test_nothing_is_drafted_beyond_the_draft_window(plain: list[Output]) -> None:
     settings = speculating(5)
-    assert settings.speculative is not None
     short = load_engine(replace(settings, speculative=replace(settings.speculative, max_model_len=40)))
     outputs = generate(short, PROMPTS[1:2])
     assert outputs[0].tokens == plain[1].tokens
@@ -160,14 +159,3 @@ def test_the_end_token_ends_and_min_tokens_holds_it_off(plain: list[Output]) -> 
         held_off = generate(ending, PROMPTS[1:2], ignore_eos=False, min_tokens=30)[0]
         assert end not in held_off.tokens[:30]
         assert len(held_off.tokens) >= 30
-
-
-def _sequence(engine: Engine, prompt: str, max_tokens: int) -> Sequence:
-    ids, _ = engine.tokenizer.encode_prompt(prompt)
-    return Sequence(
-        prompt_tokens=len(ids) + 1,
-        tokens=[engine.bos, *ids],
-        sampling=Sampling(max_tokens=max_tokens, ignore_eos=True),
-        text=TextStream(tokenizer=engine.tokenizer),
-        eos=engine.eos,
-    )

@@ -23,23 +23,19 @@ def containers(obj: Any) -> Any:
 A, B = {"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}
 
 
+def merged(live: Any, change: Any) -> Any:
+    return containers(merge_patches.strategic_merge(NODE, live, change))
+
+
 def test_strategic_merge_deletes_replaces_and_orders() -> None:
-    assert containers(
-        merge_patches.strategic_merge(NODE, deployment(A, B), deployment({"name": "a", "$patch": "delete"}))
-    ) == [B]
-    assert containers(merge_patches.strategic_merge(NODE, deployment(A, B), deployment({"$patch": "replace"}, B))) == [
-        B
-    ]
-    change = {
-        "spec": {
-            "template": {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": [A]}}
-        }
-    }
-    assert containers(merge_patches.strategic_merge(NODE, deployment(A, B), change)) == [B, A]
+    both = deployment(A, B)
+    assert merged(both, deployment({"name": "a", "$patch": "delete"})) == [B]
+    assert merged(both, deployment({"$patch": "replace"}, B)) == [B]
+    change = deployment(A)
+    change["spec"]["template"]["spec"]["$setElementOrder/containers"] = [{"name": "b"}, {"name": "a"}]
+    assert merged(both, change) == [B, A]
     args = {"name": "a", "args": ["x"]}
-    assert containers(merge_patches.strategic_merge(NODE, deployment({**A, "args": ["1", "2"]}), deployment(args)))[0][
-        "args"
-    ] == ["x"]
+    assert merged(deployment({**A, "args": ["1", "2"]}), deployment(args))[0]["args"] == ["x"]
 
 
 def owner(manager: str, operation: str = "Apply", subresource: str = "") -> Owner:

@@ -68,14 +68,18 @@ def start(mode: str, *, limit_s: float = PATIENCE_S, leaves: tuple[str, ...] = (
     return compiling.compile_by_serving(command, health=url, limit_s=limit_s, made=made, ask=ask)
 
 
+def uploaded(artifact: Path) -> list[str]:
+    """What is stored of it, in this order."""
+    s3 = FakeS3()
+    store.upload(Bucket("b", s3), "compiled/f/", artifact, about={})
+    complete = json.loads(s3.objects["compiled/f/COMPLETE.json"])
+    return [*(each["path"] for each in complete["files"]), s3.uploads[-1].removeprefix("compiled/f/")]
+
+
 @pytest.mark.parametrize("mode", ["good", "stubborn"])
 def test_server_is_stopped_once_it_is_healthy_and_its_files_are_uploaded(mode):
     assert start(mode) > 0
-    s3 = FakeS3()
-    store.upload(Bucket("b", s3), "compiled/f/", Path("artifact"), about={"command": ["vllm"]})
-    complete = json.loads(s3.objects["compiled/f/COMPLETE.json"])
-    assert [f["path"] for f in complete["files"]] == ["model.pt", "weights/tp0.safetensors"]
-    assert s3.uploads[-1] == "compiled/f/COMPLETE.json"
+    assert uploaded(Path("artifact")) == ["model.pt", "weights/tp0.safetensors", "COMPLETE.json"]
 
 
 @pytest.mark.parametrize(
@@ -109,13 +113,7 @@ WHOLE = ("model.pt", "weights/tp0.safetensors")
 def test_without_devices_a_server_that_ends_once_all_is_there_has_done_its_work(capsys):
     assert start("made", leaves=WHOLE) > 0
     assert "ended with 1 once it had compiled" in capsys.readouterr().out
-    assert uploaded() == ["model.pt", "weights/tp0.safetensors"]
-
-
-def uploaded() -> list[str]:
-    s3 = FakeS3()
-    store.upload(Bucket("b", s3), "compiled/f/", Path("artifact"), about={})
-    return [each["path"] for each in json.loads(s3.objects["compiled/f/COMPLETE.json"])["files"]]
+    assert uploaded(Path("artifact")) == ["model.pt", "weights/tp0.safetensors", "COMPLETE.json"]
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,15 @@ def _in_tmp(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_copies_every_file_and_finishes_last():
-    s3 = FakeS3(FILES)
+def staged(s3: FakeS3) -> Bucket:
+    """The bucket, once the import is staged."""
     bucket = Bucket("b", s3)
     stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+    return bucket
+
+
+def test_copies_every_file_and_finishes_last():
+    bucket = staged(s3 := FakeS3(FILES))
     assert s3.objects[PREFIX + "sub/model.safetensors"] == b"weights"
     assert s3.uploads[-1] == PREFIX + "COMPLETE.json"
     complete = json.loads(s3.objects[PREFIX + "COMPLETE.json"])
@@ -41,40 +46,33 @@ def test_copies_every_file_and_finishes_last():
 
 
 def test_second_try_uploads_only_what_is_missing_or_changed():
-    s3 = FakeS3(FILES)
-    bucket = Bucket("b", s3)
-    stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+    staged(s3 := FakeS3(FILES))
     del s3.objects[PREFIX + "COMPLETE.json"], s3.objects[PREFIX + "config.json"]
     s3.objects["imports/m/sub/model.safetensors"] = b"WEIGHTS"
     s3.uploads.clear()
-    stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+    staged(s3)
     assert sorted(s3.uploads) == [PREFIX + "COMPLETE.json", PREFIX + "config.json", PREFIX + "sub/model.safetensors"]
     s3.uploads.clear()
-    stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+    staged(s3)
     assert s3.uploads == [PREFIX + "COMPLETE.json"]
 
 
 def test_empty_import_prefix_says_what_to_do():
-    bucket = Bucket("b", FakeS3())
     with pytest.raises(PodError, match="upload the model's files there first") as caught:
-        stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+        staged(FakeS3())
     assert caught.value.code == Exit.NOT_FOUND
 
 
 def test_denied_is_told_apart():
     s3 = FakeS3(FILES)
-    bucket = Bucket("b", s3)
-    source = ImportSource(bucket, "imports/m/")
     s3.denied = True
     with pytest.raises(PodError) as caught:
-        stage(bucket, PREFIX, source, rescale=False)
+        staged(s3)
     assert caught.value.code == Exit.DENIED
 
 
 def test_a_changed_byte_in_the_bucket_is_found_on_fetch():
-    s3 = FakeS3(FILES)
-    bucket = Bucket("b", s3)
-    stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+    bucket = staged(s3 := FakeS3(FILES))
     s3.objects[PREFIX + "config.json"] = b"[]"
     with pytest.raises(PodError) as caught:
         bucket.fetch_folder(PREFIX, Path("got"))
@@ -136,9 +134,7 @@ def test_a_head_that_the_engine_cannot_read_is_refused_before_a_byte_is_moved(hu
 
 
 def test_what_was_staged_for_another_engine_is_judged_too(monkeypatch):
-    s3 = FakeS3({"imports/m/pytorch_model.bin": b"b"})
-    bucket = Bucket("b", s3)
-    stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+    bucket = staged(FakeS3({"imports/m/pytorch_model.bin": b"b"}))
     monkeypatch.setattr("specdecode.pod.stage.Bucket", lambda name: bucket)
     monkeypatch.setattr("specdecode.pod.fetch.Bucket", lambda name: bucket)
     again = ["--bucket", "b", "--prefix", PREFIX, "--import-prefix", "imports/m/"]
