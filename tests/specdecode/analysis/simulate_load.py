@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
+from typing import Any
 
 from specdecode.analysis import Comparison, compare
 from specdecode.experiment.model import Experiment
@@ -122,13 +123,25 @@ def run(
                 yield from (record.model_copy(update={"round": number}) if number else record for record in records)
 
 
+def compared(
+    tested: Experiment,
+    servers: Mapping[str, Server],
+    *,
+    seed: int = 1,
+    change: Callable[[RequestRecord], RequestRecord] = lambda record: record,
+    **how: Any,
+) -> Comparison:
+    """What comes of a run whose records are changed."""
+    records = [change(record) for record in run(tested, servers, seed=seed, **how)]
+    return compare(experiment=tested, records=records, context=context())
+
+
 def at_loads(levels: tuple[float, ...] = (1, 2, 4, 8, 16, 32), *, open_loop: bool = False, seed: int = 3) -> Comparison:
     """A run whose crossover is at 9 requests, with an objective; at a time more than 16 queue."""
     slo = Slo(ttft_s=0.2, tpot_s=0.021, share=0.7)
     tested = loads(levels, slo=slo, batch=16, open_loop=open_loop)
     arm = Server(base_s=0.026, per_sequence_s=0.0022, k=5, acceptance=0.55)
-    records = run(tested, {"base": Server(), "sd": arm}, seed=seed, queues=True)
-    return compare(experiment=tested, records=records, context=context())
+    return compared(tested, {"base": Server(), "sd": arm}, seed=seed, queues=True)
 
 
 def _level(

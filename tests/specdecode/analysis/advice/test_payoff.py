@@ -62,28 +62,6 @@ def test_all_prompts_are_the_mean_of_the_cases_and_a_group_has_its_own() -> None
     assert "on structured" in line and "on open-ended" in line and "chance" in line
 
 
-def test_a_report_has_each_forecast_beside_what_was_measured() -> None:
-    tested = experiment(ks=(3, 7))
-    spec = tested.variant("sd-k7").speculation
-    assert spec is not None
-    given = [
-        Forecasted(draft=spec.draft.id, case=case, prompts=8, at=((3, tokens, 0.05), (7, tokens, 0.05)))
-        for case, tokens in (("repeat", 3.0), ("sonnet", 2.0))
-    ]
-    found = compare(
-        experiment=tested.model_copy(update={"forecast": tuple(given)}), records=run(tested), context=context()
-    )
-    (note,) = [each for each in found.notes if each.startswith("Forecast of sd-k7")]
-    (steps,) = [arm.steps for arm in found.arms if (arm.variant, arm.case) == ("sd-k7", "repeat")]
-    measured = sum(each.tokens * each.share for each in steps)
-    off = f"at most {abs(3.0 / measured - 1.0):.1%} off, over 2 types of prompts"
-    said = f"{off} (most in repeat: 3.00, measured {measured:.2f})"
-    group = found.pairs[1].group("all")
-    assert group is not None and said in note
-    (decoding,) = [each.ratio for each in group.speedups if each.metric == "time_per_output_token"]
-    assert note.endswith(f"measured {times(decoding)}: within the range.")
-
-
 def test_a_few_k_are_no_sweep_unless_the_experiment_says_so() -> None:
     ks = (3, 4, 5)
     for given, wanted in ((ks, ks), (ks[1:], tuple(range(1, 16)))):
@@ -137,11 +115,10 @@ def test_a_head_is_guessed_from_its_evidence_and_no_forecast_of_it_is_promised()
     assert any("with k=3" in each and "3.22" in each and "Neuron doc" in each for each in found.found_elsewhere)
     (said,) = [each for each in found.unknown if each.startswith("tokens per step")]
     assert "guessed from what was found elsewhere" in said and "hidden states" in said
-    new = tested.variants[1].speculation.draft.model_copy(update={"id": "mine/eagle3"})
-    other = tested.variants[1].model_copy(
-        update={"speculation": tested.variants[1].speculation.model_copy(update={"draft": new})}
-    )
-    alone = payoff(tested.model_copy(update={"variants": (tested.variants[0], other)}))
+    base, head, *_ = tested.variants
+    new = head.speculation.draft.model_copy(update={"id": "mine/eagle3"})
+    other = head.model_copy(update={"speculation": head.speculation.model_copy(update={"draft": new})})
+    alone = payoff(tested.model_copy(update={"variants": (base, other)}))
     assert any("mine/eagle3, a wide guess" in each for each in alone.unknown) and not alone.found_elsewhere
 
 
@@ -154,27 +131,31 @@ def test_a_draft_with_a_forecast_has_no_arm_that_is_guessed() -> None:
     assert list(map(percent, (0.009, 0.01, 0.99, 0.991))) == ["below 1%", "1%", "99%", "over 99%"]
 
 
-def test_the_report_lays_the_forecast_beside_what_was_measured_and_says_how_far_off_it_was() -> None:
-    tested = experiment(ks=(3, 7))
-    draft = tested.variants[1].speculation.draft.id
-    at = ((3, 2.0, 0.01), (7, 4.0, 0.01))
-    told_of = tested.model_copy(update={"forecast": (Forecasted(draft=draft, case="repeat", prompts=8, at=at),)})
-    found = compare(experiment=told_of, records=run(tested), context=context())
-    measured = {
-        arm.variant: sum(one.tokens * one.share for one in arm.steps)
-        for arm in found.arms
-        if arm.case == "repeat" and arm.variant != "base"
-    }
+@pytest.mark.parametrize("cases", [("repeat",), ("repeat", "sonnet")])
+def test_the_report_lays_the_forecast_beside_what_was_measured_and_says_how_far_off_it_was(
+    cases: tuple[str, ...],
+) -> None:
+    tested, tokens = experiment(ks=(3, 7)), {"sd-k3": 2.0, "sd-k7": 4.0}
+    draft, at = tested.variants[1].speculation.draft.id, ((3, 2.0, 0.01), (7, 4.0, 0.01))
+    given = tuple(Forecasted(draft=draft, case=case, prompts=8, at=at) for case in cases)
+    forecast = tested.model_copy(update={"forecast": given})
+    found = compare(experiment=forecast, records=run(tested), context=context())
     notes = [note for note in found.notes if note.startswith("Forecast of ")]
-    assert len(notes) == 2
-    for note, (arm, value), tokens in zip(notes, measured.items(), (2.0, 4.0), strict=True):
-        off = abs(tokens / value - 1.0)
+    for note, pair in zip(notes, found.pairs, strict=True):
+        arms = [arm for arm in found.arms if arm.variant == pair.variant and arm.case in cases]
+        measured = {arm.case: sum(one.tokens * one.share for one in arm.steps) for arm in arms}
+        told = tokens[pair.variant]
+        off, worst = max((abs(told / value - 1.0), case) for case, value in measured.items())
+        types = "2 types" if len(cases) == 2 else "1 type"
         assert note.startswith(
-            f"Forecast of {arm}: tokens per step at most {off:.1%} off, over 1 type of prompts (most in repeat: "
-            f"{tokens:.2f}, measured {value:.2f})."
+            f"Forecast of {pair.variant}: tokens per step at most {off:.1%} off, over {types} of prompts (most in "
+            f"{worst}: {told:.2f}, measured {measured[worst]:.2f})."
         )
-        assert "the range." in note
-        assert f"{value:.2f} at k={arm[-1]} ({off:.1%} off)" in render_terminal(found)
+        (decoding,) = [one.ratio for one in pair.group("all").speedups if one.metric == "time_per_output_token"]
+        gain = next(one.speedup for one in payoff(forecast).whole.at if one.variant == pair.variant)
+        fits = "within" if gain.low <= decoding <= gain.high else "outside"
+        assert note.endswith(f"measured {times(decoding)}: {fits} the range.")
+        assert f"{measured[worst]:.2f} at k={pair.variant[-1]} ({off:.1%} off)" in render_terminal(found)
     assert not any("Forecast" in n for n in compare(experiment=tested, records=run(tested), context=context()).notes)
 
 

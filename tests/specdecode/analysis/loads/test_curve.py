@@ -23,18 +23,17 @@ from specdecode.records import EngineCounters, ErrorKind, RequestError, RequestR
 
 from tests.specdecode.analysis.simulate import context, experiment
 from tests.specdecode.analysis.simulate import run as run_one_load
-from tests.specdecode.analysis.simulate_load import TOKENS, Server, loads, run, true_crossover, true_gain
+from tests.specdecode.analysis.simulate_load import TOKENS, Server, compared, loads, run, true_crossover, true_gain
 
 BASE = Server()
 ARM = Server(base_s=0.026, per_sequence_s=0.0016, k=5, acceptance=0.55)
+SERVERS = {"base": BASE, "sd": ARM}
 LEVELS = (1, 2, 4, 8, 16, 32)
 
 
 @pytest.fixture(scope="module")
 def comparison() -> Comparison:
-    tested = loads((8, 1, 2, 4, 32, 16), slo=Slo(tpot_s=0.021, share=0.7))
-    records = run(tested, {"base": BASE, "sd": ARM}, seed=3)
-    return compare(experiment=tested, records=records, context=context())
+    return compared(loads((8, 1, 2, 4, 32, 16), slo=Slo(tpot_s=0.021, share=0.7)), SERVERS, seed=3)
 
 
 def test_every_level_has_the_speedup_of_that_load(comparison: Comparison) -> None:
@@ -87,13 +86,9 @@ def test_the_crossover_is_found_and_said_everywhere(comparison: Comparison) -> N
     assert words.startswith(said) and "At the first load" not in words
     assert '<p class="use">At the first load, 8 at a time: ' in render_html(comparison)
     forms = render_terminal(comparison, width=1000), render_markdown(comparison), render_html(comparison)
-    for text in forms:
+    for text, title in zip(forms, ("sd over", "### sd over", "<caption>sd over"), strict=True):
         assert said in text.replace("\\", "") and "32 at a time" in text and "break-even" in text
-    assert (
-        "sd over the load" in forms[0]
-        and "### sd over the load" in forms[1]
-        and "<caption>sd over the load" in forms[2]
-    )
+        assert f"{title} the load" in text
 
 
 def test_the_table_has_a_row_for_each_level_and_the_crossover(comparison: Comparison) -> None:
@@ -126,16 +121,14 @@ def test_only_a_pair_that_differs_in_speculation_is_told_to_speculate() -> None:
     tested = loads((1, 4), ks=(2, 6))
     first, second, third = tested.variants
     chained = tested.model_copy(update={"variants": (first, second, third.model_copy(update={"compare_to": "sd-k2"}))})
-    servers = {"base": BASE, "sd-k2": ARM, "sd-k6": ARM}
-    found = compare(experiment=chained, records=run(chained, servers, seed=1), context=context())
+    found = compared(chained, {"base": BASE, "sd-k2": ARM, "sd-k6": ARM})
     assert {curve.variant: curve.of_speculation for curve in found.curve} == {"sd-k2": True, "sd-k6": False}
 
 
 def test_the_load_in_words_says_that_large_loads_had_more_requests(comparison: Comparison) -> None:
     """Two for each request at a time: at 32 there were 64, not the 16 that were asked for."""
     assert "16 requests (up to 64 at large loads) per prompt type and arm" in render_terminal(comparison, width=1000)
-    few = loads((1, 8))
-    shown = compare(experiment=few, records=run(few, {"base": BASE, "sd": ARM}, seed=3), context=context())
+    shown = compared(loads((1, 8)), SERVERS, seed=3)
     assert "16 requests per prompt type and arm" in render_terminal(shown, width=1000)
     assert "At the first load, 1 at a time: " in render_terminal(shown, width=1000)
 
@@ -149,7 +142,7 @@ def test_a_run_of_one_load_has_no_curve() -> None:
 
 def test_counters_belong_to_the_load_that_they_were_read_at() -> None:
     tested = loads((1, 4))
-    records = list(run(tested, {"base": BASE, "sd": ARM}, seed=1))
+    records = list(run(tested, SERVERS, seed=1))
     tokens = sum(r.completion_tokens or 0 for r in records if (r.variant, r.level) == ("sd", "c4"))
     counts = {"drafts": tokens // 2, "draft_tokens": 5 * (tokens // 2), "accepted_tokens": tokens // 2}
     counters = tuple(
@@ -162,23 +155,17 @@ def test_counters_belong_to_the_load_that_they_were_read_at() -> None:
 
 def test_a_run_whose_other_loads_are_lost_says_so() -> None:
     tested = loads((1, 4, 16))
-    records = [each for each in run(tested, {"base": BASE, "sd": ARM}, seed=1) if each.level == "c1"]
+    records = [each for each in run(tested, SERVERS, seed=1) if each.level == "c1"]
     found = compare(experiment=tested, records=records, context=context())
     assert found.answer.startswith("Nothing is known over the load: at fewer than two of 1, 4, 16 at a time there is ")
     assert "At the first load, 1 at a time: " in found.answer
-
-
-def changed(comparison_levels: tuple[int, ...], change: object) -> Comparison:
-    tested = loads(comparison_levels)
-    records = [change(r) for r in run(tested, {"base": BASE, "sd": ARM}, seed=1)]  # type: ignore[operator]
-    return compare(experiment=tested, records=records, context=context())
 
 
 def test_a_level_where_the_client_fell_behind_is_doubtful_and_one_beyond_the_batch_queues() -> None:
     def late(record: RequestRecord) -> RequestRecord:
         return record.model_copy(update={"time_doubt_s": 0.02 if record.level == "c4" and record.index % 4 else 0.0})
 
-    found = changed((1, 4, 80), late)
+    found = compared(loads((1, 4, 80)), SERVERS, change=late)
     assert [point.doubtful for point in found.curve[0].points] == [False, True, False]
     assert [point.queueing for point in found.curve[0].points] == [False, False, True]
     assert "The load generator fell behind at 4 at a time: doubtful." in found.answer
@@ -191,7 +178,7 @@ def test_a_case_that_is_missing_at_one_load_is_in_no_point() -> None:
     other = tested.workload.cases[0].model_copy(update={"name": "extra"})
     cases = (*tested.workload.cases, other)
     tested = tested.model_copy(update={"workload": tested.workload.model_copy(update={"cases": cases})})
-    records = [r for r in run(tested, {"base": BASE, "sd": ARM}, seed=1) if (r.case, r.level) != ("extra", "c4")]
+    records = [r for r in run(tested, SERVERS, seed=1) if (r.case, r.level) != ("extra", "c4")]
     curve = compare(experiment=tested, records=records, context=context()).curve[0]
     assert curve.cases == ("sonnet",) and curve.left_out == ("extra",)
 
@@ -317,16 +304,9 @@ def test_loads_where_the_server_does_not_gain_as_a_request_does_are_named(compar
     won = "At 32 at a time a request is slower, but the server as a whole writes more tokens a second with sd (1.40×)."
     assert won in said({32: 1.4})
     assert won in said({1: 0.8, 32: 1.4}) and lost.format("1 at a time", "0.80×") in said({1: 0.8, 32: 1.4})
-    changed = curve.points[0].other.model_copy(update={"output_throughput": 1.0})
-    told = comparison.model_copy(
-        update={
-            "curve": (
-                curve.model_copy(
-                    update={"points": (curve.points[0].model_copy(update={"other": changed}), *curve.points[1:])}
-                ),
-            )
-        }
-    )
+    slow = curve.points[0].other.model_copy(update={"output_throughput": 1.0})
+    points = (curve.points[0].model_copy(update={"other": slow}), *curve.points[1:])
+    told = comparison.model_copy(update={"curve": (curve.model_copy(update={"points": points}),)})
     assert all("the server as a whole writes fewer" in render(told) for render in (render_markdown, render_html))
 
 
@@ -335,8 +315,7 @@ def test_the_same_arm_twice_has_no_crossover(shared: float) -> None:
     """Nor where each level has noise that all its requests share: their spread does not show it."""
     tested = loads(LEVELS, requests=8)
     for seed in range(5):
-        records = run(tested, {"base": BASE, "sd": BASE}, seed=seed, shared=shared)
-        found = compare(experiment=tested, records=records, context=context())
+        found = compared(tested, {"base": BASE, "sd": BASE}, seed=seed, shared=shared)
         assert found.curve[0].crossovers == ()
         assert "Speculate at every load" not in found.answer and "Do not speculate" not in found.answer
 
@@ -347,8 +326,9 @@ def test_a_doubtful_level_settles_no_side() -> None:
     def at_the_end(record: RequestRecord) -> RequestRecord:
         return record.model_copy(update={"time_doubt_s": 0.02 if record.level == "c32" else 0.0})
 
-    assert changed((1, 4, 32), lambda record: record).curve[0].crossovers
-    found = changed((1, 4, 32), at_the_end)
+    tested = loads((1, 4, 32))
+    assert compared(tested, SERVERS).curve[0].crossovers
+    found = compared(tested, SERVERS, change=at_the_end)
     assert found.curve[0].crossovers == () and found.curve[0].points[-1].speedup.ratio < 0.8
     assert "Speculation is faster at 1, 4 at a time; at" in found.answer
 
@@ -363,9 +343,8 @@ def test_a_crossover_across_a_lost_load_is_known_no_better_than_the_loads_beside
         error = RequestError(kind=ErrorKind.TIMEOUT, message="late")
         return record.model_copy(update={"error": error, "chunks": (), "completion_tokens": None})
 
-    levels = (1, 4, 8, 16, 32)
-    whole = changed(levels, lambda record: record).curve[0]
-    curve = changed(levels, at_16).curve[0]
+    tested = loads((1, 4, 8, 16, 32))
+    whole, curve = compared(tested, SERVERS).curve[0], compared(tested, SERVERS, change=at_16).curve[0]
     (narrow,), (wide,) = whole.crossovers, curve.crossovers
     beside = {point.level.name: point.under_way for point in curve.points}
     assert wide.low < beside["c8"] * 1.1 and wide.high > beside["c32"] * 0.9
@@ -377,8 +356,7 @@ def test_a_load_that_queues_does_not_move_the_crossover(batch: int, levels: tupl
     """Beyond the batch a request's time grows with the queue, not with the step: the crossover is one of batches."""
     tested = loads(levels, requests=32, batch=batch, rounds=2)
     arm = Server(base_s=0.027, per_sequence_s=0.0030, k=6, acceptance=0.8)
-    records = run(tested, {"base": BASE, "sd": arm}, seed=1, queues=True)
-    (curve, *_) = compare(experiment=tested, records=records, context=context()).curve
+    (curve, *_) = compared(tested, {"base": BASE, "sd": arm}, queues=True).curve
     assert curve.points[-1].queueing and curve.points[-1].under_way > 1.5 * batch
     at = (Level(concurrency=levels[0]), Level(concurrency=levels[-1]), Level(rate=2.0))
     assert [within_batch(tested, level, "sd") for level in at] == [1.0, batch / levels[-1], 1.0]

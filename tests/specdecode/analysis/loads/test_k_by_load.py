@@ -4,17 +4,18 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 
 import pytest
-from specdecode.analysis import Comparison, compare
+from specdecode.analysis import Comparison
 from specdecode.analysis.loads.k_by_load import Choice, in_words, table
 from specdecode.analysis.report import render_html, render_markdown, render_terminal
 from specdecode.analysis.results.over_load import KRange, Schedule
 from specdecode.experiment.files import engine_names, load_engine
-from specdecode.records import ErrorKind, RequestError
+from specdecode.experiment.model import Experiment
+from specdecode.records import ErrorKind, RequestError, RequestRecord
 
-from tests.specdecode.analysis.simulate import context
-from tests.specdecode.analysis.simulate_load import Server, loads, run, true_crossover, true_gain
+from tests.specdecode.analysis.simulate_load import Server, compared, loads, true_crossover, true_gain
 
 BASE = Server()
 SERVERS = {
@@ -26,9 +27,18 @@ LEVELS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def simulated(engine: str = "rehearsal-vllm", servers: Mapping[str, Server] = SERVERS) -> Comparison:
-    tested = loads(LEVELS, ks=(2, 6), requests=32)
-    tested = tested.model_copy(update={"engine": engine})
-    return compare(experiment=tested, records=run(tested, servers, seed=1), context=context())
+    return compared(loads(LEVELS, ks=(2, 6), requests=32).model_copy(update={"engine": engine}), servers)
+
+
+def failing(tested: Experiment, servers: Mapping[str, Server], arm: str, levels: set[str]) -> Comparison:
+    """Every request of an arm fails at some levels."""
+    broken = RequestError(kind=ErrorKind.RESET, message="connection reset by peer")
+
+    def change(record: RequestRecord) -> RequestRecord:
+        fails = record.variant == arm and record.level in levels
+        return record.model_copy(update={"error": broken}) if fails else record
+
+    return compared(tested, servers, change=change)
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +48,8 @@ def comparison() -> Comparison:
 
 def test_the_schedule_is_near_the_best_arm_at_every_load(comparison: Comparison) -> None:
     (found,) = comparison.schedule
+    assert found.ranges[0].first == 1 and found.ranges[-1].last == 64, "to the batch, without a gap"
+    assert all(one.last + 1 == other.first for one, other in pairwise(found.ranges))
     at_levels = [each.k for load in LEVELS for each in found.ranges if each.first <= load <= each.last]
     assert at_levels == sorted(at_levels, reverse=True)
     assert {each.variant for each in found.ranges} <= SERVERS.keys() and found.ranges[0].k == 6
@@ -47,20 +59,14 @@ def test_the_schedule_is_near_the_best_arm_at_every_load(comparison: Comparison)
         assert true_gain(BASE, SERVERS[own.variant], load) > 0.96 * best, load
 
 
+TWO = {"base": BASE, "sd": SERVERS["sd-k2"]}
+
+
 def test_an_arm_that_failed_at_the_large_loads_is_not_the_fastest_there() -> None:
-    tested, arms = loads((1, 2, 4, 8), ks=(5,), requests=16), {"base": BASE, "sd": SERVERS["sd-k2"]}
-    broken = RequestError(kind=ErrorKind.RESET, message="connection reset by peer")
-    records = [
-        record.model_copy(update={"error": broken})
-        if record.variant == "sd" and record.level in {"c4", "c8"}
-        else record
-        for record in run(tested, arms, seed=1)
-    ]
-    found = compare(experiment=tested, records=records, context=context())
+    found = failing(loads((1, 2, 4, 8), ks=(5,)), TWO, "sd", {"c4", "c8"})
     assert found.answer.startswith("Speculate at every load that could be compared: ")
     assert "4, 8 at a time have no speed-up: too many requests failed" in found.answer
-    failed = sum(record.error is not None for record in records)
-    assert f"{failed} failed (" in render_html(found) and "none failed" not in render_html(found)
+    assert "32 failed (" in render_html(found) and "none failed" not in render_html(found)
     (schedule,) = found.schedule
     assert [(each.k, each.rivals, each.failed) for each in schedule.ranges] == [(5, (), ()), (0, (), (5,))]
     assert schedule.ranges[0].last == 2, "it is not served with where it failed"
@@ -70,33 +76,16 @@ def test_an_arm_that_failed_at_the_large_loads_is_not_the_fastest_there() -> Non
 
 
 def test_where_one_of_several_arms_failed_another_is_chosen() -> None:
-    broken = RequestError(kind=ErrorKind.RESET, message="connection reset by peer")
     tested = loads(LEVELS, ks=(2, 6), requests=32).model_copy(update={"engine": "rehearsal-vllm"})
     for out in ({"c1", "c2", "c4"}, {"c4"}):
-        records = [
-            record.model_copy(update={"error": broken}) if record.variant == "sd-k6" and record.level in out else record
-            for record in run(tested, SERVERS, seed=1)
-        ]
-        (schedule,) = compare(experiment=tested, records=records, context=context()).schedule
+        (schedule,) = failing(tested, SERVERS, "sd-k6", out).schedule
         (own,) = [each for each in schedule.ranges if each.first <= 4 <= each.last]
         assert own.k != 6 and 6 in own.failed and 6 not in (own.rivals or ())
 
 
 def test_where_the_baseline_failed_nothing_is_chosen_from_it() -> None:
-    broken = RequestError(kind=ErrorKind.RESET, message="connection reset by peer")
-    tested = loads((1, 2, 4, 8), ks=(5,), requests=16)
-    records = [
-        record.model_copy(update={"error": broken}) if record.variant == "base" and record.level == "c8" else record
-        for record in run(tested, {"base": BASE, "sd": SERVERS["sd-k2"]}, seed=1)
-    ]
-    (schedule,) = compare(experiment=tested, records=records, context=context()).schedule
+    (schedule,) = failing(loads((1, 2, 4, 8), ks=(5,)), TWO, "base", {"c8"}).schedule
     assert schedule.measured_to == 4
-
-
-def test_the_ranges_have_no_gap_and_end_with_the_batch(comparison: Comparison) -> None:
-    (found,) = comparison.schedule
-    assert found.ranges[0].first == 1 and found.ranges[-1].last == 64
-    assert all(one.last + 1 == other.first for one, other in zip(found.ranges, found.ranges[1:], strict=False))
 
 
 def test_what_is_pasted_is_what_vllm_takes(comparison: Comparison) -> None:
@@ -134,9 +123,7 @@ def choice(load: int, **gains: float) -> Choice:
 
 
 def test_ties_go_to_the_smaller_k() -> None:
-    assert choice(1, k2=1.500, k6=1.505).k == 2
-    assert choice(1, k2=1.500, k6=1.560).k == 6
-    assert choice(1, k2=1.005, k6=0.9).k == 0
+    assert [choice(1, k2=1.5, k6=1.505).k, choice(1, k2=1.5, k6=1.56).k, choice(1, k2=1.005, k6=0.9).k] == [2, 6, 0]
 
 
 @pytest.mark.parametrize(
@@ -222,9 +209,7 @@ def test_no_crossover_that_is_shown_and_a_table_that_ends_without_speculation_do
     tested = loads((1, 2, 4, 8, 16, 32), ks=(5,), requests=8)
     tested = tested.model_copy(update={"engine": "rehearsal-vllm"})
     for seed in range(20):
-        found = compare(
-            experiment=tested, records=run(tested, {"base": BASE, "sd": near}, seed=seed), context=context()
-        )
+        found = compared(tested, {"base": BASE, "sd": near}, seed=seed)
         (schedule,) = found.schedule
         if not found.curve[0].crossovers and schedule.ranges[-1].k == 0:
             break
@@ -238,8 +223,7 @@ def test_no_crossover_that_is_shown_and_a_table_that_ends_without_speculation_do
 def test_a_load_that_queues_says_which_k_a_full_batch_has() -> None:
     """Of 128 at a time the server takes 32: what was best there is best for a batch of 32, and for none beyond."""
     tested = loads((1, 8, 64, 128), ks=(6,), requests=64, batch=32)
-    records = run(tested, {"base": BASE, "sd": SERVERS["sd-k6"]}, seed=1, queues=True)
-    (found,) = compare(experiment=tested, records=records, context=context()).schedule
+    (found,) = compared(tested, {"base": BASE, "sd": SERVERS["sd-k6"]}, queues=True).schedule
     assert [each.k for each in found.ranges] == [6, 0] and found.measured_to == found.ranges[-1].last == 32
     assert found.ranges[0].last == max(load for load in (1, 8) if load < true_crossover(BASE, SERVERS["sd-k6"]))
 

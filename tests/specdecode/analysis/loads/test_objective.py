@@ -7,7 +7,7 @@ import io
 
 import pytest
 from pydantic import ValidationError
-from specdecode.analysis import Comparison, compare
+from specdecode.analysis import Comparison
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.loads.objective import carried, limits
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
@@ -20,8 +20,7 @@ from specdecode.experiment.workload import Level, Slo
 from specdecode.measures.publish import problems
 from specdecode.records import ErrorKind, RequestError, RequestRecord
 
-from tests.specdecode.analysis.simulate import context
-from tests.specdecode.analysis.simulate_load import Server, loads, run
+from tests.specdecode.analysis.simulate_load import Server, compared, loads
 
 BASE = Server()
 ARM = Server(base_s=0.026, per_sequence_s=0.0016, k=5, acceptance=0.55)
@@ -29,23 +28,26 @@ LEVELS = (8, 1, 2, 4, 32, 16)
 SLO = Slo(tpot_s=0.021, share=0.7)
 
 
-def compared(levels: tuple[int, ...] = LEVELS, slo: Slo = SLO, *, fails: str = "") -> Comparison:
-    """`fails`: the level at which half of the arm's requests fail."""
-    tested = loads(levels, slo=slo)
+SERVERS = {"base": BASE, "sd": ARM}
 
-    def failed(record: RequestRecord) -> RequestRecord:
+
+def at_slo(slo: Slo = SLO, levels: tuple[int, ...] = LEVELS, *, fails: str = "", late: str = "") -> Comparison:
+    """`fails`: the level at which half of the arm's requests fail; `late`: that at which the client falls behind."""
+
+    def change(record: RequestRecord) -> RequestRecord:
+        if record.level == late:
+            return record.model_copy(update={"time_doubt_s": 0.02})
         if (record.variant, record.level) != ("sd", fails) or record.index % 2:
             return record
         error = RequestError(kind=ErrorKind.TIMEOUT, message="late")
         return record.model_copy(update={"error": error, "chunks": (), "completion_tokens": None})
 
-    records = [failed(record) for record in run(tested, {"base": BASE, "sd": ARM}, seed=3)]
-    return compare(experiment=tested, records=records, context=context())
+    return compared(loads(levels, slo=slo), SERVERS, seed=3, change=change)
 
 
 @pytest.fixture(scope="module")
 def comparison() -> Comparison:
-    return compared()
+    return at_slo()
 
 
 def test_each_arm_carries_the_largest_load_up_to_which_it_keeps_the_objective(comparison: Comparison) -> None:
@@ -62,7 +64,7 @@ def test_each_arm_carries_the_largest_load_up_to_which_it_keeps_the_objective(co
 
 def test_a_load_at_which_requests_failed_is_not_kept_whatever_the_larger_ones_do() -> None:
     """Failed requests are in no speed-up, so that the curve has no point there; they are in the objective."""
-    found = compared(slo=Slo(tpot_s=10.0), fails="c4")
+    found = at_slo(Slo(tpot_s=10.0), fails="c4")
     sd = next(each for each in found.objective if each.variant == "sd")
     assert [each.share for each in sd.loads] == [1, 1, 0.5, 1, 1, 1] and sd.keeps == Level(concurrency=2)
     assert "c4" not in {point.level.name for point in found.curve[0].points}
@@ -73,21 +75,14 @@ def test_a_load_at_which_requests_failed_is_not_kept_whatever_the_larger_ones_do
 
 def test_what_is_carried_at_a_load_where_the_client_fell_behind_is_doubtful(comparison: Comparison) -> None:
     """Not if only a load beyond the first that is not kept is."""
-    tested = loads(LEVELS, slo=SLO)
     base, _ = comparison.objective
     assert base.keeps and base.keeps.concurrency
     own = f"c{base.keeps.concurrency}"
-
-    def answer(level: str) -> Comparison:
-        records = run(tested, {"base": BASE, "sd": ARM}, seed=3)
-        late = (r.model_copy(update={"time_doubt_s": 0.02 if r.level == level else 0.0}) for r in records)
-        return compare(experiment=tested, records=late, context=context())
-
-    found = answer(own)
+    found = at_slo(late=own)
     assert [each.level.name for each in found.objective[0].loads if each.doubtful] == [own]
     assert f"of the loads measured (the load generator was late in some requests at {base.keeps})." in found.answer
     assert f"; the load generator was late in some of its requests at {base.keeps}" in carried(found.objective[0])
-    assert "doubtful" not in carried(answer("c32").objective[0])
+    assert "late" not in carried(at_slo(late="c32").objective[0])
 
 
 def test_every_form_says_what_each_arm_carries(comparison: Comparison) -> None:
@@ -108,7 +103,7 @@ def test_every_form_says_what_each_arm_carries(comparison: Comparison) -> None:
 
 
 def test_a_run_of_one_load_says_it_too() -> None:
-    found = compared((4,), slo=Slo(ttft_s=0.5, tpot_s=0.0205))
+    found = at_slo(Slo(ttft_s=0.5, tpot_s=0.0205), (4,))
     assert not found.curve
     text = render_terminal(found, width=1000)
     assert "SLO: TTFT at most 500 ms, TPOT at most 20.5 ms, for 95% of the requests: base does not keep it at 4" in text
@@ -125,7 +120,7 @@ def test_a_point_of_the_curve_has_the_share_of_good_requests_of_its_load(compari
 
 
 def test_without_an_objective_nothing_is_said_of_one() -> None:
-    found = compared(slo=Slo())
+    found = at_slo(Slo())
     assert found.objective == () and "SLO:" not in render_terminal(found) + found.answer
     assert {datum["MetricName"] for datum in metric_data(found)}.isdisjoint({"LargestLoadKept"})
 
@@ -136,7 +131,7 @@ def test_the_largest_load_of_each_arm_goes_to_cloudwatch(comparison: Comparison)
     sent = {tuple(item["Value"] for item in datum["Dimensions"]): datum["Values"] for datum in data}
     base, sd = (each.keeps.value if each.keeps else 0 for each in comparison.objective)
     assert sent == {("simulated", "Base"): [base], ("simulated", "SD"): [sd]}
-    none = compared(slo=Slo(ttft_s=1e-6))
+    none = at_slo(Slo(ttft_s=1e-6))
     kept = [datum["Values"] for datum in metric_data(none) if datum["MetricName"] == "LargestLoadKept"]
     assert kept == [[0.0], [0.0]], "an arm that keeps it nowhere is no gap in a chart"
 
@@ -157,7 +152,7 @@ def test_runs_at_one_objective_are_compared_in_what_they_carry_and_runs_at_two_a
     assert f"Largest load that keeps the objective, run by run:\n  base: {base}; {base}\n  sd: {sd}; {sd}\n" in (
         difference_text(same)
     )
-    stricter = compared(slo=Slo(tpot_s=0.0206, share=0.7)).model_copy(update={"run_id": "stricter"})
+    stricter = at_slo(Slo(tpot_s=0.0206, share=0.7)).model_copy(update={"run_id": "stricter"})
     other = difference([comparison, stricter])
     assert isinstance(other, RunDifference) and other.carried == () and other.incomparable == ()
     assert other.other_objective == ("workload.slo.tpot_s: 0.021 -> 0.0206",)
@@ -182,7 +177,7 @@ def test_arms_that_carry_different_loads_by_chance_are_not_said_to_differ() -> N
         base, sd = tested.variants
         equal = base.model_copy(update={"speculation": sd.speculation})
         tested = tested.model_copy(update={"variants": (equal, sd)})
-        found = compare(experiment=tested, records=run(tested, {"base": arm, "sd": arm}, seed=seed), context=context())
+        found = compared(tested, {"base": arm, "sd": arm}, seed=seed)
         if len({each.keeps for each in found.objective}) > 1:
             unlike += 1
             assert "of the loads measured; that they differ is not shown (" in found.answer
@@ -197,18 +192,18 @@ def test_shares_differ_where_chance_does_not_explain_it() -> None:
 def test_a_rate_at_which_all_is_sent_before_the_first_answer_ends_is_not_carried() -> None:
     """Sixteen requests at 64 a second are sent in a quarter of a second, however slow the server is."""
     tested = loads((0.05, 64.0), slo=Slo(ttft_s=60), requests=16, open_loop=True)
-    found = compare(experiment=tested, records=list(run(tested, {"base": BASE, "sd": ARM}, seed=3)), context=context())
+    found = compared(tested, SERVERS, seed=3)
     for each in found.objective:
         assert [(at.share, at.enough) for at in each.loads] == [(1, True), (1, False)]
         assert each.keeps == Level(rate=0.05)
     said = "not shown at 64 requests a second (too few requests to tell: answers came long after the last was sent)"
     assert all(said in carried(each) for each in found.objective)
     two = loads((0.05, 0.06), slo=Slo(ttft_s=60), requests=16, open_loop=True, cases=2)
-    late = [
-        r.model_copy(update={"end_s": r.end_s + (1e4 if r.case == "sonnet" else 0.0)})
-        for r in run(two, {"base": BASE, "sd": ARM}, seed=3)
-    ]
-    slow = compare(experiment=two, records=late, context=context()).objective[0]
+
+    def long_after(record: RequestRecord) -> RequestRecord:
+        return record.model_copy(update={"end_s": record.end_s + (1e4 if record.case == "sonnet" else 0.0)})
+
+    slow = compared(two, SERVERS, seed=3, change=long_after).objective[0]
     assert not any(at.enough for at in slow.loads), "one case whose answers came long after is enough to doubt"
     hasty = found.objective[0].model_copy(update={"loads": found.objective[0].loads[1:], "keeps": None})
     assert carried(hasty).startswith("base is not shown to keep it at 64 requests a second")

@@ -63,12 +63,18 @@ def imported(*words: str, code: int = 0) -> Any:
     return result
 
 
+def arms_of(folder: Path) -> list[str]:
+    return [f"{name}={folder / name}" for name in ("base", "sd")]
+
+
+def document(*words: str) -> Any:
+    return json.loads(imported(*words, "--json").stdout)
+
+
 @pytest.mark.parametrize("arm", ["base", "sd"])
 @pytest.mark.parametrize("tool", TOOLS)
 def test_figures_are_those_of_the_requests_of_the_same_run(tool: str, arm: str) -> None:
-    words = [f"{name}={FILES / tool / name}" for name in ("base", "sd")]
-    document = json.loads(imported(*words, "--json").stdout)
-    found = next(each for each in document["arms"] if each["variant"] == arm)
+    found = next(each for each in document(*arms_of(FILES / tool))["arms"] if each["variant"] == arm)
     rows = raw(tool, arm)
     expected = {
         "ttft": mean([ttft for ttft, _, _ in rows]),
@@ -98,17 +104,16 @@ def test_figures_are_the_servers_as_far_as_the_tools_clock_is_true(tool: str, ar
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_the_report_says_what_the_tools_own_figures_mean(tool: str) -> None:
-    words = [f"{name}={FILES / tool / name}" for name in ("base", "sd")]
-    document = json.loads(imported(*words, "--json").stdout)
-    assert any(MEANS[TOOLS[tool]] in note for note in document["notes"])
-    assert TOOLS[tool] in document["context"]["source"]
-    (pair,) = document["pairs"]
+    found = document(*arms_of(FILES / tool))
+    assert any(MEANS[TOOLS[tool]] in note for note in found["notes"])
+    assert TOOLS[tool] in found["context"]["source"]
+    (pair,) = found["pairs"]
     assert pair["cases"][0]["headline"]["ratio"] > 1.1  # up to five tokens a chunk
 
 
 def test_arms_of_different_tools_are_said_to_be() -> None:
-    result = imported(f"base={FILES / 'vllm/base'}", f"sd={FILES / 'aiperf/sd'}", "--json")
-    assert any("measured by different tools" in note for note in json.loads(result.stdout)["notes"])
+    found = document(f"base={FILES / 'vllm/base'}", f"sd={FILES / 'aiperf/sd'}")
+    assert any("measured by different tools" in note for note in found["notes"])
 
 
 def test_a_sweeps_combination_is_its_runs_together() -> None:
@@ -122,14 +127,13 @@ def test_a_sweeps_combination_is_its_runs_together() -> None:
 
 
 def test_without_the_requests_there_is_no_verdict_and_it_is_said_how_to_get_them() -> None:
-    words = [f"{name}={FILES / 'vllm-plain' / name}" for name in ("base", "sd")]
-    document = json.loads(imported(*words, "--json").stdout)
-    base = document["arms"][0]
+    found = document(*arms_of(FILES / "vllm-plain"))
+    base = found["arms"][0]
     own = json.loads((FILES / "vllm-plain/base/vllm.json").read_text())
     assert base["metrics"]["ttft"]["mean"] * 1000 == pytest.approx(own["mean_ttft_ms"])
     assert base["metrics"]["time_per_output_token"]["mean"] * 1000 == pytest.approx(own["mean_tpot_ms"])
-    assert document["pairs"][0]["cases"][0]["verdict"] == "cannot tell"
-    assert any("--save-detailed" in note for note in document["notes"])
+    assert found["pairs"][0]["cases"][0]["verdict"] == "cannot tell"
+    assert any("--save-detailed" in note for note in found["notes"])
 
 
 @pytest.mark.parametrize(
@@ -160,40 +164,33 @@ def test_a_damaged_file_is_named_with_what_is_wrong(
 def test_loads_and_lengths_beyond_what_we_would_run_are_imported(tmp_path: Path) -> None:
     words = []
     for name in ("base", "sd"):
-        document = json.loads((FILES / "vllm" / name / "vllm.json").read_text())
-        document["max_concurrency"] = 50_000
-        document["input_lens"] = [2**30] * len(document["input_lens"])
-        document["output_lens"] = [2**30] * len(document["output_lens"])
-        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+        own = json.loads((FILES / "vllm" / name / "vllm.json").read_text())
+        huge = [2**30] * len(own["output_lens"])
+        own |= {"max_concurrency": 50_000, "input_lens": huge, "output_lens": huge}
+        (tmp_path / f"{name}.json").write_text(json.dumps(own))
         words.append(f"{name}={tmp_path / name}.json")
-    comparison = json.loads(imported(*words, "--json").stdout)
-    assert [arm["completed"] for arm in comparison["arms"]] == [len(document["output_lens"])] * 2
+    assert [arm["completed"] for arm in document(*words)["arms"]] == [len(huge)] * 2
 
 
-def test_aiperf_without_its_records_says_which_file_is_missing(tmp_path: Path) -> None:
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
     shutil.copy(FILES / "aiperf/base/profile_export_aiperf.json", tmp_path)
     with pytest.raises(ImportProblem, match=r"profile_export\.jsonl does not lie beside it"):
         read_other(tmp_path, name="base")
-
-
-def test_a_path_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(ImportProblem, match="nowhere: no such file or folder"):
         read_other(tmp_path / "nowhere", name="base")
 
 
 @pytest.mark.parametrize("tool", [*TOOLS, "vllm-plain"])
 def test_what_the_files_do_not_say_is_said_by_nothing(tool: str, tmp_path: Path) -> None:
-    words = [f"{name}={FILES / tool / name}" for name in ("base", "sd")]
-    shown = imported(*words, "--out", str(tmp_path)).stdout
+    shown = imported(*arms_of(FILES / tool), "--out", str(tmp_path)).stdout
     for text in (shown, *(each.read_text() for each in tmp_path.glob("report.*") if each.suffix != ".html")):
         assert not [word for word in INVENTED if word in text]
     told = (tmp_path / "report.md").read_text().replace("\\", "")
     assert "Not recorded: sampling, the prompts, and the order of the arms" in told
     page = (tmp_path / "report.html").read_text().partition("<script")[0]
     assert not [word for word in (*INVENTED, "tokens in, ") if word in page]
-    document = json.loads((tmp_path / "report.json").read_text())["experiment"]
-    assert {"engine", "serving", "node"}.isdisjoint(document)
-    assert document["workload"].keys() == {"cases", "concurrency"}
+    told = json.loads((tmp_path / "report.json").read_text())["experiment"]
+    assert {"engine", "serving", "node"}.isdisjoint(told) and told["workload"].keys() == {"cases", "concurrency"}
     assert Comparison.model_validate_json((tmp_path / "report.json").read_text()).experiment.workload.cases
 
 
@@ -211,7 +208,7 @@ def test_a_tools_own_statistics_are_held_against_its_rows(tool: str, file: str, 
     text, times = re.subn(rf"({figure})[\d.]+", r"\g<1>1900.5", (tmp_path / "sd" / file).read_text())
     assert times == 1
     (tmp_path / "sd" / file).write_text(text)
-    found = json.loads(imported(*(f"{name}={tmp_path / name}" for name in ("base", "sd")), "--json").stdout)
+    found = document(*arms_of(tmp_path))
     assert any("1.9005" in note for note in found["notes"])
     assert found["pairs"][0]["cases"][0]["verdict"] not in ("pays", "costs")
 

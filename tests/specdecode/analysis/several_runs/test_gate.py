@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import random
 import xml.etree.ElementTree as Xml
 from functools import cache
@@ -100,12 +101,7 @@ def judged(mean: float, error: float, *, least: float = 1.0, confidence: float =
         (0.0, 0.0, GateOutcome.PASSED, "the whole interval keeps the limit"),
         (0.0182, 0.01, GateOutcome.PASSED, "the whole interval keeps the limit"),
         (-0.0182, 0.01, GateOutcome.FAILED, "the whole interval lies beyond the limit"),
-        (
-            0.0180,
-            0.01,
-            GateOutcome.CANNOT_TELL,
-            "the limit lies within the interval; about 2 times as many runs would tell",
-        ),
+        (0.0180, 0.01, GateOutcome.CANNOT_TELL, "lies within the interval; about 2 times as many runs would tell"),
         (-0.010, 0.01, GateOutcome.CANNOT_TELL, "about 4 times as many runs would tell"),
         (0.00407, 0.01, GateOutcome.CANNOT_TELL, "about 20 times as many runs would tell"),
         (0.00404, 0.01, GateOutcome.CANNOT_TELL, "the limit lies within the interval"),
@@ -175,10 +171,8 @@ def test_a_regression_says_which_one_it_would_see_and_how_many_runs_would_tell_t
     assert one.sees is not None and three.sees is not None
     assert 0.03 < three.sees < one.sees < 0.08
     assert one.runs_for_limit in (1, 2, 3)
-    said, runs = gate_text(compared([simulated(1)], [simulated(2)])), one.runs_for_limit
-    assert (
-        f"a regression of {one.sees:.1%} fails, and one of the limit's size is told from none with {runs} run" in said
-    )
+    told = f"a regression of {one.sees:.1%} fails, and one of the limit's size is told from none with "
+    assert f"{told}{one.runs_for_limit} run" in gate_text(compared([simulated(1)], [simulated(2)]))
     seen = sum(
         compared([simulated(n)], [simulated(n + 50, slow=1 / (1 - one.sees))]).checks[0].outcome is GateOutcome.FAILED
         for n in range(100, 120)
@@ -189,13 +183,10 @@ def test_a_regression_says_which_one_it_would_see_and_how_many_runs_would_tell_t
 
 @pytest.mark.parametrize(("limit", "outcome"), [(1.2, GateOutcome.PASSED), (9.0, GateOutcome.FAILED)])
 def test_a_speedup_is_held_to_its_limit(limit: float, outcome: GateOutcome) -> None:
-    found = gate([simulated(1)], Thresholds(min_speedup=limit))
-    (check,) = found.checks
+    (check,) = gate([simulated(1)], Thresholds(min_speedup=limit)).checks
     assert (check.arm, check.about, check.outcome) == ("sd", ALL, outcome)
     measured = simulated(1).pairs[0].group("all")
-    assert measured
-    assert measured.headline
-    assert check.ratio == pytest.approx(measured.headline.ratio)
+    assert measured and measured.headline and check.ratio == pytest.approx(measured.headline.ratio)
 
 
 def test_each_case_is_held_by_itself_where_that_is_wanted() -> None:
@@ -206,20 +197,13 @@ def test_each_case_is_held_by_itself_where_that_is_wanted() -> None:
         ("sd", "sonnet"): GateOutcome.FAILED,
     }
     assert found.outcome is GateOutcome.FAILED
-
-
-def test_an_arm_can_be_chosen() -> None:
     assert [check.arm for check in compared([simulated(1)], [simulated(2)], arms=("base",)).checks] == ["base"]
 
 
 def test_failing_requests_fail_the_gate_and_those_before_leave_it_open() -> None:
     fine = simulated(1)
-    broken = fine.model_copy(
-        update={
-            "run_id": "broken",
-            "arms": tuple(arm.model_copy(update={"failed": 12, "errors": {"timeout": 12}}) for arm in fine.arms),
-        }
-    )
+    arms = tuple(arm.model_copy(update={"failed": 12, "errors": {"timeout": 12}}) for arm in fine.arms)
+    broken = fine.model_copy(update={"run_id": "broken", "arms": arms})
     after = compared([fine], [broken])
     assert after.outcome is GateOutcome.FAILED
     assert "12 of 24 requests of base failed (12 timeout)" in after.checks[0].reason
@@ -282,20 +266,14 @@ def test_what_runs_show_takes_the_place_of_what_was_assumed() -> None:
 def test_prompts_that_differ_are_no_noise_between_runs_of_the_same_prompts() -> None:
     """The cases' requests differ by a third; the interval of the change does not."""
 
+    factors = [0.7 + 0.6 * n / 23 for n in range(24)]
+
     def spread(item: Comparison) -> Comparison:
-        factors = [0.7 + 0.6 * n / 23 for n in range(24)]
-        arms = tuple(
-            arm.model_copy(
-                update={
-                    "samples": {
-                        tag: tuple(v * f for v, f in zip(values, factors, strict=True))
-                        for tag, values in arm.samples.items()
-                    }
-                }
-            )
-            for arm in item.arms
-        )
-        return item.model_copy(update={"arms": arms})
+        arms = []
+        for arm in item.arms:
+            varied = {tag: tuple(map(operator.mul, values, factors)) for tag, values in arm.samples.items()}
+            arms.append(arm.model_copy(update={"samples": varied}))
+        return item.model_copy(update={"arms": tuple(arms)})
 
     plain, varied = (compared([f(simulated(1))], [f(simulated(2))]).checks[0] for f in (lambda item: item, spread))
     assert (varied.low, varied.high) == (pytest.approx(plain.low), pytest.approx(plain.high))
@@ -304,14 +282,9 @@ def test_prompts_that_differ_are_no_noise_between_runs_of_the_same_prompts() -> 
 def test_the_noise_of_a_runs_requests_is_what_their_difference_to_the_other_runs_has() -> None:
     """Of two runs: half of the variance of the differences, prompt by prompt, over the number of prompts."""
     first, second = [0.0, 0.1, 0.2, 0.5], [0.1, 0.0, 0.4, 0.2]
-    arms = [
-        simulated(1)
-        .arms[0]
-        .model_copy(
-            update={"samples": {HEADLINE: tuple(map(math.exp, logs))}, "metrics": {HEADLINE: Summary(n=4, mean=1.0)}}
-        )
-        for logs in (first, second)
-    ]
+    arm, metrics = simulated(1).arms[0], {HEADLINE: Summary(n=4, mean=1.0)}
+    samples = [{HEADLINE: tuple(map(math.exp, logs))} for logs in (first, second)]
+    arms = [arm.model_copy(update={"samples": each, "metrics": metrics}) for each in samples]
     found = throughputs([("a", arms[0]), ("b", arms[1])], "base", "repeat", [])
     noise = variance([a - b for a, b in zip(first, second, strict=True)]) / 2.0 / 4.0
     assert [each.mean for each in found] == pytest.approx([0.2, 0.175]) and {each.df for each in found} == {3.0}

@@ -3,6 +3,9 @@
 import math
 import random
 import re
+from collections.abc import Callable, Iterable
+from itertools import product
+from typing import Any
 
 import pytest
 from specdecode.analysis import Comparison, Verdict, compare
@@ -20,24 +23,27 @@ def cases(count: int, *, structured: bool = True) -> tuple[TestCase, ...]:
     )
 
 
-def measured(gains: list[float], *, requests: int = 8, noise: float = 0.003) -> Comparison:
-    """The second arm is `gains[n]` times as fast on prompt type n."""
-    tested = experiment(cases=cases(len(gains)), requests=requests)
+def asked(
+    arms: Iterable[str],
+    how: Callable[[str, str, int], dict[str, Any]],
+    *,
+    each: int = 8,
+    types: Iterable[str] = ("repeat", "sonnet"),
+) -> list[RequestRecord]:
+    """Requests of every arm and type of prompts; `how`: arm, type and number -> what is special about one."""
     rng = random.Random(1)
-    records: list[RequestRecord] = [
-        request(
-            variant=variant,
-            case=f"t{n}",
-            index=index,
-            rng=rng,
-            tokens=20,
-            noise=noise,
-            slow=1 / gain if variant == "sd" else 1.0,
-        )
-        for n, gain in enumerate(gains)
-        for variant in ("base", "sd")
-        for index in range(requests)
-    ]
+    every = product(types, arms, range(each))
+    return [request(variant=v, case=c, index=i, rng=rng, **how(v, c, i)) for c, v, i in every]
+
+
+def measured(gains: list[float]) -> Comparison:
+    """The second arm is `gains[n]` times as fast on prompt type n."""
+    tested = experiment(cases=cases(len(gains)), requests=8)
+
+    def how(variant: str, case: str, index: int) -> dict[str, Any]:
+        return {"tokens": 20, "noise": 0.003, "slow": 1 / gains[int(case[1:])] if variant == "sd" else 1.0}
+
+    records = asked(("base", "sd"), how, types=[f"t{n}" for n in range(len(gains))])
     return compare(experiment=tested, records=records, context=context())
 
 
@@ -72,13 +78,7 @@ def test_types_that_contradict_each_other_are_mixed_however_many_they_are() -> N
 
 def test_a_kind_whose_cases_all_failed_stays_and_says_so() -> None:
     tested = experiment(requests=4)
-    rng = random.Random(1)
-    records = [
-        request(variant=v, case=c, index=i, rng=rng, failed=(v, c) == ("sd", "sonnet"))
-        for v in ("base", "sd")
-        for c in ("repeat", "sonnet")
-        for i in range(4)
-    ]
+    records = asked(("base", "sd"), lambda v, c, i: {"failed": (v, c) == ("sd", "sonnet")}, each=4)
     comparison = compare(experiment=tested, records=records, context=context())
     found = comparison.pairs[0].group("open-ended")
     assert found is not None and found.verdict is Verdict.CANNOT_TELL and found.judged == ()
@@ -92,56 +92,38 @@ def test_a_kind_whose_cases_all_failed_stays_and_says_so() -> None:
 
 def test_an_arm_that_was_not_measured_is_in_the_headline() -> None:
     tested = experiment(ks=(3, 7))
-    rng = random.Random(1)
-    records = [
-        request(variant=v, case=c, index=i, rng=rng, k=3 if v != "base" else 0, acceptance=0.9)
-        for v in ("base", "sd-k3")
-        for c in ("repeat", "sonnet")
-        for i in range(8)
-    ]
+    records = asked(("base", "sd-k3"), lambda v, c, i: {"k": 3 if v != "base" else 0, "acceptance": 0.9})
     answer = compare(experiment=tested, records=records, context=context()).answer
     assert answer.endswith("Not in this answer: sd-k7 was not measured.")
 
 
 def test_answers_that_differ_from_the_first_token_on_qualify_the_verdict() -> None:
     tested = experiment(requests=8)
-    rng = random.Random(1)
 
-    def records(output: str) -> list[RequestRecord]:
-        return [
-            request(
-                variant=v,
-                case=c,
-                index=i,
-                rng=rng,
-                slow=1 / 1.86 if v == "sd" else 1.0,
-                output=(output if v == "sd" else "The same text.") + " and so on" * 20,
-            )
-            for v in ("base", "sd")
-            for c in ("repeat", "sonnet")
-            for i in range(8)
-        ]
+    def told(output: str) -> Comparison:
+        def how(variant: str, case: str, index: int) -> dict[str, Any]:
+            speculates = variant == "sd"
+            begins = output if speculates else "The same text."
+            return {"slow": 1 / 1.86 if speculates else 1.0, "output": begins + " and so on" * 20}
 
-    apart = compare(experiment=tested, records=records("Another text."), context=context())
+        return compare(experiment=tested, records=asked(("base", "sd"), how), context=context())
+
+    apart = told("Another text.")
     said = "the answers differ from the first token on in 16 of 16 pairs: the arms do not do the same work"
     assert said in apart.answer and "do not trust" in (apart.recommendation or "").lower()
-    late = compare(experiment=tested, records=records("The same words."), context=context())
-    assert "differ from the first" not in late.answer
+    assert "differ from the first" not in told("The same words.").answer
+
+
+THEN = dict.fromkeys(range(8), "<think>\nThen this.")
 
 
 @pytest.mark.parametrize(
     ("other", "says"),
     [
-        (
-            {i: "<think>\nThen this." for i in range(8)},
-            "But the answers differ in 16 of 16 pairs: rounding can do that",
-        ),
-        ({i: "<think>\nThen this." for i in range(5)}, "But the answers differ in 10 of 16 pairs: rounding"),
-        ({i: "<think>\nThen this." for i in range(4)}, None),
-        (
-            {0: "Other", **{i: "<think>\nThen this." for i in range(1, 8)}},
-            "in 16 of 16 pairs, in 2 of them from the first",
-        ),
+        (THEN, "But the answers differ in 16 of 16 pairs: rounding can do that"),
+        ({i: THEN[i] for i in range(5)}, "But the answers differ in 10 of 16 pairs: rounding"),
+        ({i: THEN[i] for i in range(4)}, None),
+        (THEN | {0: "Other"}, "in 16 of 16 pairs, in 2 of them from the first"),
     ],
 )
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
@@ -151,20 +133,14 @@ def test_answers_that_begin_alike_and_differ_qualify_the_verdict_too(
     """Every answer of a thinking model begins with <think>; more than half of the pairs must differ."""
     tested = experiment(requests=8)
     workload = tested.workload.model_copy(update={"temperature": temperature})
-    rng = random.Random(1)
-    records = [
-        request(
-            variant=v,
-            case=c,
-            index=i,
-            rng=rng,
-            slow=1 / 1.86 if v == "sd" else 1.0,
-            output=(other.get(i, "<think>\nFirst this.") if v == "sd" else "<think>\nFirst this.") + " Then" * 40,
-        )
-        for v in ("base", "sd")
-        for c in ("repeat", "sonnet")
-        for i in range(8)
-    ]
+    first = "<think>\nFirst this."
+
+    def how(variant: str, case: str, index: int) -> dict[str, Any]:
+        speculates = variant == "sd"
+        begins = other.get(index, first) if speculates else first
+        return {"slow": 1 / 1.86 if speculates else 1.0, "output": begins + " Then" * 40}
+
+    records = asked(("base", "sd"), how)
     found = compare(experiment=tested.model_copy(update={"workload": workload}), records=records, context=context())
     for text in (found.answer, found.recommendation or ""):
         assert ("answers differ" in text) == (says is not None and temperature == 0)
@@ -174,16 +150,10 @@ def test_answers_that_begin_alike_and_differ_qualify_the_verdict_too(
 
 def test_one_recommendation_names_arm_gain_and_cost_and_a_cheaper_arm_where_it_is_another() -> None:
     tested = experiment(ks=(3, 7))
-    rng = random.Random(1)
     step = {"base": 0.02, "sd-k3": 0.012, "sd-k7": 0.009}
-    records = [
-        request(
-            variant=v, case=c, index=i, rng=rng, step_s=seconds, sent_s=i * (9.0 if v == "sd-k7" else 3.0), noise=0.01
-        )
-        for v, seconds in step.items()
-        for c in ("repeat", "sonnet")
-        for i in range(8)
-    ]
+    records = asked(
+        step, lambda v, c, i: {"step_s": step[v], "sent_s": i * (9.0 if v == "sd-k7" else 3.0), "noise": 0.01}
+    )
     found = compare(experiment=tested, records=records, context=context()).recommendation
     assert found is not None
     assert found.startswith("Use sd-k7 (draft Qwen/Qwen3-1.7B, k=7): 2.")
