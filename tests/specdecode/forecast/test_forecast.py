@@ -23,6 +23,7 @@ from tests.rehearsal.engine.conftest import DRAFT, serve
 CASES = ("json-records", "meaning-of-life", "python-skeleton")
 LOAD = [*(word for case in CASES for word in ("--case", case)), "--endpoint", "completions", "--input-tokens", "40"]
 EXACT = 0.01
+NOWHERE = "http://127.0.0.1:9"
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +48,21 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A log of one answer."""
+    (path := tmp_path / "log.jsonl").write_text(json.dumps(FORMS["pair"]) + "\n")
+    return path
+
+
+def forecast(*arguments: str, code: int = 0, only_stdout: bool = False) -> str:
+    result = CliRunner().invoke(app, ["forecast", *arguments])
+    assert result.exit_code == code and "Traceback" not in result.output, result.output
+    return result.stdout if only_stdout else result.output
+
+
 def told(*arguments: str) -> dict[str, Any]:
-    result = CliRunner().invoke(app, ["forecast", *arguments, "--json"])
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    return json.loads(forecast(*arguments, "--json", only_stdout=True))
 
 
 def of(found: dict[str, Any], draft: str, k: int) -> dict[str, float]:
@@ -102,8 +114,7 @@ def test_without_a_draft_it_tells_what_lookups_do(tmp_path: Path, draft: str) ->
     assert [item["draft"] for item in alone["drafts"]] == ["n-gram", "suffix"]
     assert alone["drafts"] == told(*arguments, "--draft", f"small={draft}")["drafts"][:2]
     assert of(alone, "suffix", 5)["all"] > 2.0
-    wrong = CliRunner().invoke(app, ["forecast", *arguments, "--tokenizer", str(tmp_path)])
-    assert wrong.exit_code == 3 and "--tokenizer" in wrong.output
+    assert "--tokenizer" in forecast(*arguments, "--tokenizer", str(tmp_path), code=3)
 
 
 def test_an_experiment_with_its_forecast_is_planned_from_it(measured: Path, draft: str, tmp_path: Path) -> None:
@@ -119,24 +130,19 @@ def test_an_experiment_with_its_forecast_is_planned_from_it(measured: Path, draf
     again = told(str(file), "--runs", str(tmp_path), "--page", str(page))
     assert again["payoff"] == told_of["payoff"] and again["tokens"]
     assert "Forecast: tokens per step</h2>" in page.read_text()
-    other = CliRunner().invoke(
-        app, ["forecast", "rehearsal-sweep", "--answers", str(measured), "--draft", f"x={draft}"]
-    )
-    assert other.exit_code == 2 and "pair-draft" in other.output
+    assert "pair-draft" in forecast("rehearsal-sweep", "--answers", str(measured), "--draft", f"x={draft}", code=2)
 
 
 @pytest.mark.parametrize("given", [[], ["rehearsal-sweep", "--answers", "x"], ["--write", "x.yaml"], ["nothing.yaml"]])
 def test_what_is_missing_is_said(given: list[str]) -> None:
-    result = CliRunner().invoke(app, ["forecast", *given])
-    assert result.exit_code == 2 and "Traceback" not in result.output and result.output.strip()
+    assert forecast(*given, code=2).strip()
 
 
 def test_nothing_of_a_text_is_in_the_result(tmp_path: Path, draft: str) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps({"prompt": "My name is Ada Lovelace", "answer": " and I live at 12 St James's Square."}))
-    result = CliRunner().invoke(app, ["forecast", "--answers", str(log), "--draft", f"small={draft}", "--json"])
-    assert result.exit_code == 0, result.output
-    assert not any(word in result.output for word in ("Ada", "Lovelace", "James", "Square", str(12)))
+    shown = forecast("--answers", str(log), "--draft", f"small={draft}", "--json")
+    assert not any(word in shown for word in ("Ada", "Lovelace", "James", "Square", str(12)))
 
 
 FORMS = {
@@ -218,8 +224,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("line", HOSTILE)
-def test_a_line_that_is_no_answer_is_named_and_left_out(tmp_path: Path, line: str) -> None:
-    log = tmp_path / "log.jsonl"
+def test_a_line_that_is_no_answer_is_named_and_left_out(log: Path, line: str) -> None:
     log.write_text(HOSTILE[line] + "\n" + json.dumps(FORMS["pair"]) + "\n")
     found = of_log(log)
     assert len(found.found) == 1 and "line 1" in found.left_out[0]
@@ -228,8 +233,7 @@ def test_a_line_that_is_no_answer_is_named_and_left_out(tmp_path: Path, line: st
         of_log(log)
 
 
-def test_a_huge_log_is_read_only_as_far_as_it_is_needed(tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
+def test_a_huge_log_is_read_only_as_far_as_it_is_needed(log: Path) -> None:
     with log.open("wb") as file:
         file.write((json.dumps(FORMS["pair"]) + "\n").encode() * 3)
         file.truncate(10 * 2**30)  # the rest is a hole of zeros without a line end
@@ -238,8 +242,7 @@ def test_a_huge_log_is_read_only_as_far_as_it_is_needed(tmp_path: Path) -> None:
         of_log(log, most=4)
 
 
-def test_categories_that_are_free_text_are_no_categories(tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
+def test_categories_that_are_free_text_are_no_categories(log: Path) -> None:
     rows = [{**FORMS["pair"], "category": f"user {number}"} for number in range(MOST_CATEGORIES + 1)]
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert {answer.category for answer in of_log(log).found} == {"all"}
@@ -260,38 +263,27 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
         (["--draft", "x=http://127.0.0.1:9", "--k", "0,3"], "--k 0,3"),
     ],
 )
-def test_bad_input_ends_with_2_and_says_what_to_write(tmp_path: Path, arguments: list[str], says: str) -> None:
-    log = tmp_path / "log.jsonl"
-    log.write_text(json.dumps(FORMS["pair"]) + "\n")
-    result = CliRunner().invoke(app, ["forecast", "--answers", str(log), *arguments])
-    assert result.exit_code == 2 and says in result.output
+def test_bad_input_ends_with_2_and_says_what_to_write(log: Path, arguments: list[str], says: str) -> None:
+    assert says in forecast("--answers", str(log), *arguments, code=2)
 
 
-def test_a_head_is_no_draft_and_every_own_arm_is_in_the_table(tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    log.write_text(json.dumps(FORMS["pair"]) + "\n")
-    head = "Llama-3.1-8B-Instruct-speculator.eagle3"
-    given = ["llama-3.1-8b-eagle3", "--answers", str(log), "--draft", f"{head.lower()}=http://127.0.0.1:9"]
-    refused = CliRunner().invoke(app, ["forecast", *given])
-    assert refused.exit_code == 2 and "hidden states" in refused.output
-    planned = CliRunner().invoke(app, ["plan", given[0]]).output
+def test_a_head_is_no_draft_and_every_own_arm_is_in_the_table(log: Path, tmp_path: Path) -> None:
+    of_head, head = "llama-3.1-8b-eagle3", "llama-3.1-8b-instruct-speculator.eagle3"
+    drafts = ["--answers", str(log), "--draft", f"{head}={NOWHERE}"]
+    assert "hidden states" in forecast(of_head, *drafts, code=2)
+    planned = CliRunner().invoke(app, ["plan", of_head]).output
     assert "hidden states" in planned and "with answers of the target" not in planned
-    told = CliRunner().invoke(app, ["forecast", "qwen3-32b-tuning", "--runs", str(tmp_path)]).output
+    told = forecast("qwen3-32b-tuning", "--runs", str(tmp_path))
     assert told.count("sd-qwen3-0.6b-k15 ") == told.count("sd-qwen3-1.7b-k7 ") >= 3 and "* no arm" not in told
-    other = CliRunner().invoke(app, ["forecast", given[0], "--runs", str(tmp_path)]).output
+    other = forecast(of_head, "--runs", str(tmp_path))
     assert "\nsd " in other and "eagle3 k=4 * " in other and "* no arm of the experiment" in other
 
 
 def test_the_sets_of_prompts_and_the_extra_to_install_are_named() -> None:
-    nowhere = "http://127.0.0.1:9"
-    given = ["--target", nowhere, "--prompts", "structured", "--draft", f"x={nowhere}"]
-    result = CliRunner().invoke(app, ["forecast", *given])
-    assert result.exit_code == 2 and "sets that ship: " in result.output and "work" in result.output
+    shown = forecast("--target", NOWHERE, "--prompts", "structured", "--draft", f"x={NOWHERE}", code=2)
+    assert "sets that ship: " in shown and "work" in shown
     assert "'.[draft]'" in CliRunner().invoke(app, ["forecast", "--help"], env={"COLUMNS": "200"}).output
 
 
-def test_a_server_that_does_not_answer_ends_with_3(tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    log.write_text(json.dumps(FORMS["pair"]) + "\n")
-    result = CliRunner().invoke(app, ["forecast", "--answers", str(log), "--draft", "x=http://127.0.0.1:9"])
-    assert result.exit_code == 3 and "vllm serve" in result.output
+def test_a_server_that_does_not_answer_ends_with_3(log: Path) -> None:
+    assert "vllm serve" in forecast("--answers", str(log), "--draft", f"x={NOWHERE}", code=3)

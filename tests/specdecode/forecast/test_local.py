@@ -60,19 +60,15 @@ def read_here(folder: Path, answers: list[dict[str, object]]) -> object:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed")
-def test_without_its_libraries_it_says_what_to_install(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["/nonexistent", "./none", "a/b/c", ""])
+def test_what_is_missing_is_said(tmp_path: Path, where: str) -> None:
+    """A folder; or, for one that is there, the libraries."""
+    if not where and find_spec("torch"):
+        pytest.skip("torch is installed")
     (log := tmp_path / "log.jsonl").write_text(json.dumps({"prompt": "a", "answer": "b c"}))
-    result = CliRunner().invoke(app, ["forecast", "--answers", str(log), "--draft", f"small={tmp_path}"])
-    assert result.exit_code == 3 and "pip install '.[draft]'" in result.output
-    assert "Traceback" not in result.output
-
-
-@pytest.mark.parametrize("where", ["/nonexistent", "./none", "a/b/c"])
-def test_a_folder_that_is_not_there_is_said(tmp_path: Path, where: str) -> None:
-    (log := tmp_path / "log.jsonl").write_text(json.dumps({"prompt": "a", "answer": "b c"}))
-    result = CliRunner().invoke(app, ["forecast", "--answers", str(log), "--draft", f"small={where}"])
-    assert result.exit_code == 3 and f"small from {where}: there is no such folder" in result.output
+    result = CliRunner().invoke(app, ["forecast", "--answers", str(log), "--draft", f"small={where or tmp_path}"])
+    said = f"small from {where}: there is no such folder" if where else "pip install '.[draft]'"
+    assert result.exit_code == 3 and said in result.output and "Traceback" not in result.output
 
 
 @pytest.mark.parametrize("refuses", ["AutoTokenizer", "AutoModelForCausalLM"])
