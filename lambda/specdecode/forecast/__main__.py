@@ -78,9 +78,7 @@ def _records(place: Results | S3Folder, arm: str, cases: Iterable[TestCase]) -> 
 async def _read(
     spec: BenchmarkSpec, readers: Mapping[str, Endpoint], place: Results | S3Folder
 ) -> tuple[list[Forecasted], list[str]]:
-    """What every draft would yield, and what needs no model; and what makes it less sure. Raises BadAnswers, BadServer,
-    PlaceError.
-    """
+    """What every draft would yield, and what makes it less sure. Raises BadAnswers, BadServer, PlaceError."""
     found: dict[tuple[str, str], Forecasted] = {}
     notes: list[str] = []
     for arm in spec.arms:

@@ -260,9 +260,7 @@ def _sampled(request: dict[str, Any]) -> bool:
 
 
 def of_exchange(request: Any, response: Any, category: str) -> WrittenAnswer:
-    """A request to OpenAI's API and its answer, not streamed (API reference: completions, chat completions). Raises
-    ValueError, in words for whoever made them.
-    """
+    """A request to OpenAI's API and its answer, not streamed. Raises ValueError, in words for whoever made them."""
     if not isinstance(request, dict) or not isinstance(response, dict):
         raise ValueError("`request` and `response` are no JSON objects")
     choices = _list(response.get("choices"), "response.choices")

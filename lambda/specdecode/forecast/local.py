@@ -81,9 +81,7 @@ class LocalReader:
 
 
 class TokenizerFolder:
-    """The target's `tokenizer.json`, where no draft makes the tokens: enough for lookups in the text. A chat's messages
-    are joined, since its template is not in that file.
-    """
+    """The target's `tokenizer.json`, if no draft makes the tokens. It has no chat template: messages are joined."""
 
     def __init__(self, folder: str) -> None:
         """`folder`, or the file itself. Raises BadServer."""

@@ -56,9 +56,8 @@ async def forecast(
     progress: Progress,
     tokenizer: Tokenizer | None = None,
 ) -> Forecast:
-    """The forecast of `drafts` and of lookups, which need no model. The first draft makes the tokens. `tokenizer`, the
-    target's, makes them if there is no draft; else every draft must make the same as it. Raises BadServer,
-    ExceptionGroup of it.
+    """The forecast of `drafts` and of lookups, which need no model. The first draft makes the tokens; without one the
+    target's `tokenizer`, else every draft must make the same as it. Raises BadServer, ExceptionGroup of it.
     """
     reader = _Answers(answers, drafts, tokenizer, sorted({*map(most.verified, ks)}))
     found = await reader.read(progress)

@@ -57,9 +57,7 @@ def together(parts: Iterable[Steps]) -> Steps:
 
 
 def agreement(bits: Iterable[bool]) -> list[int]:
-    """The agreement of a draft model. `bits`: for each token of the answer but the first, whether the draft, read over
-    all before it, writes it too.
-    """
+    """The agreement of a draft. `bits`: for each token of the answer but the first, whether the draft writes it too."""
     runs = accumulate(reversed(list(bits)), lambda run, bit: run + 1 if bit else 0, initial=0)
     return list(runs)[:0:-1]
 
@@ -145,8 +143,8 @@ def suffix_steps(prompt: Sequence[int], answer: Sequence[int], verified: Iterabl
 
 
 def _proposal(ends: Sequence[_Node], most: int) -> list[int]:
-    """What most probably follows, by the sum of its tokens' frequencies; of equals that of the longest match. `ends`:
-    the end of every match, by its length.
+    """What most probably follows, by the sum of its tokens' frequencies; of equals the longest match's. `ends`: by
+    length.
     """
     best: tuple[float, list[int]] = (0.0, [])
     for length, node in enumerate(ends[1:DEPTH], 1):

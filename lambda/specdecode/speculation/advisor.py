@@ -117,9 +117,8 @@ def advise(
 
 
 def next_arm(advice: Advice, observations: Sequence[Observation]) -> Candidate | None:
-    """The arm that a sweep measures next, which holds a node. None: the sweep ends.
-
-    A measurement costs minutes and a compile an hour: what was compiled is known well (SURE) before the next compile.
+    """The arm that a sweep measures next; None: it ends. A measurement costs minutes and a compile an hour: what was
+    compiled is known well (SURE) before the next compile.
     """
     times = Counter(Candidate(item.draft, item.k) for item in observations)
     unsure = [
@@ -228,9 +227,7 @@ def _over_loads(candidate: Candidate, found: Sequence[Belief]) -> Belief:
 
 
 def _best_over_loads(loads: Iterable[Sequence[Observation]]) -> Candidate | None:
-    """The arm with the largest gain over all loads; a load at which it was not measured counts as plain decoding. None
-    if no arm is faster.
-    """
+    """The arm with the largest gain over all loads, of which one without it counts as plain decoding. None: no gain."""
     sums: dict[Candidate, float] = {}
     for found in loads:
         for candidate in {Candidate(item.draft, item.k) for item in found}:

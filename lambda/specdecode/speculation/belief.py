@@ -109,10 +109,7 @@ class Curves(NamedTuple):
         return found
 
     def improvement(self, k: int, *, over: int | tuple[float, float]) -> float:
-        """Expected gain of k over another k of the draft, or over another draft's arm (mean, standard deviation).
-
-        Two k of one draft share most of what is not known, so their difference is known better than either.
-        """
+        """Expected gain of k over another k of the draft, whose steps are alike, or over another draft's arm."""
         at, found = self.ks.index(k), 0.0
         for chance, own in self.parts:
             mean, variance = own.mean[at], own.covariance[at][at]
@@ -129,9 +126,8 @@ class Curves(NamedTuple):
 def curves(
     draft: str, ks: Sequence[int], observations: Sequence[Observation], *, most: MostTokens, prior: Prior = PRIOR
 ) -> Curves:
-    """Belief about the log speed-up of one draft at every k. `observations`: of every arm one (`merged`).
-
-    A draft that was never measured is believed to be as much better or worse than guessed as the others, within OTHERS.
+    """What the log speed-up of one draft may be at every k. `observations`: of every arm one (`merged`). A draft that
+    was never measured is as much better or worse than guessed as the others, within OTHERS.
     """
     own = _acceptances([item for item in observations if item.draft == draft], most)
     apart = [

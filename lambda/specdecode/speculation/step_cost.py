@@ -178,10 +178,8 @@ class StepCost(Frozen):
 
     @property
     def log_extra(self) -> tuple[float, float]:
-        """Logarithm of extra, and its standard error.
-
-        Without tokens per step: anything between what reading the draft's weights takes at least and what the most
-        tokens allow, alike on the logarithmic scale.
+        """Logarithm of extra, and its standard error. Without tokens per step: anything between what reading the
+        draft's weights takes at least and what the most tokens allow, alike on the logarithmic scale.
         """
         if self.tokens_per_step is not None:
             return log_extra(self.tokens_per_step, self.speedup, self.error)
@@ -217,9 +215,7 @@ class Card(NamedTuple):
         return [(mean, math.sqrt(max(0.0, found.covariance[at][at]))) for at, mean in enumerate(found.mean)]
 
     def curves(self, arms: Sequence[StepArm]) -> list[tuple[float, Posterior]]:
-        """What log extra of one pair's arms together may be, each with its chance: without a jump, and with one at each
-        k but the first.
-        """
+        """What log extra of one pair's arms may be, each with its chance: without a jump, or with one at a later k."""
         ks = sorted({arm.k for arm in arms})[1:]
         found = self._posterior(arms, [partial(_jump, arms[0], k) for k in ks])
         chances = [SMOOTH, *[(1.0 - SMOOTH) / len(ks) for _ in ks]] if ks else [1.0]

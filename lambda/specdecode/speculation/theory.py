@@ -29,10 +29,7 @@ def expected_tokens(a: float, n: int) -> float:
 
 
 def speedup(a: float, k: int, c: float, v: float = 0.0, *, most: MostTokens) -> float:
-    """S = E / (1 + k c + v). 1 for k = 0: nothing is drafted and nothing verified.
-
-    The draft runs k times on either kind of engine, so `most` changes E and not the cost.
-    """
+    """S = E / (1 + k c + v); 1 for k = 0. The draft runs k times on either kind of engine, so `most` changes E."""
     return 1.0 if k == 0 else expected_tokens(a, most.verified(k)) / (1.0 + k * c + v)
 
 
@@ -52,10 +49,8 @@ def acceptance_from_tokens(tokens_per_step: float, n: int) -> float:
 
 
 def acceptance_from_positions(accepted_per_position: Sequence[int], drafts: int) -> tuple[float, ...]:
-    """Conditional acceptance at each position: accepted at i / accepted at i-1 (position 0: all drafts).
-
-    Counters of vLLM: `spec_decode_num_accepted_tokens_per_pos` and `…_num_drafts`. Stops at the first position that
-    was never reached.
+    """Acceptance at each position: accepted at i / accepted at i-1 (position 0: all drafts), as far as one was reached.
+    Counters of vLLM: `spec_decode_num_accepted_tokens_per_pos` and `…_num_drafts`.
     """
     steps = takewhile(lambda step: step[0] > 0, pairwise((drafts, *accepted_per_position)))
     return tuple(accepted / before for before, accepted in steps)

@@ -31,11 +31,9 @@ LEAST_ERROR = 0.01
 
 
 def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observation | None:
-    """Observation of an arm over one group of cases. The error covers the measured prompts.
-
-    None if the arm differs from its baseline in more than speculation, has no single k, or lacks a figure. None too if
-    a case of the group was not judged, since arms would then be compared on different prompts; and if a figure is
-    impossible, since the arm's k is then not the one that the experiment says.
+    """Observation of an arm over one group of cases, with the error of the measured prompts. None if the arm differs
+    from its baseline in more than speculation, has no single k, or lacks a figure; if a case was not judged, since arms
+    would be compared on different prompts; and if a figure is impossible, since its k is another one then.
     """
     cases = [case for case in pair.cases if case.case in result.judged]
     found = {estimate.metric: estimate for estimate in result.speedups}
@@ -85,9 +83,7 @@ def _error(cases: Sequence[CaseResult]) -> float:
 
 
 def theories(*, experiment: Experiment, pairs: Sequence[Pair]) -> tuple[Theory, ...]:
-    """One calibrated model for each draft, kind of engine and group of cases that was measured against an arm without
-    speculation.
-    """
+    """One calibrated model for each draft, kind of engine and group of cases with an arm that was compared to none."""
     grouped: dict[tuple[str, MostTokens, GroupName], list[tuple[str, Observation, Estimate]]] = {}
     for pair in pairs:
         variant = experiment.variant(pair.variant)
@@ -128,9 +124,7 @@ def _theory(
 
 
 def rows_of(comparison: Comparison) -> list[StepCost]:
-    """What a run adds to the evidence: a row for each arm that differs from its baseline in speculation alone, at each
-    load. Names of models, sizes and figures; no text.
-    """
+    """A row for each arm that differs from its baseline in speculation alone, at each load. No text is in it."""
     experiment, found = comparison.experiment, list[StepCost]()
     for pair in comparison.pairs:
         variant = experiment.variant(pair.variant)

@@ -26,8 +26,7 @@ from specdecode.speculation.step_cost import StepCost, arms, published
 SURE = 1.96
 """Standard deviations of a 95% interval."""
 OF_TYPE = 0.1
-"""Standard deviation of the logarithm of a speed-up that one type of prompts has beside all types: its steps are longer
-or shorter (context, length of answers)."""
+"""Standard deviation of the logarithm of a speed-up that one type of prompts has beside all types."""
 WORTHWHILE = 0.97
 """An arm is worth a compile if it is expected within 3% of the best."""
 MOST_WORTH = 3
@@ -55,8 +54,8 @@ class PayoffAt(Frozen):
     chance: float
     """That decoding is faster than without speculation."""
     dollars_per_million: tuple[float, float] | None
-    """Of output tokens: from the engine's usual speed without speculation, for the share of the node's price. None if
-    AWS publishes no price, or the engine is not known."""
+    """Of output tokens, by the engine's usual speed without speculation, for the arm's share of the node. None if
+    unknown."""
 
     @property
     def name(self) -> str:

@@ -31,10 +31,7 @@ FORECAST = 0.01
 
 
 def candidates(experiment: Experiment) -> list[Candidate]:
-    """Arms of the sweep. If the experiment is no sweep: its drafts with every k up to MAX_K too.
-
-    The engine verifies at least one draft of each candidate.
-    """
+    """Arms of the sweep that verify a draft. If the experiment is no sweep: its drafts with every k up to MAX_K too."""
     most, found = kind(experiment), dict[str, set[int]]()
     for variant in speculative(experiment):
         if variant.speculation:
@@ -66,9 +63,8 @@ def variant_of(experiment: Experiment, candidate: Candidate) -> Variant | None:
 
 
 def observations(comparisons: Sequence[Comparison], *, group: str = "all") -> dict[Level, list[Observation]]:
-    """Observations at each load, of arms that differ from their baseline in speculation alone, at one setting.
-
-    If servers are of two kinds, only those of the first one's kind count: the model describes one kind.
+    """Observations at each load, of arms that differ from their baseline in speculation alone, at one setting. If
+    servers are of two kinds, only those of the first one's kind count.
     """
     found: dict[Level, list[Observation]] = {}
     for comparison in comparisons:
@@ -87,11 +83,9 @@ def advise_sweep(
     group: str = "all",
     own: Iterable[StepCost] = (),
 ) -> LoadsAdvice:
-    """What to compile next in `experiment`, given `comparisons` of it. `group`: structured, open-ended or all; `own`:
-    rows of evidence beside those that ship. Those of `comparisons` do not count twice.
-
-    If there are several loads, the advice is for all of them together, with the belief at each. An arm that a run's
-    decision says not to trust is no candidate.
+    """What to compile next, given `comparisons`; over several loads for all of them together. `group`: structured,
+    open-ended or all. `own`: rows of evidence beside those that ship. An arm that a run's decision distrusts is no
+    candidate.
     """
     seen = {level: found for level, found in observations(comparisons, group=group).items() if found}
     wrong = {name for comparison in comparisons for name in decided(comparison).distrusted}
@@ -108,9 +102,8 @@ def advise_sweep(
 
 
 def prior_of(experiment: Experiment, group: str = "all", own: Iterable[StepCost] = ()) -> Prior:
-    """What is believed of the experiment's arms before any is measured. `group`: structured, open-ended, all, or a case
-    of the forecast. The forecast wins over the guess for every draft and k that it has. `own`: rows of evidence beside
-    those that ship.
+    """What is believed before any arm is measured. `group`: structured, open-ended, all, or a case of the forecast,
+    which wins over the guess for every draft and k that it has. `own`: as of `advise_sweep`.
     """
     known, rows = arms(experiment), (*published(), *own)
     card = of_rows(rows)
@@ -168,11 +161,8 @@ def k_by_load(found: LoadsAdvice) -> str:
 
 def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost: Collection[str] = ()) -> SweepStep:
     """What an adaptive sweep measures next. `comparisons`: one for each measured step, of that step's records alone;
-    `lost`: arms that cannot be compiled or served.
-
-    The first of these that applies: compile a new arm, if that is worth its cost and the compiled ones are known well;
-    measure an arm again that is not, or that cannot be told from the best; nothing. With several loads the worth is the
-    mean over them.
+    `lost`: arms that cannot be compiled or served. The first that applies: compile a new arm, if that is worth its cost
+    and the compiled ones are known well; measure one again that is not, or that cannot be told from the best; nothing.
     """
     if not all(observations([comparison]) for comparison in comparisons):
         return SweepStep(arm=None, reason="Stop: what was measured last cannot be compared with its baseline.")

@@ -32,8 +32,7 @@ class AtLoad:
     load: float
     """Requests under way in the arm; for an open loop requests a second."""
     base_load: float
-    """Requests under way in the baseline. It may be another number: the last requests of a fast arm run beside fewer
-    others."""
+    """Requests under way in the baseline: the last requests of a fast arm run beside fewer others."""
     base_s: float
     """The baseline's time per token, in seconds."""
     gain: LogMean
@@ -47,8 +46,8 @@ def sign(gain: LogMean) -> int:
 
 
 def crossings(measured: Sequence[AtLoad | None]) -> list[Crossover]:
-    """Every change of sign that is shown and has a place, the smallest load first. `measured` is sorted by load. None:
-    a load without figures that can be trusted.
+    """Every change of sign that is shown and has a place. `measured`: by load; None without figures that can be
+    trusted.
     """
     levels = [level for level in measured if level]
     known = [(number, sign(level.gain)) for number, level in enumerate(levels)]
@@ -98,9 +97,7 @@ def _draw(gain: LogMean, rng: random.Random) -> float:
 
 
 def _zero(levels: Sequence[AtLoad], gains: Sequence[float]) -> float | None:
-    """Load at which the two times are equal. The middle of the outermost places if there are several; None if there is
-    none.
-    """
+    """Load at which the two times are equal: the middle of the outermost places. None if there is none."""
     slower = [
         level.base_s * math.exp(-gain) - _base_s(levels, level.load) for level, gain in zip(levels, gains, strict=True)
     ]
@@ -150,11 +147,9 @@ class LevelNoise(NamedTuple):
 
 
 def level_noise(levels: Sequence[Gains]) -> LevelNoise:
-    """The noise between rounds if a level has two rounds, else around a smooth curve if there are five levels, else
-    assumed.
-
-    The spread of rounds or residuals contains some noise of single requests too, so that noise counts twice. This
-    is on purpose: if the prompts get the same drafts at each load, a smaller amount could be too little.
+    """The noise between rounds if a level has two, else around a smooth curve if there are five levels, else assumed.
+    What it has of the noise of single requests counts twice, on purpose: less could be too little if the prompts get
+    the same drafts at each load.
     """
     repeated = [each.of_rounds for each in levels if len(each.of_rounds) > 1]
     if repeated:

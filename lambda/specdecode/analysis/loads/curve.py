@@ -56,9 +56,7 @@ def curves(*, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence
 def gains_by_level(
     *, experiment: Experiment, levels: Sequence[AtLevel], variant: str, baseline: str, cases: Sequence[str]
 ) -> dict[Level, LogMean]:
-    """Log speed-up of any two arms at each level, with the noise that a level's requests share. Doubtful levels are
-    left out.
-    """
+    """Log speed-up of any two arms at each level that is not doubtful, with the noise that its requests share."""
     compared, noise, _ = _levels(experiment, levels, (baseline, variant), cases)
     return {each.level: noise.added(each.gain, len(each.of_rounds)) for each in compared if not each.doubtful}
 
@@ -66,9 +64,7 @@ def gains_by_level(
 def _levels(
     experiment: Experiment, levels: Sequence[AtLevel], arms: tuple[str, str], cases: Sequence[str]
 ) -> tuple[list[_Compared], LevelNoise, list[str]]:
-    """Both arms at each level that has a speed-up; the noise that a level's requests share; and the cases that all
-    those levels have.
-    """
+    """Both arms at each level that has a speed-up; the noise of a level; and the cases that all those levels have."""
     gains = [{case: gain for case in cases if (gain := _gain(experiment, at, arms, case))} for at in levels]
     there = [(at, found) for at, found in zip(levels, gains, strict=True) if found]
     kept = [case for case in cases if there and all(case in found for _, found in there)]
@@ -136,10 +132,8 @@ def _loads(experiment: Experiment, at: _Compared) -> tuple[float, float]:
 
 
 def within_batch(experiment: Experiment, level: Level, arm: str) -> float:
-    """Share of the requests at a time that the arm's server takes into a batch. 1 if that is not known.
-
-    The other requests wait. By Little's law the time of a request grows with all of them, while the server does the
-    work of a full batch. So its load is the batch, and the time in the batch is this share of the measured time.
+    """Share of the requests at a time that the arm's server takes into a batch; 1 if that is not known. By Little's law
+    the time of a request grows with all of them, while the server does the work of a full batch.
     """
     batch = experiment.batch_of(experiment.variant(arm))
     if batch is None or level.concurrency is None:

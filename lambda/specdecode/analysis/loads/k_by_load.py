@@ -129,10 +129,8 @@ def _faster(
 
 
 def table(choices: Sequence[Choice], batch: int) -> list[tuple[int, int, int]]:
-    """First and last batch size and k of each range, from 1 to `batch` without a gap; `choices` by load.
-
-    A batch size between two levels was not measured. It gets a k that is shown to pay at both of them, else none; and
-    none below the first level and beyond the last.
+    """First and last batch size and k of each range, from 1 to `batch` without a gap; `choices` by load. A batch size
+    between two levels gets a k that is shown to pay at both, else none; and none below the first or beyond the last.
     """
     ends = [(choices[0].load - 1, 0)]
     for before, after in pairwise(choices):
@@ -161,9 +159,7 @@ def _gain(at: AtLevel, curve: Curve, cases: set[str]) -> float:
 
 
 def _engine_takes_it(experiment: Experiment) -> bool:
-    """Whether the engine changes k with the batch size. This is not known of servers that already run: most of them are
-    vLLM's own engines, so it is assumed.
-    """
+    """Whether the engine changes k with the batch size. Of servers that already run, mostly vLLM, it is assumed."""
     try:
         return experiment.served_by is None or load_engine(experiment.served_by).k_by_batch_size
     except ExperimentError:

@@ -59,9 +59,7 @@ class ImportProblem(ValueError):
 
 
 class ImportedArm(Frozen):
-    """One arm as a tool measured it: LLMPerf's `_summary.json`, with the individual responses if they lie beside it; or
-    the requests that another tool lists (`analysis.other_tools`).
-    """
+    """One arm as a tool measured it: LLMPerf's summary with its single responses, or another tool's requests."""
 
     name: str
     tool: str = LLMPERF
@@ -110,9 +108,7 @@ class ImportedArm(Frozen):
 
     @property
     def total_tokens(self) -> float:
-        """Output tokens of all completed requests, corrected. They are summed request by request if the file lists the
-        requests.
-        """
+        """Output tokens of all completed requests, corrected: request by request if the file lists them."""
         each = [request.get("number_output_tokens") for request in self.requests]
         known = [min(found, float(self.max_tokens)) for found in each if found is not None]
         return sum(known) if known and len(known) == self.completed else self.tokens * self.completed
@@ -145,9 +141,7 @@ class Row(NamedTuple):
 def own_statistics(
     completed: int, columns: Mapping[str, Mapping[str, Any]], *, scale: float = 1.0
 ) -> dict[str, Summary]:
-    """A tool's own statistics: our metric -> our statistic -> its value, times `scale`. What is no figure is left out.
-    Raises ImportProblem for one that no clock measures.
-    """
+    """A tool's own statistics: metric -> statistic -> value * `scale`. Raises ImportProblem for one beyond bounds."""
     found = {}
     for metric, column in columns.items():
         known = {name: value * scale for name, value in column.items() if isinstance(value, int | float)}

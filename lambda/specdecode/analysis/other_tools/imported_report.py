@@ -38,11 +38,9 @@ NO_EQUALITY = Equality(compared=0, identical=0, expected=False, first=None)
 
 
 def compare_imported(*, arms: Sequence[tuple[ImportedArm, Variant]], title: str) -> Comparison:
-    """Compare imported arms. The first is the baseline of all others.
-
-    A token count above what the server was asked for comes from another tokenizer. It is corrected, and with it
-    throughput and time per output token. If the files list single requests, these are compared by Welch's t. If not,
-    medians are compared, with a standard error from the interquartile range.
+    """Compare imported arms. The first is the baseline of all others. A token count above what the server was asked for
+    comes from another tokenizer: it is corrected, and with it throughput and time per output token. Single requests are
+    compared by Welch's t, else medians, with a standard error from the interquartile range.
     """
     case = CASE if all(arm.tool == LLMPERF for arm, _ in arms) else OTHER
     experiment = _experiment(arms, title, case)

@@ -29,17 +29,13 @@ def incomparable(before: Experiment, after: Experiment) -> list[str]:
 
 
 def other_objective(before: Experiment, after: Experiment) -> list[str]:
-    """Differences in the service-level objective. With any of them the carried loads are not comparable; speed-ups
-    still are.
-    """
+    """Differences in the objective. With any of them the carried loads are not comparable; speed-ups still are."""
     first, second = (each.workload.slo.model_dump(mode="json") for each in (before, after))
     return list(paths(first, second, "workload.slo"))
 
 
 def not_learnable(wanted: Experiment, measured: Experiment) -> list[str]:
-    """Reasons why an experiment cannot use another's measurements for advice: the differences of `incomparable`, and
-    how the arms were served.
-    """
+    """Why an experiment cannot learn from another's runs: as `incomparable`, and how the arms were served."""
     differ = paths(_how_served(wanted), _how_served(measured))
     return [*incomparable(wanted, measured), *differ, *_arms(wanted, measured)]
 

@@ -96,9 +96,7 @@ Key = tuple[str, str]
 
 
 class NoSets(WrongInput):
-    """The runs cannot be split into two sets: a run is given twice, or there are more than two questions. The message
-    says which.
-    """
+    """A run is given twice, or there are more than two questions. The message says which."""
 
 
 def difference(comparisons: Sequence[Comparison]) -> RunDifference | Repeated:
@@ -236,9 +234,7 @@ def _names(keys: Iterable[Key]) -> tuple[str, ...]:
 
 
 def settings(before: Comparison, after: Comparison, *, but: Collection[str] = ()) -> list[str]:
-    """Differences between two runs' questions, a line each: versions, and the experiment except its title, description
-    and the fields `but`.
-    """
+    """Differences between two runs' questions, a line each: versions, and the experiment without the fields `but`."""
     found = []
     for name in sorted(before.context.versions.keys() | after.context.versions.keys()):
         old, new = before.context.versions.get(name, "unknown"), after.context.versions.get(name, "unknown")
@@ -287,9 +283,7 @@ class Joint(Frozen):
 
 
 def joint(runs: Sequence[Comparison]) -> Joint | None:
-    """All compared arms, the fastest first. None if the runs are not parts of one sweep: they differ in more than their
-    arms, or two of them have the same one.
-    """
+    """All compared arms, the fastest first. None if runs differ in more than arms, or two have the same one."""
     first, *others = runs
     asked = [variant.name for run in runs for variant in run.experiment.variants if variant.compare_to is not None]
     alike = all(not settings(first, other, but=ARMS) and _same_arms(first, other) for other in others)

@@ -90,9 +90,7 @@ class Unfit(WrongInput):
 
 
 def gate(runs: Sequence[Comparison], limits: Thresholds, *, against: Sequence[Comparison] = ()) -> Gate:
-    """Check `runs` (repeats of one question) against `limits`. A regression is measured from the runs `against`. Raises
-    Unfit.
-    """
+    """Check `runs` (repeats of one question), a regression against the runs `against`. Raises Unfit."""
     _fit(runs, against, limits)
     asked = list(questions(against, runs, limits))
     judged = sum(question.found is not None for question in asked)

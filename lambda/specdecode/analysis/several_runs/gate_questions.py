@@ -164,9 +164,7 @@ def _of(
     doubts: Sequence[str],
     failing: Sequence[str],
 ) -> Iterator[tuple[str, Question]]:
-    """A question about all prompts together, every case with the same weight; then one for each case if the limits ask
-    for it.
-    """
+    """A question about all prompts, every case with the same weight; then one for each case if the limits say so."""
     every = [run for side in sides for run in side]
     common = [case for case in every[0] if all(case in run for run in every)]
     asked = replace(asked, speedup=len(sides) == 1, runs_a_side=min(map(len, sides)))
@@ -184,9 +182,7 @@ def _of(
 
 
 def _speedups(run: Comparison, level: Level, name: str, doubts: list[str]) -> ByCase:
-    """Speed-up of the arm at a load, by case, as the run's decision has it. A reason why there is none goes to
-    `doubts`.
-    """
+    """Speed-up of the arm at a load, by case, as the run's decision has it; why there is none goes to `doubts`."""
     if _load_of(run, level, doubts) is None:
         return {}
     found = decided(run).cases(name, level.name)
@@ -212,10 +208,8 @@ def _load_of(run: Comparison, level: Level, doubts: list[str]) -> LoadResult | N
 
 def throughputs(runs: Sequence[tuple[str, ArmCase | None]], name: str, case: str, doubts: list[str]) -> list[LogMean]:
     """Log throughput of the arm in each run (run id, and the arm there). Empty, with a reason in `doubts`, if a run
-    lacks it.
-
-    If every run has values of the same number of requests, a prompt's own length is no noise: the variance comes from
-    the residuals after the mean of each position. The prompts at one position are the same in all runs.
+    lacks it. If every run has values of the same number of requests, whose prompts are then the same, the variance
+    comes from the residuals after the mean of each position.
     """
     arms = [arm for _, arm in runs]
     lacking = [

@@ -31,10 +31,8 @@ class _Results(BaseModel):
 
 
 def accuracy_changes(scores: Sequence[Accuracy], pairs: Sequence[Pair]) -> Iterator[AccuracyChange]:
-    """Score of the arm minus score of its baseline, for every task and metric that both have.
-
-    Both arms answer the same questions, but the two scores are treated as independent. So the interval is too wide
-    rather than too narrow.
+    """Score of the arm minus its baseline's, for every task and metric that both have. The two answer the same
+    questions but are treated as independent, so the interval is too wide rather than too narrow.
     """
     known = {(item.variant, item.task, item.metric): item for item in scores}
     for pair in pairs:
@@ -64,9 +62,8 @@ class NoScores(ValueError):
 
 
 def lm_eval_scores(variant: str, data: bytes) -> list[Accuracy]:
-    """The scores in one lm-eval result file (`results*.json`, kept as runs/<run id>/accuracy/<variant>.json).
-
-    lm-eval writes a metric as `name,filter` and its standard error as `name_stderr,filter` (or `N/A`). Raises NoScores.
+    """The scores in one lm-eval result file (`results*.json`). It writes a metric as `name,filter` and its standard
+    error as `name_stderr,filter` (or `N/A`). Raises NoScores.
     """
     try:
         document = _Results.model_validate(parse_json(data))

@@ -112,15 +112,13 @@ METHOD = "Student's t on the log-ratio of paired prompts, the cases with equal w
 
 
 def compared_arms(experiment: Experiment) -> int:
-    """Number of arms that have a baseline, measured or not: an adaptive sweep decides by its results which of them it
-    measures.
-    """
+    """Number of arms that have a baseline, measured or not: an adaptive sweep decides later which it measures."""
     return sum(variant.compare_to is not None for variant in experiment.variants)
 
 
 def confidence(arms: int) -> float:
     """Two-sided level of each arm's interval (Bonferroni). Only an interval that lies too high makes a wrong
-    recommendation, which is half of the errors. So two arms need no higher level than one.
+    recommendation, half of the errors: two arms need no higher level than one.
     """
     return max(NOMINAL, 1.0 - 2.0 * WRONG_RUNS / arms)
 

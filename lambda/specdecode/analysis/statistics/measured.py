@@ -40,10 +40,7 @@ class AtLevel:
 
 
 def measure(*, experiment: Experiment, records: Iterable[RequestRecord], context: RunContext) -> tuple[AtLevel, ...]:
-    """Every arm and case of `experiment` that has records, level by level.
-
-    Records of a level that the experiment does not have count as unknown records of the first level.
-    """
+    """Every arm and case that has records, level by level. Records of other levels are unknown ones of the first."""
     levels = experiment.workload.levels
     own: dict[str, list[RequestRecord]] = {level.name: [] for level in levels}
     strange: set[Key] = set()

@@ -42,10 +42,8 @@ def log_by_prompt(measured: Measured, metric: str, rounds: Weights = None) -> di
 def balanced(
     base: str, other: str, rounds: Collection[int], held: Sequence[DeviceGroup]
 ) -> tuple[dict[int, float], bool]:
-    """Weights of the rounds so that each way in which the two arms held devices counts the same; and whether there is
-    more than one way.
-
-    Two rounds swap the devices, and what the groups differ by cancels. With three rounds one way is there twice.
+    """Weights of the rounds so that each way in which the two arms held devices counts the same, since what the groups
+    of devices differ by cancels then; and whether there is more than one way.
     """
     devices = {(item.variant, item.round): item.devices for item in held}
     ways = {number: (devices.get((base, number)), devices.get((other, number))) for number in rounds}

@@ -54,10 +54,7 @@ def compare_pair(
     arms: Mapping[Key, Measured],
     held: Sequence[DeviceGroup] = (),
 ) -> Pair | None:
-    """Compare `other` with `base` in every case that both were loaded with. None if there is no such case.
-
-    `held`: the devices of each arm in each round.
-    """
+    """Compare `other` with `base` in every case that both were loaded with; None if there is none. `held`: devices."""
     both = {
         case.name: (arms[base.name, case.name], arms[other.name, case.name])
         for case in experiment.workload.cases
@@ -88,9 +85,7 @@ def compare_pair(
 
 
 def rounds_beside(experiment: Experiment, other: Measured) -> dict[int, float] | None:
-    """Rounds of the base to compare `other` with, with equal weights. In an adaptive sweep: the rounds in which both
-    served. None: all rounds.
-    """
+    """Rounds of the base to compare `other` with: in an adaptive sweep those in which both served. None: all."""
     return {record.round: 1.0 for record in other.block.records} if experiment.sweep is Sweep.ADAPTIVE else None
 
 
@@ -126,9 +121,7 @@ def case_result(
     notes: Sequence[str],
     ends_early: bool = False,
 ) -> CaseResult:
-    """Verdict and figures of one case from its log speed-ups. `ends_early`: its requests could have ended early, so
-    that a loss needs as many prompts as an early end does.
-    """
+    """Verdict and figures of one case. `ends_early`: its requests could have, so a loss needs as many prompts."""
     estimates = {metric: estimate(metric, stat, method=method) for metric, stat in stats.items()}
     headline = estimates.get(HEADLINE)
     verdict, reason, settle = judge(headline)
@@ -227,9 +220,7 @@ def _sent(
 
 
 def equality(*, base: Sequence[RequestRecord], other: Sequence[RequestRecord], temperature: float) -> Equality:
-    """Compare outputs of requests with the same prompt. They are of the same round if both arms have
-    it, else of each arm's first round.
-    """
+    """Compare outputs of requests with the same prompt, of the same round if both arms have it, else of the first."""
     fine = [record for record in base if record.error is None]
     by_round = {(record.round, record.index): record for record in fine}
     first_round = {record.index: record for record in reversed(fine)}

@@ -49,14 +49,10 @@ class _Residuals(NamedTuple):
 def shared_noise(
     cases: Mapping[str, Rounds], *, weights: Mapping[int, float] | None = None, swapped: bool = False
 ) -> dict[str, LogMean]:
-    """Noise of each case's mean log speed-up, besides the spread over its prompts: mean 0.
-
-    `weights`: of the rounds in the mean; None: equal. `swapped`: the arms had each other's devices in some rounds. What
-    a round does to all cases is then the devices, and cancels.
-
-    Cases with noisy requests say little of it and weigh less. Variance 0 if nothing shows it. Sources: the analysis of
-    variance of a nested design (Searle, Casella & McCulloch 1992, "Variance components", chapter 3), Satterthwaite's
-    degrees of freedom.
+    """Noise of each case's mean log speed-up, besides the spread over its prompts: mean 0; variance 0 if nothing shows
+    it. `weights`: of the rounds in the mean; None: equal. `swapped`: the arms had each other's devices in some rounds,
+    and what a round does to all cases cancels. Sources: the analysis of variance of a nested design (Searle, Casella &
+    McCulloch 1992, "Variance components", chapter 3), Satterthwaite's degrees of freedom.
     """
     found = {name: residuals for name, rounds in cases.items() if (residuals := _residuals(list(rounds.values())))}
     between = _with_rounds(found, swapped)
