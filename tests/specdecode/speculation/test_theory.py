@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.speculation.theory import (
-    acceptance_from_positions,
-    acceptance_from_tokens,
-    expected_tokens,
-    speedup,
-)
+from specdecode.speculation.theory import acceptance_from_positions, acceptance_from_tokens, expected_tokens, speedup
 
 RATES = st.floats(0.0, 1.0)
 KS = st.integers(1, 20)

@@ -77,11 +77,7 @@ def observations(comparisons: Sequence[Comparison], *, group: str = "all") -> di
 
 
 def advise_sweep(
-    experiment: Experiment,
-    comparisons: Sequence[Comparison] = (),
-    *,
-    group: str = "all",
-    own: Iterable[StepCost] = (),
+    experiment: Experiment, comparisons: Sequence[Comparison] = (), *, group: str = "all", own: Iterable[StepCost] = ()
 ) -> LoadsAdvice:
     """What to compile next, given `comparisons`; over several loads for all of them together. `group`: structured,
     open-ended or all. `own`: rows of evidence beside those that ship. An arm that a run's decision distrusts is no
@@ -130,11 +126,7 @@ def _forecast(experiment: Experiment, group: str) -> dict[Candidate, tuple[float
 
 
 def _advise(
-    experiment: Experiment,
-    left: Sequence[Candidate],
-    seen: Mapping[Level, Sequence[Observation]],
-    *,
-    prior: Prior,
+    experiment: Experiment, left: Sequence[Candidate], seen: Mapping[Level, Sequence[Observation]], *, prior: Prior
 ) -> LoadsAdvice:
     if len(experiment.workload.levels) > 1 and seen:
         return advise_over_loads(left, seen, most=kind(experiment), prior=prior)

@@ -81,14 +81,7 @@ def _case(
     """The result of two imported arms. It has no verdict if they were measured differently or contradict themselves."""
     stats, method = _log_speedups(base, other, before, after)
     result = case_result(
-        case=case,
-        base=before,
-        other=after,
-        stats=stats,
-        method=method,
-        same=NO_EQUALITY,
-        distinct_prompts=0,
-        notes=(),
+        case=case, base=before, other=after, stats=stats, method=method, same=NO_EQUALITY, distinct_prompts=0, notes=()
     )
     told: dict[str, object] = {}
     if HEADLINE not in stats:

@@ -19,10 +19,7 @@ LOAD = {
 def incomparable(before: Experiment, after: Experiment) -> list[str]:
     """Differences in model, load, lengths and sampling. With any of them two speed-ups are not comparable."""
     first, second = (
-        {
-            "target": _weights(each.target),
-            "workload": each.workload.model_dump(mode="json", include=LOAD),
-        }
+        {"target": _weights(each.target), "workload": each.workload.model_dump(mode="json", include=LOAD)}
         for each in (before, after)
     )
     return list(paths(first, second))

@@ -173,8 +173,7 @@ def over_runs(comparisons: Sequence[Comparison]) -> dict[Key, OverRuns]:
     keys = set.intersection(*(set(cases) for cases in known))
     return {
         key: OverRuns(
-            speedup=_over(HEADLINE, _ratios(comparisons, key)),
-            verdicts=tuple(cases[key].verdict for cases in known),
+            speedup=_over(HEADLINE, _ratios(comparisons, key)), verdicts=tuple(cases[key].verdict for cases in known)
         )
         for key in keys
     }

@@ -112,12 +112,7 @@ def _speedup(
 
 
 def _regression(
-    before: Sequence[Comparison],
-    after: Sequence[Comparison],
-    level: Level,
-    name: str,
-    limits: Thresholds,
-    most: float,
+    before: Sequence[Comparison], after: Sequence[Comparison], level: Level, name: str, limits: Thresholds, most: float
 ) -> Iterator[Question]:
     runs, doubts, failing = (*before, *after), list[str](), list[str]()
     arms = {run.run_id: _arms(run, level, name, doubts) for run in runs}

@@ -171,10 +171,7 @@ def _compare_case(experiment: Experiment, case: TestCase, base: Measured, other:
         method=pairing.STOPPED_EARLY if base.stopped_early or other.stopped_early else method,
         same=same,
         distinct_prompts=prompts,
-        notes=[
-            *_notes(base.arm, other.arm, same, prompts),
-            *_sent(experiment, case, base, other, stats.get(HEADLINE)),
-        ],
+        notes=[*_notes(base.arm, other.arm, same, prompts), *_sent(experiment, case, base, other, stats.get(HEADLINE))],
         ends_early=experiment.workload.requests.precision is not None,
     )
 
