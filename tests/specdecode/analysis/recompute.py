@@ -147,45 +147,66 @@ def drafted(report: dict[str, Any], variant: str) -> int | None:
     return speculation["num_speculative_tokens"] if speculation else None
 
 
-def check_arm(check: Check, report: dict[str, Any], arm: dict[str, Any], records: list[Record]) -> None:
-    name = f"{arm['variant']}/{arm['case']}"
+def summary(values: list[float]) -> dict[str, float]:
+    cuts = statistics.quantiles(values, n=100, method="inclusive") if len(values) > 1 else values * 99
+    return {
+        "n": len(values),
+        "mean": statistics.fmean(values),
+        "stddev": statistics.stdev(values) if len(values) > 1 else 0.0,
+        "min": min(values),
+        "max": max(values),
+        **{quantile: cuts[round(q * 100) - 1] for quantile, q in QUANTILES.items()},
+    }
+
+
+def of_metric(records: list[Record], metric: str) -> list[float]:
+    """Values of the completed requests."""
     done = [r for r in records if r["error"] is None]
-    check.same(f"{name} requests", arm["requests"], len(records))
-    check.same(f"{name} completed", arm["completed"], len(done))
-    check.same(
-        f"{name} errors",
-        arm["errors"],
-        dict(sorted(Counter(r["error"]["kind"] for r in records if r["error"]).items())),
-    )
-    for metric, summary in arm["metrics"].items():
-        values = (
-            [value for r in done for value in SEVERAL[metric](r)]
-            if metric in SEVERAL
-            else [FORMULAS[metric](r) for r in done]
-        )
-        check.same(f"{name} {metric} n", summary["n"], len(values))
-        check.same(f"{name} {metric} mean", summary["mean"], statistics.fmean(values))
-        check.same(f"{name} {metric} stddev", summary["stddev"], statistics.stdev(values) if len(values) > 1 else 0.0)
-        check.same(f"{name} {metric} min", summary["min"], min(values))
-        check.same(f"{name} {metric} max", summary["max"], max(values))
-        for quantile, q in QUANTILES.items():
-            cuts = statistics.quantiles(values, n=100, method="inclusive") if len(values) > 1 else values * 99
-            check.same(f"{name} {metric} {quantile}", summary[quantile], cuts[round(q * 100) - 1])
+    if metric in SEVERAL:
+        return [value for r in done for value in SEVERAL[metric](r)]
+    return [FORMULAS[metric](r) for r in done]
+
+
+def aggregates(report: dict[str, Any], variant: str, records: list[Record]) -> dict[str, Any]:
+    """The figures of an arm and case that are one value of all requests."""
+    done = [r for r in records if r["error"] is None]
     tokens, seconds = sum(r["completion_tokens"] for r in done), load_seconds(records)
-    check.same(f"{name} tokens", arm["output_tokens"], tokens)
-    check.same(f"{name} load", arm["load_seconds"], seconds)
-    check.same(f"{name} throughput", arm["totals"]["output_throughput"], tokens / seconds)
-    check.same(f"{name} requests a second", arm["totals"]["request_throughput"], len(done) / seconds)
-    check.same(f"{name} error rate", arm["totals"]["error_rate"], 1 - len(done) / len(records))
-    if (k := drafted(report, arm["variant"])) and arm["acceptance_source"].startswith("estimated"):
+    context, serving = report["context"], report["experiment"]["serving"]
+    share = serving["devices"] / context["devices_per_node"] or 1.0
+    found = {
+        "requests": len(records),
+        "completed": len(done),
+        "failed": len(records) - len(done),
+        "output_tokens": tokens,
+        "load_seconds": seconds,
+        "output_throughput": tokens / seconds,
+        "request_throughput": len(done) / seconds,
+        "error_rate": 1 - len(done) / len(records),
+    }
+    if context["price_per_node_hour"] is not None:
+        found["cost_per_million"] = context["price_per_node_hour"] / 3600 * share * seconds / tokens * 1e6
+    if k := drafted(report, variant):
         later = sum(r["completion_tokens"] - first_tokens(r) for r in done)
-        rate = (later / sum(len(r["chunks"]) - 1 for r in done) - 1) / verified(report, k)
-        check.same(f"{name} acceptance", arm["totals"]["acceptance_rate"], rate)
+        found["acceptance_rate"] = (later / sum(len(r["chunks"]) - 1 for r in done) - 1) / verified(report, k)
+    return found
+
+
+def check_arm(check: Check, report: dict[str, Any], arm: dict[str, Any], records: list[Record]) -> None:
+    name, found = f"{arm['variant']}/{arm['case']}", aggregates(report, arm["variant"], records)
+    errors = Counter(r["error"]["kind"] for r in records if r["error"])
+    check.same(f"{name} errors", arm["errors"], dict(sorted(errors.items())))
+    for metric, shown in arm["metrics"].items():
+        for statistic, value in summary(of_metric(records, metric)).items():
+            check.same(f"{name} {metric} {statistic}", shown[statistic], value)
+    for key in ("requests", "completed", "failed", "output_tokens", "load_seconds"):
+        check.same(f"{name} {key}", arm[key], found[key])
+    for key in ("output_throughput", "request_throughput", "error_rate"):
+        check.same(f"{name} {key}", arm["totals"][key], found[key])
+    if "acceptance_rate" in found and arm["acceptance_source"].startswith("estimated"):
+        check.same(f"{name} acceptance", arm["totals"]["acceptance_rate"], found["acceptance_rate"])
     if arm["cost_per_million"] is not None:
-        context, serving = report["context"], report["experiment"]["serving"]
-        share = serving["devices"] / context["devices_per_node"] or 1.0
-        cost = context["price_per_node_hour"] * share * seconds / 3600 / (tokens / 1e6)
-        check.same(f"{name} cost", arm["cost_per_million"], cost)
+        check.same(f"{name} cost", arm["cost_per_million"], found.get("cost_per_million"))
+    done = [r for r in records if r["error"] is None]
     steps = Counter(c["tokens"] for r in done for c in r["chunks"][1:] if c["tokens"] is not None)
     shares = {item["tokens"]: item["share"] for item in arm["steps"]}
     for size, count in steps.items():

@@ -48,47 +48,13 @@ class Run:
         self.labels = {item["label"]: item["name"] for item in experiment["variants"]}
         self.cases = {item["label"]: item["name"] for item in experiment["workload"]["cases"]}
 
-    def done(self, key: Key) -> list[raw.Record]:
-        return [record for record in self.records[key] if record["error"] is None]
-
     def beside(self, variant: str, base: str, case: str) -> tuple[list[raw.Record], list[raw.Record]]:
         """The baseline's records, and the arm's."""
         return self.records[base, case], self.records[variant, case]
 
-    def values(self, key: Key, metric: str) -> list[float]:
-        done = self.done(key)
-        if metric in raw.SEVERAL:
-            return [value for record in done for value in raw.SEVERAL[metric](record)]
-        return [raw.FORMULAS[metric](record) for record in done]
-
     def aggregate(self, key: Key, name: str) -> float | None:
         """One value of an arm and case; None where there is no formula for it here."""
-        return self.figure(key[0], self.records[key], name)
-
-    def figure(self, variant: str, records: list[raw.Record], name: str) -> float | None:
-        done = [record for record in records if record["error"] is None]
-        seconds, tokens = raw.load_seconds(records), sum(record["completion_tokens"] for record in done)
-        context, serving = self.report["context"], self.report["experiment"]["serving"]
-        k = raw.drafted(self.report, variant)
-        later = sum(record["completion_tokens"] - raw.first_tokens(record) for record in done)
-        found = {
-            "requests": len(records),
-            "failed": len(records) - len(done),
-            "load_seconds": seconds,
-            "output_throughput": tokens / seconds,
-            "request_throughput": len(done) / seconds,
-            "error_rate": 1 - len(done) / len(records),
-            "cost_per_million": context["price_per_node_hour"]
-            / 3600
-            * (serving["devices"] / context["devices_per_node"])
-            * seconds
-            / tokens
-            * 1e6,
-        }
-        if k:
-            steps = sum(len(record["chunks"]) - 1 for record in done)
-            found["acceptance_rate"] = (later / steps - 1) / raw.verified(self.report, k)
-        return found.get(name)
+        return raw.aggregates(self.report, key[0], self.records[key]).get(name)
 
     def speedup(self, variant: str, base: str, case: str, metric: str) -> tuple[float, float, float, int]:
         """Ratio, low, high and number of pairs."""
@@ -124,11 +90,7 @@ def check_csv(check: raw.Check, run: Run, text: str) -> None:
     for row in csv.DictReader(text.splitlines()):
         key, name = (row["variant"], row["case"]), f"CSV {row['variant']}/{row['case']} {row['metric']}"
         if row["kind"] == "metric":
-            values = run.values(key, row["metric"])
-            cuts = statistics.quantiles(values, n=100, method="inclusive") if len(values) > 1 else values * 99
-            stated = {"n": len(values), "mean": statistics.fmean(values), "min": min(values), "max": max(values)}
-            stated["stddev"] = statistics.stdev(values) if len(values) > 1 else 0.0
-            stated |= {quantile: cuts[round(q * 100) - 1] for quantile, q in raw.QUANTILES.items()}
+            stated = raw.summary(raw.of_metric(run.records[key], row["metric"]))
         elif row["kind"] == "decision":  # words, without a figure
             continue
         elif row["kind"] == "aggregate":
@@ -153,7 +115,7 @@ def check_cloudwatch(check: raw.Check, run: Run, data: list[dict[str, Any]]) -> 
         seen[*key, metric] += 1
         shown = sorted(v for v, n in zip(datum["Values"], datum["Counts"], strict=True) for _ in range(int(n)))
         if metric in SENT:
-            wanted = sorted(run.values(key, SENT[metric]))
+            wanted = sorted(raw.of_metric(run.records[key], SENT[metric]))
         elif metric == "Speedup":
             wanted = [run.speedup(key[0], base, key[1], HEADLINE)[0]]
         elif metric == "OutputsIdentical":
@@ -212,8 +174,7 @@ def _check_row(check: raw.Check, run: Run, pair: tuple[str, str], cells: list[st
     for cell, metric in zip(cells[3:5], SHORT, strict=True):
         raw.shows(check, f"{name} {metric}", NUMBER.findall(cell)[0], [run.speedup(*pair, case, metric)[0]])
     check.same(f"{name} same output", tuple(map(int, NUMBER.findall(cells[5]))), run.identical(*pair, case))
-    both = zip((pair[1], pair[0]), run.beside(*pair, case), strict=True)
-    costs = [run.figure(arm, own, "cost_per_million") or math.nan for arm, own in both]
+    costs = [run.aggregate((arm, case), "cost_per_million") or math.nan for arm in (pair[1], pair[0])]
     for shown, value in zip(NUMBER.findall(cells[6]), costs, strict=True):
         raw.shows(check, f"{name} cost", shown, [value])
 

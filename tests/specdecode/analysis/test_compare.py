@@ -242,7 +242,7 @@ def test_answers_differ_from_the_start_within_the_characters_of_the_first_token(
     assert found.expected and not equality(base=[base], other=[other], temperature=0.5).expected
     late = other.model_copy(update={"output": "x" * 100 + "y" * 90})
     first = equality(base=[base], other=[late], temperature=0.0).first
-    assert first and (first.before, first.base, first.other) == ("x" * 60, "x" * 50, "y" * 60)
+    assert first and (first.index, first.before, first.base, first.other) == (0, "x" * 60, "x" * 50, "y" * 60)
     again = other.model_copy(update={"round": 1})
     assert equality(base=[base], other=[again], temperature=0.0).compared == 1, "with the first round's"
     longer = base.model_copy(update={"variant": "sd", "output": base.output + "y"})

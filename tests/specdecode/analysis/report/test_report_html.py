@@ -90,7 +90,7 @@ def test_a_run_without_price_or_comparison_still_renders() -> None:
     only_base = [record for record in run(tested) if record.variant == "base"]
     text = render_html(simulated(only_base, around=context(price_per_node_hour=None)))
     assert "Nothing could be compared" in text
-    assert "sd was not measured" in text
+    assert "sd was not measured" in text and "The arm sd was not measured: this report has no figure of it." in text
     empty = render_html(simulated([]))
     assert "Nothing could be compared" in empty
     assert "No request was measured" in empty and "Of 0" not in empty and "raw records of this run" not in empty
