@@ -5,21 +5,22 @@ import statistics
 from functools import cache
 
 
+def central(t: float, df: float) -> float:
+    """Share of Student's t within plus and minus `t`: Simpson's rule on its density."""
+    norm = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
+    n = 4000
+    heights = [(1 + (i * t / n) ** 2 / df) ** (-(df + 1) / 2) for i in range(n + 1)]
+    inner = sum((4 if i % 2 else 2) * height for i, height in enumerate(heights[1:-1], start=1))
+    return 2 * norm * t / n / 3 * (heights[0] + inner + heights[-1])
+
+
 @cache
 def t_quantile(df: float, level: float) -> float:
-    """Half-width in standard errors of an interval of Student's t: Simpson integration of the density, bisection."""
-    norm = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
-
-    def central(t: float) -> float:
-        n = 4000
-        h = t / n
-        inner = sum((4 if i % 2 else 2) * (1 + (i * h) ** 2 / df) ** (-(df + 1) / 2) for i in range(1, n))
-        return norm * h / 3 * (1 + inner + (1 + t * t / df) ** (-(df + 1) / 2))
-
+    """Half-width in standard errors of an interval of Student's t, by bisection."""
     low, high = 1.0, 100.0
     while high - low > 1e-9:
         middle = (low + high) / 2
-        low, high = (middle, high) if central(middle) < level / 2 else (low, middle)
+        low, high = (middle, high) if central(middle, df) < level else (low, middle)
     return low
 
 

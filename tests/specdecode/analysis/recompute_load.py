@@ -226,11 +226,7 @@ def crossovers(
         if max(above, 1 - above) >= SHOWN:
             sides.append((number, above))
     lines = [
-        (
-            run.place(load, arm, cases),
-            run.place(load, base, cases),
-            run.base_s(load, base, cases) * run.served(load),
-        )
+        (run.place(load, arm, cases), run.place(load, base, cases), run.base_s(load, base, cases) * run.served(load))
         for load in loads
     ]
     found = []

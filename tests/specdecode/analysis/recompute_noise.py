@@ -3,8 +3,14 @@
 import math
 import random
 import statistics
+import sys
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from recompute_intervals import central
 
 ASSUMED, ASSUMED_DF = 0.02, 10.0
 
@@ -21,15 +27,6 @@ class LogGain(NamedTuple):
         t = abs(self.mean) / math.sqrt(self.variance)
         inside = central(min(t, 60.0), self.df)
         return 0.5 + math.copysign(inside / 2, self.mean)
-
-
-def central(t: float, df: float) -> float:
-    """Share of Student's t within plus and minus `t`: Simpson's rule on its density."""
-    norm = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
-    n = 4000
-    heights = [(1 + (i * t / n) ** 2 / df) ** (-(df + 1) / 2) for i in range(n + 1)]
-    inner = sum((4 if i % 2 else 2) * height for i, height in enumerate(heights[1:-1], start=1))
-    return 2 * norm * t / n / 3 * (heights[0] + inner + heights[-1])
 
 
 def pooled(parts: list[list[float]]) -> LogGain:

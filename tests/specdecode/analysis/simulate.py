@@ -14,7 +14,7 @@ from specdecode.experiment.model import Experiment, ServedExperiment
 from specdecode.experiment.step import most_tokens
 from specdecode.experiment.variants import ModelRef, ServedVariant, Serving, Speculation
 from specdecode.experiment.workload import PromptKind, TestCase, Workload
-from specdecode.records import Chunk, ErrorKind, RequestError, RequestRecord
+from specdecode.records import Chunk, EngineCounters, ErrorKind, RequestError, RequestRecord
 
 WORDS = ("the sun rose over a quiet hill and every stone on it threw a long blue shadow toward the sea").split()  # noqa: SIM905 - prose reads better
 
@@ -149,24 +149,23 @@ def run(
     for round_number in range(tested.rounds):
         for case in tested.workload.cases:
             for variant in tested.variants:
-                k = variant.speculation.num_speculative_tokens if variant.speculation else 0
+                k = variant.k or 0
+                step_s = 0.020 * (1.0 + (k * draft_cost + overhead if k else 0.0))
+                factor = (slow or {}).get((variant.name, round_number), 1.0)
                 for index in range(tested.workload.requests.max):
                     record = request(
-                        variant=variant.name,
-                        case=case.name,
-                        index=index,
-                        rng=rng,
-                        round=round_number,
-                        sent_s=clock,
-                        k=most_tokens(tested, variant).verified(k),
-                        acceptance=acceptance.get(case.name, 0.5),
-                        step_s=0.020 * (1.0 + (k * draft_cost + overhead if k else 0.0)),
-                        noise=noise,
-                        slow=(slow or {}).get((variant.name, round_number), 1.0),
-                        tokens=tested.workload.output_tokens,
-                    )
+                        variant=variant.name, case=case.name, index=index, rng=rng, round=round_number, sent_s=clock,
+                        k=most_tokens(tested, variant).verified(k), acceptance=acceptance.get(case.name, 0.5),
+                        step_s=step_s, noise=noise, slow=factor, tokens=tested.workload.output_tokens,
+                    )  # fmt: skip
                     clock += record.end_s
                     yield record
+
+
+COUNTERS = EngineCounters(
+    variant="sd", case="repeat", drafts=320, draft_tokens=2240, accepted_tokens=1280,
+    accepted_per_position=(300, 280, 260, 200, 140, 100, 0),
+)  # fmt: skip
 
 
 def case(comparison: Comparison, name: str, variant: str = "sd") -> CaseResult:

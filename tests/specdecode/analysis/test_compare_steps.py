@@ -9,25 +9,16 @@ from specdecode.experiment.variants import EndpointVariant
 from specdecode.records import EngineCounters
 from specdecode.speculation.theory import speedup
 
-from tests.specdecode.analysis.simulate import case, context, experiment, run, simulated
+from tests.specdecode.analysis.simulate import COUNTERS, case, context, experiment, run, simulated
 
 
 def test_counters_are_used_if_trusted_and_else_tokens_per_chunk() -> None:
-    tested, records = experiment(), list(run(experiment()))
-    counters = EngineCounters(
-        variant="sd",
-        case="repeat",
-        drafts=320,
-        draft_tokens=2240,
-        accepted_tokens=1280,
-        accepted_per_position=(300, 280, 260, 200, 140, 100, 0),
-    )
-    arm = compare(experiment=tested, records=records, context=context(counters=(counters,))).arm("sd", "repeat")
+    arm = simulated(around=context(counters=(COUNTERS,))).arm("sd", "repeat")
     assert arm is not None
     assert (arm.acceptance_rate, arm.acceptance_source) == (1280 / 2240, "engine counters")
     assert arm.accepted_per_position[:2] == pytest.approx((300 / 320, 280 / 300))
-    distrusted = counters.model_copy(update={"trusted": False})
-    arm = compare(experiment=tested, records=records, context=context(counters=(distrusted,))).arm("sd", "repeat")
+    distrusted = COUNTERS.model_copy(update={"trusted": False})
+    arm = simulated(around=context(counters=(distrusted,))).arm("sd", "repeat")
     assert arm is not None
     assert arm.acceptance_source == "estimated from tokens per streamed chunk"
     assert arm.acceptance_rate != 1280 / 2240

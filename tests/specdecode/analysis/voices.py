@@ -65,10 +65,7 @@ def contradictions(comparison: Comparison, truth: Truth, folder: Path) -> list[s
     for (variant, case), verdict in verdicts.items():
         row = rf"\*\*({VERDICTS}|mixed)\*\*"
         tables = re.findall(rf"## {variant} against \w+(?:-\w+)* (.*?)(?=## |$)", screens["markdown"])
-        hold(
-            any(re.search(rf"\| {case} \| \*\*{verdict}\*\*", t) for t in tables),
-            f"{variant}/{case} in Markdown",
-        )
+        hold(any(re.search(rf"\| {case} \| \*\*{verdict}\*\*", t) for t in tables), f"{variant}/{case} in Markdown")
         hold(any(m.group(1) for m in re.finditer(row, screens["markdown"])), "no verdicts in Markdown")
         hold(cells.get((variant, case), (verdict,))[0] == verdict, f"{variant}/{case} in CSV")
     lines = {

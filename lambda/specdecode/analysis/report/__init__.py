@@ -4,8 +4,7 @@ from pathlib import Path
 
 from specdecode.analysis.report.csv_rows import render_csv
 from specdecode.analysis.report.html import render_html, render_trend
-from specdecode.analysis.report.markdown import render_markdown
-from specdecode.analysis.report.terminal import render_terminal
+from specdecode.analysis.report.terminal import render_markdown, render_terminal
 from specdecode.analysis.results.comparison import Comparison
 
 __all__ = [

@@ -27,8 +27,7 @@ COLUMNS = (
         "TPOT p50 / p95", "Seconds per output token after the first chunk: median and 95th percentile over requests"
     ),
     Column(
-        "tokens/step (break-even)",
-        "Output tokens of a step of the arm (and how many make decoding as fast as without)",
+        "tokens/step (break-even)", "Output tokens of a step of the arm (and how many make decoding as fast as without)"
     ),
     Column("$/1M tokens", "Dollars: price of the arm's devices for the seconds of load / million output tokens"),
     Column("good requests", "Share of all requests that keep every limit of the service-level objective"),

@@ -17,8 +17,7 @@ BY_WORK = (
     Column("verdict", "What the interval of the speed-up says"),
     Column("acceptance length", "Tokens of a step that had drafts: 1 + accepted tokens / drafts"),
     Column(
-        "accepted by position (%)",
-        "Of the drafts whose earlier tokens were accepted: share with this one accepted too",
+        "accepted by position (%)", "Of the drafts whose earlier tokens were accepted: share with this one accepted too"
     ),
     Column("outputs equal", "Pairs of answers to the same prompt, equal character for character"),
     Column("prompts", "Different prompts that both arms completed"),

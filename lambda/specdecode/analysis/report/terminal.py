@@ -1,4 +1,4 @@
-"""The report as text for a terminal: one screen of it, or all."""
+"""The report as text: for a terminal, one screen of it or all; and as Markdown, for a pull request or a chat."""
 
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
@@ -9,7 +9,7 @@ from specdecode.analysis.report.sections import sections
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE
 from specdecode.analysis.results.pairs import Verdict
-from specdecode.escape import line
+from specdecode.escape import line, markdown
 
 COLOURS = {Verdict.PAYS: 32, Verdict.COSTS: 31, Verdict.CANNOT_TELL: 33, Verdict.DISTRUST: 31}
 """ANSI's number of a verdict's colour."""
@@ -122,3 +122,51 @@ def _lines(table: ReportTable, width: int, colour: bool, *, most: int | None = N
 def _coloured(text: str, cell: Cell, colour: bool) -> str:
     number = COLOURS.get(cell.verdict) if cell.verdict else None
     return f"\x1b[{number}m{text}\x1b[0m" if colour and number else text
+
+
+def render_markdown(comparison: Comparison) -> str:
+    """The headline, what to doubt, then every section with all that is text."""
+    view = ReportView(comparison)
+    blocks = [f"# {markdown(comparison.title)}", f"**{markdown(view.headline)}**", markdown(view.at_first_load)]
+    blocks += ["\n".join(f"> {markdown(doubt)}\n>" for doubt in view.doubts)]
+    started = comparison.context.started_at
+    when = f", {started:%Y-%m-%d %H:%M} UTC" if started.timestamp() > 0 else ""
+    blocks.append(f"Run `{comparison.run_id}`{when}.")
+    for section in sections(view):
+        body = [markdown(section.says), *_markdown_blocks(section.blocks)]
+        blocks += [f"## {markdown(section.title)}", *body] if any(body) else []
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _markdown_blocks(found: Iterable[Block]) -> Iterator[str]:
+    for block in found:
+        match block:
+            case Text(text):
+                yield markdown(text)
+            case Code(text):
+                yield "\n".join(f"    {each}" for each in map(line, text.splitlines()))
+            case Listing(items, title):
+                yield f"### {markdown(title)}" if title else ""
+                yield "\n".join(f"- {markdown(f'{name}: {said}' if name else said)}" for name, said in items)
+            case ReportTable():
+                yield f"### {markdown(block.title)}" if block.title else ""
+                yield _markdown_table(block)
+                yield markdown(block.note)
+            case More(title, blocks):
+                yield f"### {markdown(title)}"
+                yield from _markdown_blocks(blocks)
+
+
+def _markdown_table(table: ReportTable) -> str:
+    """Words are escaped, and set on the left. Figures stay as they are but for $, which some take for a formula."""
+    words = [column.words or not number for number, column in enumerate(table.columns)]
+    head = [_markdown_cell(Cell(text), word) for text, word in zip(table.headers, words, strict=True)]
+    rule = ["---" if word else "--:" for word in words]
+    rows = [[_markdown_cell(cell, word) for cell, word in zip(row, words, strict=True)] for row in table.rows]
+    return "\n".join([f"| {' | '.join(head)} |", f"|{'|'.join(rule)}|", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _markdown_cell(cell: Cell, word: bool) -> str:
+    if cell.verdict and cell.text == cell.verdict.value:
+        return f"**{cell.text}**"
+    return markdown(cell.text) if word else cell.text.replace("$", "\\$")

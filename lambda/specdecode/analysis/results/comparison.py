@@ -7,16 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from specdecode.analysis.results.over_load import Curve, Objective, Schedule
-from specdecode.analysis.results.pairs import (
-    HEADLINE,
-    Chain,
-    Decision,
-    GroupName,
-    LoadResult,
-    MetricInfo,
-    Pair,
-    Work,
-)
+from specdecode.analysis.results.pairs import HEADLINE, Chain, Decision, GroupName, LoadResult, MetricInfo, Pair, Work
 from specdecode.analysis.results.run_context import RunContext
 from specdecode.escape import plain_json
 from specdecode.experiment.base import Frozen, Many

@@ -97,8 +97,7 @@ def ratio(found: Estimate | None, info: MetricInfo) -> Number:
         return Number(NONE, f"{info.label}: not comparable")
     direction = "baseline / arm" if info.better == "lower" else "arm / baseline"
     return Number(
-        compact(found),
-        f"{info.label}, {direction}, so above 1 is better; geometric mean of {found.n}; {found.method}",
+        compact(found), f"{info.label}, {direction}, so above 1 is better; geometric mean of {found.n}; {found.method}"
     )
 
 

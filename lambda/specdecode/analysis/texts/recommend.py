@@ -13,11 +13,7 @@ from specdecode.analysis.texts.wording import SHOWN, alone, answer, differs, dis
 from specdecode.experiment.model import ImportedExperiment, answers_of
 from specdecode.experiment.workload import Workload
 
-KNOWN = {
-    Verdict.PAYS: "pays on",
-    Verdict.COSTS: "costs on",
-    Verdict.NO_DIFFERENCE: "makes no relevant difference on",
-}
+KNOWN = {Verdict.PAYS: "pays on", Verdict.COSTS: "costs on", Verdict.NO_DIFFERENCE: "makes no relevant difference on"}
 OVER = {Verdict.COSTS: "is slower", Verdict.NO_DIFFERENCE: "makes no relevant difference"}
 """What is said of an arm that is not used, over all prompts together."""
 

@@ -2,8 +2,8 @@
 
 import pytest
 from specdecode.analysis.report.html import render_html
-from specdecode.analysis.report.markdown import render_markdown
 from specdecode.analysis.report.tables import TURNS, turn_table
+from specdecode.analysis.report.terminal import render_markdown
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.records import SetFacts
 
