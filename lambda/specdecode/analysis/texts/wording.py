@@ -16,12 +16,6 @@ SAYS = {
     Verdict.CANNOT_TELL: "cannot be judged",
     Verdict.DISTRUST: "is not to be trusted",
 }
-SUBJECTS = {
-    "speculation": "Speculative decoding",
-    "quantization": "Quantization",
-    "draft": "The other draft model",
-    "k": "The other number of speculative tokens",
-}
 MAX_DIFFERENT = 0.5
 """Share of greedy answers that differ above which the headline says so. Rounding makes some answers differ late."""
 FROM_START = "from the first token on"
@@ -32,21 +26,6 @@ SHOWN = 5
 def first_sentence(text: str) -> str:
     """Up to the first full stop that ends a sentence; a point within a name or a figure ends none."""
     return re.split(r"(?<=\.) (?=[A-Z])", text, maxsplit=1)[0]
-
-
-def subject(pair: Pair) -> str:
-    """Subject of a pair: `Speculative decoding`, `Quantization`, `Speculative decoding with quantization`."""
-    if len(pair.changes) == 1 and pair.changes[0] in SUBJECTS:
-        return SUBJECTS[pair.changes[0]]
-    if set(pair.changes) == {"speculation", "quantization"}:
-        return "Speculative decoding with quantization"
-    return f"{pair.variant} (against {pair.baseline})"
-
-
-def title(pair: Pair, *, among: Sequence[Pair]) -> str:
-    """Subject of a pair, with the arm's name if several pairs have the same subject: `Speculative decoding (sd-k4)`."""
-    about = subject(pair)
-    return about if len(among) < 2 or pair.variant in about else f"{about} ({pair.variant})"
 
 
 def best_pair(pairs: Sequence[Pair]) -> Pair:
@@ -64,10 +43,8 @@ def distrusts(pair: Pair) -> str:
 def answer(
     *, best: Pair | None, pairs: Sequence[Pair], chains: Sequence[Chain] = (), missing: Sequence[str] = ()
 ) -> str:
-    """What is known of `best`, the arm that the decision is about. It names both baselines if the arm's baseline is
-    itself compared with another arm.
-
-    `missing`: arms and cases that failed or were not measured, in words.
+    """`sd against base pays on all prompts: …`: what is known of `best`, the arm that the decision is about; then the
+    same against the first baseline of its chain. `missing`: arms and cases that failed or were not measured, in words.
     """
     more = f"; and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
     lost = f" Not in this answer: {'; '.join(missing[:SHOWN])}{more}." if missing else ""
@@ -76,13 +53,9 @@ def answer(
     doubt = "".join(f"{distrusts(pair)} " for pair in pairs if pair.distrusted)
     if best.distrusted:
         return f"{doubt.strip()}{lost}"
-    total = next((chain.total for chain in chains if chain.variant == best.variant), None)
-    if total is None:
-        return f"{doubt}{title(best, among=pairs)} {_all(best)}.{_qualified(best)}{lost}"
-    alike = subject(total) == subject(best)
-    deployed = f"Against {total.baseline}, as one would serve it without speculation, it"
-    also = deployed if alike else _against(total, among=pairs)
-    return f"{doubt}{_against(best, among=pairs)} {_all(best)}.{_qualified(best)} {also} {_all(total)}.{lost}"
+    known = [f"{_says(best)}{_qualified(best)}"]
+    known += [_says(chain.total) for chain in chains if chain.variant == best.variant]
+    return f"{doubt}{' '.join(known)}{lost}"
 
 
 def alone(arms: Sequence[ArmCase]) -> str:
@@ -101,17 +74,13 @@ def alone(arms: Sequence[ArmCase]) -> str:
     return f"One server, compared with nothing: {', '.join(figures) or 'no request was completed'}{of}."
 
 
-def _against(pair: Pair, *, among: Sequence[Pair]) -> str:
-    about = title(pair, among=among)
-    return about if f"against {pair.baseline}" in about else f"{about} against {pair.baseline}"
-
-
-def _all(pair: Pair) -> str:
+def _says(pair: Pair) -> str:
     """Verdicts by kind of prompts."""
-    return "; ".join(_says(pair, found) for found in pair.kinds)
+    kinds = "; ".join(_of_kind(pair, found) for found in pair.kinds)
+    return f"{pair.variant} against {pair.baseline} {kinds}."
 
 
-def _says(pair: Pair, found: GroupResult) -> str:
+def _of_kind(pair: Pair, found: GroupResult) -> str:
     """`pays on both structured prompts measured: 1.91× to 3.03×`."""
     cases = [case for case in pair.cases if case.case in found.cases]
     prompts = "prompts" if found.group == "all" else f"{found.group} prompts"
