@@ -77,7 +77,7 @@ def test_the_crossover_is_found_and_said_everywhere(comparison: Comparison) -> N
         "were measured), not above."
     )
     assert comparison.answer.startswith(said), "it stands first"
-    assert "At the first load, 8 at a time: Speculative decoding" in comparison.answer
+    assert "At the first load, 8 at a time: sd against base pays" in comparison.answer
     assert (comparison.recommendation or "").startswith("At the first load, 8 at a time: ")
     assert render_terminal(comparison, width=1000).startswith(said)
     assert render_markdown(comparison).splitlines()[2].replace("\\", "").startswith(f"**{said}")
