@@ -26,12 +26,9 @@ def ask(
 ) -> None:
     """Ask an arm of a run that holds its arms, and show the answer while it comes.
 
-    The question goes through the bucket to a pod beside the servers, and the answer comes back in parts, one each half
-    second at most: it is a stream to read, and its times measure nothing. The pod deletes the question when it takes
-    it, and this command deletes the answer when it has shown it. Old versions, and what is left, the bucket forgets
-    after a day.
-    Whoever may write and read asks/RUN/ in the bucket may ask: your AWS identity needs s3:PutObject, s3:GetObject and
-    s3:DeleteObject there.
+    The question goes through the bucket to a pod beside the servers, and the answer comes back in parts: it is a stream
+    to read, and its times measure nothing. Question and answer are deleted, and old versions forgotten after a day.
+    Your AWS identity needs s3:PutObject, s3:GetObject and s3:DeleteObject on asks/RUN/ in the bucket.
     """
     import secrets
     import time

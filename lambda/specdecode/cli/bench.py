@@ -176,9 +176,7 @@ def of_arms(
     what: str,
     problems: list[str],
 ) -> Mapping[str | None, Value]:
-    """Reads the values of an option: `VALUE` (key None: for all arms) or `NAME=VALUE`. Each value that is neither goes
-    to `problems`.
-    """
+    """An option's values: `VALUE` (key None: for all arms) or `NAME=VALUE`. What is neither goes to `problems`."""
     found: dict[str | None, Value] = {}
     for entry in given or ():
         name, equals, rest = entry.partition("=")

@@ -1,8 +1,4 @@
-"""`specdecode configure`: what the deployment was given, kept where every later command finds it; and `subscribe`: who
-gets its alerts.
-
-Why it is so: ADR 199.
-"""
+"""What the deployment was given, kept where every later command finds it (ADR 199); and who gets its alerts."""
 
 from __future__ import annotations
 

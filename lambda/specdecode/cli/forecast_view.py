@@ -85,10 +85,7 @@ def _range(one: Expected) -> str:
 
 
 def expected_lines(experiment: Experiment, runs: Path) -> list[str]:
-    """What a plan says first: what to expect of the run, or how to know it better. Empty if no arm speculates.
-
-    `runs`: the folder of the user's own runs.
-    """
+    """What a plan says first: what to expect, by a forecast or the user's `runs`. Empty if no arm speculates."""
     try:
         found = payoff(experiment, own_rows(runs))
     except ValueError:

@@ -114,8 +114,7 @@ def gate(
     """Check runs against limits, for CI: a smallest speed-up, a largest regression.
 
     A speed-up compares an arm with its baseline in the same run. A regression compares each arm's own throughput, AFTER
-    with BEFORE: an image that slows both arms down alike shows in it. In a run of several loads each load is checked,
-    and the worst decides.
+    with BEFORE. In a run of several loads each load is checked, and the worst decides.
 
         specdecode gate results/nightly --min-speedup 1.2
         specdecode gate results/main..results/change --max-regression 3% --junit gate.xml
@@ -146,9 +145,7 @@ def gate(
 
 
 def _sides(runs: str) -> tuple[list[str], list[str]]:
-    """The runs before and the runs after. The first is empty if a single side is given. Ends the command if a side is
-    empty.
-    """
+    """The runs before, if there is such a side, and after. Ends the command if a side is empty."""
     dots = BETWEEN.search(runs)
     before, after = (runs[: dots.start()], runs[dots.end() :]) if dots else ("", runs)
     sides = [part.strip() for part in before.split(",")] if dots else [], [part.strip() for part in after.split(",")]

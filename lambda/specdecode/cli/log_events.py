@@ -26,8 +26,7 @@ from specdecode.planning import Plan
 from specdecode.untrusted import Unreadable, parse_json
 
 LATE_S = 60.0
-"""Seconds that a line may come after a younger one of another pod: looks overlap by so much. Fluent Bit sends every 5 s
-(`Flush`)."""
+"""A line may come so much after a younger one of another pod: looks overlap. Fluent Bit sends every 5 s (`Flush`)."""
 SETTLED_S = 15.0
 """Seconds after a run's end until its last lines are there."""
 LOOK_S = 5.0
@@ -171,9 +170,7 @@ def of_run(deployment: Deployment, found: Execution, plan: Plan | None) -> RunLo
 
 
 def writers(plan: Plan, run_id: str) -> dict[str, tuple[str, str | None]]:
-    """Beginning of a pod's name -> step and arm. By the labels of the run's Jobs and Deployments, after which their
-    pods are named.
-    """
+    """Beginning of a pod's name -> step and arm, by the labels of the run's Jobs and Deployments."""
     names_only = manifests.RenderContext(
         run_id=run_id, bucket="none", bundle_uri="s3://none/none", bundle_sha256="0" * 64, region="none"
     )

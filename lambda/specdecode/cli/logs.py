@@ -23,11 +23,9 @@ def logs(
 ) -> None:
     """Show what a run's pods write: servers, compiles, benchmark. Needs no right in Kubernetes.
 
-    The lines come from CloudWatch Logs, where the cluster's add-on amazon-cloudwatch-observability puts them; they are
-    there some seconds after a pod wrote them, and as long as the log group keeps them. If CloudWatch has none and the
-    run failed, it shows those that the diagnosis kept. Your AWS identity needs logs:FilterLogEvents on that group. What
-    looks like a credential is hidden. With --follow it ends when the run has ended; the exit code is then not the
-    run's.
+    The lines come from CloudWatch Logs, some seconds after a pod wrote them; your AWS identity needs
+    logs:FilterLogEvents on that group. If it has none and the run failed, those that the diagnosis kept are shown. What
+    looks like a credential is hidden. With --follow it ends with the run; the exit code is then not the run's.
     """
     from specdecode.cli import log_events
     from specdecode.cli.runs_view import TERMINAL

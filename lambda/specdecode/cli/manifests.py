@@ -37,9 +37,8 @@ def manifests(
     arms of a wave can be served only after their artifacts are compiled. Each Job has a Secret of its name with `YOURS`
     in it. Put credentials that may use the bucket there, as credentials.json, in the form of an AWS credential_process.
 
-    With --complete the objects need only a bucket: namespace, account and claims are printed too, no S3 driver is
-    needed, and nothing runs until you start it. Comments say what you must fill in, and list the commands in order. An
-    adaptive sweep then measures all its arms.
+    With --complete the objects need only a bucket, and nothing runs until you start it. Comments say what you must fill
+    in, and list the commands in order. An adaptive sweep then measures all its arms.
     """
     from specdecode.cli import standalone_view
     from specdecode.cli.experiments_view import objects_text

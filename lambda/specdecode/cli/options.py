@@ -1,8 +1,6 @@
-"""Options that many commands have, what the shell offers for them at the tab key, and how a command takes dataclasses
-of them.
+"""Options that many commands have, what the shell offers for them, and how a command takes dataclasses of them.
 
-No completion uses the network, so runs in the bucket are not offered: `specdecode runs` lists them. None reads what
-is in a preset: the names of files are enough.
+No completion uses the network or reads a preset: names of files are enough.
 """
 
 from __future__ import annotations
@@ -44,10 +42,9 @@ for _kind in (core.TyperOption, core.TyperArgument):  # Typer has no setting for
 
 
 def flat(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` as Typer takes it: each parameter whose type is a dataclass becomes its fields, each an option.
+    """`command` as Typer takes it: each parameter that is a dataclass becomes its fields, each an option.
 
-    A field is annotated as Typer wants it (`Annotated[T, typer.Option(…)]`). `PANEL` of a dataclass, if it has one, is
-    the panel of --help that shows its options. The command gets the dataclasses.
+    `PANEL` of a dataclass is the panel of --help that shows its options.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}

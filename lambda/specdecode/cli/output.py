@@ -1,6 +1,4 @@
-"""The only module that prints. It removes control characters from all that a command prints, so that no text can steer
-the terminal.
-"""
+"""The only module that prints. It removes control characters, so that no text can steer the terminal."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ def complain(text: str) -> None:
 
 
 def text_table(rows: Sequence[Sequence[str]], *, left: int | None = None) -> str:
-    """A table in plain text, with a rule below the first row. Columns from `left` on stand at the right of their room;
-    without it none does.
-    """
+    """A table in plain text, with a rule below the first row. Columns from `left` on stand at the right."""
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     sides = [str.ljust if left is None or n < left else str.rjust for n in range(len(widths))]
     cells = ([side(cell, size) for side, cell, size in zip(sides, row, widths, strict=True)] for row in rows)
@@ -76,10 +72,7 @@ def show(*items: Table | str) -> None:
 
 
 def agree(question: str, *, yes: bool, ask: bool, refused: str) -> None:
-    """Go on only if `yes` was given or the user agrees; else end the command.
-
-    Exit status 2 if the user cannot be asked (`ask` is false, or there is no terminal), 1 if the user says no.
-    """
+    """Go on if `yes` or the user agrees; else end the command: with 2 if nobody can be asked, with 1 if refused."""
     if yes:
         return
     if not (ask and is_interactive()):

@@ -44,8 +44,7 @@ def report(
     where: Where = WHERE,
     as_json: AsJson = False,
 ) -> None:
-    """Show the answer of a run: whether speculative decoding pays, for which prompts, by how much, and how sure that
-    is.
+    """Show the answer of a run: whether speculative decoding pays, for which prompts, by how much, and how surely.
 
     A folder with raw/*.jsonl and experiment.yaml but no report.json is compared again.
     """
@@ -146,9 +145,7 @@ def advise(
 
 
 def _check_advisable(experiment: Experiment, measured: list[Comparison]) -> None:
-    """End the command if there is nothing to advise on, or the runs measured something else, or are not to be
-    trusted.
-    """
+    """End the command if there is nothing to advise on, or runs measured something else or are not to be trusted."""
     from specdecode.analysis.results.pairs import Action
     from specdecode.analysis.several_runs.alike import not_learnable
     from specdecode.analysis.texts.decide import decided

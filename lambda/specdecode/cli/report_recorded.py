@@ -1,6 +1,4 @@
-"""Reads a folder with raw records and no report, and makes from it what `specdecode bench` leaves: table, report,
-LLMPerf's files, CloudWatch's metrics.
-"""
+"""Reads a folder with raw records and no report, and makes what `specdecode bench` leaves there."""
 
 import re
 from collections.abc import Iterator
@@ -171,9 +169,7 @@ def _model(arm: BenchmarkArm, spec: BenchmarkSpec, servers: Servers) -> str:
 
 
 def _k(arm: BenchmarkArm, servers: Servers) -> int | None:
-    """Tokens that the arm drafts in a step: as the user said, else as its server counts (one counter for each
-    position).
-    """
+    """Tokens that the arm drafts in a step: as the user said, else as its server counts (one counter a position)."""
     if arm.num_speculative_tokens is not None or arm.most_tokens_per_step is MostTokens.K:  # whose counters say nothing
         return arm.num_speculative_tokens
     own = [item for item in servers.counters if item.variant == arm.variant and item.trusted and item.drafts]
@@ -202,9 +198,7 @@ def _records(file: Path) -> Iterator[RequestRecord]:
 
 
 def deliver(spec: BenchmarkSpec, folder: Path, wanted: ResultOptions, run: Recorded | None = None) -> None:
-    """Write all figures into the folder, print them, and upload or publish them as `wanted` says. `run`: what is known
-    of the records beyond the folder's own files.
-    """
+    """Write all figures into the folder, print them, upload or publish them as `wanted` says. `run`: if it is read."""
     run = run or recorded(folder)
     experiment, context = run.experiment, run.context
     levels = measure(experiment=experiment, records=run.records, context=context)

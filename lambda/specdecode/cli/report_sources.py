@@ -17,8 +17,7 @@ from specdecode.untrusted import Unreadable, read_file
 
 
 def find(run: str | None, *, deployment: Deployment, price: float | None = None) -> Comparison:
-    """The comparison of `run`, or of the newest run if `run` is None. Without a
-    region that is the newest of `results/`. Ends the command with a message if there is none.
+    """The comparison of `run`, or of the newest run; without a region that is the newest of `results/`.
 
     A folder with raw files and experiment.yaml but without report.json is compared again (`price`: $ per node-hour).
     """

@@ -134,10 +134,7 @@ def _change(found: RunDifference, item: CaseChange) -> str:
 def list_of_runs(
     points: Sequence[TrendPoint], executions: Sequence[Execution], *, all_of_them: bool
 ) -> list[dict[str, Any]]:
-    """Runs by their start, each with its state and what its report says. None stands for what is not known: of a run
-    without a report its answer, and of one that Step Functions has forgotten its state. Without `all_of_them` only
-    those with a report.
-    """
+    """Runs by their start, with state and answer (None: not known). Without `all_of_them` only those with a report."""
     states = {
         each.run_id: {
             "status": each.status,

@@ -50,16 +50,15 @@ def run(
 ) -> None:
     """Start a run: compile, serve, benchmark and report, then give the node back.
 
-    Without a preset or file it starts nothing and lists the presets with their prices. It refuses a run that cannot
-    work. It shows the expected and the highest cost, and asks before it starts anything. Without a terminal, or with
-    --json, it needs --yes. A run that could cost more than the deployment's accept_cost_above_usd needs --accept-cost.
-    With --watch the exit code is the run's: 0 if it succeeded, 1 if not.
+    Without a preset or file it lists the presets with their prices. It shows the expected and the highest cost, and
+    asks before it starts anything. Without a terminal, or with --json, it needs --yes. A run that could cost more than the
+    deployment's accept_cost_above_usd needs --accept-cost. With --watch the exit code is the run's.
 
     With --hold 30m the arms stay for 30 minutes after their last benchmark, and `specdecode ask` asks them. The node is
-    billed for that time, which is in the cost that is shown. The state machine ends it, also if this machine is off.
+    billed for that time, which is in the cost that is shown.
 
-    First it checks, in a second or two, what would make the run fail: whether somebody gets the alerts, the reservation
-    and its window, models that must be uploaded and the token of gated ones. `specdecode preflight` checks the rest.
+    First it checks, in a second or two, what would make the run fail: alerts, the reservation and its window, models
+    that must be uploaded and the token of gated ones. `specdecode preflight` checks the rest.
     """
     from specdecode.cli import runs_start as starting
     from specdecode.cli.preflight.checks import refuse_a_run_that_would_fail
@@ -97,9 +96,8 @@ def status(
 ) -> None:
     """Show a run: step, pods, elapsed time, what the node has cost so far, result or cause.
 
-    With --watch it follows the run as `run --watch` does, and the exit code is the run's. With --json, `pods` are the
-    pods of a run that goes on, each with its problem. `pods` is null if they cannot be read now, and empty after the
-    end.
+    With --watch it follows the run, and the exit code is the run's. With --json, `pods` are those of a run that goes
+    on, each with its problem; null if they cannot be read now.
     """
     from specdecode.cli.runs_view import TERMINAL, lines, pod_line, run_now
 
@@ -137,9 +135,8 @@ def stop(
 ) -> None:
     """Stop a run, delete its workloads and give the node back. Waits until that is done.
 
-    Without RUN it stops the run that holds the node; if no run holds one, the newest that goes on. It shows that run
-    and asks; without a terminal it needs --yes. If no run goes on, it gives the node back all the same. If several runs
-    hold a node each, it names them and stops none.
+    Without RUN it stops the run that holds the node, else the newest that goes on, after it asked; without a terminal
+    it needs --yes. If no run goes on, it gives the node back all the same. If several hold a node each, it stops none.
     """
     from specdecode.cli import runs_release
     from specdecode.cli.runs_view import TERMINAL, lines, run_now
@@ -202,9 +199,8 @@ def capacity(
 ) -> None:
     """Show which run holds which node and since when, which runs wait, and which nodes run.
 
-    --release runs the watchdog, which gives back nodes that nobody holds. If a run holds a node, it then asks whether
-    to stop that run; without a terminal it needs --yes. If several runs hold a node each, it names them and stops none:
-    use `specdecode stop RUN`.
+    --release gives back nodes that nobody holds, and asks whether to stop the run that holds one; without a terminal it
+    needs --yes. If several runs hold a node each, it names them and stops none: use `specdecode stop RUN`.
     """
     from specdecode.cli import runs_release
     from specdecode.cli.runs_view import clock, pod_line

@@ -19,9 +19,7 @@ from specdecode.runs.state import RunState, load_state
 from specdecode.store import Store
 
 LONGEST_FUNCTION_S = 200
-"""Seconds to wait for a function. The watchdog may take three minutes; boto3's default gives up after one, and asks
-again.
-"""
+"""Seconds to wait for a function: the watchdog may take three minutes, and boto3 gives up after one."""
 MAX_INPUT_BYTES = 256 * 1024
 """Most bytes of a StartExecution's input, in UTF-8."""
 

@@ -15,11 +15,7 @@ PAUSE_S = 2.0
 
 
 def run_to_stop(deployment: Deployment) -> str | None:
-    """The run that holds a node. If no run holds one, the newest that goes on. If none goes on it says so and returns
-    None.
-
-    Ends the command with 2 if several runs hold one, so that no run is stopped by mistake.
-    """
+    """The run that holds a node, else the newest that goes on, else None. Ends the command if several hold one."""
     seen = deployment.cluster()
     for problem in seen.problems:
         complain(f"problem: {problem}")
@@ -33,10 +29,9 @@ def run_to_stop(deployment: Deployment) -> str | None:
 
 
 def free(deployment: Deployment, *, yes: bool) -> None:
-    """Take the node from the run that holds one. First, replicas and workloads are brought to what the lease says.
+    """Bring replicas and workloads to what the lease says, then take the node from the run that holds one.
 
-    A run that goes on is stopped only if the user agrees, or with `yes`: alarms name this command, and the run may be
-    in order. Ends the command with 2 if several runs hold a node.
+    A run that goes on is stopped only if the user agrees, or with `yes`: alarms name this command.
     """
     done = _reconcile(deployment)
     holder = _only_holder(deployment.cluster())

@@ -91,10 +91,7 @@ def estimate(deployment: Deployment, experiment: AnyExperiment, inventory: Inven
 
 
 def consent(wanted: Wanted, plan: Plan, bill: Bill, *, accepted: float | None, yes: bool, as_json: bool) -> None:
-    """Show what the run would cost and ask the user. Ends the command if the user does not agree.
-
-    `accepted`: dollars of --accept-cost.
-    """
+    """Show what the run would cost and ask; ends the command without consent. `accepted`: dollars of --accept-cost."""
     if not as_json:
         warnings = (f"warning   {text}" for text in plan.warnings)
         what = _what(wanted, plan)

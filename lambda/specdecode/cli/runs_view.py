@@ -94,9 +94,7 @@ def view(
 
 
 def _progress(plan: Plan, measured: int, lost: int) -> str:
-    """How many waves are measured. For an adaptive sweep also: how many were given up with their arm, why the last was
-    added, or why it is over.
-    """
+    """How many waves are measured; of a sweep also: given up with their arm, and why the last was added."""
     planned = len(plan.waves)
     if plan.sweep is None:
         return f"{measured} of {planned} waves measured"
@@ -170,10 +168,7 @@ PODS_EVERY_S = 15.0
 
 
 def run_now(deployment: Deployment, run_id: str | None) -> RunView:
-    """The run now; the newest one if `run_id` is None.
-
-    A record or plan that cannot be read is left out of the view: the user who wants to stop the run must still see it.
-    """
+    """The run now, or the newest. What cannot be read is left out: who wants to stop the run must still see it."""
     found = deployment.execution(run_id)
     state = _readable(lambda: deployment.state(found.run_id))
     plan = _readable(lambda: deployment.plan(found.run_id))

@@ -1,7 +1,4 @@
-"""The comments of `specdecode manifests --complete`: what the user fills in, and the commands in their order.
-
-Lines that begin with COMMAND are shell source. Together they are the whole run.
-"""
+"""The comments of `manifests --complete`: what the user fills in, and, after COMMAND, shell source of the run."""
 
 from collections.abc import Iterator, Mapping
 

@@ -83,9 +83,7 @@ def objects_of(
     stored: Mapping[str, str] | None = None,
     claims: str = "",
 ) -> list[KubeObject]:
-    """Deployment and Service of an arm, called `name`. `stored`: the artifacts that the run's arms were served from,
-    with their hashes, which the server compares.
-    """
+    """Deployment and Service of an arm, called `name`. `stored`: the run's artifacts, with their hashes."""
     from specdecode.experiment import Capacity, engine_of
     from specdecode.experiment.model import Sweep
     from specdecode.manifests import RenderContext

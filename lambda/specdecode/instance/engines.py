@@ -111,9 +111,7 @@ def server(plan: Plan, arm: Arm, ctx: RenderContext, at: Folders, *, place: int)
 
 
 def address(at: Folders, place: int) -> str:
-    """Where the server at `place` listens: the whole of 127.0.0.0/8 is this machine (Linux, ip(7)). Each store has
-    addresses of its own, so that runs on two stores do not meet.
-    """
+    """127.0.0.0/8 is this machine (Linux, ip(7)). Each store has addresses of its own: runs on two do not meet."""
     first, second, *_ = sha256(str(at.store).encode()).digest()
     return f"127.{64 + first % 128}.{second}.{place + 1}"
 
@@ -193,10 +191,7 @@ def keeping(arm: Arm, plan: Plan, ctx: RenderContext) -> Program:
 
 
 def asking(objects: Sequence[KubeObject], title: str, hosts: dict[str, str], more: Sequence[str] = ()) -> Program:
-    """A program that asks servers, with the files of its ConfigMap. `hosts`: what Kubernetes would say of the Services.
-
-    Its words about the bucket and about other clients are the last ones: in their place stand those of `more`.
-    """
+    """A program that asks servers. `hosts`: what Kubernetes says of the Services. `more`: in place of `--upload …`."""
     kept = _words(objects[-1]).split(" --upload ")[0]
     files = tuple(
         (f"{volume['name']}/{path}", text)

@@ -1,7 +1,6 @@
 """A run on this machine, from its first model to its last server. What was done before is not done again.
 
-Whatever ends it, nothing goes on: it ends in order what it started; if it is killed, its watchdog does that at once,
-and the next start looks again.
+Whatever ends it, nothing goes on: its watchdog sees to that if it is killed, and the next start looks again.
 """
 
 import json
@@ -297,9 +296,7 @@ def _healthy(url: str) -> bool:
 
 
 def bring(prefix: str, store: Path, origin: S3Folder) -> bool:
-    """Copy a finished artifact into the store, COMPLETE.json last; False if it is not there. A server compares every
-    byte before it loads one. Raises finished.Damaged, and botocore's errors.
-    """
+    """Copy a finished artifact into the store, COMPLETE.json last; False if there is none. Raises finished.Damaged."""
     there = origin.store
     text = there.read(f"{origin.prefix}{prefix}{s3_keys.COMPLETE}", at_most=finished.LARGEST)
     if text is None:

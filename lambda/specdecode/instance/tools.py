@@ -1,7 +1,6 @@
 """How the engine's containers run: by Docker or Podman, or as processes of a virtual environment.
 
-All that a run starts carries its mark: a label of a container, a variable of a process. So whoever ends it finds it,
-whatever has died before.
+All that a run starts carries its mark, a label or a variable: whoever ends it finds it, whatever has died before.
 """
 
 import contextlib
@@ -164,10 +163,7 @@ def end(process: subprocess.Popen[bytes], *, patience_s: float = STOP_S) -> None
 
 
 def sweep(tool: Tool) -> list[str]:
-    """End all that carries the mark, and say what it was. Nothing of it runs when this returns.
-
-    All processes stand still before the first server ends: a client that saw it end would record a failed request.
-    """
+    """End all that carries the mark, and say what it was. All stand still first: no client sees its server end."""
     ended = []
     while found := [
         *(f"process {pid}" for pid in _signal(tool.mark, signal.SIGSTOP)),

@@ -14,13 +14,9 @@ from pathlib import Path
 from specdecode.instance.tools import found_tool, held, sweep
 
 SETTLE_S = 5.0
-"""Seconds for which it looks again: a container that was being started appears a moment later. A next run waits so
-long for the store.
-"""
+"""Seconds for which it looks again: a container may appear a moment later. A next run waits so long for the store."""
 CLOSING_S = 2.0
-"""Seconds for which the dead command may still hold the store: its files are closed one after the other, and the pipe
-may be before the lock.
-"""
+"""Seconds for which the dead command may still hold the store: its files are closed one after the other."""
 
 
 def main() -> None:

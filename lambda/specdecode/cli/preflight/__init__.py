@@ -1,7 +1,4 @@
-"""`specdecode preflight`: what would make a deployment or a run fail, looked up without spending anything.
-
-Why it is so: ADR 113.
-"""
+"""`specdecode preflight`: what would make a deployment or a run fail, looked up without spending anything (ADR 113)."""
 
 from typing import Annotated
 
@@ -28,11 +25,8 @@ def preflight(
     """Check what a first deployment, or a run, needs: credentials, quotas, capacity, builds, alerts, models.
 
     Without a deployed stack, or with -c, it checks what `cdk deploy` would make of the settings that are kept
-    (`specdecode configure`) and of those given here. With a stack it checks that stack. It spends nothing, and it
-    changes nothing except with --pin.
-
-    Something that is missing, expired or too small is a failure. Something that these credentials may not look at is a
-    warning.
+    (`specdecode configure`) and of those given here. It changes nothing except with --pin. What these credentials may
+    not look at is a warning.
 
     Exit codes: 0 nothing would fail, 2 the experiment or a setting cannot work, 3 something would fail.
     """

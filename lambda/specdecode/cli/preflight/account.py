@@ -18,9 +18,7 @@ from specdecode.runs.told import GIVE, confirmed, of, untold
 
 OUTPUT = "DeploymentFacts"
 PRINTS_FACTS = "constructs_lib.settings.facts"
-"""The program of the checkout that prints the facts. It is started, not imported, because this package does without the
-CDK.
-"""
+"""Prints the facts. It is started, not imported, because this package does without the CDK."""
 
 
 def facts_of_stack(outputs: Mapping[str, str], *, stack: str) -> DeploymentFacts:
@@ -33,9 +31,7 @@ def facts_of_stack(outputs: Mapping[str, str], *, stack: str) -> DeploymentFacts
 
 
 def facts_of_checkout(settings: Sequence[str]) -> DeploymentFacts:
-    """The facts of `cdk deploy -c KEY=VALUE…` in this command's checkout. Ends the command with 2 if it would be
-    refused.
-    """
+    """The facts of `cdk deploy -c KEY=VALUE…` in this checkout. Ends the command with 2 if it would be refused."""
     root = assets_dir().parent
     if not (root / "constructs_lib").is_dir():
         raise stop_with("nothing is deployed here, and this is no checkout that could be", EXIT_ENVIRONMENT)

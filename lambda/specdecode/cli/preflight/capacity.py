@@ -17,9 +17,7 @@ USABLE, COMING = frozenset({"active"}), frozenset({"assessing", "delayed", "paym
 
 
 def shape(facts: DeploymentFacts, wanted: NodeShape) -> Iterator[Check]:
-    """Whether the deployment has nodes of the experiment's shape (one without devices it always has), and how many can
-    be billed at once, if more than one.
-    """
+    """Whether the deployment has nodes of the experiment's shape (without devices: always); and how many."""
     if wanted.has_devices and facts.node != wanted.name:
         detail = f"the experiment is for a {wanted.name}, and the deployment's node is a {facts.node}"
         yield Check("node type", "fail", detail, deploy_with({"node_type": wanted.name}))

@@ -30,9 +30,7 @@ Look = tuple[str, Callable[[], Iterable[Check]]]
 
 
 def checked(deployment: Deployment, experiment: Experiment, settings: list[str], *, quiet: bool) -> list[Check]:
-    """Checks credentials first, then the stack: without them the other checks could only repeat that. Settings need
-    neither.
-    """
+    """Credentials first, then the stack: without them the others could only repeat that. Settings need neither."""
     accounts: list[str] = []
     deployed: list[DeploymentFacts] = []
     found = looked("credentials", lambda: account.credentials(deployment.client, accounts))
@@ -192,9 +190,7 @@ class Checks:
             yield "Hugging Face token", lambda: [pulled.token(self.ask)]
 
     def _room(self, existing: ExistingCluster | None) -> Iterator[Check]:
-        """Whether its pods find a place, are admitted and find names. Nodes of our pools are of a shape, and the rules
-        of experiments compare with that.
-        """
+        """Whether its pods find a place (on nodes that are not of our pools), are admitted and find names."""
         experiment = self.experiment
         if existing is None or not isinstance(experiment, ServedExperiment):
             return

@@ -117,10 +117,7 @@ def _number(deployment: KubeObject) -> str:
 
 
 def _crds(deployments: Sequence[KubeObject]) -> str:
-    """The line that brings the CRDs of the controller's version.
-
-    Those that came with the controller's chart are of no release: Helm refuses them without --take-ownership (3.17).
-    """
+    """The line that brings the CRDs. Helm refuses those of the controller's chart without --take-ownership (3.17)."""
     if not deployments:
         return "install Karpenter with its CRDs"
     namespace, number = deployments[0]["metadata"]["namespace"], _number(deployments[0]) or "VERSION"

@@ -10,21 +10,14 @@ from specdecode.experiment.kept import deploy_with
 from specdecode.experiment.shapes import NodeShape
 
 EKS_LEAST, EKS_WELL = 6, 16
-"""Free addresses of a subnet: those that EKS requires and those that it recommends
-(eks/latest/userguide/network-reqs.html).
-"""
+"""Free addresses that EKS requires and that it recommends (eks/latest/userguide/network-reqs.html)."""
 INTERFACES_FILLED = 2
-"""Network interfaces that the VPC CNI takes for each node: the one that pods use and a spare one, with all their
-addresses (WARM_ENI_TARGET=1). So an m5.16xlarge with ten pods holds 100 addresses (awslabs.github.io/ai-on-eks, best
-practices, networking).
-"""
+"""The VPC CNI fills the interface that pods use and a spare one (WARM_ENI_TARGET=1; awslabs.github.io/ai-on-eks)."""
 SYSTEM_NODES = 3
 STAGING_ADDRESSES = 60
 """Addresses of an interface of the largest staging node (32 vCPUs)."""
 FUNCTIONS = 4
-"""Lambda's network interfaces: one for each pair of subnet and security group
-(lambda/latest/dg/configuration-vpc.html).
-"""
+"""Lambda's interfaces: one for each pair of subnet and security group (lambda/latest/dg/configuration-vpc.html)."""
 
 OPTIONS = {"enableDnsSupport": "--enable-dns-support", "enableDnsHostnames": "--enable-dns-hostnames"}
 """Attribute of a VPC -> option of `aws ec2 modify-vpc-attribute` that sets it."""

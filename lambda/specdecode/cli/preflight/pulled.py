@@ -97,9 +97,7 @@ def _token(challenge: str, *, host: str, repository: str, ask: Http) -> str:
 
 
 def images(engine: Engine, *, ask: Http, client: Callable[[str], Any]) -> Iterator[tuple[Check, dict[str, str]]]:
-    """Compares each image of the engine, as the registry has it today, with the engine's file. Yields the check, and
-    the fields that would pin it.
-    """
+    """Each image as the registry has it against the engine's file: the check, and the fields that would pin it."""
     for field, image, stated in (
         ("digest", engine.image, engine.digest),
         ("tools_digest", engine.tools_image, engine.tools_digest),
@@ -126,10 +124,7 @@ def images(engine: Engine, *, ask: Http, client: Callable[[str], Any]) -> Iterat
 
 
 def pin(file: Path, fields: Mapping[str, str]) -> list[str]:
-    """Write digests beside their images into an engine's file. Comments stay. Returns the fields that were written.
-
-    A digest that the file already has stays: it is the one that was tested.
-    """
+    """Write digests beside their images; stated ones and comments stay. Returns the fields that were written."""
     lines, written = file.read_text(encoding="utf-8").splitlines(), []
     for field, value in fields.items():
         beside = "image:" if field == "digest" else "tools_image:"

@@ -1,7 +1,4 @@
-"""Compares service quotas with what a deployment and a run take.
-
-The codes are those that `aws service-quotas list-service-quotas` lists for ec2, vpc and lambda.
-"""
+"""Compares service quotas (of `aws service-quotas list-service-quotas`) with what a deployment and a run take."""
 
 import re
 from collections import Counter
@@ -69,9 +66,7 @@ def kind(instance_type: str) -> str | None:
 def vcpus_in_use(
     instances: list[Mapping[str, Any]], *, cluster: str, foreign: bool = False, group: str | None = None
 ) -> Counter[str]:
-    """On-demand vCPUs by `kind`, without those of the cluster's own instances. In a `foreign` cluster only instances of
-    our NodePools, or of the node `group` that runs scale, are ours.
-    """
+    """On-demand vCPUs by `kind` beside the cluster's own: in a `foreign` one those of our NodePools or of `group`."""
     found: Counter[str] = Counter()
     for instance in instances:
         tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())}
@@ -94,10 +89,7 @@ def instances(client: Callable[[str], Any]) -> list[Mapping[str, Any]]:
 
 
 def vcpus(ask: Ask, wanted: NodeShape, *, compiles: int = 0) -> Iterator[Check]:
-    """The vCPUs for the system nodes, a staging node and the experiment's nodes, without those of a reservation.
-
-    `compiles`: artifacts that CPU nodes compile, at most COMPILERS at a time. Staging has ended before.
-    """
+    """For system nodes, a staging node, the experiment's nodes without a reservation, and `compiles` on COMPILERS."""
     foreign = ask.facts.existing is not None
     group = ask.facts.existing.node_group if ask.facts.existing else None
     used = vcpus_in_use(instances(ask.client), cluster=ask.facts.cluster, foreign=foreign, group=group)
@@ -137,9 +129,7 @@ def network(ask: Ask) -> Iterator[Check]:
 
 
 def functions(ask: Ask) -> Iterator[Check]:
-    """Concurrent executions of Lambda: a new account has 10. A deployment starts four kubectl resources at once, each
-    of two functions; a run needs a few.
-    """
+    """Of Lambda: a new account has 10. A deployment starts four kubectl resources at once, each of two functions."""
     limits = ask.client("lambda").get_account_settings()["AccountLimit"]
     unreserved = limits["UnreservedConcurrentExecutions"]
     name = "Lambda concurrency"
