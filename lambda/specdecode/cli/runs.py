@@ -51,8 +51,8 @@ def run(
     """Start a run: compile, serve, benchmark and report, then give the node back.
 
     Without a preset or file it lists the presets with their prices. It shows the expected and the highest cost, and
-    asks before it starts anything. Without a terminal, or with --json, it needs --yes. A run that could cost more than the
-    deployment's accept_cost_above_usd needs --accept-cost. With --watch the exit code is the run's.
+    asks before it starts anything. Without a terminal, or with --json, it needs --yes. A run that could cost more than
+    the deployment's accept_cost_above_usd needs --accept-cost. With --watch the exit code is the run's.
 
     With --hold 30m the arms stay for 30 minutes after their last benchmark, and `specdecode ask` asks them. The node is
     billed for that time, which is in the cost that is shown.

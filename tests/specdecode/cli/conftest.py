@@ -14,6 +14,15 @@ __all__ = ["world"]
 
 
 @pytest.fixture
+def no_region(monkeypatch, tmp_path):
+    """Neither the environment nor a profile says where AWS is to be asked. It is another folder, without results."""
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
 def command(monkeypatch):
     """Run a command line; returns typer's result."""
     FakeDeployment.looks, FakeDeployment.held, FakeDeployment.ends_as = 0, True, "SUCCEEDED"

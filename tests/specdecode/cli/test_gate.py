@@ -2,21 +2,16 @@
 
 import json
 import xml.etree.ElementTree as Xml
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from specdecode.analysis.report import write_report
-from specdecode.cli import app
-from typer.testing import CliRunner
 
 from tests.specdecode.analysis.several_runs.test_gate import simulated
+from tests.specdecode.cli import calling
 
-
-def call(*arguments: object, code: int) -> Any:
-    result = CliRunner().invoke(app, ["gate", *map(str, arguments)])
-    assert result.exit_code == code, result.output + repr(result.exception)
-    return result
+call = partial(calling.call, "gate")
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +54,8 @@ def test_paths_with_dots_and_repeats_are_understood(runs: Path, monkeypatch: pyt
     call("../same", "--min-speedup", "1.2", code=0)
 
 
-def test_mistyped_folders_are_named_at_once_and_ask_for_nothing_of_aws(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+@pytest.mark.usefixtures("no_region")
+def test_mistyped_folders_are_named_at_once_and_ask_for_nothing_of_aws() -> None:
     said = call("one..two", "--max-regression", "3%", code=2).stderr
     assert said.startswith("error: one, two: no such file or folder here. To look for runs of the bucket:")
     said = call("one/x..two/y", "--max-regression", "3%", code=2).stderr

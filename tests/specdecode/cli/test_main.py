@@ -30,11 +30,7 @@ def test_every_command_that_talks_to_aws_takes_region_and_profile():
 
 
 @pytest.mark.parametrize("command", TALKING, ids=lambda words: words[0])
-def test_without_a_region_every_command_that_talks_to_aws_says_so_in_one_line(command, monkeypatch, capsys, tmp_path):
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    monkeypatch.chdir(tmp_path)  # `report` alone shows what lies in results/ of this folder
+def test_without_a_region_every_command_that_talks_to_aws_says_so_in_one_line(command, monkeypatch, capsys, no_region):
     monkeypatch.setattr("sys.argv", ["specdecode", *command])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -47,13 +43,9 @@ def test_without_a_region_every_command_that_talks_to_aws_says_so_in_one_line(co
 
 @pytest.mark.parametrize("command", TALKING, ids=lambda words: words[0])
 @pytest.mark.parametrize("how", ["AWS_REGION", "AWS_DEFAULT_REGION", "--region", "--profile"])
-def test_each_way_to_name_a_region_gets_every_command_past_it(command, how, monkeypatch, tmp_path):
+def test_each_way_to_name_a_region_gets_every_command_past_it(command, how, monkeypatch, tmp_path, no_region):
     """It goes on to ask AWS, with that region and those credentials."""
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
     (tmp_path / "config").write_text("[profile work]\nregion = us-west-2\n")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    monkeypatch.chdir(tmp_path)
     flags = {"--region": ["--region", "us-west-2"], "--profile": ["--profile", "work"]}.get(how, [])
     if not flags:
         monkeypatch.setenv(how, "us-west-2")

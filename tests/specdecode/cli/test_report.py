@@ -11,21 +11,15 @@ from typing import Any
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.report import write_report
-from specdecode.cli import app, runs_deployment
+from specdecode.cli import runs_deployment
 from specdecode.cli.runs_deployment import Execution
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, load_preset, to_yaml
-from typer.testing import CliRunner
 
 from tests.specdecode.analysis.simulate import context, experiment, run
 from tests.specdecode.benchmark import making
+from tests.specdecode.cli.calling import call
 
 LLMPERF = Path(__file__).resolve().parents[1] / "analysis" / "other_tools" / "llmperf"
-
-
-def call(*arguments: object, code: int = 0) -> Any:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output + repr(result.exception)
-    return result
 
 
 @pytest.fixture(scope="module")
@@ -337,13 +331,8 @@ def test_separators_that_only_text_knows_do_not_break_a_raw_file(tmp_path: Path)
     assert call("report", tmp_path).exit_code == 0
 
 
-def test_without_a_run_and_a_region_the_newest_report_here_is_shown(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("no_region")
+def test_without_a_run_and_a_region_the_newest_report_here_is_shown(folder: Path, tmp_path: Path) -> None:
     assert "no results/*/report.json here" in call("report", code=3).stderr
     (tmp_path / "results").symlink_to(folder)
     assert "the newest here: results/run-b" in call("report").stderr

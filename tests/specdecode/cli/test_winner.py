@@ -9,15 +9,15 @@ from specdecode import names
 from specdecode.analysis import compare
 from specdecode.analysis.report import write_report
 from specdecode.analysis.results.run_context import Served
-from specdecode.cli import app, winner
+from specdecode.cli import winner
 from specdecode.cli.report_sources import find
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import Capacity, load_preset, preset_names
-from typer.testing import CliRunner
 
 from tests.plans import plan_for
 from tests.rehearsal.kubernetes.conftest import double, kubectl, kubectl_binary, shared_double  # noqa: F401 (fixtures)
 from tests.specdecode.analysis.simulate import context, run
+from tests.specdecode.cli import calling
 
 ARTIFACT = "s3://bucket/compiled/abc/"
 
@@ -38,8 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def call(*words: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, ["winner", *map(str, words)])
-    assert result.exit_code == code, result.output + repr(result.exception)
+    result = calling.call("winner", *words, code=code)
     return result.stdout if code == 0 else result.stderr
 
 

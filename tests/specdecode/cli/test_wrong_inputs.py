@@ -106,14 +106,11 @@ prompts show
 
 
 @pytest.mark.parametrize("line", WRONG)
-def test_a_wrong_input_is_told_in_one_style(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("no_region")
+def test_a_wrong_input_is_told_in_one_style(line: str, tmp_path: Path) -> None:
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    for variable in ("AWS_REGION", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(variable, raising=False)
     found = CliRunner().invoke(app, line.split())
     assert isinstance(found.exception, SystemExit) and found.exit_code == 2, found.output
     assert found.stderr.startswith("error: "), found.stderr

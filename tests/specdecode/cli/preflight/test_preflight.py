@@ -1,11 +1,12 @@
 """The command whole, before a deployment and after, and what `run` refuses."""
 
 import json
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 from botocore.exceptions import NoCredentialsError
-from specdecode.cli import app, runs_deployment
+from specdecode.cli import runs_deployment
 from specdecode.cli.preflight import account, checks, pulled
 from specdecode.cli.preflight.check import looked
 from specdecode.cli.preflight.checks import Checks
@@ -14,8 +15,8 @@ from specdecode.experiment import load_preset
 from specdecode.experiment.deployment_facts import DeploymentFacts
 from specdecode.runs.lease import Claim, Lease
 from specdecode.s3_keys import CAPACITY_KEY
-from typer.testing import CliRunner
 
+from tests.specdecode.cli.calling import call
 from tests.specdecode.cli.preflight.aws import (
     ACCOUNT,
     FACTS,
@@ -93,10 +94,7 @@ def world(monkeypatch):
     return made
 
 
-def called(*arguments, code=0):
-    result = CliRunner().invoke(app, ["preflight", *arguments])
-    assert result.exit_code == code, result.output + repr(result.exception)
-    return result
+called = partial(call, "preflight")
 
 
 def found(*arguments, code=0):
@@ -262,7 +260,6 @@ def test_a_block_that_is_over_starts_no_run(world):
 
 def test_run_starts_nothing_that_would_fail_and_says_why(world, monkeypatch):
     world.aws.answers["ListSubscriptionsByTopic"] = {"Subscriptions": []}
-    result = CliRunner().invoke(app, ["run", "qwen3-32b"])
-    assert result.exit_code == 3
+    result = call("run", "qwen3-32b", code=3)
     assert "nobody is told" in result.stderr and "nothing was started" in result.stderr
     assert "StartExecution" not in [operation for operation, _ in world.aws.asked]

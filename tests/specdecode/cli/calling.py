@@ -1,0 +1,11 @@
+"""Command lines, called as a user types them."""
+
+from specdecode.cli import app
+from typer.testing import CliRunner, Result
+
+
+def call(*words: object, code: int = 0) -> Result:
+    """Its result. It must end with `code`, and never with an exception."""
+    result = CliRunner().invoke(app, [*map(str, words)])
+    assert result.exit_code == code, result.output + repr(result.exception)
+    return result
