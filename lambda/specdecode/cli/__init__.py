@@ -26,13 +26,12 @@ from specdecode.cli import (
     gate,
     instance,
     logs,
-    manifests,
+    objects,
     preflight,
     prompts,
     report,
     report_imports,
     runs,
-    winner,
 )
 from specdecode.cli.options import flat
 from specdecode.cli.output import AS_JSON, EXIT_ENVIRONMENT, EXIT_USAGE, say, stop_with
@@ -46,9 +45,9 @@ GROUPS: dict[str, tuple[Part, ...]] = {
         *(experiments.engines, experiments.schema, prompts.app, evidence.app),
     ),
     "Run": (
-        *(runs.run, runs.status, logs.logs, ask.ask, runs.stop, runs.diagnose, instance.instance, manifests.manifests),
+        *(runs.run, runs.status, logs.logs, ask.ask, runs.stop, runs.diagnose, instance.instance, objects.manifests),
     ),
-    "The answer": (report.report, report.compare_runs, report.advise, report.runs, gate.gate, winner.winner),
+    "The answer": (report.report, report.compare_runs, report.advise, report.runs, gate.gate, objects.winner),
     "Servers that already run": (bench.bench, report_imports.import_results),
     "Operate the deployment": (configure.configure, configure.subscribe, runs.capacity, destroy.destroy),
 }

@@ -254,13 +254,12 @@ def _answers(run: InstanceRun, arms: Sequence[Arm], what: WhatOptions) -> None:
 
 def _report(plan: Plan, spec: BenchmarkSpec, at: Folders, what: WhatOptions) -> None:
     from specdecode.analysis.results.run_context import known_of
-    from specdecode.cli.bench_options import ResultOptions
     from specdecode.cli.report_recorded import deliver, recorded
 
     found = recorded(at.results, plan.price_per_node_hour)
     context = found.context.model_copy(update=known_of(plan, found.servers))
     here = spec.model_copy(update={"tokenizer": str(at.store / spec.tokenizer) if spec.tokenizer else None})
-    deliver(here, at.results, ResultOptions(as_json=what.as_json), replace(found, context=context))
+    deliver(here, at.results, as_json=what.as_json, run=replace(found, context=context))
 
 
 def _progress(text: str) -> None:

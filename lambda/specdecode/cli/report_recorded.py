@@ -16,7 +16,6 @@ from specdecode.analysis.results.run_context import Accuracy
 from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.benchmark.tokens import token_counter
-from specdecode.cli.bench_options import ResultOptions
 from specdecode.cli.output import EXIT_USAGE, complain, say_coloured, say_document, stop_with
 from specdecode.cli.report_view import terminal_width
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, load_file
@@ -197,8 +196,16 @@ def _records(file: Path) -> Iterator[RequestRecord]:
         raise stop_with(f"{file}: {error}", EXIT_USAGE) from None
 
 
-def deliver(spec: BenchmarkSpec, folder: Path, wanted: ResultOptions, run: Recorded | None = None) -> None:
-    """Write all figures into the folder, print them, upload or publish them as `wanted` says. `run`: if it is read."""
+def deliver(
+    spec: BenchmarkSpec,
+    folder: Path,
+    *,
+    as_json: bool,
+    publish: bool = False,
+    upload: str | None = None,
+    run: Recorded | None = None,
+) -> None:
+    """Write all figures into the folder, print them, upload or publish them. `run`: if it is read already."""
     run = run or recorded(folder)
     experiment, context = run.experiment, run.context
     levels = measure(experiment=experiment, records=run.records, context=context)
@@ -220,12 +227,12 @@ def deliver(spec: BenchmarkSpec, folder: Path, wanted: ResultOptions, run: Recor
                 (place / name).write_text(text, encoding="utf-8")
             written += [place / name for name in files]
     page = write_report(comparison, folder)
-    if wanted.as_json:
+    if as_json:
         say_document(comparison.json_document())
     else:
         say_coloured(render_terminal(comparison, width=terminal_width(), brief=True))
     complain(f"report: {page}")
-    if wanted.publish:
+    if publish:
         from specdecode import aws
 
         cases = {case.name: case.label for case in spec.workload.cases}
@@ -241,8 +248,8 @@ def deliver(spec: BenchmarkSpec, folder: Path, wanted: ResultOptions, run: Recor
         ]
         for problem in publish_data(data, namespace=names.METRIC_NAMESPACE, client=aws.client("cloudwatch")):
             complain(f"warning: {problem}")
-    if wanted.upload:
-        target = S3Folder(wanted.upload)
+    if upload:
+        target = S3Folder(upload)
         try:
             for path in [*sorted(folder.glob("report.*")), *written]:
                 target.put(path.relative_to(folder).as_posix(), path)

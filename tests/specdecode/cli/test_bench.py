@@ -19,8 +19,7 @@ from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.probe import ArmFacts
 from specdecode.benchmark.runner import Benchmark, takes_s
 from specdecode.cli import app
-from specdecode.cli.bench import _workload
-from specdecode.cli.bench_options import ResultOptions, SendingOptions, SentOptions
+from specdecode.cli.bench import ResultOptions, SendingOptions, SentOptions, _workload
 from typer.testing import CliRunner
 
 from benchmarks.reference.processes import reference_server

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 from specdecode.analysis.several_runs.gate_questions import BETWEEN_RUNS
 from specdecode.analysis.statistics.groups import NODES_DIFFER
-from specdecode.cli import app, bench_options, forecast_sources, options
+from specdecode.cli import app, bench, forecast_sources, options
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Load
 from specdecode.measures.accounting import MODES
@@ -22,9 +22,9 @@ LIGHT = {
     "specdecode", *(f"specdecode.{name}" for name in (
         "assets", "cli", "escape", "giving_back", "names", "s3_keys", "untrusted",
     )), *(f"specdecode.cli.{name}" for name in (
-        "ask", "bench", "bench_options", "configure", "destroy", "evidence", "experiments", "forecast",
-        "forecast_sources", "gate", "instance", "logs", "manifests", "options", "output", "preflight", "prompts",
-        "report", "report_imports", "runs", "winner",
+        "ask", "bench", "configure", "destroy", "evidence", "experiments", "forecast",
+        "forecast_sources", "gate", "instance", "logs", "options", "output", "preflight", "prompts",
+        "report", "report_imports", "runs", "objects",
     )),
 }  # fmt: skip
 """Our modules that every start loads: names, options and texts. None of them imports a model or a client of AWS."""
@@ -75,11 +75,7 @@ def test_a_tab_reads_no_model_and_asks_nobody(words: str, offered: str) -> None:
 
 @pytest.mark.parametrize(
     ("option", "model"),
-    [
-        (bench_options.LoadOption, [*Load]),
-        (bench_options.AccountingOption, MODES),
-        (forecast_sources.MostTokensOption, [*MostTokens]),
-    ],
+    [(bench.LoadOption, [*Load]), (bench.AccountingOption, MODES), (forecast_sources.MostTokensOption, [*MostTokens])],
 )
 def test_an_option_offers_what_the_model_knows(option: object, model: Sequence[str]) -> None:
     assert {*get_args(option)} == {str(choice) for choice in model}

@@ -9,7 +9,7 @@ from specdecode import names
 from specdecode.analysis import compare
 from specdecode.analysis.report import write_report
 from specdecode.analysis.results.run_context import Served
-from specdecode.cli import winner
+from specdecode.cli import objects
 from specdecode.cli.report_sources import find
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import Capacity, load_preset, preset_names
@@ -116,12 +116,12 @@ def test_kubectl_accepts_every_arm_of_every_preset(preset: str, double, kubectl)
         double.namespace(names.NAMESPACE)
     experiment = load_preset(preset, capacity=Capacity(price_per_node_hour=1))
     arms = [variant.name for variant in experiment.variants]
-    objects = [
+    made = [
         obj
         for number, arm in enumerate(arms)
-        for obj in winner.objects_of(experiment, arm, name=f"arm-{number}", replicas=2)
+        for obj in objects.objects_of(experiment, arm, name=f"arm-{number}", replicas=2)
     ]
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": made})
     said = kubectl("apply", "--dry-run=server", "-f", "-", stdin=text).stdout.splitlines()
     assert len(said) == 2 * len(arms)
     assert all(line.endswith("created (server dry run)") for line in said)

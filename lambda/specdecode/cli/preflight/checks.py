@@ -13,7 +13,7 @@ from rich.table import Table
 from specdecode import names, s3_keys
 from specdecode.assets import assets_dir
 from specdecode.cli.output import EXIT_ENVIRONMENT, complain, stop_with
-from specdecode.cli.preflight import account, capacity, cluster, leftovers, network, pods, pulled, quotas
+from specdecode.cli.preflight import account, capacity, cluster, network, pods, pulled
 from specdecode.cli.preflight.check import Ask, Check, looked
 from specdecode.cli.preflight.cluster_nodes import kubectl
 from specdecode.cli.runs_deployment import Deployment
@@ -136,8 +136,8 @@ class Checks:
             yield "endpoints", lambda: [capacity.endpoints(self._lease(s3_keys.ENDPOINTS_KEY))]
         if not ask.deployed:
             yield "network quotas", self._quotas_of_the_network
-            yield "Lambda concurrency", lambda: quotas.functions(ask)
-            yield "leftovers of an earlier deployment", lambda: leftovers.leftovers(ask)
+            yield "Lambda concurrency", lambda: capacity.functions(ask)
+            yield "leftovers of an earlier deployment", lambda: account.leftovers(ask)
 
     def before_a_run(self) -> Iterator[Look]:
         """What takes a second: alerts, the reservation and its window, models that must be uploaded."""
@@ -164,7 +164,7 @@ class Checks:
                 lease = self._lease() if ask.deployed else None
                 yield "reservation", lambda: capacity.reservation(ask, lease)
             ahead = len(self.experiment.variants) if self.experiment.compile.on is CompileOn.CPU else 0
-            yield "vCPUs", lambda: quotas.vcpus(ask, wanted, compiles=ahead)
+            yield "vCPUs", lambda: capacity.vcpus(ask, wanted, compiles=ahead)
             if facts.existing is None:
                 yield "Kubernetes", lambda: account.support(facts, ask.now.date())
                 yield "add-ons", lambda: account.addons(ask)
@@ -210,10 +210,10 @@ class Checks:
         """None if an unfinished deployment already has its network: it would be counted as somebody else's."""
         if self.ask.facts.vpc:
             yield Check("network quotas", "ok", f"nothing is made in {self.ask.facts.vpc}")
-        elif leftovers.owned(self.ask):
+        elif account.owned(self.ask):
             yield Check("network quotas", "ok", f"{names.CLUSTER_STACK} stands and has its network")
         else:
-            yield from quotas.network(self.ask)
+            yield from capacity.network_quotas(self.ask)
 
     @property
     def _is_reserved(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from specdecode import names
 from specdecode.assets import assets_dir
-from specdecode.cli.preflight import quotas
+from specdecode.cli.preflight import capacity
 from specdecode.cli.preflight.check import Ask, Check, unless
 from specdecode.cli.preflight.cluster_nodes import Kubectl, items
 from specdecode.experiment import Capacity, engine_of
@@ -50,7 +50,7 @@ def of_group(ask: Ask, experiment: ServedExperiment, group: str) -> Iterator[Che
         template = dict(versions[0]["LaunchTemplateData"]) if versions else None
     yield judged(experiment, room_of_group(found, template, experiment.shape), fix=RECIPE)
     if found.get("capacityType") != "CAPACITY_BLOCK":
-        yield from quotas.vcpus(ask, experiment.shape)
+        yield from capacity.vcpus(ask, experiment.shape)
 
 
 def of_nodes(ask: Ask, experiment: ServedExperiment, *, ask_kubectl: Kubectl) -> Iterator[Check]:

@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 from botocore.validate import validate_parameters
-from specdecode.cli.preflight import quotas
+from specdecode.cli.preflight import capacity
 from specdecode.cli.preflight.check import Ask
 from specdecode.experiment.deployment_facts import DeploymentFacts
 
@@ -120,7 +120,7 @@ def instance(kind, *, cores=96, threads=2, tags=(), **more):
 
 
 def vcpus(*instances, trn=192.0, standard=32.0):
-    values = {quotas.TRN.code: trn, quotas.STANDARD.code: standard}
+    values = {capacity.TRN.code: trn, capacity.STANDARD.code: standard}
     system = {"VCpuInfo": {"DefaultVCpus": 4}}
     return Aws(
         DescribeInstances={"Reservations": [{"Instances": list(instances)}]},

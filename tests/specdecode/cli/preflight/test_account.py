@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
-from specdecode.cli.preflight import account, capacity, cluster, network, pulled, quotas
+from specdecode.cli.preflight import account, capacity, cluster, network, pulled
 from specdecode.cli.preflight.check import looked
 from specdecode.experiment.deployment_facts import ExistingCluster
 from specdecode.experiment.shapes import SHAPES
@@ -22,9 +22,9 @@ ROOT = Path(__file__).resolve().parents[4]
     "look",
     [
         lambda ask: account.credentials(ask.client, []),
-        lambda ask: quotas.vcpus(ask, SHAPES[TRN2]),
-        quotas.network,
-        quotas.functions,
+        lambda ask: capacity.vcpus(ask, SHAPES[TRN2]),
+        capacity.network_quotas,
+        capacity.functions,
         lambda ask: capacity.zones(ask, SHAPES[TRN2]),
         lambda ask: capacity.reservation(ask, None),
         account.addons,

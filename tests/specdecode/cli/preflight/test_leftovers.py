@@ -1,7 +1,7 @@
 """What an earlier deployment left, with the command that removes it."""
 
 import pytest
-from specdecode.cli.preflight.leftovers import leftovers
+from specdecode.cli.preflight.account import leftovers
 
 from tests.specdecode.cli.preflight.aws import Aws, error, hours
 
