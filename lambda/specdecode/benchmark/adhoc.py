@@ -121,9 +121,7 @@ def adhoc_spec(
     workload: Mapping[str, Any],
     **fields: Any,
 ) -> BenchmarkSpec:
-    """The specification; `arms`: name -> what is known of it (fields of BenchmarkArm). Raises BadRequest with every
-    value that is out of range.
-    """
+    """The specification; `arms`: name -> fields of BenchmarkArm. Raises BadRequest with every value out of range."""
     problems: list[str] = []
     load = _made(Workload, workload, problems)
     known = [_made(BenchmarkArm, {"variant": name, "label": name, **own}, problems) for name, own in arms.items()]

@@ -181,9 +181,7 @@ def _parsed(event: bytes) -> dict[str, Any]:
 
 
 def _parsed_by_the_standard_library(event: bytes) -> Any:
-    """Parser for input that pydantic's parser refuses although JSON allows it (half a surrogate pair), and for error
-    messages.
-    """
+    """For what pydantic's parser refuses and JSON allows (half a surrogate pair), and for messages."""
     try:
         return json.loads(event.decode())
     except UnicodeDecodeError:

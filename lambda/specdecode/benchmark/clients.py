@@ -146,9 +146,7 @@ class Meeting:
         return max(0.0, time.time() - begins.at)
 
     async def end(self, block: str, clients: int, *, within: float) -> None:
-        """Tell the others that this client's slice has ended. Client 0 waits for all, at most `within` seconds. Raises
-        NotTogether.
-        """
+        """Tell the others that this client has ended. Client 0 waits for all, `within` seconds. Raises NotTogether."""
         await self._write(f"{block}/ended.{self.client}.json", Ended())
         if self.leads:
             await self._all(f"{block}/ended", Ended, clients, within=within)
@@ -160,9 +158,7 @@ class Meeting:
         return [await self._wait(f"{name}.{other}.json", kind, until=until, whose=other) for other in others]
 
     async def _wait(self, name: str, kind: type[Model], *, until: float = math.inf, whose: int = 0) -> Model:
-        """A note, as soon as it is there. A wait for client 0 has no `until`: client 0 may be busy with smaller loads,
-        and the Job's deadline ends the wait.
-        """
+        """A note, as soon as it is there. A wait for client 0 has no `until`: the Job's deadline ends it."""
         while True:
             try:
                 if (found := await self._read(name, kind)) is not None:
@@ -238,10 +234,7 @@ class Clients:
         return LoadSlice(client=self.client, clients=clients) if self.client < clients else None
 
     async def begin(self, *, session: int, already_s: float) -> tuple[int, float]:
-        """Number of the session, and the run's second 0 on the monotonic clock. Raises NotTogether.
-
-        Both are the same for all clients, which read the wall clock once for it.
-        """
+        """The session and the run's second 0 (monotonic clock), the same for all clients. Raises NotTogether."""
         if self.meeting is not None and self.spec.most_clients > 1:
             begun = await self.meeting.begin(Begun(session=session, epoch=time.time() - already_s))
             session, already_s = begun.session, time.time() - begun.epoch
@@ -250,9 +243,7 @@ class Clients:
     async def barrier(
         self, load_slice: LoadSlice, *, variant: str, case: str, level: Level, already: int, left: int
     ) -> Barrier:
-        """Arrive at a block. This client has measured `already` of its requests and has `left` to send. Raises
-        NotTogether.
-        """
+        """Arrive at a block with `already` requests measured and `left` to send. Raises NotTogether."""
         block = f"{variant}/{case}/{level.name}"
         arrival, meeting = Arrived(already=already, left=left), self.meeting if load_slice.clients > 1 else None
         if meeting is not None:

@@ -71,9 +71,7 @@ class Reply(NamedTuple):
 async def fetch(
     endpoint: Endpoint, path: str, body: dict[str, Any] | None = None, *, timeout_s: float = TIMEOUT_S
 ) -> Reply:
-    """The whole answer to a GET, or to a POST of `body`. Raises OSError (TimeoutError is one) if no whole HTTP answer
-    comes in time.
-    """
+    """The answer to a GET, or to a POST of `body`. Raises OSError (TimeoutError) if no whole one comes in time."""
     sink = _WholeBody()
     async with asyncio.timeout(timeout_s):
         connection = await connect(endpoint.address, sink)

@@ -73,9 +73,7 @@ class Enough:
                     return
 
     def _of_earlier_rounds(self, case: str, level: Level) -> int:
-        """Requests of earlier rounds. 0 if an arm is measured for the first time. An arm that is compared with none
-        here counts by itself.
-        """
+        """Requests of earlier rounds; 0 if an arm is new. An arm that is compared with none counts by itself."""
         names = [other for _, other in self._pairs] or [arm.variant for arm in self._spec.arms]
         counts = [self._earlier[name, case, level.name] for name in names]
         return max(counts) if all(counts) else 0

@@ -124,9 +124,7 @@ class Conversations:
     """Histories of all cases. A case without conversations has a history that is not used."""
 
     def __init__(self, spec: BenchmarkSpec, results: Results, prompts: Mapping[str, Sequence[Prompt]]) -> None:
-        """`prompts`: the measured prompts of each case. Raises BadResults if the stored answers
-        are to other prompts.
-        """
+        """`prompts`: the measured ones of each case. Raises BadResults if stored answers are to other prompts."""
         self._spec, self._results, self._prompts = spec, results, prompts
         self._histories = {case: self._history(case, asked) for case, asked in prompts.items()}
 

@@ -107,9 +107,7 @@ class ResponseParser:
         return position
 
     def _take_delimited(self, buffer: bytes, position: int) -> int | None:
-        """Read the head, a size line, a chunk's end or a trailer line. Returns its end, or None if more bytes are
-        needed.
-        """
+        """Read the head, a size line, a chunk's end or a trailer. Returns its end; None if bytes are missing."""
         delimiter = b"\r\n\r\n" if self._state is _State.HEAD else b"\r\n"
         end = buffer.find(delimiter, position)
         if end < 0:

@@ -44,9 +44,7 @@ _OTHER_FILES = 64
 
 
 def most_open(arms: int) -> int:
-    """Requests that each of `arms` loaded at once may have under way: each needs a socket, and
-    open files are limited.
-    """
+    """Requests that each of `arms` loaded at once may have under way: each needs a socket, an open file."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     room = _MOST_OPEN if files == resource.RLIM_INFINITY else min(files - _OTHER_FILES, _MOST_OPEN)
     return max(1, room // arms)

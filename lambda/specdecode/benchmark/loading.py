@@ -62,9 +62,7 @@ class Recorder:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Recorder]:
-        """Store records while the context is open. Records that wait at its end, or when it is cancelled, are stored
-        then.
-        """
+        """Store records while the context is open. Those that wait at its end, or a cancellation, are stored then."""
         task = asyncio.create_task(self._work())
         try:
             yield self
@@ -117,9 +115,7 @@ class Loading:
         portion: int,
         requests: int,
     ) -> None:
-        """Load all `arms` at once with a portion, until `requests` requests of each are measured. Raises
-        NotTogether.
-        """
+        """Load all `arms` at once until `requests` requests of each are measured. Raises NotTogether."""
         async with asyncio.TaskGroup() as group:
             for arm in arms:
                 asked = self._asked(arm, case, level, prompts, portion=portion, requests=requests, at_once=len(arms))

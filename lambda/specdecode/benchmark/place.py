@@ -23,9 +23,7 @@ class PlaceError(Exception):
 
 
 class Place(Protocol):
-    """Stores notes. A note that one client writes is visible to the others at once (S3: strong read-after-write
-    consistency). Calls block.
-    """
+    """Stores notes. One that a client writes is visible to the others at once (S3: strong consistency). Calls block."""
 
     def get(self, name: str) -> bytes | None:
         """Content of a note. None if there is none. Raises PlaceError."""

@@ -121,9 +121,7 @@ class LoadProgress:
         print(line(text), file=self._stream, flush=True)
 
     def begin(self, variant: str, case: str, level: str, *, requests: int | None, measured: int) -> None:
-        """A block begins. `level` in words, empty if there is only one. `measured` requests were measured before
-        (resumed).
-        """
+        """A block begins. `level` is empty if there is only one. `measured` requests were measured before (resumed)."""
         left = None if requests is None else requests - measured
         block = BlockProgress(variant=variant, case=case, level=level, requests=left)
         self._running[variant, case] = block

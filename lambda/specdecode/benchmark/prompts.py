@@ -65,9 +65,7 @@ class Prompt:
         return hashlib.sha256(self.identity.encode()).hexdigest()
 
     def after(self, answers: Sequence[str], *, tokens: int = 0) -> Prompt:
-        """The question after the earlier turns. `answers` has one answer for each earlier turn, of `tokens` tokens
-        together.
-        """
+        """The question after the earlier turns with their `answers`, one each, of `tokens` tokens together."""
         if self.row is None or not self.turn:
             return self
         messages = None if self.messages is None else tuple(self.row.messages(answers))
@@ -82,9 +80,7 @@ class Prompt:
 def prompts_of(
     case: TestCase, workload: Workload, counter: TokenCounter, *, count: int, warmups: int = 0
 ) -> list[Prompt]:
-    """`count` prompts of a case to measure, then `warmups` prompts for the warm-up: other ones, if the case has more.
-    Raises BadPrompts.
-    """
+    """`count` prompts to measure, then `warmups` others for the warm-up, if the case has more. Raises BadPrompts."""
     answer = workload.output_tokens_of(case)
     made = _prompts_of(case, workload.model_copy(update={"output_tokens": answer}), counter, count, warmups)
     return [prompt if prompt.output_tokens else replace(prompt, output_tokens=answer) for prompt in made]
@@ -109,9 +105,7 @@ def _prompts_of(case: TestCase, workload: Workload, counter: TokenCounter, count
 
 
 def longest(cases: Iterable[Sequence[Prompt]]) -> Prompt:
-    """The longest prompt of all, for the probe: a server that accepts it accepts all others. A word is put before it,
-    so that no prefix cache holds a measured prompt.
-    """
+    """The longest prompt, for the probe: what takes it takes all. A word before it keeps it out of prefix caches."""
     found = max(
         (prompt for prompts in cases for prompt in prompts if not prompt.turn), key=lambda prompt: prompt.input_tokens
     )

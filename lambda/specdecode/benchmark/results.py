@@ -49,10 +49,7 @@ def release_folder(folder: Path) -> bool:
 
 
 class Results:
-    """Appends records. Each is written whole before the next is taken.
-
-    `client`: number of this client among those that load together.
-    """
+    """Appends records, each whole before the next is taken. `client`: its number among those that load together."""
 
     def __init__(self, folder: Path, *, run_id: str, client: int = 0) -> None:
         self.folder = folder

@@ -74,9 +74,7 @@ class Benchmark:
         self._sets: tuple[SetFacts, ...] = ()
 
     async def run(self) -> Outcome:
-        """Run the benchmark. Raises ArmNotReady, BadPrompts, BadResults, NotTogether. All other problems are in the
-        outcome.
-        """
+        """Raises ArmNotReady, BadPrompts, BadResults, NotTogether. All other problems are in the outcome."""
         workload = self._spec.workload
         prompts = {
             case.name: prompts_of(

@@ -57,9 +57,7 @@ def install(folder: Path) -> Path:
 
 
 def evaluate(tool: Path, url: str, folder: Path, *, model: str, concurrency: int, api_key: str | None = None) -> Path:
-    """Run lm-eval against one arm and return its result file. It takes the key from the environment, under OpenAI's
-    name.
-    """
+    """Run lm-eval against one arm and return its result file. The key is in the environment, under OpenAI's name."""
     arguments = {
         "model": model,
         "base_url": f"{url.rstrip('/').removesuffix('/v1')}/v1/completions",

@@ -97,9 +97,7 @@ class Bucket:
             raise PodError(_damaged(prefix), str(error)) from error
 
     def finish(self, prefix: str, files: Iterable[FileEntry], *, about: dict[str, Any]) -> None:
-        """Check that every file exists with its size, delete what else an earlier upload left, and write COMPLETE.json.
-        From then on the folder counts.
-        """
+        """Check every file's size, delete what else an upload left, and write COMPLETE.json: now the folder counts."""
         files = sorted(files, key=lambda entry: entry.path)
         there = self.listing(prefix)
         wrong = [entry.path for entry in files if there.get(entry.path, (-1, ""))[0] != entry.size]

@@ -64,9 +64,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def count(bucket: Bucket, spec: CountSpec, folder: Path) -> PromptLengths:
-    """The lengths of the longest prompts of each case. If the model's tokenizer cannot be used: no lengths, and the
-    reason.
-    """
+    """The longest prompts' lengths of each case. If the model's tokenizer cannot be used: none, and the reason."""
     there = bucket.listing(spec.model)
     for name in (TOKENIZER, CONFIG, TEMPLATE):
         if name in there:
@@ -103,9 +101,7 @@ def _longest(
 
 
 def _last_request(row: PromptRow, render: Callable[[Chat], str] | None) -> str:
-    """The text that the server makes of a prompt's last turn, without its answers. If the template refuses it: the bare
-    texts.
-    """
+    """The text that the server makes of a prompt's last turn, without its answers; bare if the template refuses it."""
     answers = [""] * (len(row.turns) - 1)
     if render is None:
         return row.transcript(answers)
@@ -138,9 +134,7 @@ class NoTemplate(ValueError):
 
 
 def chat_template(folder: Path, *, thinking: bool | None) -> Callable[[Chat], str]:
-    """A function from messages to the text that the server tokenizes, up to the place where the answer begins. Raises
-    NoTemplate; so does the function.
-    """
+    """Messages -> the text that the server tokenizes, up to the answer. Raises NoTemplate; so does the function."""
     try:
         config = parse_json(read_text(folder / CONFIG, limit=LIMIT)) if (folder / CONFIG).is_file() else {}
         file = folder / TEMPLATE

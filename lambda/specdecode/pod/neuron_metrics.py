@@ -107,9 +107,7 @@ def publish(
 
 
 def parse(line: str) -> Sample:
-    """One report from a line of neuron-monitor's output. Raises ValueError, LookupError, TypeError or AttributeError
-    for any other line.
-    """
+    """One report. Raises ValueError, LookupError, TypeError or AttributeError for any other line."""
     reports = [runtime["report"] for runtime in parse_json(line)["neuron_runtime_data"] or () if not runtime["error"]]
     utilization = [
         float(core["neuroncore_utilization"])
