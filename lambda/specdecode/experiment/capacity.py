@@ -74,10 +74,9 @@ class Capacity(Frozen):
     """Hours that a run may hold the node before the alarm tells a person."""
 
     def of(self, node: str) -> Capacity:
-        """The terms on which an experiment gets a node of the shape `node`, with its price.
-
-        The settings of the deployment are about its node with devices. Any other node comes on demand, at AWS's price.
-        The price is None if the settings have none and AWS publishes none.
+        """The terms on which an experiment gets a node of the shape `node`, with its price. The settings of the
+        deployment are about its node with devices. Any other node comes on demand, at AWS's price. The price is None if
+        the settings have none and AWS publishes none.
         """
         shape = shapes.SHAPES[node]
         published = shape.price_in(self.region)

@@ -28,10 +28,8 @@ class ExistingCluster(BaseModel):
 
 
 class DeploymentFacts(BaseModel):
-    """Written by `python -m constructs_lib.settings.facts` before a deployment and as
-    the output `DeploymentFacts` by one.
-
-    Fields that are not known are passed over: the stack may be of a newer version than the command.
+    """Written by `python -m constructs_lib.settings.facts` before a deployment and as the output `DeploymentFacts` by
+    one. Fields that are not known are passed over: the stack may be of a newer version than the command.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

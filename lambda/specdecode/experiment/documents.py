@@ -55,7 +55,10 @@ def parse_yaml(text: str, *, origin: str) -> Any:
     except RecursionError:
         raise refused(origin, "nested too deeply", "flatten the document") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise refused(origin, f"not valid YAML: {_one_line(error)}", "correct the text at that place") from None
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+        why = f"{getattr(error, 'problem', None) or ' '.join(str(error).split())}{where}"
+        raise refused(origin, f"not valid YAML: {why}", "correct the text at that place") from None
     check_depth(value, origin=origin)
     return value
 
@@ -80,9 +83,3 @@ def credentials_in(document: Any, *, overrides: Mapping[str, Any]) -> list[Probl
         Problem(field=field, rule="no-secret", message=f"holds what looks like {kind}", fix=credentials.ADVICE)
         for field, kind in places
     ]
-
-
-def _one_line(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-    return f"{getattr(error, 'problem', None) or ' '.join(str(error).split())}{where}"

@@ -39,7 +39,6 @@ def neuron_config(experiment: ServedExperiment, variant: ServedVariant, engine: 
 
 def batch_sizes(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> list[int]:
     """Batches that the arm is compiled for, to which the engine pads others: the smallest first. Empty if it pads none.
-
     The native plugin: `num_seqs_buckets`, or the powers of two (vllm-neuron, reference-configuration). NxD Inference:
     `token_generation_batches` and the largest batch (modules/autobucketing.py).
     """
@@ -159,9 +158,7 @@ def _shown(value: Any) -> str:
 
 def on_node_of(capacity: Capacity, experiment: ServedExperiment, engine: Engine) -> ServedExperiment:
     """The experiment with workers that look for the node's EFA interfaces, if it has some and the experiment says
-    nothing else.
-
-    By them workers of the native plugin pin their CPUs. A worker pins its threads to the NUMA node of the
+    nothing else. By them workers of the native plugin pin their CPUs. A worker pins its threads to the NUMA node of the
     interface beside its Neuron device, and ends if there is none, unless a variable says not to look
     (vllm-project/vllm-neuron, vllm_neuron/vllm/worker/neuron_worker.py and vllm_neuron/utils/hardware_config.py).
     Karpenter attaches an EFA interface only if a node class asks for it.

@@ -76,9 +76,8 @@ class FamilySupport(Frozen):
 
 class Defaults(Frozen):
     """What an engine uses if an experiment sets nothing: keys of its Neuron configuration, and flags
-    (`--async-scheduling`).
-
-    Only what decides speed and is not the same in both kinds of arm, or what a preset says aloud.
+    (`--async-scheduling`). Only what decides speed and is not the same in both kinds of arm, or what a preset says
+    aloud.
     """
 
     plain: dict[str, Any] = Field(default_factory=dict)

@@ -15,9 +15,8 @@ OF_ONE_MODEL = ("revision", "size_gib", "import_prefix", "family")
 
 
 def merge(base: Any, change: Any) -> Any:
-    """`change` over `base`: mappings merge key by key, everything else (lists too) is replaced.
-
-    A model with another id does not inherit the fields in OF_ONE_MODEL.
+    """`change` over `base`: mappings merge key by key, everything else (lists too) is replaced. A model with another id
+    does not inherit the fields in OF_ONE_MODEL.
     """
     if isinstance(base, dict) and isinstance(change, dict):
         if "id" in base and "id" in change and base["id"] != change["id"]:
@@ -27,9 +26,8 @@ def merge(base: Any, change: Any) -> Any:
 
 
 def override(document: Document, changes: Mapping[str, Any]) -> tuple[Document, dict[str, str]]:
-    """`document` with each dotted path of `changes` set, and why the others could not be.
-
-    An item of a list is named by its `name` or its number.
+    """`document` with each dotted path of `changes` set, and why the others could not be. An item of a list is named by
+    its `name` or its number.
     """
     failed: dict[str, str] = {}
     for path, value in sorted(changes.items(), key=lambda change: not change[0].endswith(".id")):
@@ -144,9 +142,8 @@ def _ranges(value: Any) -> Any:
 
 def expand_sweeps(document: Document) -> Document:
     """Every arm at each of the `serving`'s settings, and each variant with a `sweep` replaced by the product of its
-    lists, laid over the variant's `speculation`.
-
-    `{draft}` (the draft's short name) and `{k}` (num_speculative_tokens) are filled in `name` and `label`.
+    lists, laid over the variant's `speculation`. `{draft}` (the draft's short name) and `{k}` (num_speculative_tokens)
+    are filled in `name` and `label`.
     """
     document = _at_each_setting(document)
     variants = document.get("variants")
@@ -255,10 +252,9 @@ def _part(document: Document, name: str) -> Document:
 
 
 def expand(document: Document, *, overrides: Mapping[str, Any], library: Mapping[str, Any]) -> Document:
-    """Sweeps, variants, cases and sets of prompts written out, with `overrides` applied.
-
-    A path is looked up in the document as it is written, and else in the document written out: so both a sweep's
-    lists and a swept variant can be overridden.
+    """Sweeps, variants, cases and sets of prompts written out, with `overrides` applied. A path is looked up in the
+    document as it is written, and else in the document written out: so both a sweep's lists and a swept variant can be
+    overridden.
     """
     if "workload.cases" in overrides and not any(path.startswith("workload.prompts") for path in overrides):
         document = without_sets(document)

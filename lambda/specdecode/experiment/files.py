@@ -86,11 +86,7 @@ def load_preset(
 
 
 def load_file(
-    path: Path,
-    *,
-    overrides: Mapping[str, Any] | None = None,
-    capacity: Capacity | None = None,
-    measured: bool = False,
+    path: Path, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None, measured: bool = False
 ) -> AnyExperiment:
     """The experiment that a YAML (or JSON) file describes; `measured`: of a run, maybe of an earlier version."""
     try:
@@ -103,15 +99,11 @@ def load_file(
 
 
 def from_document(
-    document: Any,
-    *,
-    overrides: Mapping[str, Any] | None = None,
-    capacity: Capacity | None = None,
+    document: Any, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None
 ) -> AnyExperiment:
-    """The experiment that a plain mapping describes (an execution's input, a parsed file).
-
-    Raises ExperimentError with every problem: of the document's shape, or, once the shape is right, of what the
-    engine, the node and the load cannot do together (`specdecode.experiment.rules`).
+    """The experiment that a plain mapping describes (an execution's input, a parsed file). Raises ExperimentError with
+    every problem: of the document's shape, or, once the shape is right, of what the engine, the node and the load
+    cannot do together (`specdecode.experiment.rules`).
     """
     documents.check_depth(document, origin="experiment")
     overrides = overrides or {}

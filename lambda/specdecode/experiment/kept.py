@@ -94,7 +94,6 @@ def changed(
 
 def of_stack(cloudformation: Any) -> dict[str, str] | None:
     """The settings of the deployed stack, by its template. None if there is no stack, or one that is older than this.
-
     Not by its outputs: the CDK CLI prints those into logs, and an address is among the settings. Raises ClientError.
     """
     try:

@@ -117,26 +117,28 @@ class Experiment(Frozen):
         return serving.max_num_seqs if serving else None
 
     @property
+    def _served(self) -> list[Serving]:
+        """Settings of each arm that the run serves."""
+        return [serving for each in self.variants if (serving := self.serving_of(each))]
+
+    @property
     def batch(self) -> int | None:
         """Of the arm that decodes fewest sequences together. None if not known."""
-        return min((found for each in self.variants if (found := self.batch_of(each))), default=None)
+        return min((serving.max_num_seqs for serving in self._served), default=None)
 
     @property
     def window(self) -> int | None:
         """Tokens that the longest prompt and its answer may have together in every arm. None if not known."""
-        found = [serving.max_model_len for each in self.variants if (serving := self.serving_of(each))]
-        return min(found, default=None)
+        return min((serving.max_model_len for serving in self._served), default=None)
 
     def served_in_words(self, setting: str) -> str:
         """`4`; `1, 2, 4` if the arms differ. Empty if their servers ran already."""
-        known = {getattr(serving, setting) for each in self.variants if (serving := self.serving_of(each))}
-        return ", ".join(map(str, sorted(known)))
+        return ", ".join(map(str, sorted({getattr(serving, setting) for serving in self._served})))
 
     def setting_of(self, variant: Variant) -> dict[str, int]:
         """What the arm is served with, of the settings in which the arms differ. Empty if all are served alike."""
-        known = [serving.model_dump(include=set(TUNED)) for each in self.variants if (serving := self.serving_of(each))]
-        own = self.serving_of(variant)
-        return {name: getattr(own, name) for name in TUNED if len({each[name] for each in known}) > 1}
+        own, served = self.serving_of(variant), self._served
+        return {name: getattr(own, name) for name in TUNED if len({getattr(each, name) for each in served}) > 1}
 
     def setting_in_words(self, variant: Variant) -> str:
         """`max_num_seqs=4`. Empty if all arms are served alike."""
@@ -256,9 +258,8 @@ class ServedExperiment(Experiment):
 
     @property
     def rounds(self) -> int:
-        """`workload.rounds`, or its default: 2 if arms sit on different device groups of the node.
-
-        An adaptive sweep measures its best arms again, and swaps the groups then: 1 is enough.
+        """`workload.rounds`, or its default: 2 if arms sit on different device groups of the node. An adaptive sweep
+        measures its best arms again, and swaps the groups then: 1 is enough.
         """
         if self.workload.rounds is not None:
             return self.workload.rounds

@@ -5,7 +5,6 @@ from enum import StrEnum
 
 class MostTokens(StrEnum):
     """Most tokens that a step yields if an engine drafts k: the drafts that it verifies, and the target's own one.
-
     `k+1`: all k drafts are verified (vLLM's own engines, Neuron's native plugin: its speculative_decoding_design.md has
     the target process 1 + num_speculative_tokens). `k`: the draft model runs k times, and only the first k - 1 drafts
     are verified (NxD Inference v0.6.10598, models/model_base.py: `_token_gen_forward` gives the target

@@ -65,10 +65,8 @@ class PromptLengths(Frozen):
 
 
 def count_spec(experiment: Experiment, sets: Mapping[str, PromptSet]) -> CountSpec | None:
-    """The cases with a prompt that may be too long. None if there is no such case.
-
-    `sets`: the known sets of the bucket, by key. A prompt has at most as many tokens as bytes: if its bytes fit, it
-    need not be counted.
+    """The cases with a prompt that may be too long. None if there is no such case. `sets`: the known sets of the
+    bucket, by key. A prompt has at most as many tokens as bytes: if its bytes fit, it need not be counted.
     """
     workload, window = experiment.workload, experiment.window
     if window is None:
@@ -126,9 +124,8 @@ WORD = " and"
 
 
 def longest_prompt(experiment: Experiment, sets: Mapping[str, PromptSet]) -> LongestPrompt | None:
-    """The longest prompt of kinds `text` and `set` with its answers, by an estimate. None if there is none.
-
-    For a conversation, the last turn, after answers of the greatest length.
+    """The longest prompt of kinds `text` and `set` with its answers, by an estimate. None if there is none. For a
+    conversation, the last turn, after answers of the greatest length.
     """
     workload, found = experiment.workload, []
     for case in workload.cases:

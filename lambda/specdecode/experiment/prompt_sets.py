@@ -49,9 +49,8 @@ def hub_sets(experiment: Experiment) -> list[tuple[PromptsOf, HubFile]]:
 
 
 def mean_input_tokens(case: TestCase, answer: int) -> float | None:
-    """Estimated length of a case's requests, by their characters. None if the prompts are not here.
-
-    A later turn of a conversation holds the turns before it, with answers of `answer` tokens at most.
+    """Estimated length of a case's requests, by their characters. None if the prompts are not here. A later turn of a
+    conversation holds the turns before it, with answers of `answer` tokens at most.
     """
     return _mean_tokens(case.prompts, answer, case.requests) if case.prompts else None
 
@@ -108,13 +107,11 @@ def _cases(entry: Any, *, field: str, taken: Iterable[Any]) -> list[Document]:
     for category in categories:
         case = category if category not in taken else f"{name}-{category}"[:40].rstrip("-.")
         version, sha256 = (found.version, digest or found.sha256) if found else ("", digest)
-        prompts: Document = {
-            "set": name,
-            "sha256": sha256,
-            "version": version,
-            "category": category,
-            "length": given.length,
-        }
+        requests = given.per_category
+        if found:  # each prompt once at most, with all its turns
+            requests = sum(len(row.turns) for row in found.of(category, given.length)[:requests]) or None
+        prompts: Document = {"set": name, "sha256": sha256, "version": version}
+        prompts |= {"category": category, "length": given.length}
         prompts |= {"hub": given.hub.model_dump()} if given.hub else {}
         cases.append(
             {
@@ -124,7 +121,7 @@ def _cases(entry: Any, *, field: str, taken: Iterable[Any]) -> list[Document]:
                 "structured": category in (found.structured if found else given.structured),
                 "source": f"set {name} {version}".rstrip(),
                 "prompts": prompts,
-                "requests": _requests(given, found, category),
+                "requests": requests,
                 "output_tokens": given.output_tokens,
             }
         )
@@ -155,13 +152,6 @@ def _unknown(categories: Iterable[Any], name: str, found: PromptSet | None, fiel
     if found and unknown:
         fix = f"choose of {', '.join(found.categories)} (`specdecode prompts show {name}`)"
         yield _problem(f"{field}.categories", f"{name} has no {', '.join(unknown)}", fix)
-
-
-def _requests(given: SetOf, found: PromptSet | None, category: str) -> int | None:
-    """Sends each prompt once at most, with all its turns, if the prompts can be counted here."""
-    if found is None:
-        return given.per_category
-    return sum(len(row.turns) for row in found.of(category, given.length)[: given.per_category]) or None
 
 
 def _entry(entry: Any, field: str) -> SetOf:

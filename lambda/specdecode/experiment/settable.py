@@ -92,10 +92,9 @@ def why_foreign_key(key: str) -> str | None:
 
 
 def argument_problems(arguments: Sequence[str], settable: Mapping[str, Takes]) -> Iterator[str]:
-    """All that is wrong with further arguments of the server: they are read as its parser may read them.
-
-    An abbreviation is refused because it is no listed argument (argparse takes `--midd` for `--middleware`), a value
-    that begins with a dash because it is an argument, and one that follows none because it names another model.
+    """All that is wrong with further arguments of the server: they are read as its parser may read them. An
+    abbreviation is refused because it is no listed argument (argparse takes `--midd` for `--middleware`), a value that
+    begins with a dash because it is an argument, and one that follows none because it names another model.
     """
     rest = list(arguments)
     while rest:

@@ -44,8 +44,7 @@ class NodeShape:
     """How many devices an arm can claim: each number has a ResourceClaimTemplate. A claim has devices of one group."""
     efa_cards: int = 0
     """Network cards that can have an EFA interface, if the native plugin finds one for each device by its PCI address
-    (vllm_neuron/utils/hardware_config.py has a table of the large nodes alone).
-    """
+    (vllm_neuron/utils/hardware_config.py has a table of the large nodes alone)."""
     has_nvme: bool = False
     """Whether it has disks of its own."""
     zones: dict[str, tuple[str, ...]] | None = field(default_factory=dict)
@@ -59,9 +58,8 @@ class NodeShape:
         return self.devices > 0
 
     def price_in(self, region: str) -> Price | None:
-        """The published price of an hour in `region`. An ordinary CPU node without one has the home region's.
-
-        None: AWS publishes none, and the user must give the price that they pay.
+        """The published price of an hour in `region`. An ordinary CPU node without one has the home region's. None: AWS
+        publishes none, and the user must give the price that they pay.
         """
         return self.prices.get(region) or (None if self.has_devices else self.prices.get(HOME))
 

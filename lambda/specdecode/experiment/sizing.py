@@ -73,10 +73,9 @@ def too_large(
 
 
 def arms_at_once(experiment: Experiment, engine: Engine) -> int:
-    """How many arms are measured at a time. The node must have devices for all, and room for the heaviest.
-
-    At least one: the rule `fits-node` says whether one fits. `engine` has the sizes of the experiment's node. Servers
-    that already run need none of it.
+    """How many arms are measured at a time. The node must have devices for all, and room for the heaviest. At least
+    one: the rule `fits-node` says whether one fits. `engine` has the sizes of the experiment's node. Servers that
+    already run need none of it.
     """
     if not isinstance(experiment, ServedExperiment):
         return experiment.side_by_side
@@ -104,7 +103,9 @@ def serving_needs(experiment: ServedExperiment, engine: Engine, arms: int) -> Ne
         + monitors * monitor.memory_gib
         + clients * benchmark.memory_gib
         + node.RESERVED_MEMORY_GIB
-        + _mount_buffers_gib(experiment, engine, arms=len(heaviest)),
+        # Mountpoint's read-ahead while servers load: of files that are copied, or that ranks read.
+        + len(heaviest) * mount_streams(experiment, engine) * node.READ_AHEAD_GIB
+        + node.MOUNT_PODS_GIB,
         sum(map(serving.ephemeral_request_gib, heaviest))
         + copies
         + monitors * monitor.ephemeral_gib
@@ -113,10 +114,9 @@ def serving_needs(experiment: ServedExperiment, engine: Engine, arms: int) -> Ne
 
 
 def clients_of(workload: Workload, level: Level, *, arms: int) -> int:
-    """Clients that load `arms` together at `level`; one is enough up to `workload.streams_per_client` streams.
-
-    Of an open loop the number of open streams is not known before. What costs a client is chunks: it is given no more
-    of them a second than that many streams have.
+    """Clients that load `arms` together at `level`; one is enough up to `workload.streams_per_client` streams. Of an
+    open loop the number of open streams is not known before. What costs a client is chunks: it is given no more of them
+    a second than that many streams have.
     """
     at_once = arms if workload.load is Load.SIMULTANEOUS else 1
     if level.rate is None:
@@ -151,11 +151,6 @@ def compile_needs(experiment: ServedExperiment, engine: Engine) -> Needs | None:
 def heaviest_gib(experiment: ServedExperiment) -> Sequence[float]:
     """GiB of weights of each arm, the most first."""
     return sorted(map(experiment.weights_gib, experiment.on_node), reverse=True)
-
-
-def _mount_buffers_gib(experiment: ServedExperiment, engine: Engine, *, arms: int) -> float:
-    """Memory for Mountpoint's read-ahead while servers load: of files that are copied, or that ranks read."""
-    return arms * mount_streams(experiment, engine) * node.READ_AHEAD_GIB + node.MOUNT_PODS_GIB
 
 
 def mount_streams(experiment: ServedExperiment, engine: Engine) -> int:

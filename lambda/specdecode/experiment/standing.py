@@ -44,9 +44,8 @@ def standing_parts(
 ) -> tuple[Part, ...]:
     """Everything that is billed while no run holds a node. `endpoints`: interface endpoints, one for each zone;
     `nodes`: with devices, of which none is there; `cluster`: whether it is the deployment's own, with its system nodes;
-    `kubernetes`: its version, which decides what its control plane costs `today` (unset: one in standard support).
-
-    An instance type without a known price has the price of the default. The defaults are those of the settings.
+    `kubernetes`: its version, which decides what its control plane costs `today` (unset: one in standard support). An
+    instance type without a known price has the price of the default. The defaults are those of the settings.
     """
     node = prices.SYSTEM_NODES.get(system_node_type, prices.SYSTEM_NODES[SYSTEM_NODE_TYPE])
     plane = prices.control_plane(kubernetes, today or date.today())

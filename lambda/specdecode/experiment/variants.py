@@ -22,10 +22,9 @@ class ModelKind(StrEnum):
 
 
 class ModelRef(Frozen):
-    """A model's weights: where they come from, and under which name they lie in the bucket.
-
-    With `import_prefix` they are copied from that prefix of the artifact bucket (a user's own model);
-    otherwise from the Hugging Face hub at `revision`.
+    """A model's weights: where they come from, and under which name they lie in the bucket. With `import_prefix` they
+    are copied from that prefix of the artifact bucket (a user's own model); otherwise from the Hugging Face hub at
+    `revision`.
     """
 
     id: Annotated[

@@ -20,10 +20,9 @@ from specdecode.prompts.reference import PromptsOf
 
 
 class PromptKind(StrEnum):
-    """The meaning of `TestCase.text`.
-
-    `line`: a line, repeated 500 times as LLMPerf's corpus; `sonnet`: empty, since LLMPerf's own corpus is used;
-    `text`: the prompt, sent as it is; `set`: empty, since `TestCase.prompts` names the prompts.
+    """The meaning of `TestCase.text`. `line`: a line, repeated 500 times as LLMPerf's corpus; `sonnet`: empty, since
+    LLMPerf's own corpus is used; `text`: the prompt, sent as it is; `set`: empty, since `TestCase.prompts` names the
+    prompts.
     """
 
     LINE = "line"

@@ -86,7 +86,7 @@ class Accounting:
         tokens = self.retokenize(text) if self.retokenize else counted
         return Figures(
             ttft_s=ttft,
-            inter_token_latency_s=_patched(gaps, tokens) if self.mode == "neuron" else _stock(request, gaps, tokens),
+            inter_token_latency_s=_latency(request, gaps, tokens, patched=self.mode == "neuron"),
             end_to_end_latency_s=request.end_s,
             output_throughput=None if tokens is None else tokens / request.end_s,
             input_tokens=request.requested_input_tokens,
@@ -102,14 +102,13 @@ def _tpot(request: RequestRecord) -> float | None:
     return (request.chunks[-1].at_s - request.chunks[0].at_s) / (tokens - 1)
 
 
-def _patched(gaps: list[float], tokens: int | None) -> float | None:
+def _latency(request: RequestRecord, gaps: list[float], tokens: int | None, *, patched: bool) -> float | None:
+    """LLMPerf's inter-token latency; `patched` by AWS Neuron."""
+    if not patched:
+        return 0.0 if tokens == 0 or not request.events else sum(gaps) / request.events
     if tokens is None:
         return None
     return sum(gaps[1:]) / (tokens - 1) if tokens > 1 else 0.0
-
-
-def _stock(request: RequestRecord, gaps: list[float], tokens: int | None) -> float:
-    return 0.0 if tokens == 0 or not request.events else sum(gaps) / request.events
 
 
 def _content(request: RequestRecord) -> tuple[list[float], float, str]:

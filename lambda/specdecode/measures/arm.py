@@ -63,9 +63,8 @@ def measure_arm(
     counters: Sequence[EngineCounters] = (),
     slo: Slo | None = None,
 ) -> Measured:
-    """Every figure of one arm in one case.
-
-    `records` (at least one) and `counters` are those of this arm and case, without warm-up.
+    """Every figure of one arm in one case. `records` (at least one) and `counters` are those of this arm and case,
+    without warm-up.
     """
     terms = terms or Terms()
     drafts = read_drafts(records, counters, terms)
@@ -75,7 +74,7 @@ def measure_arm(
     if drafts.own_counts_wrong and values.pop(acceptance_length.tag, []):
         no_value[acceptance_length.tag] = drafts.own_counts_wrong[0]
     totals, no_total = _totals(block)
-    tokens = sum(record.completion_tokens or 0 for record in block.completed)
+    tokens, price = sum(record.completion_tokens or 0 for record in block.completed), terms.dollars_per_hour
     counts = histogram(block.completed) if tokens_per_step.tag in values else {}
     chunks = sum(counts.values())
     has_acceptance = acceptance_rate.tag in totals
@@ -92,16 +91,11 @@ def measure_arm(
         errors=errors_by_kind(block),
         output_tokens=tokens,
         load_seconds=block.load_s,
-        cost_per_million=_cost_per_million(terms.dollars_per_hour, block.load_s, tokens),
+        cost_per_million=price / 3600.0 * block.load_s / tokens * 1e6 if price is not None and tokens else None,
         metrics=metrics,
         totals=totals,
         no_value=no_value | no_total,
-        impossible=(
-            *impossible,
-            *drafts.doubts,
-            *impossible_counts(block.completed),
-            *unstreamed(block.completed),
-        ),
+        impossible=(*impossible, *drafts.doubts, *impossible_counts(block.completed), *unstreamed(block.completed)),
         samples={tag: _sample([value for _, value in values[tag]]) for tag in SAMPLED if tag in values},
         steps=tuple(StepBin(tokens=tokens, share=count / chunks) for tokens, count in counts.items()),
         acceptance_source=drafts.source if has_acceptance else None,
@@ -122,10 +116,9 @@ def _of_requests(
     block: Block,
 ) -> tuple[dict[str, list[tuple[RequestRecord, float]]], dict[str, list[float]], dict[str, str], list[str]]:
     """Of the request metrics and sample metrics: tag -> values of the first kind, each with its record; of the second
-    kind; why a metric has none; and figures that no server can reach, in words.
-
-    If one request has an impossible value, its metric has no value at all: the other requests would be no fair sample.
-    If more than SOME of them have, so has the arm.
+    kind; why a metric has none; and figures that no server can reach, in words. If one request has an impossible value,
+    its metric has no value at all: the other requests would be no fair sample. If more than SOME of them have, so has
+    the arm.
     """
     no_value: dict[str, str] = {}
     impossible: dict[str, str] = {}
@@ -173,13 +166,6 @@ def _totals(block: Block) -> tuple[dict[str, float], dict[str, str]]:
         except NoValue as error:
             no_value[metric.tag] = str(error)
     return totals, no_value
-
-
-def _cost_per_million(dollars_per_hour: float | None, seconds: float, tokens: int) -> float | None:
-    """Dollars per million output tokens: price / 3600 * seconds of load / output tokens * 1e6."""
-    if dollars_per_hour is None or not tokens:
-        return None
-    return dollars_per_hour / 3600.0 * seconds / tokens * 1e6
 
 
 def _acceptance_length(block: Block, found: Drafted | None) -> float:

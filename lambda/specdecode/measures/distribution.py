@@ -13,10 +13,9 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class Summary(Frozen):
-    """One metric over the completed requests of one arm and case. None: not known (imported results).
-
-    Percentiles are linear between order statistics (Hyndman & Fan 1996 type 7, as pandas and LLMPerf). The standard
-    deviation is the sample's.
+    """One metric over the completed requests of one arm and case. None: not known (imported results). Percentiles are
+    linear between order statistics (Hyndman & Fan 1996 type 7, as pandas and LLMPerf). The standard deviation is the
+    sample's.
     """
 
     n: Count

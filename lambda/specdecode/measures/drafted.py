@@ -39,9 +39,8 @@ class Drafts:
 
 
 def read_drafts(records: Sequence[RequestRecord], counters: Sequence[EngineCounters], terms: Terms) -> Drafts:
-    """Read both sources and leave out those that contradict the answers or the k of the arm.
-
-    `records` and `counters` are those of one arm and case.
+    """Read both sources and leave out those that contradict the answers or the k of the arm. `records` and `counters`
+    are those of one arm and case.
     """
     every_step = terms.every_step
     by_counters, doubts = counted(counters, records, every_step=every_step)
@@ -61,10 +60,8 @@ def read_drafts(records: Sequence[RequestRecord], counters: Sequence[EngineCount
 def counted(
     counters: Sequence[EngineCounters], records: Sequence[RequestRecord], *, every_step: bool = True
 ) -> tuple[Drafted | None, list[str]]:
-    """Sum over rounds; and the reasons if the counters are not used.
-
-    The counters of every round are needed: else the rate would be that of a part. `counters` and `records` are those of
-    one arm and case.
+    """Sum over rounds; and the reasons if the counters are not used. The counters of every round are needed: else the
+    rate would be that of a part. `counters` and `records` are those of one arm and case.
     """
     own = [item for item in counters if item.trusted]
     if not own or {item.round for item in own} != {record.round for record in records}:
@@ -113,11 +110,10 @@ def _total(parts: Sequence[Drafted | EngineCounters]) -> Drafted:
 def contradiction(
     counters: Drafted | EngineCounters, records: Sequence[RequestRecord], *, every_step: bool = True
 ) -> str | None:
-    """Why the counters cannot belong to these requests, or None.
-
-    Every step gives the accepted tokens and one more. So tokens = steps + accepted, except for the first token of an
-    answer (the prompt's step) and up to k tokens that are cut off at its end. If not `every_step` drafts (k is 0 at
-    some loads), the counters leave out steps without drafts, so their sum may be smaller.
+    """Why the counters cannot belong to these requests, or None. Every step gives the accepted tokens and one more. So
+    tokens = steps + accepted, except for the first token of an answer (the prompt's step) and up to k tokens that are
+    cut off at its end. If not `every_step` drafts (k is 0 at some loads), the counters leave out steps without drafts,
+    so their sum may be smaller.
     """
     if counters.accepted_tokens > counters.draft_tokens:
         return f"{counters.accepted_tokens} tokens accepted of {counters.draft_tokens} drafted"
@@ -145,10 +141,9 @@ def contradiction(
 
 
 def by_chunks(histogram: Mapping[int, int], verified: int | None) -> Drafted | None:
-    """Estimate from chunks: each chunk after an answer's first counts as a step.
-
-    None if a chunk holds more tokens than a step can give. It is then no step, and positions are not known.
-    `histogram`: tokens in a chunk -> chunks. `verified`: drafts that a step verifies.
+    """Estimate from chunks: each chunk after an answer's first counts as a step. None if a chunk holds more tokens than
+    a step can give. It is then no step, and positions are not known. `histogram`: tokens in a chunk -> chunks.
+    `verified`: drafts that a step verifies.
     """
     if not verified or not histogram or not 1 <= max(histogram) <= verified + 1:
         return None

@@ -45,7 +45,6 @@ def llmperf_run(
     load_s: float | None = None,
 ) -> dict[str, str]:
     """File name -> content, of the measured records of one arm, case and level of a benchmark that served `model`.
-
     `load_s`: seconds that the load took; by default by the records.
     """
     responses = [_response(record, accounting) for record in records]

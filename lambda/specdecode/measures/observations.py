@@ -36,11 +36,9 @@ def asked(record: RequestRecord) -> Asked:
 
 
 def observations(asked: Collection[Asked]) -> dict[str | int, list[Asked]]:
-    """What counts as one observation -> its questions, in the order in which they are asked.
-
-    The turns of a conversation depend on each other, so they are averaged. A prompt that is asked again is averaged
-    over all times, since repeating it is no more evidence. If there is only one prompt, its repetitions are
-    the observations.
+    """What counts as one observation -> its questions, in the order in which they are asked. The turns of a
+    conversation depend on each other, so they are averaged. A prompt that is asked again is averaged over all times,
+    since repeating it is no more evidence. If there is only one prompt, its repetitions are the observations.
     """
     by_id = len({key.prompt for key in asked}) > 1
     found: dict[str | int, list[Asked]] = defaultdict(list)
@@ -71,11 +69,10 @@ def difference(base: Mapping[Asked, float], other: Mapping[Asked, float]) -> Log
 
 
 def settled(found: LogMean | None, precision: float) -> str | None:
-    """Why no more requests are needed, or None.
-
-    The whole interval says pays, costs or no relevant difference; or it reaches no further than `precision` (0.05: 5%)
-    to either side and contains 1. A verdict needs so many prompts that those which would turn it are not missed: where
-    few prompts gain much (they copy their input), the first ones may hold none of them.
+    """Why no more requests are needed, or None. The whole interval says pays, costs or no relevant difference; or it
+    reaches no further than `precision` (0.05: 5%) to either side and contains 1. A verdict needs so many prompts that
+    those which would turn it are not missed: where few prompts gain much (they copy their input), the first ones may
+    hold none of them.
     """
     interval = found.interval() if found else None
     if found is None or interval is None:
@@ -93,9 +90,8 @@ def settled(found: LogMean | None, precision: float) -> str | None:
 
 def turned_by_few(found: LogMean, distance: float, *, wrong: float) -> bool:
     """Whether prompts that the sample lacks with a probability above `wrong` could move the mean by `distance`: from a
-    loss up, each by ln MOST_GAIN, or from a gain down, each by ln MOST_LOSS.
-
-    The least share of such prompts is distance / (distance + ln most).
+    loss up, each by ln MOST_GAIN, or from a gain down, each by ln MOST_LOSS. The least share of such prompts is
+    distance / (distance + ln most).
     """
     share = distance / (distance + math.log(MOST_LOSS if found.mean > 0.0 else MOST_GAIN))
     return share < _unseen(found.n, wrong)

@@ -53,9 +53,8 @@ beside fewer others too; every level has that, and it is no doubt of this kind."
 
 
 def doubtful(records: Sequence[RequestRecord]) -> bool:
-    """Whether the load generator may have changed the times of a load.
-
-    Each client is judged alone, and one late client is enough: the requests of the others must not hide it.
+    """Whether the load generator may have changed the times of a load. Each client is judged alone, and one late client
+    is enough: the requests of the others must not hide it.
     """
     clients: dict[int, list[RequestRecord]] = defaultdict(list)
     for record in records:
@@ -160,16 +159,13 @@ def _why(records: Sequence[RequestRecord]) -> str:
         listed = ", ".join(map(str, missing))
         return f"of its {clients} clients there is no record of {listed}"
     share = apart_share(records, clients)
-    if share <= APART_SHARE:
-        return ""
-    return f"for {share:.0%} of its time not all of its {clients} clients were sending"
+    return f"for {share:.0%} of its time not all of its {clients} clients were sending" if share > APART_SHARE else ""
 
 
 def apart_share(records: Sequence[RequestRecord], clients: int) -> float:
-    """Share of the time in which some but not all of `clients` had requests under way.
-
-    `records` are those of one arm, case, round and level. A client counts from its first send to its last end in a
-    session; after a restart it has another session.
+    """Share of the time in which some but not all of `clients` had requests under way. `records` are those of one arm,
+    case, round and level. A client counts from its first send to its last end in a session; after a restart it has
+    another session.
     """
     sessions: dict[int, dict[int, tuple[float, float]]] = defaultdict(dict)
     for record in records:

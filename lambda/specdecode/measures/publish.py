@@ -30,10 +30,9 @@ Dimensions = list[dict[str, str]]
 
 
 def places(experiment: Experiment, *, variant: str, case: str, level: Level) -> list[Dimensions]:
-    """Sets of dimensions of an arm, case and level. `variant` and `case` are their labels.
-
-    The first set is the public sample's; the second adds the experiment. If there are several levels, each also has
-    sets with its own `Load`, and the sample's sets are of the first level.
+    """Sets of dimensions of an arm, case and level. `variant` and `case` are their labels. The first set is the public
+    sample's; the second adds the experiment. If there are several levels, each also has sets with its own `Load`, and
+    the sample's sets are of the first level.
     """
     levels = experiment.workload.levels
     sample = [{"Name": "Variant", "Value": variant}, {"Name": "TestCase", "Value": case}]
@@ -44,7 +43,6 @@ def places(experiment: Experiment, *, variant: str, case: str, level: Level) -> 
 
 def metric_data(measured: Measured, *, accounting: Accounting, places: Sequence[Dimensions]) -> list[Datum]:
     """Data of one arm, case and level, with each set of dimensions. The timestamp is the wall clock of its last answer.
-
     Goodput and GoodRequests (share of all requests) are included if the experiment has a service-level objective.
     """
     block, arm = measured.block, measured.arm

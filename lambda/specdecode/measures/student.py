@@ -63,9 +63,7 @@ def incomplete_beta(a: float, b: float, x: float) -> float:
         return 0.0
     if x >= 1.0:
         return 1.0
-    front = math.exp(
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x),
-    )
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
     if x < (a + 1.0) / (a + b + 2.0):
         return front * _beta_fraction(a, b, x) / a
     return 1.0 - front * _beta_fraction(b, a, 1.0 - x) / b
@@ -79,10 +77,8 @@ def t_cdf(t: float, df: float) -> float:
 
 @lru_cache(maxsize=1024)
 def t_quantile(p: float, df: float) -> float:
-    """Quantile p (0.5 <= p < 1) of Student's t, exact to ~1e-10.
-
-    Newton's method from the normal quantile, which is never larger: the distribution function is concave above 0, so
-    that each step comes nearer from below.
+    """Quantile p (0.5 <= p < 1) of Student's t, exact to ~1e-10. Newton's method from the normal quantile, which is
+    never larger: the distribution function is concave above 0, so that each step comes nearer from below.
     """
     if not 0.5 <= p < 1.0:
         raise ValueError(f"p must be in [0.5, 1): {p}")
@@ -119,10 +115,9 @@ class LogMean(NamedTuple):
         return _exp(self.mean - below * error), _exp(self.mean + above * error)
 
     def _unskewed(self, t: float) -> float:
-        """`t` as a quantile of the mean's own distribution: the inverse of Hall's cubic transformation.
-
-        Where a few prompts gain far more than the others, the sample seldom holds enough of them, and Student's t is
-        too short on their side. It is never made shorter on the other.
+        """`t` as a quantile of the mean's own distribution: the inverse of Hall's cubic transformation. Where a few
+        prompts gain far more than the others, the sample seldom holds enough of them, and Student's t is too short on
+        their side. It is never made shorter on the other.
         """
         if not self.skew or self.n < PROMPTS_FOR_SKEWNESS:
             return t
@@ -195,10 +190,9 @@ def combine(parts: Sequence[LogMean], weights: Sequence[float]) -> LogMean:
 
 
 def with_shared(found: LogMean, shared: LogMean) -> LogMean:
-    """`found` with a noise of mean 0 that all its values share, and that their spread does not show.
-
-    Unchanged if it has no interval. If measuring ended early, the variance is the one that gives the same interval at
-    the end. The sum keeps the third cumulant of the values.
+    """`found` with a noise of mean 0 that all its values share, and that their spread does not show. Unchanged if it
+    has no interval. If measuring ended early, the variance is the one that gives the same interval at the end. The sum
+    keeps the third cumulant of the values.
     """
     own = found
     if found.early and found.df > 0:
@@ -213,7 +207,6 @@ def with_shared(found: LogMean, shared: LogMean) -> LogMean:
 
 def moderated(sides: Sequence[Sequence[LogMean]], *, assumed: float) -> LogMean:
     """The mean of one side's runs, or of the second side's over the first's, with what varies between runs in it.
-
     `assumed`: standard deviation between runs, as a share, which counts as ASSUMED_DF degrees of freedom and gives way
     to what the runs show: s² = (d0·s0² + d·s²) / (d0 + d), the moderated variance of Smyth 2004 ("Linear models and
     empirical Bayes methods for assessing differential expression in microarray experiments", section 3), with d0 + d

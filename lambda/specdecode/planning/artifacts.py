@@ -41,10 +41,8 @@ class Taken(NamedTuple):
 
 
 def taken(experiment: Experiment, engine: Engine, inventory: Inventory) -> dict[str, Taken]:
-    """The artifact of each arm.
-
-    An artifact of CPU nodes has a fingerprint of its own. If the bucket has one that a node with devices compiled, that
-    is taken; so an artifact that did not load is tried again only until there is one.
+    """The artifact of each arm. An artifact of CPU nodes has a fingerprint of its own. If the bucket has one that a
+    node with devices compiled, that is taken; so an artifact that did not load is tried again only until there is one.
     """
     if not isinstance(experiment, ServedExperiment):
         return dict.fromkeys((variant.name for variant in experiment.variants), Taken())
@@ -116,10 +114,9 @@ def read_inventory(s3: Any, *, bucket: str, prefixes: Iterable[str]) -> Inventor
 
 
 def deciding(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, Any]:
-    """Everything that decides the artifact of `variant`, as plain data.
-
-    Variables of the environment count unless the engine lists them as ones of the runtime only: a variable that
-    nobody classified costs a compile at worst, and never serves an artifact that was made for other settings.
+    """Everything that decides the artifact of `variant`, as plain data. Variables of the environment count unless the
+    engine lists them as ones of the runtime only: a variable that nobody classified costs a compile at worst, and never
+    serves an artifact that was made for other settings.
     """
     serving, speculation = experiment.serving_of(variant), variant.speculation
     return {
@@ -148,10 +145,9 @@ def deciding(experiment: ServedExperiment, variant: ServedVariant, engine: Engin
 def fingerprint(
     experiment: ServedExperiment, variant: ServedVariant, engine: Engine, *, without_devices: bool = False
 ) -> str:
-    """20 hexadecimal digits; equal if and only if `deciding` is equal.
-
-    `without_devices`: of what is compiled on a CPU node, which has a folder of its own: one that does not load is
-    never taken for what a server with devices has compiled, nor written over.
+    """20 hexadecimal digits; equal if and only if `deciding` is equal. `without_devices`: of what is compiled on a CPU
+    node, which has a folder of its own: one that does not load is never taken for what a server with devices has
+    compiled, nor written over.
     """
     decides = deciding(experiment, variant, engine)
     if without_devices and engine.artifact and engine.artifact.on_cpu:

@@ -88,9 +88,8 @@ class Bill(Frozen):
 
     @property
     def added(self) -> float:
-        """Dollars that the run may add to the bill at most.
-
-        A node from a reservation or a Capacity Block is billed whether the run uses it or not.
+        """Dollars that the run may add to the bill at most. A node from a reservation or a Capacity Block is billed
+        whether the run uses it or not.
         """
         return self.most if self.capacity == "on-demand" else self.staging.high + self.on_cpu_at_most
 
@@ -129,8 +128,7 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
         longest_node_hours=longest,
         staging_gb=fetched,
         staging=Range(
-            low=traffic + low * prices.STAGING_NODE_LOW.usd,
-            high=traffic + high * prices.STAGING_NODE_HIGH.usd,
+            low=traffic + low * prices.STAGING_NODE_LOW.usd, high=traffic + high * prices.STAGING_NODE_HIGH.usd
         ),
         compiling=compiling,
         checking=(check.takes if check else Range()).scaled(plan.price_per_node_hour / 60),

@@ -36,11 +36,9 @@ Without this time, a benchmark of seconds would be looked at once, and then afte
 SOON_FOR = timedelta(minutes=2)
 """Smoke tests, endings and allocations take seconds, mostly: they are looked at every SOON_S at first."""
 JOB_GRACE_MINUTES = 4 * INTERVALS_S[-1] // 60
-"""Minutes that a Job may go on after the limit of its step.
-
-The step's next look then ends it with a cause, pod and log still there. The Job controller's own deadline, which
-deletes the pod and its log, is for a pipeline that no longer looks.
-"""
+"""Minutes that a Job may go on after the limit of its step. The step's next look then ends it with a cause, pod and log
+still there. The Job controller's own deadline, which deletes the pod and its log, is for a pipeline that no longer
+looks."""
 DIAGNOSE_MINUTES = 17
 """Three tries of a function that may take 5.5 minutes."""
 
@@ -51,9 +49,8 @@ def late_minutes(poll_s: int) -> float:
 
 
 def longest_node_minutes(steps: Iterable[Step], *, poll_s: int) -> float:
-    """Minutes from the request for the node until it is given up, if every step lasts until its deadline.
-
-    A deadline is seen at the next look. The last step then fails: its cause is looked for, its pods are stopped.
+    """Minutes from the request for the node until it is given up, if every step lasts until its deadline. A deadline is
+    seen at the next look. The last step then fails: its cause is looked for, its pods are stopped.
     docs/reference/bounds.md has the time that functions add if they fail again and again.
     """
     held = [step for step in steps if step.name not in BEFORE_THE_NODE]
@@ -86,10 +83,9 @@ def fewest_events(steps: Iterable[Step]) -> int:
 
 
 def choose_looks(steps: tuple[Step, ...]) -> tuple[int, int]:
-    """Seconds between looks while work on the node is expected to end, and before and after that.
-
-    They are the shortest that keep the worst case within HISTORY_LIMIT, the first before the second. If none does, the
-    longest: the plan then warns that the history may end the run. Raises ExperimentError if it certainly ends the run.
+    """Seconds between looks while work on the node is expected to end, and before and after that. They are the shortest
+    that keep the worst case within HISTORY_LIMIT, the first before the second. If none does, the longest: the plan then
+    warns that the history may end the run. Raises ExperimentError if it certainly ends the run.
     """
     if (fewest := fewest_events(steps)) > HISTORY_LIMIT:
         message = (

@@ -34,9 +34,8 @@ def copied_seconds(gib: float, *, readers: int, link_gbps: float, storage: NodeS
 
 
 def is_copied(experiment: ServedExperiment, engine: Engine, storage: NodeStorage) -> bool:
-    """Whether the copy is the faster way for this engine: the size does not matter, both times grow with it.
-
-    `storage` is the deployment's choice for nodes that have one: those without disks of their own have gp3.
+    """Whether the copy is the faster way for this engine: the size does not matter, both times grow with it. `storage`
+    is the deployment's choice for nodes that have one: those without disks of their own have gp3.
     """
     readers, shape = experiment.ranks if engine.reads is Reads.RANKS else 1, experiment.shape
     disks = storage if shape.has_nvme else "ebs"

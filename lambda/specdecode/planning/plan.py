@@ -1,6 +1,6 @@
 """The plan of a run: the data that exists, the data to make, the steps in order, the time and the cost."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
@@ -160,11 +160,9 @@ def make_plan(
     now: datetime | None = None,
     sweep: tuple[SweepStep, ...] = (),
 ) -> Plan:
-    """The plan of `experiment` given what lies in the bucket. Pure, but for the clock if `now` is not given.
-
-    `engine` has the sizes of the experiment's node (`engine_of`). `sweep`: the steps of an adaptive sweep so far;
-    without them it begins with an arm that costs most.
-    Raises ExperimentError if nobody knows what the node costs.
+    """The plan of `experiment` given what lies in the bucket. Pure, but for the clock if `now` is not given. `engine`
+    has the sizes of the experiment's node (`engine_of`). `sweep`: the steps of an adaptive sweep so far; without them
+    it begins with an arm that costs most. Raises ExperimentError if nobody knows what the node costs.
     """
     given = capacity or Capacity()
     if isinstance(experiment, ServedExperiment):
@@ -187,13 +185,18 @@ def make_plan(
     hours, once = timeline.node_hours(), timeline.node_hours(rounds=experiment.rounds)
     loads = timeline.loads if timeline.holds_node else ()
     waves = course.waves[: course.planned]
-    artifacts = _artifacts(waves, missing) if engine.artifact else ()
-    known = {item.fingerprint for item in artifacts}
+    first: dict[str, Arm] = {}
+    for arm in (arm for wave in waves for arm in wave.served if engine.artifact):
+        first.setdefault(arm.fingerprint, arm)
+    artifacts = tuple(
+        PlannedArtifact(fingerprint=made, prefix=s3_keys.compiled_prefix(made), arm=arm, compiled=made not in missing)
+        for made, arm in first.items()
+    )
     sweep_plan = SweepPlan(
         steps=course.steps,
         most_steps=most_steps(experiment),
         waves_to_come=len(course.waves) - course.planned,
-        compiles_to_come=len({arm.missing for arm in timeline.to_compile} - known),
+        compiles_to_come=len({arm.missing for arm in timeline.to_compile} - first.keys()),
     )
     return Plan(
         experiment=experiment,
@@ -230,17 +233,6 @@ def make_plan(
             *check_backstop(longest, hours, terms),
             *check_window(hours, terms, now=now or datetime.now(UTC)),
         ),
-    )
-
-
-def _artifacts(waves: Iterable[Wave], missing: Collection[str]) -> tuple[PlannedArtifact, ...]:
-    """The artifacts of `waves`, each once, with its first arm."""
-    first: dict[str, Arm] = {}
-    for arm in (arm for wave in waves for arm in wave.served):
-        first.setdefault(arm.fingerprint, arm)
-    return tuple(
-        PlannedArtifact(fingerprint=made, prefix=s3_keys.compiled_prefix(made), arm=arm, compiled=made not in missing)
-        for made, arm in first.items()
     )
 
 

@@ -26,10 +26,9 @@ class NodePart(NamedTuple):
 def plan_parts(
     experiment: AnyExperiment, nodes: int, *, inventory: Inventory, capacity: Capacity, now: datetime | None = None
 ) -> tuple[NodePart, ...]:
-    """`experiment` on `nodes` nodes (2 or more): a part for each, in the order of the arms.
-
-    Arms that are compared with each other stay together. The parts take about the same node hours. Raises
-    ExperimentError if it cannot be split, or if a part cannot run.
+    """`experiment` on `nodes` nodes (2 or more): a part for each, in the order of the arms. Arms that are compared with
+    each other stay together. The parts take about the same node hours. Raises ExperimentError if it cannot be split, or
+    if a part cannot run.
     """
     _check_can_be_split(experiment)
     engine = engine_of(experiment)

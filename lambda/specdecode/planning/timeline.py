@@ -226,9 +226,8 @@ def _batches(experiment: Experiment, wave: Wave) -> tuple[int | None, ...]:
 def _minutes(
     experiment: Experiment, engine: Engine, cases: Sequence[TestCase], at: Sequence[Level], of: Sequence[int | None]
 ) -> Range:
-    """Minutes for `cases` `at` some levels on all arms `of` a wave, by their batches.
-
-    In the open loop the rate sets the shortest time. Requests beyond a batch wait. A single arm never ends early.
+    """Minutes for `cases` `at` some levels on all arms `of` a wave, by their batches. In the open loop the rate sets
+    the shortest time. Requests beyond a batch wait. A single arm never ends early.
     """
     if not of:
         return Range()
@@ -324,9 +323,8 @@ def _before_the_node(experiment: Experiment, engine: Engine, times: Mapping[str,
 def _until_served(
     experiment: Experiment, wave: Wave, times: Mapping[str, ArmTimes], compiled: set[str]
 ) -> Iterator[Step]:
-    """Compiling and serving the arms of `wave`, which load side by side.
-
-    `compiled`: fingerprints of the waves before. It is changed.
+    """Compiling and serving the arms of `wave`, which load side by side. `compiled`: fingerprints of the waves before.
+    It is changed.
     """
     step, deadlines = partial(Step, wave=wave.index, round=wave.round), experiment.deadlines
 

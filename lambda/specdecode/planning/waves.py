@@ -38,10 +38,9 @@ class Arm(Frozen):
 
 
 class Wave(Frozen):
-    """Arms that fit on the node together, all ready before the first request.
-
-    Start them in this order, each after the claim of the one before it is allocated: the scheduler hands out device
-    groups in order, so that a reversed order swaps the groups.
+    """Arms that fit on the node together, all ready before the first request. Start them in this order, each after the
+    claim of the one before it is allocated: the scheduler hands out device groups in order, so that a reversed order
+    swaps the groups.
     """
 
     index: int = Field(ge=0)
@@ -77,9 +76,8 @@ class Course(NamedTuple):
 def make_course(
     experiment: Experiment, artifacts: Mapping[str, Taken], *, size: int, steps: tuple[SweepStep, ...] = ()
 ) -> Course:
-    """The waves, each of at most `size` arms. `artifacts`: of each arm.
-
-    `steps`: of an adaptive sweep so far; without them it begins with an arm that costs most.
+    """The waves, each of at most `size` arms. `artifacts`: of each arm. `steps`: of an adaptive sweep so far; without
+    them it begins with an arm that costs most.
     """
     if experiment.sweep is not Sweep.ADAPTIVE:
         waves = _waves(experiment, artifacts, _groups(experiment, size=size))
@@ -120,10 +118,9 @@ def last_served(waves: tuple[Wave, ...], wave: Wave) -> tuple[Arm, ...]:
 
 def _groups(experiment: Experiment, *, size: int) -> list[tuple[int, list[str]]]:
     """Round and arms of each wave, at most `size` arms together, each with those that it is compared with if possible.
-
     Every other round goes backwards, so that what drifts with time weighs on all arms alike, and in each the arms have
-    other device groups (`pack`). One round of several waves has every baseline once more at its
-    very end (A-B-A), so that drift is measured; that wave counts as the next round, with all its arms.
+    other device groups (`pack`). One round of several waves has every baseline once more at its very end (A-B-A), so
+    that drift is measured; that wave counts as the next round, with all its arms.
     """
     rounds = experiment.rounds
     packed = pack([v.name for v in experiment.on_node], compared(experiment), size=size, rounds=rounds)
@@ -149,11 +146,10 @@ def _longest(steps: Sequence[SweepStep], names: Sequence[str], *, limit: int) ->
 
 
 def _beside(baseline: str, arms: Sequence[str], *, rounds: int, size: int) -> list[tuple[int, list[str]]]:
-    """Round and arms of each wave of an adaptive sweep that takes `arms` in this order.
-
-    Every step measures the baseline beside its arm, in rounds of its own, so that each arm is compared with what the
-    same node did at the same time. What a device group costs or gains, it does so to all arms alike, since their order
-    is the same in all first rounds; a second round of an arm, in its step or in a later one, has the other order.
+    """Round and arms of each wave of an adaptive sweep that takes `arms` in this order. Every step measures the
+    baseline beside its arm, in rounds of its own, so that each arm is compared with what the same node did at the same
+    time. What a device group costs or gains, it does so to all arms alike, since their order is the same in all first
+    rounds; a second round of an arm, in its step or in a later one, has the other order.
     """
     groups: list[tuple[int, list[str]]] = []
     for step, arm in enumerate(arms):
@@ -195,14 +191,16 @@ def one_by_one(waves: Iterable[Wave]) -> tuple[Wave, ...]:
 
 
 def pack(names: Sequence[str], pairs: Iterable[Pair], *, size: int, rounds: int) -> list[list[list[str]]]:
-    """For each round its waves, each of at most `size` of `names`, in the order in which they are started.
-
-    A round has the fewest waves. As many arms as possible share a wave with the arms that they are compared with;
-    `pairs` that could not are together in a later round, as far as there is one. A baseline of more than `rounds` x
-    (`size` - 1) arms is never beside all of them. Every other round goes backwards, and an arm starts in a place of its
-    wave that it has had least: the scheduler hands out device groups in that order.
+    """For each round its waves, each of at most `size` of `names`, in the order in which they are started. A round has
+    the fewest waves. As many arms as possible share a wave with the arms that they are compared with; `pairs` that
+    could not are together in a later round, as far as there is one. A baseline of more than `rounds` x (`size` - 1)
+    arms is never beside all of them. Every other round goes backwards, and an arm starts in a place of its wave that it
+    has had least: the scheduler hands out device groups in that order.
     """
-    met = _partners(names, pairs)
+    met: dict[str, set[str]] = {name: set() for name in names}
+    for one, other in map(sorted, pairs):
+        met[one].add(other)
+        met[other].add(one)
     to_meet = {name: set(others) for name, others in met.items()}
     held = {name: Counter[int]() for name in names}
     packed = []
@@ -216,14 +214,6 @@ def pack(names: Sequence[str], pairs: Iterable[Pair], *, size: int, rounds: int)
     return packed
 
 
-def _partners(names: Sequence[str], pairs: Iterable[Pair]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {name: set() for name in names}
-    for one, other in map(sorted, pairs):
-        found[one].add(other)
-        found[other].add(one)
-    return found
-
-
 def _grouped(
     names: Sequence[str],
     met: Mapping[str, set[str]],
@@ -232,9 +222,8 @@ def _grouped(
     *,
     size: int,
 ) -> list[list[str]]:
-    """Arms in groups, by the order of `names`: first those that have somebody `to_meet`.
-
-    A group is left smaller, as far as the fewest waves have places to spare, before it takes an arm from its partner.
+    """Arms in groups, by the order of `names`: first those that have somebody `to_meet`. A group is left smaller, as
+    far as the fewest waves have places to spare, before it takes an arm from its partner.
     """
     if size == 1:
         return [[name] for name in names]

@@ -36,10 +36,8 @@ def about_tokens(text: str) -> float:
 
 
 def most_tokens(text: str) -> int:
-    """Bytes of `text`, and one. Never below the truth: the smallest token is a byte.
-
-    Byte-level BPE begins with the bytes and merges them; SentencePiece with `byte_fallback` (Llama 2, Mistral, Gemma)
-    falls back to them, and may put a space before the text (`add_dummy_prefix`). Some tokenizers normalize first:
-    the longest form counts.
+    """Bytes of `text`, and one. Never below the truth: the smallest token is a byte. Byte-level BPE begins with the
+    bytes and merges them; SentencePiece with `byte_fallback` (Llama 2, Mistral, Gemma) falls back to them, and may put
+    a space before the text (`add_dummy_prefix`). Some tokenizers normalize first: the longest form counts.
     """
     return 1 + max(len(form.encode()) for form in (text, *(unicodedata.normalize(f, text) for f in ("NFD", "NFKD"))))

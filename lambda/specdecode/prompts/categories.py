@@ -39,13 +39,8 @@ def told_apart(given: Iterable[Named]) -> dict[Named, str]:
     for name, several in alike.items():
         for at, same in enumerate(several.values() if len(several) > 1 else ()):
             free = numbered.setdefault(name[:STEM], count(2))
-            own = next(other for other in _numbered(name, free) if other not in taken) if at else name
+            numbered_names = (name[: LONGEST - len(f"-{n}")].rstrip("-.") + f"-{n}" for n in free)
+            own = next(other for other in numbered_names if other not in taken) if at else name
             taken.add(own)
             found |= dict.fromkeys(same, own)
     return found
-
-
-def _numbered(name: str, numbers: Iterator[int]) -> Iterator[str]:
-    for number in numbers:
-        end = f"-{number}"
-        yield name[: LONGEST - len(end)].rstrip("-.") + end

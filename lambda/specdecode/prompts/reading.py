@@ -71,9 +71,8 @@ def set_name(stem: str) -> str:
 
 
 def read_set(data: bytes, *, name: str) -> PromptSet:
-    """The set in a file's bytes, called `name` unless its header says otherwise. Raises BadPromptSet.
-
-    JSON Lines, or one JSON array (ShareGPT). Each record is read by the keys that it has (`formats.row_of`).
+    """The set in a file's bytes, called `name` unless its header says otherwise. Raises BadPromptSet. JSON Lines, or
+    one JSON array (ShareGPT). Each record is read by the keys that it has (`formats.row_of`).
     """
     text = _text(data, name)
     header, skipped = Header(name=name), 0

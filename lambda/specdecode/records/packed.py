@@ -52,10 +52,9 @@ class PackedChunks(Sequence[Chunk]):
 
 
 def read_record(line: bytes) -> RequestRecord:
-    """The record that a line of a raw file holds. Raises pydantic's ValidationError or Unreadable if it holds none.
-
-    A long line is parsed first: `model_validate_json` keeps a copy of it for each field that it lacks, and 2 KiB for
-    each that is unknown (pydantic 2.13).
+    """The record that a line of a raw file holds. Raises pydantic's ValidationError or Unreadable if it holds none. A
+    long line is parsed first: `model_validate_json` keeps a copy of it for each field that it lacks, and 2 KiB for each
+    that is unknown (pydantic 2.13).
     """
     if len(line) > LONG:
         record = RequestRecord.model_validate(parse_json(line), extra="ignore")

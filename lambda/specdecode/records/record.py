@@ -24,9 +24,8 @@ latency has one value for each of them."""
 
 
 def raw_file(variant: str, case: str, client: int = 0) -> str:
-    """Path of a client's records in a run's folder: `raw/base/one.jsonl`, `raw/base/one@1.jsonl` …
-
-    No name of a case has an @.
+    """Path of a client's records in a run's folder: `raw/base/one.jsonl`, `raw/base/one@1.jsonl` … No name of a case
+    has an @.
     """
     return f"raw/{variant}/{case}{f'@{client}' if client else ''}.jsonl"
 
@@ -64,9 +63,8 @@ class RequestError(BaseModel):
 
 @dataclass(slots=True, kw_only=True)
 class Chunk:
-    """One streamed event that carried text.
-
-    A plain dataclass: hundreds are made for each request while others stream, and a model costs eight times as much.
+    """One streamed event that carried text. A plain dataclass: hundreds are made for each request while others stream,
+    and a model costs eight times as much.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")

@@ -25,10 +25,8 @@ class _Read(BaseModel):
 
 class EngineCounters(_Read):
     """The engine's own speculation counters over one arm's measured requests of a case, round and level: after minus
-    before.
-
-    vLLM's names: `vllm:spec_decode_num_drafts_total`, `…_num_draft_tokens_total`, `…_num_accepted_tokens_total`,
-    `…_num_accepted_tokens_per_pos_total`.
+    before. vLLM's names: `vllm:spec_decode_num_drafts_total`, `…_num_draft_tokens_total`,
+    `…_num_accepted_tokens_total`, `…_num_accepted_tokens_per_pos_total`.
     """
 
     variant: str
@@ -99,7 +97,6 @@ class Servers(_Read):
 
     def with_earlier(self, earlier: Servers | None, *, measured: Collection[BlockKey] = ()) -> Servers:
         """Together with what other processes of the same run found before; what this one found itself counts.
-
         `measured`: the blocks for which this process sent requests. Their earlier counters, of a part, are dropped.
         """
         if earlier is None or earlier.run_id != self.run_id:

@@ -16,11 +16,7 @@ def head(method, draft, k):
 DFLASH = {
     **NATIVELY,
     "variants.sd.speculation": head("dflash", HEAD, 9),
-    "serving.extra_args": [
-        "--no-async-scheduling",
-        "--no-enable-chunked-prefill",
-        "--disable-hybrid-kv-cache-manager",
-    ],
+    "serving.extra_args": ["--no-async-scheduling", "--no-enable-chunked-prefill", "--disable-hybrid-kv-cache-manager"],
 }
 EAGLE = {"id": "acme/eagle", "kind": "eagle", "family": "qwen3", "size_gib": 2}
 

@@ -19,15 +19,6 @@ def test_the_example_is_a_valid_experiment():
 
 
 def test_presets_engines_and_rules_that_it_names_exist():
-    assert re.findall(r"(?m)^\| `([^`]+)` \|", TEXT) == [
-        "account-check", "qwen3-32b", "qwen3-32b-tuning", "qwen3-32b-forecast", "qwen3-32b-latency", "qwen3-32b-load",
-        "llama-3.1-405b",
-        "llama-3.1-8b-eagle3", "llama-3.1-8b-eagle3-small", "gpt-oss-20b-eagle3-small", "gpt-oss-120b-eagle3",
-        "llama-3.3-70b-fp8-eagle3",
-        "llama-3.1-8b-dflash", "qwen3-32b-native", "rehearsal", "rehearsal-load", "rehearsal-nxdi", "rehearsal-small",
-        "rehearsal-sweep", "rehearsal-tuning", "rehearsal-vllm", "rehearsal-account-check",
-        "rehearsal-forecast",
-    ]  # fmt: skip
-    assert set(re.findall(r"(?m)^\| `([^`]+)` \|", TEXT)) == set(preset_names())
+    assert sorted(re.findall(r"(?m)^\| `([^`]+)` \|", TEXT)) == sorted(preset_names())
     assert set(re.findall(r"specdecode engines ([\w.-]+\d)", TEXT)) <= set(engine_names())
     assert {"method-supported", "tensor-parallel", "fits-node", "ami-driver"} <= set(RULES)

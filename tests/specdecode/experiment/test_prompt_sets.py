@@ -27,6 +27,9 @@ def test_the_flagship_keeps_the_samples_cases_and_measures_the_kinds_of_work_too
     assert {kinds.pop("chat"), *kinds.values()} == {30, 10}
 
 
+MATH = [{"set": "work", "categories": ["math"], "length": "short"}]
+
+
 @pytest.mark.parametrize(
     ("changes", "overrides", "names"),
     [
@@ -35,16 +38,8 @@ def test_the_flagship_keeps_the_samples_cases_and_measures_the_kinds_of_work_too
         ({"prompts": []}, {}, 10),
         ({}, {"workload.prompts": []}, 10),
         ({"requests": 3}, {}, 23),
-        (
-            {"cases": ["letter-a"], "prompts": [{"set": "work", "categories": ["math"], "length": "short"}]},
-            {},
-            ["letter-a", "math"],
-        ),
-        (
-            {},
-            {"workload.cases": [], "workload.prompts": [{"set": "work", "categories": ["math"], "length": "short"}]},
-            ["math"],
-        ),
+        ({"cases": ["letter-a"], "prompts": MATH}, {}, ["letter-a", "math"]),
+        ({}, {"workload.cases": [], "workload.prompts": MATH}, ["math"]),
     ],
 )
 def test_who_names_cases_of_a_preset_pays_for_no_others(
@@ -94,10 +89,7 @@ def test_what_a_run_stores_is_read_back_equal() -> None:
     assert [case.name for case in given.workload.cases][-2:] == ["tickets-code", "triage"]
     assert given.workload.cases[-1].requests is None
     given = from_document(
-        {
-            "extends": "qwen3-32b",
-            "workload": {"cases": [], "prompts": [{"set": "work", "categories": ["math"], "length": "short"}]},
-        },
+        {"extends": "qwen3-32b", "workload": {"cases": [], "prompts": MATH}},
         overrides={"workload.prompts.0.per_category": 3},
     )
     assert [(case.name, case.requests) for case in given.workload.cases] == [("math", 3)]

@@ -48,10 +48,7 @@ def test_the_sum_over_requests_is_the_counters_change() -> None:
 def test_a_difference_is_said_with_its_size() -> None:
     found = arm([answer(0), answer(1)], counters(2, drafts=21, draft_tokens=105, accepted_tokens=60))
     assert "60 of 100 drafted tokens accepted in 20 steps, the engine's counters 60 of 105" in found.drafted_gap
-    missing = arm(
-        [answer(0), answer(1)],
-        counters(2, accepted_tokens=64, accepted_per_position=(20, 18, 14, 8, 4)),
-    )
+    missing = arm([answer(0), answer(1)], counters(2, accepted_tokens=64, accepted_per_position=(20, 18, 14, 8, 4)))
     assert ": 6.25% fewer accepted tokens in the answers" in missing.drafted_gap
     cut = answer(1, None, error=RequestError(kind=ErrorKind.RESET, message="gone"))
     assert "1 requests failed, and only the counters have theirs" in arm([answer(0), cut], counters(2)).drafted_gap

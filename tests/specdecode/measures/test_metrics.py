@@ -114,9 +114,7 @@ def test_the_tokens_of_a_first_chunk_that_are_not_counted_are_its_share_of_the_t
 def test_acceptance_from_counters_or_estimated() -> None:
     records = [record([0.1 * n for n in range(1, 12)], chunk_tokens=[1] + [5] * 10, tokens=51)]
     counted = Block(
-        records=records,
-        drafted=Drafted(drafts=10, draft_tokens=70, accepted_tokens=40, accepted_per_position=()),
-        k=7,
+        records=records, drafted=Drafted(drafts=10, draft_tokens=70, accepted_tokens=40, accepted_per_position=()), k=7
     )
     assert acceptance_rate.value(counted) == pytest.approx(40 / 70)
     estimated = Block(records=records, k=7)

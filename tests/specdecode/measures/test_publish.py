@@ -74,11 +74,7 @@ def test_with_an_objective_goodput_and_the_share_of_good_requests_are_sent() -> 
 def test_what_is_impossible_is_not_published() -> None:
     names = {datum["MetricName"] for datum in data(3, k=0)}
     assert UNITS.keys() - names == {"TokensPerStep", "AcceptanceRate"}, "two tokens a step without speculation"
-    slow = metric_data(
-        measure_arm([record([0.1, 0.1, 0.1], tokens=3)]),
-        accounting=Accounting("usage"),
-        places=PLACES,
-    )
+    slow = metric_data(measure_arm([record([0.1, 0.1, 0.1], tokens=3)]), accounting=Accounting("usage"), places=PLACES)
     assert "InterTokenLatency" not in {datum["MetricName"] for datum in slow}
 
 

@@ -26,37 +26,27 @@ def test_six_loads_of_ten_cases_and_22_arms_stay_within_the_pipelines_limits() -
 PADS = "pads a batch to {}, so a speed-up may jump just above each; {} would show it"
 
 
+NATIVE, LOAD = ("qwen3-32b-native", {"serving.max_num_seqs": 8}), ("qwen3-32b-load", {})
+BUCKETS = {"serving.neuron_config.num_seqs_buckets": [2, 8]}
+BATCHES = {"serving.neuron_config.token_generation_batches": [4]}
+
+
 @pytest.mark.parametrize(
-    ("preset", "overrides", "levels", "said"),
+    ("preset", "more", "levels", "said"),
     [
-        (
-            "qwen3-32b-native",
-            {"serving.max_num_seqs": 12},
-            [1, 4, 16],
-            PADS.format("1, 2, 4, 8, 12", "2, 3, 5, 8, 9, 12"),
-        ),
-        ("qwen3-32b-native", {"serving.max_num_seqs": 8}, [1, 2, 3, 4, 5, 8], ""),
-        ("qwen3-32b-native", {"serving.max_num_seqs": 8}, [8], ""),
-        (
-            "qwen3-32b-native",
-            {"serving.max_num_seqs": 8, "serving.neuron_config.num_seqs_buckets": [2, 8]},
-            [1, 8],
-            PADS.format("2, 8", "2, 3"),
-        ),
-        ("qwen3-32b-load", {}, [1, 2, 16], ""),
-        (
-            "qwen3-32b-load",
-            {"serving.neuron_config.token_generation_batches": [4]},
-            [1, 16],
-            PADS.format("4, 16", "4, 5"),
-        ),
-        ("rehearsal-load", {}, [1, 32], ""),
+        (NATIVE, {"serving.max_num_seqs": 12}, [1, 4, 16], PADS.format("1, 2, 4, 8, 12", "2, 3, 5, 8, 9, 12")),
+        (NATIVE, {}, [1, 2, 3, 4, 5, 8], ""),
+        (NATIVE, {}, [8], ""),
+        (NATIVE, BUCKETS, [1, 8], PADS.format("2, 8", "2, 3")),
+        (LOAD, {}, [1, 2, 16], ""),
+        (LOAD, BATCHES, [1, 16], PADS.format("4, 16", "4, 5")),
+        (("rehearsal-load", {}), {}, [1, 32], ""),
     ],
 )
 def test_levels_are_proposed_at_compiled_batch_sizes_and_just_above(
-    preset: str, overrides: dict[str, object], levels: list[int], said: str
+    preset: tuple[str, dict[str, object]], more: dict[str, object], levels: list[int], said: str
 ) -> None:
     """Between two of them an engine pads, so that the time of a step jumps."""
-    plan = plan_for(load_preset(preset, overrides={**overrides, "workload.concurrency": levels}))
+    plan = plan_for(load_preset(preset[0], overrides={**preset[1], **more, "workload.concurrency": levels}))
     found = [warning for warning in plan.warnings if "pads a batch" in warning]
     assert [said in warning for warning in found] == ([True] if said else [])

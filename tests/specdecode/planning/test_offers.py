@@ -5,10 +5,7 @@ import re
 
 import pytest
 from specdecode.cli.experiments_view import cost_lines
-from specdecode.experiment import ExperimentError, load_engine, load_preset, parse_overrides, preset_names
-from specdecode.experiment.model import ServedExperiment
-from specdecode.experiment.rules.case import ServedCase
-from specdecode.experiment.rules.engine import not_on_cpu
+from specdecode.experiment import ExperimentError, load_preset, parse_overrides, preset_names
 from specdecode.planning import make_bill
 
 from tests.plans import plan_for
@@ -53,22 +50,3 @@ def test_what_is_offered_is_taken(preset: str):
         else:
             assert bill.compiling is not None or not plan.artifacts
     assert valid, "no choice is valid, so nothing was tried"
-
-
-@pytest.mark.parametrize(
-    ("preset", "why"),
-    [
-        ("llama-3.1-405b", r"compiling needs 1\d\d\d GiB of memory, and a r6id.24xlarge has 702 to give"),
-        ("llama-3.1-8b-eagle3", "cannot compile speculation without Neuron devices: sd"),
-        ("llama-3.3-70b-fp8-eagle3", "cannot compile speculation without Neuron devices: sd"),
-        ("gpt-oss-120b-eagle3", "cannot compile speculation without Neuron devices: sd"),
-        ("qwen3-32b-native", "is not known to compile without Neuron devices"),
-    ],
-)
-def test_these_were_offered_and_refused(preset: str, why: str):
-    experiment = load_preset(preset)
-    assert isinstance(experiment, ServedExperiment)
-    engine = load_engine(experiment.engine).on_node(experiment.node, experiment.devices)
-    messages = [message for _, message, _ in not_on_cpu(ServedCase(experiment, engine, PRICED))]
-    assert any(re.search(why, message) for message in messages), messages
-    assert make_bill(plan_for(experiment, capacity=PRICED), PRICED).compiling is None

@@ -123,10 +123,7 @@ def test_arms_that_never_share_the_node_cannot_end_early_and_the_plan_says_so():
 
 @fuzz(60)
 @given(
-    shape=st.sampled_from(sorted(SHAPES)),
-    claim=st.integers(0, 3),
-    gib=st.floats(0.01, 600),
-    monitored=st.booleans(),
+    shape=st.sampled_from(sorted(SHAPES)), claim=st.integers(0, 3), gib=st.floats(0.01, 600), monitored=st.booleans()
 )
 def test_arms_that_the_node_has_devices_but_no_room_for_wait_for_each_other(shape, claim, gib, monitored):
     """The pods of a wave together, as the manifests ask for them, with what the node keeps for itself."""

@@ -10,9 +10,8 @@ from specdecode.experiment.sizing import clients_of
 
 
 def alike(case: ServedCase) -> Iterator[Finding]:
-    """A default that changes with speculation must be set in the experiment, since nobody chose that difference.
-
-    A setting that the experiment gives one arm alone is a choice: the plan and the report name it.
+    """A default that changes with speculation must be set in the experiment, since nobody chose that difference. A
+    setting that the experiment gives one arm alone is a choice: the plan and the report name it.
     """
     experiment, engine = case.experiment, case.engine
     variants = {variant.name: variant for variant in experiment.variants}

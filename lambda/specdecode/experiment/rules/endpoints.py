@@ -95,7 +95,11 @@ def _url_problems(text: str) -> Iterator[tuple[str, str]]:
     elif host in _METADATA_NAMES or (address is not None and _is_refused(address)):
         what = "the machine's own services (metadata, credentials), not of a model server"
         yield f"{host} is an address of {what}", "give the server's own"
-    elif parts.scheme == "http" and not host.endswith(IN_CLUSTER) and (address is None or not _is_inside(address)):
+    elif (
+        parts.scheme == "http"
+        and not host.endswith(IN_CLUSTER)
+        and not (address and (address.is_private or address in _SHARED))
+    ):
         what = "prompts and key in clear text out of the cluster; the network policy blocks it"
         fix = "use https, or http to NAME.NAMESPACE.svc or to a private address"
         yield f"http to {host} would carry {what}", fix
@@ -107,10 +111,6 @@ def _address(host: str) -> Address | None:
     except ValueError:
         return None
     return getattr(found, "ipv4_mapped", None) or found
-
-
-def _is_inside(address: Address) -> bool:
-    return address.is_private or address in _SHARED
 
 
 def _is_refused(address: Address) -> bool:

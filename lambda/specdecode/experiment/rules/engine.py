@@ -53,9 +53,8 @@ def compiled_on_cpu(case: ServedCase) -> Iterator[Finding]:
 
 
 def not_on_cpu(case: ServedCase) -> Iterator[Finding]:
-    """Why CPU nodes cannot compile all arms, asked for or not: `plan` looks before it offers it.
-
-    Nothing if the engine's file says how, with a source, and a node has the room.
+    """Why CPU nodes cannot compile all arms, asked for or not: `plan` looks before it offers it. Nothing if the
+    engine's file says how, with a source, and a node has the room.
     """
     engine = case.engine
     if engine.artifact is None:

@@ -40,11 +40,9 @@ class Impossible(NoValue):
 
 
 def load_seconds(groups: Iterable[Sequence[RequestRecord]]) -> float:
-    """Seconds from the first send to the last end of each portion of a group (an arm's requests of one case), added
-    up: another arm's turn is no load of this one. Portions that overlap count once.
-
-    Each measuring process counts alone: the monotonic clocks of rounds and resumed sessions cannot be compared,
-    and a pause between them is no load.
+    """Seconds from the first send to the last end of each portion of a group (an arm's requests of one case), added up:
+    another arm's turn is no load of this one. Portions that overlap count once. Each measuring process counts alone:
+    the monotonic clocks of rounds and resumed sessions cannot be compared, and a pause between them is no load.
     """
     spans: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
     for group in groups:
@@ -140,7 +138,6 @@ def tokens_of(request: RequestRecord) -> int:
 
 def first_chunk_tokens(request: RequestRecord, tokens: int) -> int:
     """Tokens of the first chunk: as the server counts them, else its share of the answer's characters, at least one.
-
     The first chunk's time is the time of all its tokens. So they are left out of every time per token after it: the
     pace must not depend on how many tokens the first chunk happens to hold.
     """
@@ -152,9 +149,8 @@ def first_chunk_tokens(request: RequestRecord, tokens: int) -> int:
 
 
 def waited_s(request: RequestRecord) -> float:
-    """Seconds that the request waited in this client before it was sent (open loop). 0 in a closed loop.
-
-    Every latency includes them. Else a client that falls behind its schedule would hide the queue that it causes
-    (coordinated omission).
+    """Seconds that the request waited in this client before it was sent (open loop). 0 in a closed loop. Every latency
+    includes them. Else a client that falls behind its schedule would hide the queue that it causes (coordinated
+    omission).
     """
     return 0.0 if request.scheduled_s is None else max(0.0, request.sent_s - request.scheduled_s)
