@@ -89,6 +89,12 @@ class Templates:
             for stack, name, resource in self.resources(kind)
         }
 
+    def variables(self, having: str = "") -> list[dict[str, Any]]:
+        """The environment of each function that has the variable `having`, or of every one."""
+        functions = self.properties("AWS::Lambda::Function").values()
+        found = [function.get("Environment", {}).get("Variables", {}) for function in functions]
+        return [variables for variables in found if not having or having in variables]
+
     def manifests(self) -> dict[str, dict[str, Any]]:
         """Every Kubernetes object that the stacks apply, by `Stack/LogicalId`."""
         found = {}

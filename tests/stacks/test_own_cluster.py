@@ -161,11 +161,7 @@ def test_rights_there_to_change_anything_are_for_the_replicas_of_our_pools_alone
 
 
 def test_the_backstop_there_ends_instances_of_our_pools_and_touches_no_role(hosted: Templates) -> None:
-    (variables,) = [
-        function["Environment"]["Variables"]
-        for function in hosted.properties("AWS::Lambda::Function").values()
-        if "HOLDING_HOURS" in function.get("Environment", {}).get("Variables", {})
-    ]
+    (variables,) = hosted.variables("HOLDING_HOURS")
     assert variables["CLUSTER_NAME"] == "Their_cluster"
     assert variables["NODEPOOLS"] == "specdecode-trn2,specdecode-trn2-2,specdecode-cpu,specdecode-cpu-large"
     assert not variables.keys() & {"KARPENTER_ROLE", "NO_LAUNCH_POLICY", "COMPILE_NODEPOOL"}
@@ -181,11 +177,7 @@ def test_the_backstop_there_ends_instances_of_our_pools_and_touches_no_role(host
 
 
 def test_functions_there_know_that_they_may_scale_pools(hosted: Templates) -> None:
-    rights = {
-        function.get("Environment", {}).get("Variables", {}).get(names.RIGHTS_VARIABLE)
-        for function in hosted.properties("AWS::Lambda::Function").values()
-    }
-    assert rights - {None} == {names.POOL_RIGHTS}
+    assert {found[names.RIGHTS_VARIABLE] for found in hosted.variables(names.RIGHTS_VARIABLE)} == {names.POOL_RIGHTS}
 
 
 GROUP = {**CONTEXT, "existing_node_group": "trainium"}
@@ -216,15 +208,11 @@ def test_of_a_node_group_nothing_is_made_and_only_it_may_be_scaled(grouped: Asse
 
 
 def test_functions_know_the_group_and_the_backstop_ends_its_instances_alone(scaled: Templates) -> None:
-    variables = [
-        function.get("Environment", {}).get("Variables", {})
-        for function in scaled.properties("AWS::Lambda::Function").values()
-    ]
-    groups = [found for found in variables if names.RIGHTS_VARIABLE in found]
+    groups = scaled.variables(names.RIGHTS_VARIABLE)
     assert len(groups) > 10
     for found in groups:
         assert (found[names.RIGHTS_VARIABLE], found[names.GROUP_VARIABLE]) == (names.GROUP_RIGHTS, "trainium")
-    (backstop,) = [found for found in variables if "HOLDING_HOURS" in found]
+    (backstop,) = scaled.variables("HOLDING_HOURS")
     assert (backstop["NODEPOOLS"], backstop["NODE_GROUP"]) == ("trainium", "trainium")
     (ends,) = [statement for _, statement in scaled.statements() if statement["Action"] == "ec2:TerminateInstances"]
     assert ends["Condition"]["StringEquals"] == {
@@ -237,20 +225,12 @@ def test_the_administrator_gives_a_sight_of_nodes_for_a_node_group() -> None:
     plain = objects(read_settings(CONTEXT))
     more = [obj for obj in objects(read_settings(GROUP)) if obj not in plain]
     assert [named(obj) for obj in more] == ["ClusterRole /specdecode-reader", "ClusterRoleBinding /specdecode-reader"]
-    assert {
-        (resource, verb) for rule in more[0]["rules"] for resource in rule["resources"] for verb in rule["verbs"]
-    } == {
-        ("nodes", "list"),
-        ("resourceslices", "list"),
-    }
+    given = {(what, verb) for rule in more[0]["rules"] for what in rule["resources"] for verb in rule["verbs"]}
+    assert given == {("nodes", "list"), ("resourceslices", "list")}
 
 
 def test_every_function_in_the_cluster_knows_its_rights_end_at_the_namespace(alone: Templates) -> None:
-    functions = [
-        function["Environment"]["Variables"]
-        for function in alone.properties("AWS::Lambda::Function").values()
-        if "CLUSTER_NAME" in function.get("Environment", {}).get("Variables", {})
-    ]
+    functions = alone.variables("CLUSTER_NAME")
     assert len(functions) > 10
     for variables in functions:
         assert variables[names.RIGHTS_VARIABLE] == names.NAMESPACE_RIGHTS

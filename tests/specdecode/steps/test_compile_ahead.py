@@ -57,6 +57,15 @@ def before_serve(world: World, request=REQUEST) -> None:
     world.finish("AcquireCapacity")
 
 
+def refused(world: World) -> None:
+    """No server of sd starts from what a CPU node has compiled."""
+    before_serve(world)
+    world.trouble["serving"] = crashing(1, of="sd")
+    with pytest.raises(ArtifactRefused, match="sd does not start from the artifact"):
+        world.finish("Serve")
+    del world.trouble["serving"]
+
+
 def test_all_artifacts_are_compiled_side_by_side_on_cpu_nodes_before_the_node_is_taken(world):
     world.plan(request=REQUEST)
     world.finish("StageModels")
@@ -114,11 +123,7 @@ def test_no_more_are_compiled_at_a_time_than_there_may_be_nodes(world):
 
 
 def test_an_artifact_that_does_not_load_is_compiled_on_the_node_and_the_other_arm_keeps_its_own(world):
-    before_serve(world)
-    world.trouble["serving"] = crashing(1, of="sd")
-    with pytest.raises(ArtifactRefused, match="sd does not start from the artifact"):
-        world.finish("Serve")
-    del world.trouble["serving"]
+    refused(world)
     state = world.record()
     assert (len(state.refused_artifacts), state.sent_back) == (1, (0,))
     assert state.failures[0].variant == "sd"
@@ -141,10 +146,7 @@ def test_an_artifact_that_does_not_load_is_compiled_on_the_node_and_the_other_ar
 
 
 def test_report_and_status_say_where_each_artifact_was_compiled_and_the_report_which_was_served(world):
-    before_serve(world)
-    world.trouble["serving"] = crashing(1, of="sd")
-    with pytest.raises(ArtifactRefused):
-        world.finish("Serve")
+    refused(world)
     run = load_run(world.rt.store, "run-1")
     found = {each.variant: (each.on, each.refused) for each in compiled(run)}
     assert found == {"base": (CompileOn.CPU, False), "sd": (CompileOn.ACCELERATOR, True)}
@@ -220,16 +222,12 @@ def test_what_cpu_nodes_have_compiled_is_found_by_the_next_plan(world):
 
 
 def test_a_refused_artifact_is_not_tried_again_by_the_next_run(world):
-    before_serve(world)
-    world.trouble["serving"] = crashing(1, of="sd")
-    with pytest.raises(ArtifactRefused):
-        world.finish("Serve")
-    del world.trouble["serving"]
+    refused(world)
     for step in ("StopArms", "Compile", "Serve", "StopArms"):
         world.finish(step)
     release.release(world.given("run-1"), world.rt)
-    refused = world.record().refused_artifacts[0]
+    known = world.record().refused_artifacts[0]
     world.plan("run-2", request=REQUEST)
     stored = json.loads(world.s3.objects[s3_keys.run_key("run-2", "plan.json")])
     used = {arm["fingerprint"] for wave in stored["waves"] for arm in wave["arms"]}
-    assert refused not in used
+    assert known not in used

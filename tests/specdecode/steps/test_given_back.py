@@ -194,23 +194,18 @@ def test_a_run_s_documents_are_read_to_a_bound_and_end_the_run_at_once(world, na
         world.finish("Benchmark")
 
 
-@pytest.mark.parametrize("since", ["2036-01-01T00:00:00Z", None])
-def test_stopping_ends_in_time_whatever_the_record_says_since_when(world, since):
+@pytest.mark.parametrize(
+    ("since", "error"), [("2036-01-01T00:00:00Z", TeardownStuck), (None, TeardownStuck), ("no record", StateDamaged)]
+)
+def test_stopping_ends_in_time_whatever_the_record_says_since_when(world, since, error):
     world.cluster.react = lambda: None
     for pod in world.cluster.all("Pod"):
         pod["metadata"]["deletionTimestamp"] = "2026-08-01T12:00:00Z"
     key = s3_keys.run_key("run-1", "state.json")
-    world.s3.objects[key] = json.dumps(json.loads(world.s3.objects[key]) | {"stopping_since": since}).encode()
-    with pytest.raises(TeardownStuck):
-        world.finish("StopArms")
-
-
-def test_stopping_ends_in_time_though_the_record_is_gone(world):
-    world.cluster.react = lambda: None
-    for pod in world.cluster.all("Pod"):
-        pod["metadata"]["deletionTimestamp"] = "2026-08-01T12:00:00Z"
-    del world.s3.objects[s3_keys.run_key("run-1", "state.json")]
-    with pytest.raises(StateDamaged, match="has no record"):
+    record = json.loads(world.s3.objects.pop(key)) | {"stopping_since": since}
+    if since != "no record":
+        world.s3.objects[key] = json.dumps(record).encode()
+    with pytest.raises(error, match="has no record" if since == "no record" else "after 0:"):
         world.finish("StopArms")
 
 

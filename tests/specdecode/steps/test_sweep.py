@@ -109,6 +109,12 @@ def test_the_report_says_why_and_compares_each_arm_with_the_base_of_its_round(sw
     assert sum("was not measured" in note for note in document["notes"]) == 0
 
 
+def first_wave(world):
+    assert world.plan(request=SWEEP) == 1
+    for step in WAITING:
+        world.finish(step)
+
+
 def test_a_retried_step_appends_once():
     world = Measured()
     waves = world.plan(request=SWEEP)
@@ -122,9 +128,7 @@ def test_a_retried_step_appends_once():
 
 def test_a_failed_write_leaves_the_old_plan_and_the_retry_appends():
     world = Measured()
-    world.plan(request=SWEEP)
-    for step in WAITING:
-        world.finish(step)
+    first_wave(world)
 
     def broken(operation, key):
         if operation == "PutObject" and key.endswith("plan.json"):
@@ -140,9 +144,7 @@ def test_a_failed_write_leaves_the_old_plan_and_the_retry_appends():
 
 def test_a_resumed_sweep_goes_on_where_the_failed_one_was(swept):
     world = Measured()
-    world.plan(request=SWEEP)
-    for step in WAITING:
-        world.finish(step)
+    first_wave(world)
     advise.advise(world.given("run-1"), world.rt)
     world.clean_up(CompileFailed("crashed"))
     world.run_through("run-2", request={"resume": "run-1"})
@@ -153,9 +155,7 @@ def test_a_resumed_sweep_goes_on_where_the_failed_one_was(swept):
 
 def test_a_resumed_sweep_with_all_waves_measured_asks_before_capacity_is_taken():
     world = Measured()
-    world.plan(request=SWEEP)
-    for step in WAITING:
-        world.finish(step)
+    first_wave(world)
     world.clean_up(CompileFailed("the function was killed"))
     assert world.plan("run-2", {"resume": "run-1"}) == 2
     assert "measured" not in world.finish("AcquireCapacity", "run-2")[-1].message
@@ -171,18 +171,14 @@ def test_it_ends_before_the_reservation_does():
     world = Measured()
     end = world.time + timedelta(hours=3)
     world.rt.environ["CAPACITY"] = json.dumps({"block_start": world.time.isoformat(), "block_end": end.isoformat()})
-    world.plan(request=SWEEP)
-    for step in WAITING:
-        world.finish(step)
+    first_wave(world)
     world.time = end - timedelta(minutes=42)
     assert advise.advise(world.given("run-1"), world.rt).waves == 1
     assert "would not fit" in world.stored().sweep.steps[-1].reason
 
 
 def test_figures_that_cannot_be_compared_end_it(world):
-    world.plan(request=SWEEP)
-    for step in WAITING:
-        world.finish(step)
+    first_wave(world)
     assert advise.advise(world.given("run-1"), world.rt).waves == 1
 
 
