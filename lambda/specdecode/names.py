@@ -93,7 +93,7 @@ SERVICE_ACCOUNTS = {
 serving pods with `serving.neuron_metrics`, which also publish metrics.
 """
 PLAIN_ACCOUNT = "specdecode-plain"
-"""ServiceAccount of all other pods. It has no role: they call AWS with a session (specdecode.manifests.sessions)."""
+"""ServiceAccount of all other pods. It has no role: they call AWS with a session (specdecode.manifests.bundle)."""
 
 RIGHTS_VARIABLE = "CLUSTER_RIGHTS"
 """Variable of the functions on a cluster of somebody else. Without it the cluster is ours."""

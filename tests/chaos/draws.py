@@ -18,7 +18,7 @@ from specdecode.experiment import Capacity, assets_dir
 from specdecode.giving_back import BACKSTOP_PERIOD_MINUTES, WATCHDOG_PERIOD_MINUTES
 from specdecode.kubernetes.diagnosis import explain, load_table
 from specdecode.planning import Plan, make_bill
-from specdecode.runs.lease_store import LeaseStore
+from specdecode.runs.lease import LeaseStore
 from specdecode.steps import runtime
 from specdecode.steps.diagnose import TABLE
 from specdecode.steps.report import read_records

@@ -17,7 +17,7 @@ from typing import Any
 from specdecode import names
 from specdecode.kubernetes.client import Kubernetes, Response
 from specdecode.kubernetes.connect import SEES
-from specdecode.runs.lease_store import LeaseStore
+from specdecode.runs.lease import LeaseStore
 from specdecode.steps import runtime
 from specdecode.steps.runtime import Runtime
 

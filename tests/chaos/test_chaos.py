@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from specdecode.manifests import verified_copy
-from specdecode.runs.lease_store import LeaseStore
+from specdecode.runs.lease import LeaseStore
 
 from tests.chaos import draws
 from tests.chaos.draws import Played, draw, play, shrunk

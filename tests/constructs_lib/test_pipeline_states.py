@@ -7,9 +7,9 @@ import re
 import pytest
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import load_preset, preset_names
-from specdecode.kubernetes.errors import InvalidManifest, QuotaExceeded
+from specdecode.kubernetes.client import InvalidManifest, QuotaExceeded
 from specdecode.planning import events as counted
-from specdecode.runs.lease_store import LeaseDamaged
+from specdecode.runs.lease import LeaseDamaged
 from specdecode.runs.state import StateDamaged
 from specdecode.steps import errors
 from specdecode.steps.advise import Advised

@@ -19,8 +19,7 @@ from specdecode.cli.runs_view import current_step
 from specdecode.experiment import load_preset, prices
 from specdecode.kubernetes.pods import container_statuses
 from specdecode.records import RequestRecord
-from specdecode.runs.lease import Lease
-from specdecode.runs.lease_store import LeaseStore
+from specdecode.runs.lease import Lease, LeaseStore
 
 from rehearsal import tools
 from rehearsal.console import Progress

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from specdecode.steps import diagnose, plan, runtime, stop_arms
 from specdecode.steps.errors import LONGEST, StepFailed
-from specdecode.steps.request import parse_request
+from specdecode.steps.plan import parse_request
 
 from tests.fuzz.profile import fuzz, soon
 from tests.specdecode.steps.world import World, arn

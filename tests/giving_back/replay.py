@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from specdecode import names
 from specdecode.experiment import Capacity
 from specdecode.kubernetes.client import Kubernetes, Response
-from specdecode.runs.lease_store import LeaseStore
+from specdecode.runs.lease import LeaseStore
 from specdecode.steps import acquire, release, watchdog
 from specdecode.steps.runtime import Progress, Runtime, StepInput
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from specdecode.runs.lease_store import LeaseStore
+from specdecode.runs.lease import LeaseStore
 from specdecode.steps import acquire, release, replicas, watchdog
 from specdecode.steps.runtime import Progress
 

@@ -11,7 +11,7 @@ import pytest
 from specdecode.experiment import load_preset
 from specdecode.names import is_run_id
 from specdecode.planning import Bill, make_bill
-from specdecode.steps.request import experiment_of, parse_request
+from specdecode.steps.plan import experiment_of, parse_request
 
 from constructs_lib.settings.costs import capacity
 from constructs_lib.settings.fields import Settings

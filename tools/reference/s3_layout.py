@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from specdecode import s3_keys
 from specdecode.experiment import load_engine, load_preset
 from specdecode.planning.artifacts import fingerprint
-from specdecode.runs import PLAN
+from specdecode.runs.state import PLAN
 
 from constructs_lib.pipeline import pod_roles
 from constructs_lib.storage import service_accounts

@@ -3,9 +3,9 @@
 from collections import defaultdict
 from typing import Any
 
-from specdecode.kubernetes import errors as of_the_cluster
+from specdecode.kubernetes import client as of_the_cluster
 from specdecode.planning.events import RETRIES_A_VISIT
-from specdecode.runs import lease_store, state
+from specdecode.runs import lease, state
 from specdecode.steps import errors
 
 from constructs_lib.pipeline.state_kinds import LOOK_AGAIN, NEVER_AGAIN, TASK_TIMEOUT_S
@@ -81,5 +81,5 @@ def _caught(state: dict[str, Any]) -> str:
 
 
 def _meaning(name: str) -> str:
-    (where, *_) = [each for each in (errors, of_the_cluster, lease_store, state) if hasattr(each, name)]
+    (where, *_) = [each for each in (errors, of_the_cluster, lease, state) if hasattr(each, name)]
     return " ".join((getattr(where, name).__doc__ or "").split())

@@ -216,7 +216,7 @@ def _claim(plan: Plan, at: Folders, run_id: str, *, resume: bool) -> BenchmarkSp
     from specdecode.experiment import to_yaml
     from specdecode.instance.engines import render_context
     from specdecode.manifests import benchmark_spec
-    from specdecode.runs import PLAN
+    from specdecode.runs.state import PLAN
 
     if resume and not at.results.is_dir():
         raise BadResults("--resume goes on with the run in --out: give that folder, results/instance-…")

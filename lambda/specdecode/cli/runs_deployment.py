@@ -13,9 +13,8 @@ from specdecode import aws, names, s3_keys
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
 from specdecode.experiment import Capacity, kept
 from specdecode.planning import Plan
-from specdecode.runs import PLAN
 from specdecode.runs.cluster_view import ClusterView, PodView
-from specdecode.runs.state import RunState, load_state
+from specdecode.runs.state import PLAN, RunState, load_state
 from specdecode.store import Store
 
 LONGEST_FUNCTION_S = 200

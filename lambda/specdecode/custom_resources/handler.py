@@ -14,17 +14,21 @@ from botocore.exceptions import ClientError
 from pydantic import BaseModel, ConfigDict, Field
 
 from specdecode import aws, names
-from specdecode.custom_resources import heartbeat, in_use
+from specdecode.custom_resources import in_use
 from specdecode.custom_resources.waiting import (
+    ASKED_ONCE,
     DEADLINE,
     LIMIT_S,
+    READABLE_S,
     REFUSED_S,
     SECOND_DEADLINE,
     SOON_S,
     Context,
     HandedOver,
     StillThere,
+    readable,
     wait_until_gone,
+    works,
 )
 from specdecode.experiment import kept
 from specdecode.kubernetes.connect import connect
@@ -202,9 +206,7 @@ def beat(request: Request, event: dict[str, Any], context: Context, pools: Pools
         given = request.ResourceProperties
         if SECOND_DEADLINE not in event:
             _wait(
-                heartbeat.works(
-                    str(given["Function"]), lambda_client=aws.client("lambda", config=heartbeat.ASKED_ONCE)
-                ),
+                works(str(given["Function"]), lambda_client=aws.client("lambda", config=ASKED_ONCE)),
                 event,
                 context,
                 limit_s=SOON_S,
@@ -212,9 +214,9 @@ def beat(request: Request, event: dict[str, Any], context: Context, pools: Pools
                 "group has the rest.",
             )
         namespace, metric = str(given["Namespace"]), str(given["Metric"])
-        seen = heartbeat.readable(namespace=namespace, metric=metric, metrics=aws.client("cloudwatch"))
+        seen = readable(namespace=namespace, metric=metric, metrics=aws.client("cloudwatch"))
         try:
-            _wait(seen, event, context, limit_s=heartbeat.READABLE_S, key=SECOND_DEADLINE, otherwise="{}")
+            _wait(seen, event, context, limit_s=READABLE_S, key=SECOND_DEADLINE, otherwise="{}")
         except Refused as late:
             LOGGER.warning("%s. The watchdog works; the alarm NoHeartbeat may send one false mail.", late)
     return request.identity

@@ -3,8 +3,7 @@
 from datetime import UTC, datetime
 
 from specdecode import names
-from specdecode.kubernetes.client import Kubernetes
-from specdecode.kubernetes.errors import NotFound
+from specdecode.kubernetes.client import Kubernetes, NotFound
 from specdecode.kubernetes.pools import Pools, why_no_node
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.kubernetes.teardown import delete_workloads

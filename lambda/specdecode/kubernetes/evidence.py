@@ -8,8 +8,7 @@ from functools import partial
 
 from specdecode import names
 from specdecode.escape import clip, line
-from specdecode.kubernetes.client import Kubernetes
-from specdecode.kubernetes.errors import ClusterUnavailable, KubernetesError
+from specdecode.kubernetes.client import ClusterUnavailable, Kubernetes, KubernetesError
 from specdecode.kubernetes.pods import container_statuses, is_true, problems
 from specdecode.kubernetes.resources import KubeObject, name_of
 

@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from specdecode import names
-from specdecode.kubernetes.client import Kubernetes
-from specdecode.kubernetes.errors import NotFound
+from specdecode.kubernetes.client import Kubernetes, NotFound
 from specdecode.kubernetes.pods import condition, is_true, last_seen
 from specdecode.kubernetes.resources import KubeObject, name_of, parse_time
 

@@ -8,8 +8,7 @@ from specdecode.experiment.problems import ExperimentError, Problem
 from specdecode.experiment.variants import ModelRef
 from specdecode.experiment.workload import MOST_REQUESTS, Load, Slo, Workload
 from specdecode.planning import Plan
-from specdecode.runs import PLAN
-from specdecode.runs.state import StateDamaged, load_document
+from specdecode.runs.state import PLAN, StateDamaged, load_document
 from specdecode.store import Store
 
 

@@ -9,6 +9,7 @@ from specdecode import s3_keys
 from specdecode.analysis.results.run_context import DeviceGroup, Failure
 from specdecode.store import Store
 
+PLAN = "plan.json"
 LARGEST = 8 << 20
 """Most bytes of a record or a plan that are read: a plan of 1,000 cases is 207 KiB (docs/reference/faults.md)."""
 Document = TypeVar("Document", bound=BaseModel)

@@ -15,8 +15,7 @@ from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.planning.events import QUEUE_LIMIT, QUEUE_POLL_S
 from specdecode.planning.timeline import NODE_START_MINUTES
 from specdecode.runs import lease as leases
-from specdecode.runs.lease import Claim
-from specdecode.runs.lease_store import LeaseStore
+from specdecode.runs.lease import Claim, LeaseStore
 from specdecode.runs.state import change_state
 from specdecode.steps import logs
 from specdecode.steps.errors import CapacityUnavailable, LeaseLost, NodeLost, StepFailed

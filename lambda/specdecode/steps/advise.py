@@ -12,7 +12,7 @@ from specdecode.analysis.advice.sweep import next_step
 from specdecode.experiment import Capacity
 from specdecode.planning import Plan, SweepPlan, SweepStep, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.waves import FEW_STEPS
-from specdecode.runs import PLAN
+from specdecode.runs.state import PLAN
 from specdecode.steps.acquire import outside_window
 from specdecode.steps.report import read_records, run_context
 from specdecode.steps.run import Run, load_run, read_servers

@@ -11,8 +11,8 @@ from specdecode import names, s3_keys
 from specdecode.analysis.results.run_context import Failure
 from specdecode.escape import clip, line, plain
 from specdecode.experiment import assets_dir
+from specdecode.kubernetes.client import KubernetesError
 from specdecode.kubernetes.diagnosis import explain, load_table
-from specdecode.kubernetes.errors import KubernetesError
 from specdecode.kubernetes.evidence import Evidence, collect_logs, collect_status
 from specdecode.kubernetes.teardown import run_selector
 from specdecode.runs.state import load_state, save_state

@@ -3,8 +3,7 @@
 from functools import partial
 
 from specdecode.runs import lease as leases
-from specdecode.runs.lease import Lease
-from specdecode.runs.lease_store import LeaseDamaged
+from specdecode.runs.lease import Lease, LeaseDamaged
 from specdecode.runs.state import load_state, save_state
 from specdecode.steps.logs import Guarded
 from specdecode.steps.replicas import follow_lease, running, set_replicas

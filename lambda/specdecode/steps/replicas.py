@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from botocore.exceptions import ClientError
 
 from specdecode.kubernetes.pools import Pools
-from specdecode.runs.lease import Claim, Lease
-from specdecode.runs.lease_store import LeaseStore
+from specdecode.runs.lease import Claim, Lease, LeaseStore
 from specdecode.steps.runtime import Runtime
 
 LOOKS = 5

@@ -11,8 +11,7 @@ from specdecode.manifests import RenderContext
 from specdecode.planning import Plan, Wave
 from specdecode.planning.events import SOON_FOR, SOON_S, STILL_ATTENTIVE
 from specdecode.records import SERVERS, Servers
-from specdecode.runs import PLAN
-from specdecode.runs.state import RunState, load_document, load_state
+from specdecode.runs.state import PLAN, RunState, load_document, load_state
 from specdecode.steps.errors import InvalidExperiment
 from specdecode.steps.runtime import Runtime
 from specdecode.store import Store

@@ -21,7 +21,7 @@ from specdecode.kubernetes.connect import connect
 from specdecode.kubernetes.node_group import pools_of
 from specdecode.kubernetes.pools import NodePools, Pools
 from specdecode.planning.events import INTERVALS_S
-from specdecode.runs.lease_store import LeaseStore
+from specdecode.runs.lease import LeaseStore
 from specdecode.steps import logs
 from specdecode.steps.errors import LOOK_AGAIN, InvalidExperiment, StepFailed
 from specdecode.store import Store

@@ -17,8 +17,7 @@ from specdecode.experiment.effective import effective
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import ServedExperiment
 from specdecode.experiment.variants import ServedVariant
-from specdecode.kubernetes.client import Kubernetes
-from specdecode.kubernetes.errors import KubernetesError
+from specdecode.kubernetes.client import Kubernetes, KubernetesError
 from specdecode.manifests.pods import CONTAINER
 from specdecode.steps.run import Run
 from specdecode.store import Store

@@ -19,8 +19,7 @@ from specdecode.kubernetes.pools import NodePools
 from specdecode.kubernetes.resources import WORKLOAD_KINDS, KubeObject, name_of, parse_time
 from specdecode.kubernetes.teardown import delete_workloads
 from specdecode.runs import lease as leases
-from specdecode.runs.lease import Claim, Lease
-from specdecode.runs.lease_store import LeaseDamaged, LeaseStore
+from specdecode.runs.lease import Claim, Lease, LeaseDamaged, LeaseStore
 from specdecode.steps import logs, replicas
 from specdecode.steps.logs import Guarded
 from specdecode.steps.replicas import follow_lease, set_replicas

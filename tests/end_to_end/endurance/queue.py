@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from specdecode import s3_keys
 from specdecode.experiment import load_preset
-from specdecode.runs.lease_store import LeaseStore
+from specdecode.runs.lease import LeaseStore
 
 from rehearsal.rehearse import Rehearsal
 from tests.end_to_end.cloud import looks

@@ -11,9 +11,8 @@ import pytest
 import urllib3
 from pip._vendor import urllib3 as urllib3_of_pip
 from specdecode.kubernetes import client, connect
-from specdecode.kubernetes.client import Kubernetes
+from specdecode.kubernetes.client import ClusterUnavailable, Kubernetes
 from specdecode.kubernetes.connect import https_transport
-from specdecode.kubernetes.errors import ClusterUnavailable
 
 from rehearsal.kubernetes.certificates import server_context
 from tests.rehearsal.kubernetes.conftest import Double

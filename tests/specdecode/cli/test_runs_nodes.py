@@ -7,7 +7,7 @@ from specdecode.cli import runs_deployment
 from specdecode.cli.runs_deployment import Execution
 from specdecode.experiment import Capacity
 from specdecode.names import run_label
-from specdecode.steps.request import experiment_of, parse_request
+from specdecode.steps.plan import experiment_of, parse_request
 
 from tests.specdecode.cli.runs_fake import RUNNING, FakeDeployment
 from tests.specdecode.steps.aws_fake import client_error

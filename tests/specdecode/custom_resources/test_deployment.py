@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 from botocore.stub import Stubber
 from specdecode import names
-from specdecode.custom_resources import handler, heartbeat
+from specdecode.custom_resources import handler, waiting
 from specdecode.custom_resources.waiting import POLL_S, REFUSED_S, RESERVE_MS, SECOND_DEADLINE, SOON_S
 
 from tests.specdecode.custom_resources.world import Context, World
@@ -179,7 +179,7 @@ class Watchdog:
         return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": io.BytesIO(json.dumps(error).encode())}
 
     def get_metric_statistics(self, *, StartTime: datetime, EndTime: datetime, **asked: Any) -> dict[str, Any]:
-        assert EndTime - StartTime == heartbeat.SEEN_WITHIN
+        assert EndTime - StartTime == waiting.SEEN_WITHIN
         assert asked == {"Namespace": "Ours", "MetricName": "Beat", "Period": 300, "Statistics": ["Sum"]}
         self.slow -= 1
         return {"Datapoints": [{"Sum": 1.0}] if self.slow < 0 else []}
@@ -221,7 +221,7 @@ def test_a_watchdog_that_cannot_be_asked_at_first_is_asked_again(world: World, e
 
 def test_a_watchdog_that_hangs_leaves_the_guard_time_to_answer() -> None:
     """Lambda's longest look begins after a pause and must end before the guard itself is ended."""
-    asked = heartbeat.ASKED_ONCE
+    asked = waiting.ASKED_ONCE
     assert asked.retries == {"total_max_attempts": 1}
     assert POLL_S + asked.connect_timeout + asked.read_timeout < RESERVE_MS / 1000
 
@@ -251,8 +251,8 @@ def test_a_heartbeat_that_cannot_be_read_lets_the_deployment_pass_and_is_logged(
 ) -> None:
     monkeypatch.setattr(handler.LOGGER, "propagate", True)  # the functions' own set-up of the log turns it off
     assert beat(world, watchdog)["Status"] == "SUCCESS"
-    assert (world.slept, watchdog.calls) == (heartbeat.READABLE_S, 1)
-    assert timedelta(seconds=heartbeat.READABLE_S) < heartbeat.SEEN_WITHIN
+    assert (world.slept, watchdog.calls) == (waiting.READABLE_S, 1)
+    assert timedelta(seconds=waiting.READABLE_S) < waiting.SEEN_WITHIN
     assert "Beat" in caplog.text and "one false mail" in caplog.text
 
 

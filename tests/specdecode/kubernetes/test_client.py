@@ -8,17 +8,21 @@ import pytest
 import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
-from specdecode.kubernetes.client import ATTEMPTS, BACKOFF_MAX_S, Kubernetes, Response, retry_delay
-from specdecode.kubernetes.errors import (
+from specdecode.kubernetes.client import (
+    ATTEMPTS,
+    BACKOFF_MAX_S,
     ClusterUnavailable,
     Conflict,
     Expired,
     Forbidden,
     InvalidManifest,
+    Kubernetes,
     KubernetesError,
     NoLog,
     NotFound,
     QuotaExceeded,
+    Response,
+    retry_delay,
 )
 
 ANSWER = Response(200, b'{"kind": "Pod"}')

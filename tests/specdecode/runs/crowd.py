@@ -11,8 +11,7 @@ from typing import Any
 
 from specdecode import names
 from specdecode.runs import lease as leases
-from specdecode.runs.lease import Lease
-from specdecode.runs.lease_store import Contended, LeaseStore
+from specdecode.runs.lease import Contended, Lease, LeaseStore
 from specdecode.steps.watchdog import _without
 
 from tests.specdecode.steps.aws_fake import client_error

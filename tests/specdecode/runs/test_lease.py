@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, ValidationError
 from specdecode import names, s3_keys
 from specdecode.runs import lease as leases
-from specdecode.runs.lease import Claim, Lease
-from specdecode.runs.lease_store import Contended, LeaseStore
+from specdecode.runs.lease import Claim, Contended, Lease, LeaseStore
 from specdecode.steps.watchdog import _without
 
 from tests.specdecode.steps.aws_fake import FakeS3, client_error

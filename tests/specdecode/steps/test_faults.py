@@ -6,8 +6,7 @@ from datetime import timedelta
 import pytest
 from specdecode import names
 from specdecode.finished import look
-from specdecode.kubernetes.client import ATTEMPTS, Response
-from specdecode.kubernetes.errors import QuotaExceeded
+from specdecode.kubernetes.client import ATTEMPTS, QuotaExceeded, Response
 from specdecode.kubernetes.evidence import LOG_BUDGET_S, collect_logs, collect_status
 from specdecode.kubernetes.resources import KubeObject
 from specdecode.kubernetes.teardown import run_selector

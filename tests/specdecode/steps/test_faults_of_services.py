@@ -2,7 +2,7 @@
 
 import pytest
 from specdecode import names
-from specdecode.kubernetes.errors import ClusterUnavailable, Conflict
+from specdecode.kubernetes.client import ClusterUnavailable, Conflict
 from specdecode.steps import watchdog
 from specdecode.steps.errors import (
     ServeNotReady,

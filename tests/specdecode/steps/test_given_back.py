@@ -7,8 +7,7 @@ import pytest
 from specdecode import names, s3_keys
 from specdecode.runs import lease as leases
 from specdecode.runs import state
-from specdecode.runs.lease import LONGEST_QUEUE, SKEW, Lease, QueueFull
-from specdecode.runs.lease_store import LARGEST, LeaseDamaged
+from specdecode.runs.lease import LARGEST, LONGEST_QUEUE, SKEW, Lease, LeaseDamaged, QueueFull
 from specdecode.runs.state import StateDamaged
 from specdecode.steps import acquire, inspect
 from specdecode.steps.errors import CapacityUnavailable, TeardownStuck

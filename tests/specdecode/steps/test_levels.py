@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 from specdecode.experiment import load_preset
 from specdecode.planning.events import HISTORY_LIMIT
-from specdecode.runs import PLAN
+from specdecode.runs.state import PLAN
 from specdecode.steps import plan
 from specdecode.steps.runtime import Progress
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from specdecode import names
 from specdecode.experiment import Capacity, load_preset, preset_names
-from specdecode.kubernetes.errors import ClusterUnavailable
+from specdecode.kubernetes.client import ClusterUnavailable
 from specdecode.steps import release, runtime, serve, stop_arms, watchdog
 from specdecode.steps.errors import ServeNotReady
 

@@ -13,8 +13,8 @@ from specdecode.records import Chunk, RequestRecord, Servers
 from specdecode.runs.state import change_state
 from specdecode.steps import release, report, run
 from specdecode.steps.errors import InvalidExperiment, ReportFailed
-from specdecode.steps.publishing import LOOKED_AT
-from specdecode.steps.request import parse_request
+from specdecode.steps.plan import parse_request
+from specdecode.steps.report import LOOKED_AT
 
 from tests.specdecode.steps.aws_fake import client_error
 from tests.specdecode.steps.world import World

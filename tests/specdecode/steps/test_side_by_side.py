@@ -7,7 +7,7 @@ import pytest
 from specdecode import names
 from specdecode.experiment import Capacity
 from specdecode.kubernetes.resources import KubeObject
-from specdecode.runs.lease_store import LeaseDamaged
+from specdecode.runs.lease import LeaseDamaged
 from specdecode.steps import acquire, release, watchdog
 from specdecode.steps import compile as compiling
 from specdecode.steps.errors import CompileFailed, LeaseLost, NodeLost

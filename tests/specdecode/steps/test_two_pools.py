@@ -6,8 +6,7 @@ from functools import partial
 import pytest
 from specdecode import names, s3_keys
 from specdecode.runs import lease as leases
-from specdecode.runs.lease import Lease
-from specdecode.runs.lease_store import LeaseDamaged
+from specdecode.runs.lease import Lease, LeaseDamaged
 from specdecode.steps import acquire, release, watchdog
 from specdecode.steps.replicas import set_replicas
 

@@ -22,8 +22,7 @@ from specdecode.experiment import Experiment, engine_of
 from specdecode.experiment.deployment_facts import DeploymentFacts, ExistingCluster
 from specdecode.experiment.model import CompileOn, ServedExperiment
 from specdecode.experiment.variants import ModelRef
-from specdecode.runs.lease import Lease
-from specdecode.runs.lease_store import LeaseStore
+from specdecode.runs.lease import Lease, LeaseStore
 
 Look = tuple[str, Callable[[], Iterable[Check]]]
 """What is looked at, and what finds it out."""
