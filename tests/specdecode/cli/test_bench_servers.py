@@ -49,7 +49,7 @@ def measured(arms: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) ->
 def test_it_compares_the_arms_and_leaves_the_report(measured: tuple[Path, Any]) -> None:
     folder, result = measured
     said = " ".join(result.stdout.split())
-    assert "Speculative decoding" in said and "structured prompts" in said
+    assert "sd against base" in said and "structured prompts" in said
     assert {"report.html", "report.md", "report.csv", "report.json"} <= {path.name for path in folder.iterdir()}
     shown = CliRunner().invoke(app, ["report", str(folder), "--full"])
     assert shown.exit_code == 0

@@ -316,7 +316,7 @@ def test_a_folder_of_a_bare_benchmark_gets_the_same_report(tmp_path: Path) -> No
             out.write(record.model_dump_json() + "\n")
     document = json.loads(call("report", tmp_path, "--json").stdout)
     assert [(pair["baseline"], pair["variant"]) for pair in document["pairs"]] == [("base", "sd")]
-    assert document["answer"].startswith("sd (against base) pays on the structured prompts measured")
+    assert document["answer"].startswith("sd against base pays on the structured prompts measured")
     assert not any("merged" in note for note in document["notes"]), "only a baseline is known to be plain"
     (tmp_path / "benchmark.json").write_text("{}")
     assert "benchmark.json" in call("report", tmp_path, code=2).stderr
