@@ -87,7 +87,7 @@ def _refuse(error: UsageError) -> NoReturn:
         raise error
     message = plain_words(error.format_message()).removesuffix(".")
     command = error.ctx.command_path if error.ctx else "specdecode"
-    raise stop_with(f"{message[:1].lower()}{message[1:]}; `{command} -h` shows what it takes", EXIT_USAGE)
+    raise stop_with(f"{message[:1].lower()}{message[1:]}; `{command} -h` shows what it takes")
 
 
 app = typer.Typer(

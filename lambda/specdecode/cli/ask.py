@@ -6,7 +6,7 @@ import typer
 
 from specdecode import s3_keys
 from specdecode.cli.options import WHERE, AsJson, Where
-from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, complain, say, say_json, stop_with
+from specdecode.cli.output import EXIT_FAILED, complain, say, say_json, stop_with
 
 LOOK_S = 0.3
 """Seconds between two looks for the next part of an answer."""
@@ -44,7 +44,7 @@ def ask(
 
     if not (arms := held()):
         how = "`specdecode run PRESET --hold 30m` keeps arms after their last benchmark"
-        raise stop_with(f"{run_id} holds no arms now (`specdecode status {run_id}`): {how}", EXIT_USAGE)
+        raise stop_with(f"{run_id} holds no arms now (`specdecode status {run_id}`): {how}")
     store, prefix = deployment.store, s3_keys.asks_prefix(run_id)
     if end:
         store.write(prefix + s3_keys.END, "{}")
@@ -52,14 +52,14 @@ def ask(
         return
     if arm not in arms or not prompt:
         raise stop_with(f'say which arm, and what: specdecode ask {run_id} {arms[0]} "What is machine learning?" '
-                        f"(held now: {', '.join(arms)})", EXIT_USAGE)  # fmt: skip
+                        f"(held now: {', '.join(arms)})")  # fmt: skip
     plan = deployment.plan(run_id)
     if temperature and plan and plan.engine.greedy_only and plan.experiment.variant(arm).speculation:
         complain(f"{arm} ignores the temperature: {plan.engine.greedy_because}")
         temperature = 0.0
     document = AskQuestion(arm=arm, prompt=prompt, max_tokens=max_tokens, temperature=temperature).model_dump_json()
     if len(document.encode()) > MOST_BYTES:
-        raise stop_with(f"a question has at most {MOST_BYTES // 1024} KiB", EXIT_USAGE)
+        raise stop_with(f"a question has at most {MOST_BYTES // 1024} KiB")
     folder = f"{prefix}{secrets.token_hex(8)}/"
     keys = [folder + s3_keys.QUESTION]
     store.write(keys[0], document)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specdecode.cli.options import WHERE, Profile, Where
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, is_interactive, say, stop_with
+from specdecode.cli.output import EXIT_ENVIRONMENT, complain, is_interactive, say, stop_with
 from specdecode.names import CLUSTER_STACK, STACK
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ def configure(
 def _pairs(words: list[str]) -> dict[str, str]:
     wrong = [word for word in words if "=" not in word]
     if wrong:
-        raise stop_with(f"write settings as KEY=VALUE, not {', '.join(wrong)} (docs/settings.md)", EXIT_USAGE)
+        raise stop_with(f"write settings as KEY=VALUE, not {', '.join(wrong)} (docs/settings.md)")
     pairs = [(key, value) for key, _, value in (word.partition("=") for word in words)]
     if twice := [f"{key}={value}" for key, value in pairs if dict(pairs)[key] != value]:
-        raise stop_with(f"two values for one setting: {', '.join(twice)} and another one", EXIT_USAGE)
+        raise stop_with(f"two values for one setting: {', '.join(twice)} and another one")
     return dict(pairs)
 
 
@@ -162,7 +162,7 @@ def subscribe(where: Where = WHERE) -> None:
     topic, sns = deployment.outputs["AlertsTopicArn"], deployment.client("sns")
     address = (kept.of_stack(deployment.client("cloudformation")) or {}).get("alert_email")
     if address is None:
-        raise stop_with(f"this deployment has no address: {told.GIVE}", EXIT_USAGE)
+        raise stop_with(f"this deployment has no address: {told.GIVE}")
     pages = sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic)
     if told.confirmed(told.of(address, [item for page in pages for item in page["Subscriptions"]])):
         say(f"{address} is confirmed and gets the alerts")

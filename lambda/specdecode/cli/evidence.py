@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specdecode.cli.options import RESULTS, AsJson, Runs
-from specdecode.cli.output import EXIT_USAGE, complain, say, say_document, say_json, stop_with, text_table
+from specdecode.cli.output import answer, complain, say, say_document, stop_with, text_table
 from specdecode.escape import clip, line
 from specdecode.untrusted import in_words
 
@@ -32,9 +32,6 @@ def list_rows(runs: Runs = RESULTS, as_json: AsJson = False) -> None:
     from specdecode.speculation.step_cost import published
 
     rows = [*published(), *own_rows(runs)]
-    if as_json:
-        say_json([row.model_dump(mode="json") for row in rows])
-        return
     head = ("target", "draft", "engine", "k", "at a time", "tokens per step", "speed-up", "step", "source")
     shown = [head]
     for row in rows:
@@ -42,7 +39,7 @@ def list_rows(runs: Runs = RESULTS, as_json: AsJson = False) -> None:
         found = (str(row.k), f"{row.concurrency:g}", f"{tokens:.2f}" if tokens else "-", f"{speedup:.2f}x")
         step = f"{tokens / speedup:.2f}x" if tokens else "bounded"
         shown.append((line(row.target), line(row.draft), line(row.engine), *found, step, source))
-    say(text_table(shown, left=3), end="")
+    answer(as_json, [row.model_dump(mode="json") for row in rows], lambda: text_table(shown, left=3))
 
 
 def add(
@@ -103,15 +100,15 @@ def _of_file(file: Path) -> list[StepCost]:
     try:
         rows = TypeAdapter(list[StepCost]).validate_python(yaml.safe_load(read_text(file)) or [])
     except Unreadable as error:
-        raise stop_with(f"{file}: {error}", EXIT_USAGE) from None
+        raise stop_with(f"{file}: {error}") from None
     except yaml.YAMLError:
-        raise stop_with(f"{file} is no YAML", EXIT_USAGE) from None
+        raise stop_with(f"{file} is no YAML") from None
     except ValidationError as error:
         told = [f"{'.'.join(map(str, one['loc']))}: {in_words(one)}" for one in error.errors()]
     else:
         told = [f"{number}: {problem}" for number, row in enumerate(rows) for problem in impossible(row)]
     if told:
-        raise stop_with("\n".join([f"{file}: no rows of evidence:", *told]), EXIT_USAGE)
+        raise stop_with("\n".join([f"{file}: no rows of evidence:", *told]))
     return rows
 
 

@@ -9,7 +9,7 @@ import typer
 
 from specdecode.cli.forecast_sources import AnswerOptions, DraftOptions, made_of
 from specdecode.cli.options import RESULTS, WHERE, AsJson, Runs, Where, experiments_or_runs
-from specdecode.cli.output import EXIT_USAGE, complain, say, say_json, stop_with
+from specdecode.cli.output import answer, complain, stop_with
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,9 +74,9 @@ def forecast(
     if of:
         told = _of_run(of, where.deployment(), planned)
     if planned is None and not told:
-        raise stop_with("give an EXPERIMENT, --of a run, or --answers or --target with --draft", EXIT_USAGE)
+        raise stop_with("give an EXPERIMENT, --of a run, or --answers or --target with --draft")
     if planned is None and write:
-        raise stop_with("--write: name the EXPERIMENT that gets the forecast", EXIT_USAGE)
+        raise stop_with("--write: name the EXPERIMENT that gets the forecast")
     if planned and not told:
         told = planned.forecast
     elif planned:
@@ -84,19 +84,17 @@ def forecast(
     try:
         found = payoff(planned, own_rows(runs)) if planned else None
     except ValueError as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
+        raise stop_with(str(error)) from None
     if planned and write:
         _write("--write", write, _document(str(experiment), planned))
         complain(f"`specdecode plan {write}`, `specdecode run {write}`")
     if page:
         title = planned.title if planned else of or "Tokens per step"
         _write("--page", page, render_forecast(title, told, found))
-    if as_json:
-        tokens = made.model_dump(mode="json") if made else [one.model_dump(mode="json") for one in told] or None
-        say_json({"tokens": tokens, "payoff": found.model_dump(mode="json")} if found else tokens)
-    else:
-        parts = [forecast_text(made)] if made else [told_text(told)] if told else []
-        say("\n".join([*parts, *([payoff_text(found)] if found else [])]), end="")
+    tokens = made.model_dump(mode="json") if made else [one.model_dump(mode="json") for one in told] or None
+    document = {"tokens": tokens, "payoff": found.model_dump(mode="json")} if found else tokens
+    parts = [forecast_text(made)] if made else [told_text(told)] if told else []
+    answer(as_json, document, lambda: "\n".join([*parts, *([payoff_text(found)] if found else [])]))
 
 
 def _refuse_heads(given: Sequence[str], planned: Experiment) -> None:
@@ -105,7 +103,7 @@ def _refuse_heads(given: Sequence[str], planned: Experiment) -> None:
 
     known = {name.lower() for one in heads(planned) for name in (one, one.rsplit("/", 1)[-1])}
     if wrong := [name for one in given if (name := one.partition("=")[0]).lower() in known]:
-        raise stop_with("\n".join(f"--draft {name}: {HEAD}" for name in wrong), EXIT_USAGE)
+        raise stop_with("\n".join(f"--draft {name}: {HEAD}" for name in wrong))
 
 
 def _of_run(run: str, deployment: Deployment, planned: Experiment | None) -> tuple[Forecasted, ...]:
@@ -117,9 +115,7 @@ def _of_run(run: str, deployment: Deployment, planned: Experiment | None) -> tup
 
     experiment = find(run, deployment=deployment).experiment
     if not experiment.forecast:
-        raise stop_with(
-            f"--of {run}: the run has no forecast: none of its arms read (docs/how-to/forecast.md)", EXIT_USAGE
-        )
+        raise stop_with(f"--of {run}: the run has no forecast: none of its arms read (docs/how-to/forecast.md)")
     verified = (engine_of(experiment).most_tokens_per_step if experiment.holds_node else kind(experiment)).verified(1)
     more = verified - kind(planned).verified(1) if planned else 0
     moved = (
@@ -141,7 +137,7 @@ def _of_experiment(told: Sequence[Forecasted], planned: Experiment) -> tuple[For
         names_of = ", ".join(sorted(one.rsplit("/", 1)[-1].lower() for one in ids))
         said = f"{', '.join(sorted(strange))}: {planned.name} has no such draft: name it {names_of}"
         if not found:
-            raise stop_with(f"--draft {said}", EXIT_USAGE)
+            raise stop_with(f"--draft {said}")
         complain(f"left out {said}")
     return tuple(found)
 
@@ -165,5 +161,5 @@ def _write(option: str, file: Path, text: str) -> None:
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise stop_with(f"{option} {file}: {error.strerror}", EXIT_USAGE) from None
+        raise stop_with(f"{option} {file}: {error.strerror}") from None
     complain(f"wrote {file}")

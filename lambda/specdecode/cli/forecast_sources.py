@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, is_interactive, stop_with
+from specdecode.cli.output import EXIT_ENVIRONMENT, complain, is_interactive, stop_with
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,8 +84,7 @@ def made_of(given: AnswerOptions, drafts: DraftOptions, planned: Experiment | No
     if not (drafts.draft or lookups) or (given.answers is None) == (given.target is None):
         raise stop_with(
             "give --draft, and either --answers or --target; for lookups alone, which need no draft: --answers and "
-            "--tokenizer FOLDER",
-            EXIT_USAGE,
+            "--tokenizer FOLDER"
         )
     try:
         found = asyncio.run(_forecast(given, drafts, planned))
@@ -115,7 +114,7 @@ def _counter(given: AnswerOptions) -> TokenCounter:
 
     counter, problem = token_counter(None if given.tokenizer is None else str(given.tokenizer))
     if problem:
-        raise stop_with(f"--tokenizer: {problem}", EXIT_USAGE)
+        raise stop_with(f"--tokenizer: {problem}")
     return counter
 
 
@@ -129,12 +128,12 @@ def _questions(given: AnswerOptions, planned: Experiment | None) -> Sequence[ToA
     if not given.prompts and planned:
         return questions_of(planned, _counter(given))
     if not given.prompts:
-        raise stop_with("--target: name an EXPERIMENT, or --prompts SET|FILE", EXIT_USAGE)
+        raise stop_with("--target: name an EXPERIMENT, or --prompts SET|FILE")
     try:
         known = shipped(given.prompts) or read_set(read_file(Path(given.prompts)), name="prompts")
     except (BadPromptSet, Unreadable) as error:
         sets = f"sets that ship: {', '.join(set_names())}"
-        raise stop_with(f"--prompts {given.prompts}: {error}; {sets}", EXIT_USAGE) from None
+        raise stop_with(f"--prompts {given.prompts}: {error}; {sets}") from None
     return questions_of_set(known, output_tokens=given.output_tokens)
 
 
@@ -171,18 +170,16 @@ async def _reader(name: str, url: str, models: list[str]) -> Reader:
     try:
         endpoint = Endpoint.of(url, api_key=names.api_key(name, os.environ))
     except ValueError as error:
-        raise stop_with(f"--draft {name}: {error}", EXIT_USAGE) from None
+        raise stop_with(f"--draft {name}: {error}") from None
     return await reader(name, endpoint, dict(entry.split("=", 1) for entry in models if "=" in entry).get(name))
 
 
 def _named(draft: str) -> tuple[str, str]:
     name, equals, url = draft.partition("=")
     if equals and "/" in name:
-        raise stop_with(f"--draft {draft}: NAME is without /: {name.rsplit('/', 1)[-1]}={url}", EXIT_USAGE)
+        raise stop_with(f"--draft {draft}: NAME is without /: {name.rsplit('/', 1)[-1]}={url}")
     if not equals or not name or not url:
-        raise stop_with(
-            f"--draft {draft}: write NAME=URL or NAME=MODEL, for example qwen3-0.6b=http://localhost:8001", EXIT_USAGE
-        )
+        raise stop_with(f"--draft {draft}: write NAME=URL or NAME=MODEL, for example qwen3-0.6b=http://localhost:8001")
     return name, url
 
 
@@ -194,7 +191,7 @@ def _ks(text: str) -> tuple[int, ...]:
     except ValueError:
         found = []
     if not found or not 1 <= found[0] <= found[-1] <= MOST_DRAFTED:
-        raise stop_with(f"--k {text}: write numbers from 1 to {MOST_DRAFTED}, for example 3,5,7", EXIT_USAGE)
+        raise stop_with(f"--k {text}: write numbers from 1 to {MOST_DRAFTED}, for example 3,5,7")
     return tuple(found)
 
 

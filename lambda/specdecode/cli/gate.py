@@ -11,16 +11,7 @@ import typer
 
 from specdecode.cli.options import WHERE, AsJson, Where
 from specdecode.cli.options import runs as completed_runs
-from specdecode.cli.output import (
-    EXIT_FAILED,
-    EXIT_IMPOSSIBLE,
-    EXIT_UNDECIDED,
-    EXIT_USAGE,
-    complain,
-    say,
-    say_json,
-    stop_with,
-)
+from specdecode.cli.output import EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_UNDECIDED, EXIT_USAGE, answer, complain, stop_with
 
 if TYPE_CHECKING:
     from specdecode.analysis.several_runs.gate import Gate
@@ -131,10 +122,8 @@ def gate(
     limits = asked.thresholds()
     found = find_each([*before, *after], deployment=where.deployment())
     judged = judge(found[len(before) :], limits, against=found[: len(before)])
-    if as_json:
-        say_json({"outcome": judged.outcome.value, **judged.model_dump(mode="json")})
-    else:
-        say(gate_text(judged), end="")
+    document = {"outcome": judged.outcome.value, **judged.model_dump(mode="json")}
+    answer(as_json, document, lambda: gate_text(judged))
     written.write(judged)
     ends = {
         GateOutcome.FAILED: EXIT_FAILED,
@@ -150,7 +139,7 @@ def _sides(runs: str) -> tuple[list[str], list[str]]:
     before, after = (runs[: dots.start()], runs[dots.end() :]) if dots else ("", runs)
     sides = [part.strip() for part in before.split(",")] if dots else [], [part.strip() for part in after.split(",")]
     if not all(part for side in sides for part in side):
-        raise stop_with(f"{runs}: write RUN, BEFORE..AFTER, or repeated runs with commas: A1,A2..B1,B2", EXIT_USAGE)
+        raise stop_with(f"{runs}: write RUN, BEFORE..AFTER, or repeated runs with commas: A1,A2..B1,B2")
     return sides
 
 

@@ -93,7 +93,7 @@ def instance(
     mark = sha256(str(store).encode()).hexdigest()[:12]
     tool = found_tool(mark=mark, venv=where.venv, program=where.tool)
     if wrong := list(_impossible(where, what)):
-        raise stop_with("\n".join(wrong), EXIT_USAGE)
+        raise stop_with("\n".join(wrong))
     plan = _plan(reference, overrides or [], price=price, store=store, in_turn=where.in_turn, shows=what.show)
     arms = _asked_arms(plan, what)
     run_id = new_run_id(f"instance-{plan.experiment.name}")
@@ -132,7 +132,7 @@ def instance(
             _report(plan, spec, at, what)
             complain(f"results: {at.results}")
     except ValueError as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
+        raise stop_with(str(error)) from None
     except InUse as error:
         raise stop_with(str(error), EXIT_ENVIRONMENT) from None
     except (RunFailed, ToolFailed, KeyboardInterrupt, OSError) as error:
@@ -204,9 +204,9 @@ def _asked_arms(plan: Plan, what: WhatOptions) -> list[Arm]:
     """The first serving of each arm that is asked. Ends the command for an arm that is not there."""
     arms = {arm.variant: arm for wave in reversed(plan.waves) for arm in wave.arms}
     if wrong := [name for name in what.arm or [] if name not in arms]:
-        raise stop_with(f"no arm is called {', '.join(wrong)}; there are {', '.join(sorted(arms))}", EXIT_USAGE)
+        raise stop_with(f"no arm is called {', '.join(wrong)}; there are {', '.join(sorted(arms))}")
     if what.arm and not what.ask:
-        raise stop_with("--arm says who answers --ask; a measurement takes all arms", EXIT_USAGE)
+        raise stop_with("--arm says who answers --ask; a measurement takes all arms")
     return [arms[variant.name] for variant in plan.experiment.variants if variant.name in (what.arm or arms)]
 
 

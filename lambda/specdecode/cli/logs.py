@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 
 from specdecode.cli.options import WHERE, Where
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json_line, stop_with
+from specdecode.cli.output import EXIT_ENVIRONMENT, complain, say, say_json_line, stop_with
 
 Writers = Literal["stage", "check", "compile", "serve", "smoke", "benchmark", "accuracy", "hold"]
 """Steps of a run whose pods write, by the value of their component label."""
@@ -36,7 +36,7 @@ def logs(
     arms = [variant.name for variant in plan.experiment.variants] if plan else []
     if arm is not None and arm not in arms:
         has = f"it has {', '.join(arms)}" if arms else "nothing is planned yet"
-        raise stop_with(f"{found.run_id} has no arm {arm}: {has}", EXIT_USAGE)
+        raise stop_with(f"{found.run_id} has no arm {arm}: {has}")
     source = log_events.of_run(deployment, found, plan)
     complain(f"{found.run_id}: log group {source.group}")
 

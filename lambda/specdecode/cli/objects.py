@@ -11,7 +11,7 @@ import typer
 
 from specdecode import names
 from specdecode.cli.options import WHERE, AsJson, Overrides, Reference, Run, Where, of_options
-from specdecode.cli.output import EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_UNDECIDED, EXIT_USAGE, say, say_json, stop_with
+from specdecode.cli.output import EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_UNDECIDED, answer, stop_with
 from specdecode.escape import line
 from specdecode.names import NAMESPACE
 
@@ -62,18 +62,15 @@ def winner(
     experiment = comparison.experiment
     known = [variant.name for variant in experiment.variants]
     if chosen not in known:
-        raise stop_with(f"{comparison.run_id} has no arm {chosen}: {', '.join(known)}", EXIT_USAGE)
+        raise stop_with(f"{comparison.run_id} has no arm {chosen}: {', '.join(known)}")
     if not isinstance(experiment, ServedExperiment) or experiment.name == "llmperf-import":
-        raise stop_with(f"{chosen} is a server that already ran: how it is deployed is not known here", EXIT_USAGE)
+        raise stop_with(f"{chosen} is a server that already ran: how it is deployed is not known here")
     called = (name or f"{experiment.name}-{chosen}").lower().replace(".", "-").replace("_", "-")[:MOST_NAME].strip("-")
     stored = {urlsplit(s.artifact).path.lstrip("/"): s.artifact_sha256 for s in comparison.context.served}
     claims = "" if run and Path(run).exists() else deployment.claims
     objects = objects_of(experiment, chosen, name=called, replicas=replicas, stored=stored, claims=claims)
-    if as_json:
-        say_json({"apiVersion": "v1", "kind": "List", "items": objects})
-        return
-    say("".join(f"# {line(text)}\n" for text in _head(comparison, chosen, called)), end="")
-    say(objects_text(objects), end="")
+    head = "".join(f"# {line(text)}\n" for text in _head(comparison, chosen, called))
+    answer(as_json, {"apiVersion": "v1", "kind": "List", "items": objects}, lambda: head + objects_text(objects))
 
 
 def objects_of(
@@ -181,7 +178,7 @@ def manifests(
 
     if not names.is_run_id(run_id):
         what = f"letters, digits, dots, underscores and hyphens, at most {names.LONGEST_RUN_ID} together"
-        raise stop_with(f"--run-id {run_id!r}: use {what}, and begin with a letter or a digit", EXIT_USAGE)
+        raise stop_with(f"--run-id {run_id!r}: use {what}, and begin with a letter or a digit")
     experiment = load(reference, settings=overrides or [])
     if complete and experiment.compile.on is CompileOn.CPU:
         raise ExperimentError([Problem(**ON_CPU)])
@@ -193,9 +190,5 @@ def manifests(
     plan = make_plan(experiment, engine_of(experiment), inventory=Inventory(), capacity=free)
     found = standalone(plan, context) if complete else None
     objects = list(found.objects) if found else all_objects(plan, context)
-    if as_json:
-        say_json({"apiVersion": "v1", "kind": "List", "items": objects})
-    elif found:
-        say(standalone_view.text(found, plan, context), end="")
-    else:
-        say(objects_text(objects), end="")
+    listed = {"apiVersion": "v1", "kind": "List", "items": objects}
+    answer(as_json, listed, lambda: standalone_view.text(found, plan, context) if found else objects_text(objects))

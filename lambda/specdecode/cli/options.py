@@ -16,7 +16,7 @@ import typer
 from typer import core
 
 from specdecode.assets import CASE_GROUPS, case_names, preset_names
-from specdecode.cli.output import EXIT_USAGE, stop_with
+from specdecode.cli.output import stop_with
 from specdecode.names import STACK
 from specdecode.untrusted import in_words
 
@@ -86,7 +86,7 @@ def of_options(kind: type[Made], **given: Any) -> Made:
     except ValidationError as error:
         named = ((f"--{'-'.join(map(str, each['loc'])).replace('_', '-')}", each) for each in error.errors())
         told = [f"{option}: {in_words(each)}, not {each['input']}" for option, each in named]
-        raise stop_with("\n".join(told), EXIT_USAGE) from None
+        raise stop_with("\n".join(told)) from None
 
 
 def duration(text: str) -> int:

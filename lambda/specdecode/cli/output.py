@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,14 @@ def text_table(rows: Sequence[Sequence[str]], *, left: int | None = None) -> str
     cells = ([side(cell, size) for side, cell, size in zip(sides, row, widths, strict=True)] for row in rows)
     head, *rest = ("  ".join(row).rstrip() for row in cells)
     return "\n".join((head, "-" * len(head), *rest)) + "\n"
+
+
+def answer(as_json: bool, document: Any, text: Callable[[], str]) -> None:
+    """A command's answer: JSON for scripts, or its text."""
+    if as_json:
+        say_json(document)
+    else:
+        say(text(), end="")
 
 
 def say_json(value: Any) -> None:
@@ -76,7 +84,7 @@ def agree(question: str, *, yes: bool, ask: bool, refused: str) -> None:
     if yes:
         return
     if not (ask and is_interactive()):
-        raise stop_with(f'nobody can be asked "{question}" here: give --yes ({refused})', EXIT_USAGE)
+        raise stop_with(f'nobody can be asked "{question}" here: give --yes ({refused})')
     try:
         agreed = typer.confirm(question)
     except typer.Abort:
@@ -91,7 +99,7 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def stop_with(message: str, code: int, **more: Any) -> typer.Exit:
+def stop_with(message: str, code: int = EXIT_USAGE, **more: Any) -> typer.Exit:
     """Print `message` on standard error; with --json also as JSON, with `more`. Raise the result to end the command."""
     wrong = code in (EXIT_USAGE, EXIT_ENVIRONMENT)
     complain(f"error: {message}" if wrong else message)

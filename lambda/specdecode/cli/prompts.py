@@ -10,7 +10,7 @@ import typer
 
 from specdecode import s3_keys
 from specdecode.cli.options import WHERE, AsJson, Where
-from specdecode.cli.output import EXIT_USAGE, say, say_json, show, stop_with
+from specdecode.cli.output import answer, say_json, show, stop_with
 from specdecode.untrusted import Unreadable, read_file
 
 if TYPE_CHECKING:
@@ -53,15 +53,13 @@ def show_set(
 
     own = shipped(name)
     if own is None and not Path(name).exists():
-        raise stop_with(f"{name}: neither a file nor a set that ships ({', '.join(set_names())})", EXIT_USAGE)
+        raise stop_with(f"{name}: neither a file nor a set that ships ({', '.join(set_names())})")
     found = own or _read(Path(name), None)
     rows = [r for r in found.rows if category in (None, r.category) and prompt in (None, r.id)]
     if not rows:
-        raise stop_with(f"{found.name} has no such prompt; its categories: {', '.join(found.categories)}", EXIT_USAGE)
-    if as_json:
-        say_json([row.model_dump(mode="json", exclude_defaults=True) for row in rows])
-    else:
-        say("\n".join(text_of(row) for row in rows))
+        raise stop_with(f"{found.name} has no such prompt; its categories: {', '.join(found.categories)}")
+    document = [row.model_dump(mode="json", exclude_defaults=True) for row in rows]
+    answer(as_json, document, lambda: "\n".join([*map(text_of, rows), ""]))
 
 
 def check(
@@ -104,7 +102,7 @@ def check(
             for row, tokens in beyond[:SHOWN]
         ]
         told = f"{len(beyond)} prompts that cannot fit into {max_model_len} tokens:"
-        raise stop_with("\n".join([told, *named, *(["  …"] if beyond[SHOWN:] else [])]), EXIT_USAGE)
+        raise stop_with("\n".join([told, *named, *(["  …"] if beyond[SHOWN:] else [])]))
 
 
 def add(
@@ -128,14 +126,13 @@ def add(
 
     found = _read(file, name)
     if (own := shipped(found.name)) is not None and own.sha256 != found.sha256:
-        raise stop_with(f"a set that ships is called {found.name} already: give yours another --name", EXIT_USAGE)
+        raise stop_with(f"a set that ships is called {found.name} already: give yours another --name")
     store = _store(bucket, where)
     key = s3_keys.prompts_key(found.name, found.sha256)
     store.write(key, read_file(file), content_type="application/x-ndjson")
-    if as_json:
-        say_json({**summary(found), "url": store.url(key), "experiment": entry(found)})
-        return
-    say(f"{store.url(key)}\n\nIn an experiment:\n\n" + "\n".join(as_yaml(found)))
+    url = store.url(key)
+    text = "\n".join([url, "\nIn an experiment:\n", *as_yaml(found), ""])
+    answer(as_json, {**summary(found), "url": url, "experiment": entry(found)}, lambda: text)
 
 
 def _read(path: Path, name: str | None) -> PromptSet:
@@ -148,13 +145,13 @@ def _read(path: Path, name: str | None) -> PromptSet:
         if name is not None:
             found = PromptSet.model_validate({**dict(found), "name": name})
     except (BadPromptSet, Unreadable) as error:
-        raise stop_with(f"{path}: {error.told if isinstance(error, BadPromptSet) else error}", EXIT_USAGE) from None
+        raise stop_with(f"{path}: {error.told if isinstance(error, BadPromptSet) else error}") from None
     except ValueError:
-        raise stop_with(f"--name {name}: use lower-case letters, digits, dots and hyphens", EXIT_USAGE) from None
+        raise stop_with(f"--name {name}: use lower-case letters, digits, dots and hyphens") from None
     for row in found.rows:
         if hidden := next(credentials.found(row.model_dump(mode="json")), None):
             what = f"holds what looks like {hidden[1]}: {credentials.ADVICE}"
-            raise stop_with(f"{path}: prompt {row.id} {what}", EXIT_USAGE)
+            raise stop_with(f"{path}: prompt {row.id} {what}")
     return found
 
 

@@ -14,7 +14,7 @@ from specdecode.cli.options import RESULTS, WHERE, AsJson, Run, Runs, Where, Wri
 from specdecode.cli.options import runs as completed_runs
 from specdecode.cli.output import (
     EXIT_IMPOSSIBLE,
-    EXIT_USAGE,
+    answer,
     complain,
     say,
     say_coloured,
@@ -91,13 +91,11 @@ def compare_runs(
     deployment = where.deployment()
     asked = [run for given in runs for run in given.split(",")]
     if len(asked) < 2:
-        raise stop_with("give two runs or more: `specdecode compare RUN RUN`", EXIT_USAGE)
+        raise stop_with("give two runs or more: `specdecode compare RUN RUN`")
     measured = find_each(asked, deployment=deployment)
     found = joint(measured) or difference(measured)
-    if as_json:
-        say_json(found.model_dump(mode="json"))
-    else:
-        say(joint_text(found) if isinstance(found, Joint) else difference_text(found), end="")
+    text = joint_text(found) if isinstance(found, Joint) else difference_text(found)
+    answer(as_json, found.model_dump(mode="json"), lambda: text)
 
 
 def advise(
@@ -138,10 +136,7 @@ def advise(
     _check_advisable(experiment, measured)
     found = advise_sweep(experiment, measured, group=group, own=own_rows(runs))
     document = advice_document(found, experiment, measured)
-    if as_json:
-        say_json(document)
-    else:
-        say(advice_text(document), end="")
+    answer(as_json, document, lambda: advice_text(document))
 
 
 def _check_advisable(experiment: Experiment, measured: list[Comparison]) -> None:
@@ -151,19 +146,17 @@ def _check_advisable(experiment: Experiment, measured: list[Comparison]) -> None
     from specdecode.analysis.texts.decide import decided
 
     if not any(variant.speculation for variant in experiment.variants):
-        raise stop_with(f"{experiment.name} has no arm with speculation: nothing to advise on", EXIT_USAGE)
+        raise stop_with(f"{experiment.name} has no arm with speculation: nothing to advise on")
     unlike = {item.run_id: found for item in measured if (found := not_learnable(experiment, item.experiment))}
     if unlike:
         told = "\n".join(f"{run}: {'; '.join(found[:5])}" for run, found in unlike.items())
-        raise stop_with(
-            f"nothing can be learned for {experiment.name} from runs that measured something else:\n{told}", EXIT_USAGE
-        )
+        why = "from runs that measured something else"
+        raise stop_with(f"nothing can be learned for {experiment.name} {why}:\n{told}")
     decisions = {item.run_id: decided(item) for item in measured}
     wrong = [f"{run}: {own.why}" for run, own in decisions.items() if own.action is Action.DISTRUST]
     if wrong:
-        raise stop_with(
-            "nothing is learned from runs that are not to be trusted:\n" + "\n".join(wrong), EXIT_IMPOSSIBLE
-        )
+        why = "nothing is learned from runs that are not to be trusted:"
+        raise stop_with("\n".join([why, *wrong]), EXIT_IMPOSSIBLE)
 
 
 def runs(
@@ -180,21 +173,18 @@ def runs(
     from specdecode.cli.report_view import list_of_runs, runs_text
 
     if folder is not None and not folder.is_dir():
-        raise stop_with(f"{folder}: no such folder", EXIT_USAGE)
+        raise stop_with(f"{folder}: no such folder")
     deployment = where.deployment()
     executions = [] if folder else list(deployment.executions(limit=1000))
     points = trend(find_all(folder=folder, deployment=deployment))
     points = [point for point in points if experiment in (None, point.experiment)]
     if out is not None:
         if not points:
-            raise stop_with("no run has a report yet: there is no trend to draw", EXIT_USAGE)
+            raise stop_with("no run has a report yet: there is no trend to draw")
         out.write_text(render_trend(points), encoding="utf-8")
         complain(f"written: {out}")
     found = list_of_runs(points, executions, all_of_them=experiment is None)
-    if as_json:
-        say_json(found)
-    else:
-        say(runs_text(found), end="")
+    answer(as_json, found, lambda: runs_text(found))
 
 
 def _print(comparison: Comparison, form: Format, *, full: bool) -> None:

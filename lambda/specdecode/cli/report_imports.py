@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from specdecode.cli.options import AsJson, Written
-from specdecode.cli.output import EXIT_USAGE, complain, say_coloured, say_document, stop_with
+from specdecode.cli.output import complain, say_coloured, say_document, stop_with
 from specdecode.untrusted import in_words
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def import_results(
     if len(arms) < 2:
         problems.append("two arms are needed, the baseline first: base=results/base sd=results/sd")
     if problems:
-        raise stop_with("\n".join(dict.fromkeys(problems)), EXIT_USAGE)
+        raise stop_with("\n".join(dict.fromkeys(problems)))
     comparison = compare_imported(arms=found, title=title)
     if as_json:
         say_document(comparison.json_document())

@@ -16,7 +16,7 @@ from specdecode.analysis.results.run_context import Accuracy
 from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.benchmark.tokens import token_counter
-from specdecode.cli.output import EXIT_USAGE, complain, say_coloured, say_document, stop_with
+from specdecode.cli.output import complain, say_coloured, say_document, stop_with
 from specdecode.cli.report_view import terminal_width
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, load_file
 from specdecode.experiment.base import MOST_DRAFTED
@@ -73,18 +73,16 @@ def recorded(path: Path, price: float | None = None) -> Recorded:
     servers = _servers(path)
     experiment = _experiment(path, servers) if raw else None
     if experiment is None:
-        raise stop_with(
-            f"{path}: neither {REPORT}, nor raw/*.jsonl with experiment.yaml or {BENCHMARK} to make one", EXIT_USAGE
-        )
+        raise stop_with(f"{path}: neither {REPORT}, nor raw/*.jsonl with experiment.yaml or {BENCHMARK} to make one")
     records = [record for file in raw for record in _records(file)]
     if not any(not record.warmup for record in records):
-        raise stop_with(f"{path / 'raw'} holds no record", EXIT_USAGE)
+        raise stop_with(f"{path / 'raw'} holds no record")
     paid = price if experiment.holds_node else None
     try:
         context = _context(path, records, price=paid, servers=servers)
     except ValidationError as error:
         first = error.errors()[0]
-        raise stop_with(f"{path / 'raw'}: {'.'.join(map(str, first['loc']))}: {in_words(first)}", EXIT_USAGE) from None
+        raise stop_with(f"{path / 'raw'}: {'.'.join(map(str, first['loc']))}: {in_words(first)}") from None
     return Recorded(experiment.as_measured(servers.forecast), context, records, servers)
 
 
@@ -124,7 +122,7 @@ def _experiment(path: Path, servers: Servers) -> Experiment | None:
         if (path / BENCHMARK).exists():
             return experiment_of(read_specification(path / BENCHMARK), servers)
     except ValidationError as error:
-        raise stop_with(f"{path / BENCHMARK}: {in_words(error.errors()[0])}", EXIT_USAGE) from None
+        raise stop_with(f"{path / BENCHMARK}: {in_words(error.errors()[0])}") from None
     return None
 
 
@@ -181,7 +179,7 @@ def _scores(file: Path) -> list[Accuracy]:
     try:
         return lm_eval_scores(file.stem, read_file(file))
     except (NoScores, Unreadable) as error:
-        raise stop_with(f"{file} is no result of lm-eval: {error}", EXIT_USAGE) from None
+        raise stop_with(f"{file} is no result of lm-eval: {error}") from None
 
 
 def _records(file: Path) -> Iterator[RequestRecord]:
@@ -191,9 +189,9 @@ def _records(file: Path) -> Iterator[RequestRecord]:
                 yield read_record(line)
             except ValidationError as error:
                 first = in_words(error.errors()[0])
-                raise stop_with(f"{file} line {number} is no record: {first}", EXIT_USAGE) from None
+                raise stop_with(f"{file} line {number} is no record: {first}") from None
     except Unreadable as error:
-        raise stop_with(f"{file}: {error}", EXIT_USAGE) from None
+        raise stop_with(f"{file}: {error}") from None
 
 
 def deliver(

@@ -9,7 +9,7 @@ from specdecode import s3_keys
 from specdecode.analysis import Comparison
 from specdecode.analysis.results.comparison import OtherVersion, read_report
 from specdecode.aws import NoRegion
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, complain, stop_with
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, complain, stop_with
 from specdecode.cli.report_recorded import REPORT, compared_anew
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import Experiment, load, preset_names
@@ -44,7 +44,7 @@ def find_each(runs: Sequence[str], *, deployment: Deployment, price: float | Non
     """As `find`, for several runs. One message names all that were not found."""
     not_here = [run for run in runs if not Path(run).exists()]
     if paths := [run for run in not_here if "/" in run or run.endswith(".json")]:
-        raise stop_with(f"{', '.join(paths)}: no such file or folder", EXIT_USAGE)
+        raise stop_with(f"{', '.join(paths)}: no such file or folder")
     try:
         ids = {run: deployment.execution(run).run_id for run in not_here}
     except typer.Exit:
@@ -52,7 +52,7 @@ def find_each(runs: Sequence[str], *, deployment: Deployment, price: float | Non
         raise
     except NoRegion as error:
         why = f"{', '.join(not_here)}: no such file or folder here. To look for runs of the bucket: {error}"
-        raise stop_with(why, EXIT_USAGE) from None
+        raise stop_with(why) from None
     return [_of_bucket(ids[run], deployment) if run in ids else _from_path(Path(run), price) for run in runs]
 
 
@@ -67,7 +67,7 @@ def _of_bucket(run_id: str, deployment: Deployment) -> Comparison:
     try:
         return read_report(data)
     except Unreadable as error:
-        raise stop_with(f"{deployment.store.url(s3_keys.run_key(run_id, REPORT))}: {error}", EXIT_USAGE) from None
+        raise stop_with(f"{deployment.store.url(s3_keys.run_key(run_id, REPORT))}: {error}") from None
 
 
 def find_all(*, folder: Path | None, deployment: Deployment) -> list[Comparison]:
@@ -91,11 +91,11 @@ def _from_path(path: Path, price: float | None) -> Comparison:
         return read_report(read_file(file))
     except OtherVersion as error:
         if not (file.parent / "raw").is_dir():
-            raise stop_with(f"{file}: {error}", EXIT_USAGE) from None
+            raise stop_with(f"{file}: {error}") from None
         complain(f"{file} is of another version: compared anew from raw/ (--price gives its costs)")
         return compared_anew(file.parent, price)
     except Unreadable as error:
-        raise stop_with(f"{file}: {error}", EXIT_USAGE) from None
+        raise stop_with(f"{file}: {error}") from None
 
 
 def preset_of(reference: str) -> Experiment | None:

@@ -11,7 +11,7 @@ import typer
 
 from specdecode import names, s3_keys
 from specdecode.cli.options import WHERE, AsJson, Overrides, Where, Yes, duration, experiments
-from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, agree, complain, say, say_json, stop_with
+from specdecode.cli.output import EXIT_FAILED, agree, answer, complain, say, say_json, stop_with
 
 if TYPE_CHECKING:
     from specdecode.cli.runs_deployment import Deployment
@@ -66,9 +66,9 @@ def run(
 
     if nodes > 1 and (resume or watch):
         why = "a part is resumed as any run: --resume RUN alone" if resume else "--watch follows one run"
-        raise stop_with(f"--nodes starts {nodes} runs; {why}", EXIT_USAGE)
+        raise stop_with(f"--nodes starts {nodes} runs; {why}")
     if resume and hold:
-        raise stop_with("--resume repeats a run with its own hold: start a new one with --hold", EXIT_USAGE)
+        raise stop_with("--resume repeats a run with its own hold: start a new one with --hold")
     overrides = [*(overrides or []), *([f"hold={math.ceil(hold / 60)}"] if hold else [])]
     asked = None if resume else starting.wanted_run(experiment, overrides)
     deployment = where.deployment()
@@ -105,7 +105,7 @@ def status(
     asked = run_id.split(",") if run_id else [None]
     if watch:
         if len(asked) > 1:
-            raise stop_with("--watch follows one run", EXIT_USAGE)
+            raise stop_with("--watch follows one run")
         _follow(deployment, deployment.execution(run_id).run_id, interval=interval, as_json=as_json)
         return
     views = [run_now(deployment, each) for each in asked]
@@ -166,14 +166,11 @@ def diagnose(run_id: RunId = None, where: Where = WHERE, as_json: AsJson = False
     prefix = s3_keys.run_key(found.run_id, "diagnostics") + "/"
     summary = deployment.store.read_json(prefix + "diagnosis.json")
     if summary is None:
-        raise stop_with(f"{found.run_id} ({found.status}) has no diagnostics: it has not failed", EXIT_USAGE)
+        raise stop_with(f"{found.run_id} ({found.status}) has no diagnostics: it has not failed")
     files = [key[len(prefix) :] for key in deployment.store.keys(prefix)]
-    if as_json:
-        say_json({**summary, "run_id": found.run_id, "files": files})
-        return
-    say(f"{summary['cause']}\n\n{summary['error']}: {summary['detail']}\n\n{deployment.store.url(prefix)}")
-    for name in files:
-        say(f"  {name}")
+    why = f"{summary['cause']}\n\n{summary['error']}: {summary['detail']}\n\n{deployment.store.url(prefix)}\n"
+    document = {**summary, "run_id": found.run_id, "files": files}
+    answer(as_json, document, lambda: why + "".join(f"  {name}\n" for name in files))
 
 
 def _follow(deployment: Deployment, run_id: str, *, interval: float, as_json: bool) -> None:

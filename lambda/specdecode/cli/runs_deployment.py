@@ -10,7 +10,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import aws, names, s3_keys
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
+from specdecode.cli.output import EXIT_ENVIRONMENT, stop_with
 from specdecode.experiment import Capacity, kept
 from specdecode.planning import Plan
 from specdecode.runs.cluster_view import ClusterView, PodView
@@ -140,8 +140,7 @@ class Deployment:
             raise stop_with(
                 f"the experiment is {size / 1024:.0f} KiB as an execution's input, of which Step Functions takes "
                 f"{MAX_INPUT_BYTES // 1024}: split its cases into several runs, or put their prompts into a file and "
-                "that into the bucket (`specdecode prompts add`)",
-                EXIT_USAGE,
+                "that into the bucket (`specdecode prompts add`)"
             )
         return text
 
@@ -160,11 +159,11 @@ class Deployment:
         if run_id is None:
             newest = next(self.executions(limit=1), None)
             if newest is None:
-                raise stop_with("there is no run yet: start one with `specdecode run`", EXIT_USAGE)
+                raise stop_with("there is no run yet: start one with `specdecode run`")
             run_id = newest.run_id
         found = self.find(run_id)
         if found is None:
-            raise stop_with(f"there is no run {run_id} (`specdecode runs` lists them)", EXIT_USAGE)
+            raise stop_with(f"there is no run {run_id} (`specdecode runs` lists them)")
         return found
 
     def find(self, run_id: str) -> Execution | None:

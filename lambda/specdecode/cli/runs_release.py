@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from specdecode import names
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, agree, complain, say, stop_with
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, agree, complain, say, stop_with
 from specdecode.cli.runs_deployment import Deployment, Execution, FunctionFailed
 from specdecode.cli.runs_view import TERMINAL
 from specdecode.giving_back import BACKSTOP_PERIOD_MINUTES, BACKSTOP_WINDOW_MINUTES
@@ -63,7 +63,7 @@ def _only_holder(seen: ClusterView) -> str | None:
     holders = [claim.run_id for claim in seen.lease.holders]
     if len(holders) > 1:
         stops = "".join(f"\n  specdecode stop {run_id}" for run_id in holders)
-        raise stop_with(f"{len(holders)} runs hold a node each; nothing was stopped. Say which:{stops}", EXIT_USAGE)
+        raise stop_with(f"{len(holders)} runs hold a node each; nothing was stopped. Say which:{stops}")
     return holders[0] if holders else None
 
 

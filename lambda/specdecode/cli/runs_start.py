@@ -12,7 +12,7 @@ from specdecode.cli.aws_errors import in_a_line
 from specdecode.cli.experiments_view import cost_lines, parts_tables
 from specdecode.cli.forecast_view import expected_lines
 from specdecode.cli.options import RESULTS
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, agree, complain, say, say_json, show, stop_with
+from specdecode.cli.output import EXIT_ENVIRONMENT, agree, complain, say, say_json, show, stop_with
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_view import TERMINAL, new_run_id
 from specdecode.experiment import ExperimentError, engine_of, from_document, load, parse_overrides, preset_names, rules
@@ -43,8 +43,7 @@ def wanted_run(experiment: str | None, overrides: list[str]) -> Wanted:
     if experiment is None:
         raise stop_with(
             "nothing was started: say what to run (`specdecode run PRESET`). The presets, at published prices:\n"
-            f"{offer_lines()}\nstart with account-check: it tries the account on a CPU node",
-            EXIT_USAGE,
+            f"{offer_lines()}\nstart with account-check: it tries the account on a CPU node"
         )
     loaded = load(experiment, settings=overrides)
     if experiment in preset_names():
@@ -59,12 +58,12 @@ def resumed_run(deployment: Deployment, run_id: str) -> Wanted:
     try:
         state = deployment.state(run_id)
     except StateDamaged as damage:
-        raise stop_with(f"{run_id} cannot be resumed: {damage}", EXIT_USAGE) from None
+        raise stop_with(f"{run_id} cannot be resumed: {damage}") from None
     if text is None or state is None:
-        raise stop_with(f"there is no run {run_id} to resume (`specdecode runs` lists them)", EXIT_USAGE)
+        raise stop_with(f"there is no run {run_id} to resume (`specdecode runs` lists them)")
     found = deployment.find(run_id)
     if found is not None and found.status not in TERMINAL:
-        raise stop_with(f"{run_id} still runs: wait for its end, or `specdecode stop {run_id}` first", EXIT_USAGE)
+        raise stop_with(f"{run_id} still runs: wait for its end, or `specdecode stop {run_id}` first")
     document = parse_yaml(text.decode("utf-8", "replace"), origin=f"experiment.yaml of {run_id}")
     experiment = from_document(without_absent_figures(document))
     return Wanted(f"resume-{run_id}"[:40].rstrip("-"), {"resume": run_id}, experiment)
@@ -107,8 +106,7 @@ def _refuse_more(what: str, most: float, bill: Bill, accepted: float | None) -> 
         given = f"--accept-cost {accepted:g} is not enough" if accepted else f"more than ${bill.accept_above:,.0f}"
         raise stop_with(
             f"{what} could cost ${most:,.0f}, if every step lasts until its deadline ({given}): add --accept-cost "
-            f"{math.ceil(most)}, or shorten deadlines (--set deadlines.benchmark=60)",
-            EXIT_USAGE,
+            f"{math.ceil(most)}, or shorten deadlines (--set deadlines.benchmark=60)"
         )
 
 
@@ -133,7 +131,7 @@ def start_on_nodes(
     there = deployment.capacity.nodes
     if nodes > there:
         has = "one node" if there == 1 else f"{there} nodes"
-        raise stop_with(f"this deployment has {has}, not {nodes}: {deploy_with({'nodes': str(nodes)})}", EXIT_USAGE)
+        raise stop_with(f"this deployment has {has}, not {nodes}: {deploy_with({'nodes': str(nodes)})}")
     inventory = inventory_of(deployment, wanted.experiment)
     _, whole = estimate(deployment, wanted.experiment, inventory)
     parts = plan_parts(wanted.experiment, nodes, inventory=inventory, capacity=deployment.capacity)

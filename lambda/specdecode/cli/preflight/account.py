@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
+from specdecode.cli.output import EXIT_ENVIRONMENT, stop_with
 from specdecode.cli.preflight.check import Ask, Check, looked, unless
 from specdecode.cli.runs_deployment import stack_named
 from specdecode.experiment import assets_dir, kept, prices
@@ -40,7 +40,7 @@ def facts_of_checkout(settings: Sequence[str]) -> DeploymentFacts:
     program = [sys.executable, "-m", PRINTS_FACTS, *settings]
     ended = subprocess.run(program, cwd=root, capture_output=True, text=True, check=False)
     if ended.returncode:
-        raise stop_with(ended.stderr.strip() or f"{PRINTS_FACTS} ended with {ended.returncode}", EXIT_USAGE)
+        raise stop_with(ended.stderr.strip() or f"{PRINTS_FACTS} ended with {ended.returncode}")
     return DeploymentFacts.model_validate_json(ended.stdout)
 
 
