@@ -12,14 +12,7 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from specdecode.experiment import (
-    ExperimentError,
-    from_document,
-    load_file,
-    load_preset,
-    parse_overrides,
-    to_yaml,
-)
+from specdecode.experiment import ExperimentError, from_document, load_file, load_preset, parse_overrides, to_yaml
 from specdecode.experiment.documents import parse_yaml
 
 from tests.fuzz.profile import fuzz, places, soon

@@ -32,11 +32,7 @@ from tests.templates import Templates
 
 from .came_out import came_out
 
-SMALL = {
-    "workload.cases": ["repeat-line", "library-docs"],
-    "workload.requests": 4,
-    "workload.output_tokens": 48,
-}
+SMALL = {"workload.cases": ["repeat-line", "library-docs"], "workload.requests": 4, "workload.output_tokens": 48}
 """Enough to exercise every step; too little to measure anything."""
 MARKER = "C4nary that may be seen"
 """Text in the description of the first run's experiment. Where it is found, the tests do look."""

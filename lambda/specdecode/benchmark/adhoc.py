@@ -114,12 +114,7 @@ def _of_file(path: Path, *, taken: Collection[str]) -> list[TestCase]:
 
 
 def adhoc_spec(
-    *,
-    run_id: str,
-    arms: Mapping[str, Mapping[str, Any]],
-    model: str | None,
-    workload: Mapping[str, Any],
-    **fields: Any,
+    *, run_id: str, arms: Mapping[str, Mapping[str, Any]], model: str | None, workload: Mapping[str, Any], **fields: Any
 ) -> BenchmarkSpec:
     """The specification; `arms`: name -> fields of BenchmarkArm. Raises BadRequest with every value out of range."""
     problems: list[str] = []

@@ -67,12 +67,7 @@ def request_body(
 ) -> dict[str, Any]:
     """Body of request `index`. It is the same in all arms except for `model` and the dialect."""
     tokens = output_tokens or prompt.output_tokens or workload.output_tokens
-    body: dict[str, Any] = {
-        "model": model,
-        "stream": True,
-        "max_tokens": tokens,
-        "temperature": workload.temperature,
-    }
+    body: dict[str, Any] = {"model": model, "stream": True, "max_tokens": tokens, "temperature": workload.temperature}
     if prompt.messages is not None:
         body["messages"] = list(prompt.messages)
     elif workload.endpoint == "completions":

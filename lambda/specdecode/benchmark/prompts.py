@@ -70,10 +70,7 @@ class Prompt:
             return self
         messages = None if self.messages is None else tuple(self.row.messages(answers))
         return replace(
-            self,
-            text=self.row.transcript(answers),
-            messages=messages,
-            input_tokens=self.input_tokens + tokens,
+            self, text=self.row.transcript(answers), messages=messages, input_tokens=self.input_tokens + tokens
         )
 
 

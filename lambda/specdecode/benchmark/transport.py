@@ -15,7 +15,7 @@ import struct
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, cast
 from urllib.parse import urlsplit
 
 READ_SIZE = 64 * 1024
@@ -77,10 +77,8 @@ async def connect(address: Address, sink: Sink) -> Connection:
     """Open a connection whose bytes go to `sink`. Raises OSError (ssl.SSLError is one)."""
     loop = asyncio.get_running_loop()
     if address.tls is not None:
-        transport, _ = await loop.create_connection(
-            lambda: _TlsProtocol(sink), address.host, address.port, ssl=address.tls
-        )
-        return _TlsConnection(transport)
+        at = address.host, address.port
+        return (await loop.create_connection(lambda: _TlsConnection(sink), *at, ssl=address.tls))[1]
     error: OSError | None = None
     for family, kind, protocol, _, target in await _resolve(loop, address):
         sock = socket.socket(family, kind, protocol)
@@ -157,20 +155,18 @@ class _PlainConnection:
         self._sink.closed(error, time.monotonic())
 
 
-class _TlsConnection:
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
+class _TlsConnection(asyncio.Protocol):
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
 
     async def send(self, data: bytes) -> None:
         self._transport.write(data)
 
     def close(self) -> None:
         self._transport.abort()
-
-
-class _TlsProtocol(asyncio.Protocol):
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
 
     def data_received(self, data: bytes) -> None:
         self._sink.received(data, time.monotonic(), None)

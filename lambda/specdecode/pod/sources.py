@@ -117,10 +117,7 @@ class HubSource(Hub):
         skipped = (*SKIPPED, *(f"*{suffix}" for suffix in PICKLED if safetensors))
         return [
             SourceFile(
-                path=_below(name),
-                size=item.size,
-                version=item.blob_id,
-                sha256=item.lfs.sha256 if item.lfs else None,
+                path=_below(name), size=item.size, version=item.blob_id, sha256=item.lfs.sha256 if item.lfs else None
             )
             for name, item in sorted(siblings.items())
             if not any(fnmatch.fnmatch(name, pattern) for pattern in skipped)

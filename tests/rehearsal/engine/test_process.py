@@ -30,10 +30,7 @@ def test_a_port_that_is_taken_is_named(base_server: Served) -> None:
 
 def test_for_a_platform_that_is_not_here_it_compiles_everything_and_ends_where_it_would_load(tmp_path: Path) -> None:
     flags = ("--override-neuron-config", '{"save_sharded_checkpoint": true}', "--tensor-parallel-size", "2")
-    environment = {
-        "NEURON_COMPILED_ARTIFACTS": str(tmp_path / "compiled"),
-        "NEURON_PLATFORM_TARGET_OVERRIDE": "trn2",
-    }
+    environment = {"NEURON_COMPILED_ARTIFACTS": str(tmp_path / "compiled"), "NEURON_PLATFORM_TARGET_OVERRIDE": "trn2"}
     with serve(*flags, wait=False, environment=environment) as served:
         assert served.process.wait(timeout=PATIENCE_S) == 1
         assert "for trn2; there is no Neuron device to load it on" in _log(served)

@@ -61,9 +61,7 @@ def one_token_a_chunk(made: RequestRecord) -> RequestRecord:
 
 
 def test_a_client_that_stalls_at_one_load_marks_that_load_in_the_curve_where_no_kernel_timed_its_answers(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    world: World,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
     """The server goes on while the client's own loop stands still, again and again while eight streams run."""
     plain = Client.request

@@ -40,13 +40,6 @@ def test_simultaneous_arms_overlap(tmp_path: Path, world: World) -> None:
     assert abs(base.sent_s - sd.sent_s) < 0.08
 
 
-def test_concurrency_is_kept(tmp_path: Path, world: World) -> None:
-    pace = Pace(first_s=0.02)
-    run(spec(requests=12, concurrency=3), Options(folder=tmp_path), pace)
-    assert pace.most_under_way == 3
-    assert sorted(r.index for r in records(tmp_path) if not r.warmup) == list(range(12))
-
-
 def test_a_server_with_one_slot_does_not_slow_the_open_loop(tmp_path: Path, world: World) -> None:
     """20 requests a second against a server that answers 10 a second: a queue grows, and the figures show it."""
     pace = Pace(first_s=0.1, slots=1)

@@ -8,11 +8,7 @@ ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 DATA = st.binary(max_size=30).map(lambda data: data.replace(b"\r", b".").replace(b"\n", b"."))
 
 
-@given(
-    events=st.lists(st.lists(DATA, min_size=1, max_size=3), max_size=5),
-    end=ENDS,
-    comment=st.booleans(),
-)
+@given(events=st.lists(st.lists(DATA, min_size=1, max_size=3), max_size=5), end=ENDS, comment=st.booleans())
 def test_events_are_what_the_standard_says(events: list[list[bytes]], end: bytes, comment: bool) -> None:
     body = b""
     for lines in events:

@@ -118,12 +118,7 @@ def test_without_devices_a_server_that_ends_once_all_is_there_has_done_its_work(
 
 @pytest.mark.parametrize(
     ("mode", "leaves"),
-    [
-        ("made", ()),
-        ("made", (*WHOLE, "weights/tp1.safetensors")),
-        ("made-killed", WHOLE),
-        ("exit1", WHOLE),
-    ],
+    [("made", ()), ("made", (*WHOLE, "weights/tp1.safetensors")), ("made-killed", WHOLE), ("exit1", WHOLE)],
     ids=["with devices", "a rank is missing", "killed", "before it compiled"],
 )
 def test_without_devices_a_server_that_ends_too_early_has_failed(mode, leaves):

@@ -158,10 +158,7 @@ def test_what_does_not_fit_names_itself_its_length_and_the_window():
             "exact": True,
             "how": "",
             "cases": {
-                "a": [
-                    {"id": "novel", "tokens": 925, "answer": 100},
-                    {"id": "fits", "tokens": 924, "answer": 100},
-                ]
+                "a": [{"id": "novel", "tokens": 925, "answer": 100}, {"id": "fits", "tokens": 924, "answer": 100}]
             },
         }
     )
