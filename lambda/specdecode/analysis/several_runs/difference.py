@@ -3,7 +3,7 @@ one sweep, each arm beside the baseline of its own run (ADR 188).
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from statistics import geometric_mean
 
@@ -113,7 +113,7 @@ def difference(comparisons: Sequence[Comparison]) -> RunDifference | Repeated:
             own.append(item)
     if len(sets) == 1:
         return Repeated(
-            runs=_ids(sets[0]),
+            runs=tuple(ids),
             cases={"/".join(key): found for key, found in sorted(over_runs(sets[0]).items())},
             carried=_carried(sets[0]),
         )
@@ -129,7 +129,7 @@ def _between(before: Sequence[Comparison], after: Sequence[Comparison]) -> RunDi
     otherwise = tuple(other_objective(before[0].experiment, after[0].experiment))
     changes = []
     for key in sorted(first.keys() & second.keys()):
-        stats = [log_mean([math.log(value) for value in _ratios(own, key)]) for own in (after, before)]
+        stats = [log_mean(list(map(math.log, _ratios(own, key)))) for own in (after, before)]
         change = estimate(first[key].speedup.metric, combine(stats, (1.0, -1.0)), method=BETWEEN)
         shown = change.low is not None and change.high is not None and not change.low <= 1.0 <= change.high
         changes.append(
@@ -143,11 +143,11 @@ def _between(before: Sequence[Comparison], after: Sequence[Comparison]) -> RunDi
             )
         )
     return RunDifference(
-        before=_ids(before),
-        after=_ids(after),
+        before=tuple(item.run_id for item in before),
+        after=tuple(item.run_id for item in after),
         cases=tuple(changes),
-        only_before=_names(first.keys() - second.keys()),
-        only_after=_names(second.keys() - first.keys()),
+        only_before=tuple(sorted(map("/".join, first.keys() - second.keys()))),
+        only_after=tuple(sorted(map("/".join, second.keys() - first.keys()))),
         settings=tuple(settings(before[0], after[0])),
         incomparable=wrong,
         carried=() if wrong or otherwise else _carried(before, after),
@@ -180,7 +180,7 @@ def over_runs(comparisons: Sequence[Comparison]) -> dict[Key, OverRuns]:
 
 
 def _over(metric: str, ratios: Sequence[float]) -> Estimate:
-    return estimate(metric, log_mean([math.log(ratio) for ratio in ratios]), method=OVER_RUNS)
+    return estimate(metric, log_mean(list(map(math.log, ratios))), method=OVER_RUNS)
 
 
 def _ratios(comparisons: Sequence[Comparison], key: Key) -> list[float]:
@@ -224,21 +224,14 @@ def _cases(comparison: Comparison) -> dict[Key, CaseResult]:
     return {(pair.variant, case.case): case for pair in comparison.pairs for case in pair.cases if case.headline}
 
 
-def _ids(comparisons: Iterable[Comparison]) -> tuple[str, ...]:
-    return tuple(item.run_id for item in comparisons)
-
-
-def _names(keys: Iterable[Key]) -> tuple[str, ...]:
-    return tuple(sorted("/".join(key) for key in keys))
-
-
 def settings(before: Comparison, after: Comparison, *, but: Collection[str] = ()) -> list[str]:
     """Differences between two runs' questions, a line each: versions, and the experiment without the fields `but`."""
-    found = []
-    for name in sorted(before.context.versions.keys() | after.context.versions.keys()):
-        old, new = before.context.versions.get(name, "unknown"), after.context.versions.get(name, "unknown")
-        if old != new:
-            found.append(f"{name}: {old} -> {new}")
+    old, new = before.context.versions, after.context.versions
+    found = [
+        f"{name}: {old.get(name, 'unknown')} -> {new.get(name, 'unknown')}"
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name, "unknown") != new.get(name, "unknown")
+    ]
     return [*found, *paths(_question(before.experiment, but), _question(after.experiment, but))]
 
 
@@ -285,7 +278,12 @@ def joint(runs: Sequence[Comparison]) -> Joint | None:
     """All compared arms, the fastest first. None if runs differ in more than arms, or two have the same one."""
     first, *others = runs
     asked = [variant.name for run in runs for variant in run.experiment.variants if variant.compare_to is not None]
-    alike = all(not settings(first, other, but=ARMS) and _same_arms(first, other) for other in others)
+    known = {variant.name: variant for variant in first.experiment.variants}
+    alike = all(
+        not settings(first, other, but=ARMS)
+        and all(known.get(variant.name, variant) == variant for variant in other.experiment.variants)
+        for other in others
+    )
     if not others or not alike or len(set(asked)) < len(asked):
         return None
     arms = [_arm(run, pair) for run in runs for pair in run.pairs]
@@ -297,28 +295,17 @@ def joint(runs: Sequence[Comparison]) -> Joint | None:
     )
 
 
-def _same_arms(first: Comparison, other: Comparison) -> bool:
-    """Whether arms of one name are one arm, as baselines are."""
-    known = {variant.name: variant for variant in first.experiment.variants}
-    return all(known.get(variant.name, variant) == variant for variant in other.experiment.variants)
-
-
 def _arm(run: Comparison, pair: Pair) -> JointArm:
     group = pair.group("all")
+    arms = (run.arm(pair.baseline, case.case) for case in pair.cases)
+    speeds = [summary.p50 for arm in arms if arm and (summary := arm.metrics.get(HEADLINE)) and summary.p50]
     return JointArm(
         variant=pair.variant,
         run_id=run.run_id,
         baseline=pair.baseline,
-        baseline_speed=_speed(run, pair),
+        baseline_speed=geometric_mean(speeds) if speeds else None,
         speedup=pair.among.speedup if pair.among else None,
         verdict=group.verdict if group else None,
         cost=run.cost_over(pair.variant, pair),
         baseline_cost=run.cost_over(pair.baseline, pair),
     )
-
-
-def _speed(run: Comparison, pair: Pair) -> float | None:
-    """Median tokens per second of the baseline's requests: geometric mean over the cases."""
-    arms = (run.arm(pair.baseline, case.case) for case in pair.cases)
-    found = [summary.p50 for arm in arms if arm and (summary := arm.metrics.get(HEADLINE)) and summary.p50]
-    return geometric_mean(found) if found else None

@@ -134,9 +134,9 @@ def _fit(runs: Sequence[Comparison], against: Sequence[Comparison], limits: Thre
 
 
 def _judged(question: Question, confidence: float) -> GateCheck:
-    interval = question.found.interval(confidence) if question.found else None
-    low, high = interval or (None, None)
-    ratio = question.found.ratio if question.found else None
+    found, least = question.found, question.least
+    low, high = (found.interval(confidence) if found else None) or (None, None)
+    ratio = found.ratio if found else None
     if question.impossible:
         ratio = low = high = None
         outcome, reason = GateOutcome.IMPOSSIBLE, question.impossible
@@ -144,16 +144,19 @@ def _judged(question: Question, confidence: float) -> GateCheck:
         outcome, reason = GateOutcome.FAILED, question.broken
     elif question.doubt:
         outcome, reason = GateOutcome.CANNOT_TELL, question.doubt
-    elif ratio is None or low is None or high is None:
+    elif found is None or low is None or high is None:
         outcome, reason = GateOutcome.CANNOT_TELL, "one request a run: nothing tells what varies"
-    elif high < question.least:
+    elif high < least:
         outcome, reason = GateOutcome.FAILED, "the whole interval lies beyond the limit"
-    elif low >= question.least and question.unproven:
+    elif low >= least and question.unproven:
         outcome, reason = GateOutcome.CANNOT_TELL, question.unproven
-    elif low >= question.least:
+    elif low >= least:
         outcome, reason = GateOutcome.PASSED, "the whole interval keeps the limit"
     else:
-        outcome, reason = GateOutcome.CANNOT_TELL, f"the limit lies within the interval{_more(question, low, high)}"
+        reach, gap = (math.log(high) - math.log(low)) / 2.0, abs(found.mean - math.log(least))
+        times = math.ceil((reach / gap) ** 2) if gap else MOST_TIMES + 1
+        more = f"; about {max(2, times)} times as many runs would tell" if times <= MOST_TIMES else ""
+        outcome, reason = GateOutcome.CANNOT_TELL, f"the limit lies within the interval{more}"
     return GateCheck(
         arm=question.arm,
         about=question.about,
@@ -179,16 +182,6 @@ def _power(question: Question, confidence: float) -> dict[str, Any]:
     gap = -math.log(least)
     runs = max(1, math.ceil(question.runs_a_side * (reach / gap) ** 2)) if gap else None
     return {"sees": 1.0 - least * math.exp(-reach), "runs_for_limit": runs}
-
-
-def _more(question: Question, low: float, high: float) -> str:
-    """How many times as many runs would decide the check, if they vary as these do. Empty if that is too many."""
-    if question.found is None:
-        return ""
-    reach = (math.log(high) - math.log(low)) / 2.0
-    gap = abs(question.found.mean - math.log(question.least))
-    times = math.ceil((reach / gap) ** 2) if gap else MOST_TIMES + 1
-    return f"; about {max(2, times)} times as many runs would tell" if times <= MOST_TIMES else ""
 
 
 def _notes(runs: Sequence[Comparison], against: Sequence[Comparison], limits: Thresholds) -> Iterator[str]:

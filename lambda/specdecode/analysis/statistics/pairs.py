@@ -244,15 +244,13 @@ def equality(*, base: Sequence[RequestRecord], other: Sequence[RequestRecord], t
 
 def _first_token_chars(record: RequestRecord) -> int:
     """Characters of the answer's first token: mean over its first chunk. 1 if this is not known."""
-    if not record.chunks:
-        return 1
-    first = record.chunks[0]
-    return max(1, first.chars // max(1, first.tokens or first.chars))
+    first = next(iter(record.chunks), None)
+    return max(1, first.chars // max(1, first.tokens or first.chars)) if first else 1
 
 
 def _difference(base: str, other: RequestRecord) -> Difference:
-    at = min(len(base), len(other.output))
-    at = next((i for i, (a, b) in enumerate(zip(base, other.output, strict=False)) if a != b), at)
+    at = next((i for i, (a, b) in enumerate(zip(base, other.output, strict=False)) if a != b), None)
+    at = min(len(base), len(other.output)) if at is None else at
     return Difference(
         index=other.index,
         round=other.round,
