@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from specdecode.analysis.results.comparison import Comparison, MeasuredK, Point, Theory
 from specdecode.analysis.results.over_load import Curve, LoadPoint
-from specdecode.analysis.results.pairs import CaseResult, Estimate, GroupName, GroupResult, Pair
+from specdecode.analysis.results.pairs import Estimate, GroupName, GroupResult, Pair
 from specdecode.analysis.statistics.verdict import log_stat
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.most_tokens import MostTokens
@@ -40,7 +40,11 @@ def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observatio
     unsure = result.judged != result.cases or any(case.impossible or case.late for case in cases)
     if unsure or not found.keys() >= {DECODING, STEPS}:
         return None
-    return _observed(variant, pair, found[DECODING].ratio, found[STEPS].ratio, _error(cases))
+    each, error = [one for case in cases for one in case.speedups if one.metric == DECODING], NOISE
+    if each and all(one.low is not None for one in each):
+        together = combine([log_stat(one) for one in each], [1.0 / len(each)] * len(each))
+        error = max(LEAST_ERROR, math.sqrt(together.variance))
+    return _observed(variant, pair, found[DECODING].ratio, found[STEPS].ratio, error)
 
 
 def observation_at(variant: Variant, pair: Pair, curve: Curve, point: LoadPoint) -> Observation | None:
@@ -72,14 +76,6 @@ def _observed(variant: Variant, pair: Pair, speedup: float, tokens: float, error
     if spec is None or spec.num_speculative_tokens_per_batch_size or pair.changes != ("speculation",):
         return None
     return Observation(spec.draft.id, spec.num_speculative_tokens, speedup, tokens, error)
-
-
-def _error(cases: Sequence[CaseResult]) -> float:
-    found = [estimate for case in cases for estimate in case.speedups if estimate.metric == DECODING]
-    if not found or any(estimate.low is None for estimate in found):
-        return NOISE
-    together = combine([log_stat(estimate) for estimate in found], [1.0 / len(found)] * len(found))
-    return max(LEAST_ERROR, math.sqrt(together.variance))
 
 
 def theories(*, experiment: Experiment, pairs: Sequence[Pair]) -> tuple[Theory, ...]:

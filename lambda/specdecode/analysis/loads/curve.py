@@ -85,7 +85,8 @@ def _curve(
         points.append(_point(experiment, each, gain))
         if not each.doubtful:
             base_load, load = _loads(experiment, each)
-            seconds = _seconds(each.base) * within_batch(experiment, each.level, each.arm)
+            logs = [mean(list(pairing.log_by_prompt(case, HEADLINE).values())) for case in each.base]
+            seconds = math.exp(-mean(logs)) * within_batch(experiment, each.level, each.arm)
             trusted[each.level] = AtLoad(load=load, base_load=base_load, base_s=seconds, gain=gain)
     there = {each.level for each in compared}
     return Curve(
@@ -199,11 +200,6 @@ def _values(cases: Sequence[Measured], metric: str) -> list[float]:
 
 def _quantile(ordered: Sequence[float], q: float) -> float | None:
     return quantile(ordered, q) if ordered else None
-
-
-def _seconds(cases: Sequence[Measured]) -> float:
-    """Seconds per token of whole requests: geometric mean over prompts, the cases with equal weight."""
-    return math.exp(-mean([mean(list(pairing.log_by_prompt(each, HEADLINE).values())) for each in cases]))
 
 
 def _under_way(cases: Sequence[Measured]) -> float:

@@ -113,21 +113,18 @@ def _metric_infos(case: TestCase) -> tuple[MetricInfo, ...]:
 def _experiment(arms: Sequence[tuple[ImportedArm, Variant]], title: str, case: TestCase) -> ImportedExperiment:
     base = arms[0][0]
     load = {} if base.concurrency is None else {"concurrency": (base.concurrency,)}
+    # LLMPerf's `--model` is often a path on the server: then the last part of the path
+    is_path = base.model.count("/") > 1 or base.model.startswith("/")
+    model = base.model.rstrip("/").rsplit("/", 1)[-1] if is_path else base.model
     return ImportedExperiment(
         name="llmperf-import",
         title=title,
         measured_with=tuple(dict.fromkeys(arm.tool for arm, _ in arms)),
         recorded={arm.name: arm.conditions for arm, _ in arms},
-        target=ModelRef(id=_model_id(base.model), size_gib=1.0),
+        target=ModelRef(id=re.sub(r"[^\w./-]", "-", model).lstrip("-._") or "unknown", size_gib=1.0),
         variants=tuple(variant for _, variant in arms),
         workload=ImportedWorkload(cases=(case,), **load),
     )
-
-
-def _model_id(model: str) -> str:
-    """The model's name. LLMPerf's `--model` is often a path on the server: then the last part of the path."""
-    given = model if model.count("/") <= 1 and not model.startswith("/") else model.rstrip("/").rsplit("/", 1)[-1]
-    return re.sub(r"[^\w./-]", "-", given).lstrip("-._") or "unknown"
 
 
 def _arm(arm: ImportedArm, variant: Variant, case: TestCase) -> ArmCase:

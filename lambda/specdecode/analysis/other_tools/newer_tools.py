@@ -42,6 +42,7 @@ SECONDS = {"sec": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 AIPERF_SUMMARY, AIPERF_RECORDS = "profile_export_aiperf.json", "profile_export.jsonl"
 AIPERF_PHASE = "profiling"
 TIMES = {"ttft": "time_to_first_token", "end_to_end_latency": "request_latency"}
+TIMES |= {"time_per_output_token": "inter_token_latency"}
 
 
 def read_other(path: Path, *, name: str) -> ImportedArm | None:
@@ -107,9 +108,15 @@ class Vllm(Lenient):
 
 
 def vllm_arm(file: Path, documents: Sequence[Any], name: str) -> ImportedArm:
+    """Its own statistics are in milliseconds."""
     runs = [read(Vllm, document, file, VLLM) for document in documents]
     rows = [row for run in runs for row in _vllm_rows(file, run)]
     head = runs[0]
+    names = {"mean": "mean", "p50": "median", "stddev": "std"} | {p: p for p in ("p25", "p75", "p90", "p95", "p99")}
+    stated = {
+        ours: {name: documents[0].get(f"{prefix}_{theirs}_ms") for name, prefix in names.items()}
+        for ours, theirs in (("ttft", "ttft"), ("time_per_output_token", "tpot"), ("end_to_end_latency", "e2el"))
+    }
     if not rows and len(runs) > 1:
         raise ImportProblem(f"{file}: {len(runs)} runs without their requests: add --save-detailed to --bench-cmd")
     return tool_arm(
@@ -124,7 +131,7 @@ def vllm_arm(file: Path, documents: Sequence[Any], name: str) -> ImportedArm:
         tokens=sum(run.total_output_tokens for run in runs),
         timestamp=moment(head.date, "%Y%m%d-%H%M%S"),
         conditions={"max_concurrency": head.max_concurrency, "request_rate": head.request_rate},
-        stated=_vllm_statistics(head.completed, documents[0]) if len(runs) == 1 else {},
+        stated=own_statistics(head.completed, stated, scale=1e-3) if len(runs) == 1 else {},
     )
 
 
@@ -139,16 +146,6 @@ def _vllm_rows(file: Path, run: Vllm) -> Iterator[Row]:
     for ttft, latency, made, asked, error in zip(*lists, strict=True):
         if not error and made:
             yield Row(ttft, latency, made, asked)
-
-
-def _vllm_statistics(completed: int, document: dict[str, Any]) -> dict[str, Summary]:
-    """The tool's own statistics, which are in milliseconds."""
-    names = {"mean": "mean", "p50": "median", "stddev": "std"} | {p: p for p in ("p25", "p75", "p90", "p95", "p99")}
-    columns = {
-        ours: {name: document.get(f"{prefix}_{theirs}_ms") for name, prefix in names.items()}
-        for ours, theirs in (("ttft", "ttft"), ("time_per_output_token", "tpot"), ("end_to_end_latency", "e2el"))
-    }
-    return own_statistics(completed, columns, scale=1e-3)
 
 
 class Value(Lenient):
@@ -187,18 +184,20 @@ def aiperf_arm(file: Path, name: str) -> ImportedArm:
         if record.metadata.get("benchmark_phase", AIPERF_PHASE) == AIPERF_PHASE
     ]
     rows = []
-    for record in every:
-        ttft, latency, asked = (
-            record.metrics.time_to_first_token,
-            record.metrics.request_latency,
-            record.metrics.input_sequence_length,
-        )
-        tokens = record.metrics.usage_completion_tokens or record.metrics.output_sequence_length
-        if record.error is None and ttft and latency and tokens:
-            times = seconds(file, ttft), seconds(file, latency)
+    for found in (record.metrics for record in every if record.error is None):
+        tokens, asked = found.usage_completion_tokens or found.output_sequence_length, found.input_sequence_length
+        if found.time_to_first_token and found.request_latency and tokens:
+            times = seconds(file, found.time_to_first_token), seconds(file, found.request_latency)
             rows.append(Row(*times, round(tokens.value), round(asked.value) if asked else 0))
     config = inside(summary, "input_config")
     by_server = all(record.metrics.usage_completion_tokens for record in every)
+    names = {"mean": "avg", "stddev": "std"} | {p: p for p in ("min", "p25", "p50", "p75", "p90", "p95", "p99", "max")}
+    stated: dict[str, Summary] = {}
+    for ours, theirs in TIMES.items():
+        if isinstance(unit := inside(summary, theirs, "unit"), str):
+            column = {own: inside(summary, theirs, key) for own, key in names.items()}
+            scale = seconds(file, Value(value=1.0, unit=unit[:500]))
+            stated |= own_statistics(len(rows), {ours: column}, scale=scale)
     return tool_arm(
         name,
         AIPERF,
@@ -215,19 +214,8 @@ def aiperf_arm(file: Path, name: str) -> ImportedArm:
             "request_rate": inside(config, "phases", 0, "rate"),
             "tokens counted by": "the server" if by_server else "a tokenizer at the client",
         },
-        stated=_aiperf_statistics(file, len(rows), summary),
+        stated=stated,
     )
-
-
-def _aiperf_statistics(file: Path, completed: int, summary: Any) -> dict[str, Summary]:
-    """The tool's own statistics of times."""
-    names = {"mean": "avg", "stddev": "std"} | {p: p for p in ("min", "p25", "p50", "p75", "p90", "p95", "p99", "max")}
-    found: dict[str, Summary] = {}
-    for ours, theirs in (*TIMES.items(), ("time_per_output_token", "inter_token_latency")):
-        if isinstance(unit := inside(summary, theirs, "unit"), str):
-            column = {name: inside(summary, theirs, key) for name, key in names.items()}
-            found |= own_statistics(completed, {ours: column}, scale=seconds(file, Value(value=1.0, unit=unit[:500])))
-    return found
 
 
 def seconds(file: Path, value: Value) -> float:

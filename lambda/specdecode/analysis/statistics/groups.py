@@ -63,7 +63,9 @@ def group(name: GroupName, results: Sequence[tuple[CaseResult, Stats]]) -> Group
         reason=reason,
         speedups=tuple(speedups.values()),
         range=TypeRange(low=min(ratios), high=max(ratios)) if ratios else None,
-        next=_next([stats[HEADLINE].mean for _, stats in judged if HEADLINE in stats]) if generalises else None,
+        next=_next(log_mean([stats[HEADLINE].mean for _, stats in judged if HEADLINE in stats]))
+        if generalises
+        else None,
     )
 
 
@@ -79,9 +81,9 @@ def _judge(cases: Sequence[CaseResult], headline: Estimate | None, generalises: 
     return Conclusion(Verdict.MIXED, f"the prompt types differ: {said}")
 
 
-def _next(means: Sequence[float]) -> tuple[float, float]:
+def _next(stat: LogMean) -> tuple[float, float]:
     """95% prediction interval of one more prompt type's speed-up: mean ± t s √(1 + 1/n) on the log scale."""
-    stat, n = log_mean(means), len(means)
+    n = stat.n
     reach = t_quantile(0.5 + NEXT_LEVEL / 2.0, n - 1.0) * math.sqrt(stat.variance * n * (1.0 + 1.0 / n))
     return math.exp(stat.mean - reach), math.exp(stat.mean + reach)
 

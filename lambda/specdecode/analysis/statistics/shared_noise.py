@@ -66,17 +66,13 @@ def shared_noise(
     parts = [(weight * usable[name][0], usable[name][1]) for name, weight in quiet.items()]
     squares = math.fsum(part**2 / df for part, df in parts)
     df = math.fsum(part for part, _ in parts) ** 2 / squares if squares else 1.0
-    return {
-        name: LogMean(0.0, max(0.0, excess) * _of_a_mean(rounds, weights or {}), max(1.0, df), 0)
-        for name, rounds in cases.items()
-    }
-
-
-def _of_a_mean(rounds: Rounds, weights: Mapping[int, float]) -> float:
-    """Variance of the case's mean / variance of one observation in one round."""
-    total = math.fsum(weights.get(number, 1.0) for number in rounds)
-    shares = [(weights.get(number, 1.0) / total, max(1, len(seen))) for number, seen in rounds.items()]
-    return math.fsum(share**2 / observations for share, observations in shares)
+    noise = {}
+    for name, rounds in cases.items():
+        own = {number: (weights or {}).get(number, 1.0) for number in rounds}
+        whole = math.fsum(own.values())
+        of_mean = math.fsum((own[number] / whole) ** 2 / max(1, len(seen)) for number, seen in rounds.items())
+        noise[name] = LogMean(0.0, max(0.0, excess) * of_mean, max(1.0, df), 0)
+    return noise
 
 
 def _residuals(rounds: Sequence[Mapping[Hashable, Seen]]) -> _Residuals | None:
