@@ -13,7 +13,7 @@ benchmarks/advisor.py measures its error against simulated sweeps that break its
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from statistics import NormalDist, fmean, geometric_mean
 from typing import NamedTuple
@@ -85,7 +85,9 @@ def advise(
         ks = sorted({candidate.k for candidate in candidates if candidate.draft == draft})
         known[draft] = curves(draft, ks, seen, most=most, prior=prior)
         believed.update(known[draft].believed(draft))
-    best, gain = _best(believed, measured)
+    gains = {at: math.exp(believed[at][0]) for at in measured if at in believed}
+    best = _fastest(gains, 1.0)
+    gain = gains[best] if best else 1.0
     over = believed[best] if best else (0.0, 0.0)
     beliefs = []
     for at in candidates:
@@ -131,14 +133,10 @@ def next_arm(advice: Advice, observations: Sequence[Observation]) -> Candidate |
     return min(advice.measure_again, key=times.__getitem__, default=None)
 
 
-def _best(believed: dict[Candidate, tuple[float, float]], measured: set[Candidate]) -> tuple[Candidate | None, float]:
-    """Best measured arm by its posterior mean (the smaller k on a tie), and its speed-up. 1 if there is none."""
-    known = {candidate: math.exp(believed[candidate][0]) for candidate in measured if candidate in believed}
-    top = max(known.values(), default=1.0)
-    if top <= 1.0:
-        return None, 1.0
-    best = min((c for c in known if known[c] == top), key=lambda c: c.k)
-    return best, known[best]
+def _fastest(gains: Mapping[Candidate, float], over: float) -> Candidate | None:
+    """The arm with the largest gain (of equals the smaller k). None if that is not larger than `over`."""
+    best = max(gains, key=lambda at: (gains[at], -at.k), default=None)
+    return best if best and gains[best] > over else None
 
 
 def _at_most(
@@ -194,7 +192,12 @@ def advise_over_loads(
         (_over_loads(candidate, [known[candidate] for known in believed]) for candidate in left),
         key=lambda belief: -belief.improvement,
     )
-    best = _best_over_loads(seen.values())
+    sums: dict[Candidate, float] = {}  # a load at which an arm was not measured counts as plain decoding
+    for found in seen.values():
+        for at in {Candidate(item.draft, item.k) for item in found}:
+            own = [math.log(item.speedup) for item in found if (item.draft, item.k) == at]
+            sums[at] = sums.get(at, 0.0) + fmean(own)
+    best = _fastest(sums, 0.0)
     chosen = beliefs[0].candidate if beliefs and beliefs[0].improvement >= WORTH else None
     over = f"over the {len(each)} loads" if len(each) > 1 else "at the one load that was measured"
     if not beliefs:
@@ -224,14 +227,3 @@ def _over_loads(candidate: Candidate, found: Sequence[Belief]) -> Belief:
     """What is believed of an arm over the loads. Its uncertainty is common to them, so the bounds are not narrowed."""
     speedup, low, high = map(geometric_mean, zip(*((each.speedup, each.low, each.high) for each in found), strict=True))
     return Belief(candidate, speedup, low, high, fmean(each.improvement for each in found))
-
-
-def _best_over_loads(loads: Iterable[Sequence[Observation]]) -> Candidate | None:
-    """The arm with the largest gain over all loads, of which one without it counts as plain decoding. None: no gain."""
-    sums: dict[Candidate, float] = {}
-    for found in loads:
-        for candidate in {Candidate(item.draft, item.k) for item in found}:
-            own = [math.log(item.speedup) for item in found if (item.draft, item.k) == candidate]
-            sums[candidate] = sums.get(candidate, 0.0) + fmean(own)
-    top = max(sums.values(), default=0.0)
-    return min((c for c in sums if sums[c] == top), key=lambda c: c.k) if top > 0.0 else None

@@ -5,19 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
-from specdecode.analysis.other_tools.imported import (
-    AIPERF,
-    FIELDS,
-    GUIDELLM,
-    MOST_SHOWN,
-    VLLM,
-    Figure,
-    ImportedArm,
-    ImportProblem,
-    Moment,
-    lacks,
-    read_json,
-)
+from specdecode.analysis.other_tools import imported
+from specdecode.analysis.other_tools.imported import AIPERF, FIELDS, GUIDELLM, VLLM, Figure, ImportedArm, ImportProblem
 from specdecode.measures.distribution import Summary
 from specdecode.untrusted import in_words
 
@@ -48,7 +37,7 @@ class _Summary(BaseModel):
     results_num_completed_requests: int = Field(ge=0, le=100_000)
     results_number_errors: int | None = Field(default=None, ge=0, le=100_000)
     results_mean_output_throughput_token_per_s: Figure | None = None
-    timestamp: Moment | None = None
+    timestamp: imported.Moment | None = None
 
 
 _FIGURE: TypeAdapter[float | None] = TypeAdapter(Figure | None)
@@ -57,9 +46,13 @@ _FIGURE: TypeAdapter[float | None] = TypeAdapter(Figure | None)
 def read_arm(path: Path, *, name: str) -> ImportedArm:
     """Read a `_summary.json`, or the folder that holds exactly one. Raises ImportProblem."""
     file = _summary_file(path)
-    document = read_json(file)
+    document = imported.read_json(file)
     if not isinstance(document, dict) or not any(str(key).startswith("results_") for key in document):
-        fields = ", ".join(str(key)[:MOST_SHOWN] for key in list(document)[:3]) if isinstance(document, dict) else ""
+        fields = (
+            ", ".join(str(key)[: imported.MOST_SHOWN] for key in list(document)[:3])
+            if isinstance(document, dict)
+            else ""
+        )
         found = f"an object with {fields or 'no field'}" if isinstance(document, dict) else "no object"
         raise ImportProblem(f"{file}: no result of a tool that is read here, but {found}; {KNOWN}")
     if len(document) > MOST_FIELDS:
@@ -67,7 +60,7 @@ def read_arm(path: Path, *, name: str) -> ImportedArm:
     try:
         summary = _Summary.model_validate(document)
     except ValidationError as error:
-        raise ImportProblem(f"{file}: no LLMPerf summary, {lacks(error)}; {KNOWN}") from None
+        raise ImportProblem(f"{file}: no LLMPerf summary, {imported.lacks(error)}; {KNOWN}") from None
     individual = file.with_name(file.name.replace("_summary.json", "_individual_responses.json"))
     return ImportedArm(
         name=name,
@@ -80,7 +73,7 @@ def read_arm(path: Path, *, name: str) -> ImportedArm:
         timestamp=summary.timestamp or 0.0,
         overall_throughput=summary.results_mean_output_throughput_token_per_s,
         conditions={
-            key: str(value)[:MOST_SHOWN]
+            key: str(value)[: imported.MOST_SHOWN]
             for key, value in document.items()
             if key in CONDITIONS or key.startswith(SAMPLING)
         },
@@ -112,7 +105,7 @@ def _metrics(file: Path, document: dict[str, Any], completed: int) -> dict[str, 
 
 
 def _individual(file: Path) -> tuple[dict[str, float], ...]:
-    responses = read_json(file)
+    responses = imported.read_json(file)
     if not isinstance(responses, list) or not all(isinstance(response, dict) for response in responses):
         raise ImportProblem(f"{file}: not LLMPerf's individual responses, a list of them")
     return tuple(

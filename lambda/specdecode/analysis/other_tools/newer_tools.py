@@ -13,25 +13,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from specdecode.analysis.other_tools.imported import (
-    AIPERF,
-    GUIDELLM,
-    VLLM,
-    Figure,
-    ImportedArm,
-    ImportProblem,
-    Moment,
-    Row,
-    count,
-    inside,
-    lines,
-    moment,
-    number,
-    own_statistics,
-    read,
-    read_json,
-    tool_arm,
-)
+from specdecode.analysis.other_tools import imported
+from specdecode.analysis.other_tools.imported import AIPERF, GUIDELLM, VLLM, Figure, ImportedArm, ImportProblem, Row
 from specdecode.experiment.base import Many
 from specdecode.measures.distribution import Summary
 from specdecode.untrusted import Unreadable, parse_json
@@ -52,7 +35,7 @@ def read_other(path: Path, *, name: str) -> ImportedArm | None:
         return None
     if file.name == AIPERF_SUMMARY:
         return aiperf_arm(file, name)
-    document = read_json(file)
+    document = imported.read_json(file)
     head = document[0] if isinstance(document, list) and document else document
     if isinstance(head, dict) and {"mean_ttft_ms", "total_output_tokens"} <= head.keys():
         return vllm_arm(file, document if isinstance(document, list) else [document], name)
@@ -109,7 +92,7 @@ class Vllm(Lenient):
 
 def vllm_arm(file: Path, documents: Sequence[Any], name: str) -> ImportedArm:
     """Its own statistics are in milliseconds."""
-    runs = [read(Vllm, document, file, VLLM) for document in documents]
+    runs = [imported.read(Vllm, document, file, VLLM) for document in documents]
     rows = [row for run in runs for row in _vllm_rows(file, run)]
     head = runs[0]
     names = {"mean": "mean", "p50": "median", "stddev": "std"} | {p: p for p in ("p25", "p75", "p90", "p95", "p99")}
@@ -119,7 +102,7 @@ def vllm_arm(file: Path, documents: Sequence[Any], name: str) -> ImportedArm:
     }
     if not rows and len(runs) > 1:
         raise ImportProblem(f"{file}: {len(runs)} runs without their requests: add --save-detailed to --bench-cmd")
-    return tool_arm(
+    return imported.tool_arm(
         name,
         VLLM,
         rows,
@@ -129,9 +112,9 @@ def vllm_arm(file: Path, documents: Sequence[Any], name: str) -> ImportedArm:
         failed=sum(run.failed for run in runs),
         took_s=sum(run.duration for run in runs),
         tokens=sum(run.total_output_tokens for run in runs),
-        timestamp=moment(head.date, "%Y%m%d-%H%M%S"),
+        timestamp=imported.moment(head.date, "%Y%m%d-%H%M%S"),
         conditions={"max_concurrency": head.max_concurrency, "request_rate": head.request_rate},
-        stated=own_statistics(head.completed, stated, scale=1e-3) if len(runs) == 1 else {},
+        stated=imported.own_statistics(head.completed, stated, scale=1e-3) if len(runs) == 1 else {},
     )
 
 
@@ -172,7 +155,7 @@ class AiperfRecord(Lenient):
 
 
 def aiperf_arm(file: Path, name: str) -> ImportedArm:
-    summary = read_json(file)
+    summary = imported.read_json(file)
     records = file.with_name(AIPERF_RECORDS)
     if not records.is_file():
         raise ImportProblem(
@@ -180,7 +163,7 @@ def aiperf_arm(file: Path, name: str) -> ImportedArm:
         )
     every = [
         record
-        for record in lines(records, AiperfRecord, AIPERF)
+        for record in imported.lines(records, AiperfRecord, AIPERF)
         if record.metadata.get("benchmark_phase", AIPERF_PHASE) == AIPERF_PHASE
     ]
     rows = []
@@ -189,29 +172,29 @@ def aiperf_arm(file: Path, name: str) -> ImportedArm:
         if found.time_to_first_token and found.request_latency and tokens:
             times = seconds(file, found.time_to_first_token), seconds(file, found.request_latency)
             rows.append(Row(*times, round(tokens.value), round(asked.value) if asked else 0))
-    config = inside(summary, "input_config")
+    config = imported.inside(summary, "input_config")
     by_server = all(record.metrics.usage_completion_tokens for record in every)
     names = {"mean": "avg", "stddev": "std"} | {p: p for p in ("min", "p25", "p50", "p75", "p90", "p95", "p99", "max")}
     stated: dict[str, Summary] = {}
     for ours, theirs in TIMES.items():
-        if isinstance(unit := inside(summary, theirs, "unit"), str):
-            column = {own: inside(summary, theirs, key) for own, key in names.items()}
+        if isinstance(unit := imported.inside(summary, theirs, "unit"), str):
+            column = {own: imported.inside(summary, theirs, key) for own, key in names.items()}
             scale = seconds(file, Value(value=1.0, unit=unit[:500]))
-            stated |= own_statistics(len(rows), {ours: column}, scale=scale)
-    return tool_arm(
+            stated |= imported.own_statistics(len(rows), {ours: column}, scale=scale)
+    return imported.tool_arm(
         name,
         AIPERF,
         rows,
-        model=str(inside(config, "models", "items", 0, "name") or "unknown"),
-        concurrency=count(inside(config, "phases", 0, "concurrency")),
+        model=str(imported.inside(config, "models", "items", 0, "name") or "unknown"),
+        concurrency=imported.count(imported.inside(config, "phases", 0, "concurrency")),
         completed=len(rows),
         failed=len(every) - len(rows),
-        took_s=number(inside(summary, "benchmark_duration", "avg")),
+        took_s=imported.number(imported.inside(summary, "benchmark_duration", "avg")),
         tokens=sum(row.output_tokens for row in rows),
-        timestamp=moment(str(inside(summary, "start_time") or "")[:19], "%Y-%m-%dT%H:%M:%S"),
+        timestamp=imported.moment(str(imported.inside(summary, "start_time") or "")[:19], "%Y-%m-%dT%H:%M:%S"),
         conditions={
-            "concurrency": inside(config, "phases", 0, "concurrency"),
-            "request_rate": inside(config, "phases", 0, "rate"),
+            "concurrency": imported.inside(config, "phases", 0, "concurrency"),
+            "request_rate": imported.inside(config, "phases", 0, "rate"),
             "tokens counted by": "the server" if by_server else "a tokenizer at the client",
         },
         stated=stated,
@@ -250,7 +233,7 @@ class GuidellmBenchmark(Lenient):
 
     config: GuidellmConfig = GuidellmConfig()
     requests: GuidellmRequests
-    start_time: Moment = 0.0
+    start_time: imported.Moment = 0.0
     duration: Figure
     metrics: dict[str, Any] = Field(default_factory=dict)
 
@@ -262,7 +245,7 @@ def guidellm_arm(file: Path, document: dict[str, Any], name: str) -> ImportedArm
         raise ImportProblem(
             f"{file}: {many} benchmarks, one is needed: run GuideLLM with one load (kind=concurrent,streams=N)"
         )
-    found = read(GuidellmBenchmark, benchmarks[0], file, GUIDELLM)
+    found = imported.read(GuidellmBenchmark, benchmarks[0], file, GUIDELLM)
     if found.config.sample_size is not None:
         raise ImportProblem(f"{file}: only a sample of its requests was kept; run GuideLLM without a sample size")
     successful, strategy = found.requests.successful, found.config.strategy
@@ -278,14 +261,14 @@ def guidellm_arm(file: Path, document: dict[str, Any], name: str) -> ImportedArm
         ("end_to_end_latency", "request_latency", 1.0),
         ("time_per_output_token", "inter_token_latency_ms", 1e-3),
     ):
-        column = {own: inside(found.metrics, theirs, "successful", key) for own, key in names.items()}
-        stated |= own_statistics(len(rows), {ours: column}, scale=scale)
-    return tool_arm(
+        column = {own: imported.inside(found.metrics, theirs, "successful", key) for own, key in names.items()}
+        stated |= imported.own_statistics(len(rows), {ours: column}, scale=scale)
+    return imported.tool_arm(
         name,
         GUIDELLM,
         rows,
         model=_asked_model(successful),
-        concurrency=count(strategy.get("streams") or strategy.get("max_concurrency")),
+        concurrency=imported.count(strategy.get("streams") or strategy.get("max_concurrency")),
         completed=len(rows),
         failed=len(found.requests.errored or ()) + len(successful) - len(rows),
         took_s=found.duration,
@@ -300,5 +283,5 @@ def _asked_model(requests: Sequence[GuidellmRequest]) -> str:
     """The model that GuideLLM's first request names."""
     found = None
     with suppress(Unreadable, IndexError):
-        found = inside(parse_json(requests[0].request_args or "null"), "body", "model")
+        found = imported.inside(parse_json(requests[0].request_args or "null"), "body", "model")
     return found[:500] if isinstance(found, str) else "unknown"
