@@ -270,18 +270,13 @@ def test_a_problem_of_one_kind_hides_none_of_another(also: dict[str, Any]) -> No
 
 
 MISTAKES: dict[str, Any] = {
-    "extends": {"extends": "nosuch"},
-    "engine": {"engine": "nosuch"},
-    "key": {"nme": "x"},
+    "extends": {"extends": "nosuch"}, "engine": {"engine": "nosuch"}, "key": {"nme": "x"},
     "shape": {"serving": {"max_num_seqs": "many"}},
     "token": {"serving": {"env": {"A": "hf_abcdefghijklmnopqrstuvwxyz"}}},
-    "case": {"workload": {"cases": ["nonsense"]}},
-    "load": {"workload": {"requests": 0}},
-    "parallel": {"serving": {"tensor_parallel_size": 7}},
-    "node": {"node": "nosuch"},
-    "setting": ["x"],
+    "case": {"workload": {"cases": ["nonsense"]}}, "load": {"workload": {"requests": 0}},
+    "parallel": {"serving": {"tensor_parallel_size": 7}}, "node": {"node": "nosuch"}, "setting": ["x"],
     "path": ["title.sub=1"],
-}
+}  # fmt: skip
 """One of each kind, at several levels: a part of the document, or settings of the command line."""
 
 

@@ -33,15 +33,12 @@ MATH = [{"set": "work", "categories": ["math"], "length": "short"}]
 @pytest.mark.parametrize(
     ("changes", "overrides", "names"),
     [
-        ({"cases": ["letter-a"]}, {}, ["letter-a"]),
-        ({}, {"workload.cases": ["letter-a"]}, ["letter-a"]),
-        ({"prompts": []}, {}, 10),
-        ({}, {"workload.prompts": []}, 10),
-        ({"requests": 3}, {}, 23),
+        ({"cases": ["letter-a"]}, {}, ["letter-a"]), ({}, {"workload.cases": ["letter-a"]}, ["letter-a"]),
+        ({"prompts": []}, {}, 10), ({}, {"workload.prompts": []}, 10), ({"requests": 3}, {}, 23),
         ({"cases": ["letter-a"], "prompts": MATH}, {}, ["letter-a", "math"]),
         ({}, {"workload.cases": [], "workload.prompts": MATH}, ["math"]),
     ],
-)
+)  # fmt: skip
 def test_who_names_cases_of_a_preset_pays_for_no_others(
     changes: dict[str, Any], overrides: dict[str, Any], names: list[str] | int
 ) -> None:

@@ -17,16 +17,10 @@ from tests.specdecode.benchmark.making import record
 SAMPLE = [{"Name": "Variant", "Value": "v"}, {"Name": "TestCase", "Value": "c"}]
 PLACES = [SAMPLE, [{"Name": "Experiment", "Value": "e"}, *SAMPLE]]
 UNITS = {
-    "TTFT": "Seconds",
-    "InterTokenLatency": "Seconds",
-    "EndToEndLatency": "Seconds",
-    "RequestOutputThroughput": "Count/Second",
-    "InputTokens": "Count",
-    "OutputTokens": "Count",
-    "TokensPerStep": "Count",
-    "AcceptanceRate": "None",
-    "ErrorRate": "None",
-}
+    "TTFT": "Seconds", "InterTokenLatency": "Seconds", "EndToEndLatency": "Seconds",
+    "RequestOutputThroughput": "Count/Second", "InputTokens": "Count", "OutputTokens": "Count",
+    "TokensPerStep": "Count", "AcceptanceRate": "None", "ErrorRate": "None",
+}  # fmt: skip
 """As PutMetricData's StandardUnit has them; the dashboard and the public sample read these names."""
 
 

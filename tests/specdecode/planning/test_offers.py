@@ -12,12 +12,9 @@ from tests.plans import plan_for
 from tests.pricing import PRICED
 
 OPTIONS = {
-    "compile.on": ("accelerator", "cpu"),
-    "sweep": (None, "grid"),
-    "workload.rounds": (None, 1),
-    "serving.max_num_seqs": (None, 1),
-    "serving.neuron_config.save_sharded_checkpoint": (None, True, False),
-}
+    "compile.on": ("accelerator", "cpu"), "sweep": (None, "grid"), "workload.rounds": (None, 1),
+    "serving.max_num_seqs": (None, 1), "serving.neuron_config.save_sharded_checkpoint": (None, True, False),
+}  # fmt: skip
 OFFER = re.compile(r"--set ([\w.]+)=([^\s;,)]+)")
 
 

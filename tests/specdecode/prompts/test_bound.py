@@ -34,13 +34,9 @@ QWEN35 = (
 SENTENCEPIECE = r"\s*\S+|\s+"
 """A piece may begin with white space and has none within it: the fewest that SentencePiece can make."""
 PIECES = {
-    "gpt2": GPT2,
-    "llama3": LLAMA3,
-    "qwen": QWEN,
-    "qwen3.5": QWEN35,
-    "gpt-oss": GPT_OSS,
+    "gpt2": GPT2, "llama3": LLAMA3, "qwen": QWEN, "qwen3.5": QWEN35, "gpt-oss": GPT_OSS,
     "sentencepiece": SENTENCEPIECE,
-}
+}  # fmt: skip
 ALPHABET = "aZ9é中あ١²'s_-./#\u0301\u00a0\u3000\x1c\x85 \t\n\r"
 
 
