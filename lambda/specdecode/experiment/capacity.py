@@ -28,8 +28,7 @@ RESERVED_CPU = 2.0
 """DaemonSets (about 0.8), and the Mountpoint pods that the S3 driver schedules after a workload, one a volume."""
 RESERVED_MEMORY_GIB = 8.0
 COPY_STREAMS = 16
-"""Files that are copied at once. It also bounds the mount's memory: 2 GiB of read-ahead at most for each open file
-(doc/CONFIGURATION.md of Mountpoint 1.23)."""
+"""Files that are copied at once; for each, Mountpoint 1.23 takes 2 GiB at most (its doc/CONFIGURATION.md)."""
 COPY_MARGIN = 1.1
 """Local disk for a copy, as a multiple of the weights' size: every rank holds its own copy of some tensors."""
 READ_AHEAD_GIB = 2.0

@@ -53,8 +53,7 @@ class Sweep(StrEnum):
     GRID = "grid"
     """All arms."""
     ADAPTIVE = "adaptive"
-    """One arm after the other, beside the baseline. The advisor chooses each from the results so far, until another arm
-    is not worth its cost."""
+    """One arm after the other, beside the baseline: the advisor chooses each, until another is not worth its cost."""
 
 
 class Experiment(Frozen):
@@ -207,13 +206,11 @@ class ServedExperiment(Experiment):
     """Name of an engine in assets/engines."""
     serving: Serving
     start_check: bool = True
-    """Before anything is compiled, start each kind of arm that no run of this bucket has served yet once with a tiny
-    model. `false` begins with the compile."""
+    """Start each kind of arm that this bucket never served once with a tiny model, before anything is compiled."""
     hold: int = Field(default=0, ge=0, le=480)
     """Minutes for which an arm stays on the node after its last benchmark, and answers `specdecode ask`. They cost."""
     answers: Annotated[str, StringConstraints(pattern=f"^{RUN_ID}$")] | None = None
-    """An earlier run of this target. The arms that read then read what its arm of that name has answered, to its
-    prompts, and no other arm is served."""
+    """An earlier run of this target. The arms that read then read its answers, and no other arm is served."""
     variants: tuple[ServedVariant, ...] = Field(min_length=1)
 
     @property

@@ -29,9 +29,7 @@ def most_tokens_said(experiment: Experiment, variant: Variant) -> MostTokens | N
 
 
 def kind_of_engine(experiment: Experiment) -> str:
-    """Engines of one kind have steps that cost alike: `nxd-inference`, `native` (the plugin without NxD Inference), or
-    an engine's own name if it opens no Neuron device. `server` for servers that already run.
-    """
+    """Engines of one kind have steps that cost alike: `nxd-inference`, `native`, an engine's name (CPU), `server`."""
     if experiment.served_by is None:
         return "server"
     try:

@@ -1,6 +1,4 @@
-"""The observations of a comparison: one a prompt, or one a conversation with all its turns; and when there are enough
-of them: the interval is short enough, or the verdict cannot change any more (ADR 62).
-"""
+"""The observations of a comparison: one a prompt, or a conversation; and when there are enough of them (ADR 62)."""
 
 import math
 from collections import defaultdict

@@ -216,9 +216,7 @@ def hidden(records: Iterable[RequestRecord]) -> int:
 
 
 def too_busy(seconds: Sequence[float], took_s: float, at_a_time: int) -> str:
-    """Why requests of these lengths do not fit into the time that a file says they took; empty if they do. (Our own
-    client sends no request before another has ended.)
-    """
+    """Why requests of these lengths do not fit into the time that a file says they took; empty if they do."""
     if math.fsum(seconds) <= SLACK * at_a_time * took_s + 0.1:
         return ""
     return (
@@ -242,9 +240,7 @@ MOST_BY_SPECULATION = MOST_DRAFTED + 1.0
 
 
 def other_work(*, compared: int, from_start: int) -> str:
-    """Why two arms that must write the same text do not do the same work; empty if they may. `from_start`: pairs of
-    answers that differ from the first token on, which rounding does to few.
-    """
+    """Why two arms that must write the same text do not do the same work (`from_start`: pairs that part at once)."""
     if from_start <= SOME * compared or (from_start < FEW_PAIRS and from_start < compared):
         return ""
     return f"the answers differ from the first token on in {from_start} of {compared} pairs"

@@ -24,8 +24,7 @@ NOMINAL = 0.96
 say "pays" or "costs" of two equal arms in 5% of the runs. With this level it is 4%, and at most 5% of what was
 simulated (docs/explanation/how-sure.md)."""
 EARLY = 0.01
-"""Probability that an interval is wrong at any look before the last one. With the last look's it is at most EARLY + 1 -
-NOMINAL (union bound)."""
+"""Probability that an interval is wrong at any look before the last; with it EARLY + 1 - NOMINAL (union bound)."""
 PRIOR_VARIANCE = 1.0
 """Variance of the effect's prior in looks before the last one: a mean log ratio about as large as its deviation."""
 

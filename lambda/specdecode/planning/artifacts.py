@@ -19,9 +19,7 @@ from specdecode.store import Store
 
 
 class Inventory(Frozen):
-    """What lies in the bucket: folders as prefixes (`models/…/`, `compiled/…/`), each only with its COMPLETE.json, and
-    the keys of marks of what was served (`state/engines/….json`).
-    """
+    """What lies in the bucket: whole folders as prefixes (`models/…/`), and keys of marks (`state/engines/….json`)."""
 
     prefixes: frozenset[str] = frozenset()
 

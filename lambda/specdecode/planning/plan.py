@@ -108,8 +108,7 @@ class Plan(Frozen):
     artifacts: tuple[PlannedArtifact, ...]
     """Empty if the engine compiles nothing."""
     start_checks: tuple[str, ...] = ()
-    """Arms whose engine starts once with a tiny model before anything is compiled: one of each kind that was never
-    served from this bucket."""
+    """Arms that start once with a tiny model before any compile: one of each kind that is new to this bucket."""
     timeline: Timeline = Timeline()
     """Empty in plans of earlier versions."""
     poll_seconds: int

@@ -19,8 +19,7 @@ MOST_CLIENTS = 1000
 MOST_POSITIONS = 64
 """Most drafted tokens of a step with a count of their own."""
 MOST_COUNTED = 2**20
-"""Most tokens that the chunks of one answer may count together: an experiment cannot ask for more. The inter-token
-latency has one value for each of them."""
+"""Most tokens that the chunks of one answer may count together: an experiment cannot ask for more."""
 
 
 def raw_file(variant: str, case: str, client: int = 0) -> str:
@@ -109,8 +108,7 @@ class RequestRecord(BaseModel):
     index: Count
     """Position among the requests of its variant, case, round and level. An equal index means an equal prompt."""
     turn: Annotated[int, Field(ge=0, lt=MOST_TURNS)] = 0
-    """Which question of its conversation it asks, from 0. The turns of a conversation have consecutive indices, so that
-    `index - turn` is the conversation."""
+    """Which question of its conversation it asks, from 0: `index - turn` is the conversation."""
     warmup: bool = False
     started_at: Seconds
     """Wall clock, seconds since the epoch, for people only."""

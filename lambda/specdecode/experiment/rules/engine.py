@@ -93,8 +93,7 @@ UNKNOWN = {
     "trace_tokengen_model": "leave it out: fused speculation traces no token generation model",
     "pad_token_id": "leave it out: it is an argument of inference_demo's generation",
 }
-"""Keys of published lines that NxD Inference does not take (models/config.py of v0.6.10598 and 4bcdc54: the first is
-read there, and computed)."""
+"""Keys of published lines that NxD Inference does not take (models/config.py of v0.6.10598 computes the first)."""
 _FP8_ENV = {"XLA_HANDLE_SPECIAL_SCALAR": "1", "UNSAFE_FP8FNCAST": "1"}
 
 

@@ -138,9 +138,7 @@ def tokens_per_step(request: RequestRecord) -> float:
 
 
 def mean_tokens_per_step(block: Block) -> float:
-    """Mean over all steps of the completed requests. Raises NoValue, and Impossible if it is above what the arm's
-    engine can give.
-    """
+    """Mean over all steps of the completed requests. Raises NoValue; Impossible if it is more than an engine gives."""
     tokens = steps = 0.0
     for record in block.completed:
         if len(record.chunks) > 1:
