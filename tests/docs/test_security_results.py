@@ -47,9 +47,7 @@ def test_results_come_from_pytests_report() -> None:
         result(["tests/a/test_g.py"], found, day="2026-01-02")
 
 
-def test_a_new_row_has_no_result_yet_and_a_word_that_names_no_test_runs_none(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_new_row_has_no_result_and_a_word_that_names_no_test_runs_none(capsys: pytest.CaptureFixture[str]) -> None:
     (row,) = rows("area,control,tests,last result\npods,a,tests/x.py,\n")
     assert (row.tests, row.result) == (("tests/x.py",), "")
     assert main(["nonsense"]) == 2

@@ -133,9 +133,7 @@ def test_an_address_as_people_paste_it_is_the_server(path: str) -> None:
     assert Endpoint.of(f"https://host.example/team{path}").root == "/team"
 
 
-def test_the_time_is_told_before_and_while_it_runs_and_the_resume_line_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_is_told_and_the_resume_line_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     whole = Benchmark._block
 

@@ -93,9 +93,7 @@ def test_several_loads_and_an_objective_are_answered_in_the_terminal(known: tupl
 @pytest.mark.parametrize(
     ("most", "tokens", "source"), [("k", 7, "estimated from tokens per streamed chunk"), ("k+1", 8, "engine counters")]
 )
-def test_perfect_acceptance_is_100_percent_on_either_kind_of_engine(
-    tmp_path: Path, most: str, tokens: int, source: str
-) -> None:
+def test_perfect_acceptance_is_100_percent_on_either(tmp_path: Path, most: str, tokens: int, source: str) -> None:
     """Every draft of `count` is right: k = 7 tokens a step where k - 1 drafts are verified, k + 1 = 8 where all are."""
     config = json.dumps({"model": str(DRAFT), "num_speculative_tokens": 7})
     kind = {"REHEARSAL_MOST_TOKENS_PER_STEP": most}
@@ -130,7 +128,7 @@ def test_no_key_is_in_anything_that_was_written_or_said(measured: tuple[Path, An
         ({"OPENAI_API_KEY": "wrong"}, "refused the API key that it was given (status 401): set OPENAI_API_KEY_BASE"),
     ],
 )
-def test_a_refused_key_says_which_variable_to_look_at(
+def test_a_refused_key_says_which_variable(
     arms: tuple[str, str], tmp_path: Path, keys: dict[str, str], says: str
 ) -> None:
     result = CliRunner().invoke(app, ["bench", *arms, *LOAD, "--out", str(tmp_path / "out")], env=keys)

@@ -76,9 +76,7 @@ def test_a_change_that_is_not_deployed_yet_is_kept(checkout: Path, monkeypatch: 
     assert kept.read(checkout).replaces == {"nodes": "2", "alert_email": "you@example.com"}
 
 
-def test_what_is_given_while_nobody_can_look_is_kept_when_somebody_can(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_given_while_nobody_can_look_is_kept(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.write(checkout, kept.KeptSettings(settings=DEPLOYED))
     configured(monkeypatch, None, "alert_email=new@example.com")
     configured(monkeypatch, None, "longest_run_hours=60")
@@ -93,9 +91,7 @@ def test_a_region_is_not_left_while_nobody_can_look(checkout: Path, monkeypatch:
     assert "it would go on, and cost" in configured(monkeypatch, None, *given, code=3)
 
 
-def test_a_folder_or_a_dangling_link_in_place_of_the_file_is_no_absence(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_or_a_dangling_link_is_no_absence(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (checkout / kept.FILE).symlink_to("nowhere")
     assert "cannot be read" in configured(monkeypatch, {}, "nodes=2", code=2)
     (checkout / kept.FILE).unlink()
@@ -120,9 +116,7 @@ def test_what_cannot_be_kept_is_refused_and_the_file_stays(
     assert kept.read(checkout) == kept.KeptSettings(settings=DEPLOYED)
 
 
-def test_what_cdk_json_says_otherwise_is_refused_here_and_before_a_run(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cdk_json_says_otherwise_is_refused(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """~/.cdk.json, which a test can write, is read as cdk.json is."""
     monkeypatch.setenv("HOME", str(checkout))
     (checkout / ".cdk.json").write_text('{"context": {"nodes": 2}}')

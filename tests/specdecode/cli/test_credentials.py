@@ -134,7 +134,7 @@ def test_a_credential_in_a_prompt_is_refused(canary: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("command", [("run",), ("validate",), ("plan",), ("manifests",)])
-def test_an_experiment_with_a_token_never_leaves_this_machine(
+def test_a_token_never_leaves_this_machine(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nothing_is_started(**_: object) -> None:

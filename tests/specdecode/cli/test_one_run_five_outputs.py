@@ -57,9 +57,7 @@ def test_advise_says_what_the_report_says(measured: tuple[Comparison, dict[Key, 
     assert document["reason"] == comparison.advice
 
 
-def test_the_terminal_command_prints_the_same_answer_and_figures(
-    measured: tuple[Comparison, dict[Key, Measured]], tmp_path: Path
-) -> None:
+def test_the_command_prints_the_same(measured: tuple[Comparison, dict[Key, Measured]], tmp_path: Path) -> None:
     comparison, _ = measured
     write_report(comparison, tmp_path)
     printed = CliRunner().invoke(app, ["report", str(tmp_path), "--full"], env={"COLUMNS": "250"}).stdout

@@ -94,9 +94,7 @@ def test_a_credential_among_the_prompts_is_not_stored_nor_repeated(file: Path, p
     assert token not in refused.output
 
 
-def test_add_puts_the_bytes_under_their_hash_and_says_what_an_experiment_writes(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_add_puts_the_bytes_under_their_hash(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     s3 = S3()
     monkeypatch.setattr(prompts, "_store", lambda *_, **__: Store(s3=s3, bucket="b"))
     sha = digest(GOOD.encode())
@@ -112,9 +110,7 @@ def test_add_puts_the_bytes_under_their_hash_and_says_what_an_experiment_writes(
     assert run("add", str(file), "--name", "Tickets!").exit_code == 2
 
 
-def test_add_passes_on_which_categories_the_file_calls_structured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_add_passes_on_what_is_structured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prompts, "_store", lambda *_, **__: Store(s3=S3(), bucket="b"))
     path = tmp_path / "lists.jsonl"
     header = {"set": {"name": "lists", "structured": ["json"]}}

@@ -94,9 +94,7 @@ def test_presets_and_files_are_offered(tmp_path: Path, monkeypatch: pytest.Monke
     assert options.experiments("/no/such/folder/x") == []
 
 
-def test_runs_that_lie_here_are_offered_also_behind_dots_and_commas(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_here_are_offered_also_behind_dots_and_commas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("one", "two", "unfinished"):
         (tmp_path / "results" / name).mkdir(parents=True)

@@ -31,7 +31,7 @@ from tests.specdecode.cli.preflight.aws import (
     verdicts,
     zones,
 )
-from tests.specdecode.cli.preflight.test_leftovers import NOTHING, only
+from tests.specdecode.cli.preflight.test_account import NOTHING, only
 from tests.specdecode.steps.aws_fake import FakeS3
 
 TOPIC = f"arn:aws:sns:us-east-2:{ACCOUNT}:alerts"
