@@ -95,20 +95,14 @@ def test_names_and_labels_are_legal(rendered):
         assert obj["metadata"]["namespace"] == names.NAMESPACE
 
 
-def test_pods_are_restricted_and_run_by_shell_in_the_working_directory(rendered):
+def test_pods_run_by_shell_in_the_working_directory(rendered):
+    """That they are restricted is held by test_hardening.py, with the monitor among them."""
     _, objects = rendered
     for component, _, template in pods(objects):
         spec = template["spec"]
-        assert spec["automountServiceAccountToken"] is False
         assert spec["enableServiceLinks"] is (component in CLIENTS)
-        security = spec["securityContext"]
-        assert security["runAsNonRoot"] and security["runAsUser"] == security["fsGroup"] == 1000
-        assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert spec["securityContext"]["runAsUser"] == spec["securityContext"]["fsGroup"] == 1000
         for name, container in containers(template).items():
-            own = container["securityContext"]
-            assert own["allowPrivilegeEscalation"] is False and own["capabilities"] == {"drop": ["ALL"]}
-            runs_engine = component == "serving" or name == "compile" or (component, name) == ("start-check", "main")
-            assert own["readOnlyRootFilesystem"] is not runs_engine
             assert container["command"][:2] == ["/bin/sh", "-c"] and "args" not in container
             assert container["workingDir"] == names.WORKDIR
             script = container["command"][2]
@@ -124,7 +118,6 @@ def test_pods_are_restricted_and_run_by_shell_in_the_working_directory(rendered)
             assert "limits" not in container["resources"], "a CPU limit throttles"
         mounted = {m["name"] for c in containers(template).values() for m in c["volumeMounts"]}
         assert mounted == {v["name"] for v in spec["volumes"]}
-        assert "hostPath" not in json.dumps(spec)
         assert spec["serviceAccountName"] == names.SERVICE_ACCOUNTS.get(component, names.PLAIN_ACCOUNT)
 
 
