@@ -62,7 +62,7 @@ class Bare:
         """The environment of a user's shell: kubectl, aws and specdecode on the PATH, and a sleep that is short."""
         own = self.folder / "bin"
         own.mkdir(exist_ok=True)
-        access = f"--server {self.double.url} --certificate-authority {self.double.ca_file} --token {self.double.token}"
+        access = " ".join(self.double.access)
         programs = {
             "kubectl": f'#!/bin/sh\nexec {self.kubectl} {access} --cache-dir {self.folder / "cache"} "$@"\n',
             "aws": AWS.format(python=sys.executable, endpoint=self.s3.endpoint),

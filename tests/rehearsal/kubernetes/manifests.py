@@ -16,6 +16,10 @@ def until_ended(flag: Path, *, code: int = 0) -> str:
     return f"trap '{wait_for(flag)}; exit {code}' TERM; while :; do sleep 0.05; done"
 
 
+def made(api: str, kind: str, name: str, spec: Json, **metadata: Any) -> Json:
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": name, **metadata}, "spec": spec}
+
+
 def pod_spec(script: str, **extra: Any) -> Json:
     container = {"name": "main", "image": "example.com/engine:1", "command": ["/bin/sh", "-c", script]}
     container |= extra.pop("container", {})
@@ -23,15 +27,13 @@ def pod_spec(script: str, **extra: Any) -> Json:
 
 
 def pod(name: str, script: str, **extra: Any) -> Json:
-    labels = extra.pop("labels", {})
-    annotations = extra.pop("annotations", {})
-    metadata = {"name": name, "labels": labels, "annotations": annotations}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(script, **extra)}
+    metadata = {key: extra.pop(key, {}) for key in ("labels", "annotations")}
+    return made("v1", "Pod", name, pod_spec(script, **extra), **metadata)
 
 
 def job(name: str, script: str, *, backoff_limit: int = 0, **extra: Any) -> Json:
     spec = {"backoffLimit": backoff_limit, "template": {"spec": pod_spec(script, **extra)}}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+    return made("batch/v1", "Job", name, spec)
 
 
 SERVER = "exec python3 -m http.server --bind $POD_IP 8000"
@@ -41,33 +43,25 @@ def deployment(name: str, script: str = SERVER, *, replicas: int = 1, **containe
     address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
     own = {"env": [address], "readinessProbe": {"httpGet": {"port": 8000}, "periodSeconds": 1}, **container}
     spec = pod_spec(script, container=own) | {"restartPolicy": "Always"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": replicas,
-            "strategy": {"type": "Recreate"},
-            "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
-        },
+    labels = {"app": name}
+    whole = {
+        "replicas": replicas,
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": spec},
     }
+    return made("apps/v1", "Deployment", name, whole)
 
 
 def service(name: str, port: int = 8000) -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name},
-        "spec": {"selector": {"app": name}, "ports": [{"port": port}]},
-    }
+    return made("v1", "Service", name, {"selector": {"app": name}, "ports": [{"port": port}]})
 
 
-NODE_CLASS: Json = {
-    "apiVersion": "karpenter.k8s.aws/v1",
-    "kind": "EC2NodeClass",
-    "metadata": {"name": "trn2"},
-    "spec": {
+NODE_CLASS = made(
+    "karpenter.k8s.aws/v1",
+    "EC2NodeClass",
+    "trn2",
+    {
         "amiSelectorTerms": [{"alias": "al2023@v20260625"}],
         "role": "node",
         "instanceStorePolicy": "RAID0",
@@ -75,7 +69,7 @@ NODE_CLASS: Json = {
         "securityGroupSelectorTerms": [{"id": "sg-1"}],
         "capacityReservationSelectorTerms": [{"id": "cr-1"}],
     },
-}
+)
 
 
 def static_pool(**template: Any) -> Json:
@@ -90,39 +84,24 @@ def static_pool(**template: Any) -> Json:
         ],
         **template,
     }
-    return {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": "trn2"},
-        "spec": {
-            "replicas": 0,
-            "limits": {"nodes": "1"},
-            "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]},
-            "template": {"metadata": {"labels": {"specdecode/accelerator": "trn2"}}, "spec": spec},
-        },
+    whole = {
+        "replicas": 0,
+        "limits": {"nodes": "1"},
+        "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]},
+        "template": {"metadata": {"labels": {"specdecode/accelerator": "trn2"}}, "spec": spec},
     }
+    return made("karpenter.sh/v1", "NodePool", "trn2", whole)
 
 
 def claim_template(devices: int) -> Json:
     neuron = {"apiVersion": "neuron.aws.com/v1", "kind": "NeuronConfig", "logicalNeuronCore": 2}
     expression = "device.attributes['neuron.aws.com'].instanceType == 'trn2.48xlarge'"
-    request = {
-        "name": "neurons",
-        "exactly": {
-            "deviceClassName": "neuron.aws.com",
-            "allocationMode": "ExactCount",
-            "count": devices,
-            "selectors": [{"cel": {"expression": expression}}],
-        },
-    }
+    exactly = {"deviceClassName": "neuron.aws.com", "allocationMode": "ExactCount", "count": devices}
+    request = {"name": "neurons", "exactly": {**exactly, "selectors": [{"cel": {"expression": expression}}]}}
     group = {"requests": ["neurons"], "matchAttribute": f"resource.aws.com/devicegroup{devices}_id"}
     config = {"requests": ["neurons"], "opaque": {"driver": "neuron.aws.com", "parameters": neuron}}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": f"trn2-{devices}dev"},
-        "spec": {"spec": {"devices": {"requests": [request], "constraints": [group], "config": [config]}}},
-    }
+    spec = {"spec": {"devices": {"requests": [request], "constraints": [group], "config": [config]}}}
+    return made("resource.k8s.io/v1", "ResourceClaimTemplate", f"trn2-{devices}dev", spec)
 
 
 def neuron_pod(name: str, script: str = "exec sleep 600", *, devices: int = 8, **extra: Any) -> Json:

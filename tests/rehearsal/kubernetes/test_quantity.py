@@ -10,18 +10,9 @@ from rehearsal.kubernetes.karpenter import names
 
 @pytest.mark.parametrize(
     ("text", "amount"),
-    [
-        ("500m", "0.5"),
-        ("1", "1"),
-        ("1Gi", str(2**30)),
-        ("1.5G", "1500000000"),
-        ("1e3", "1000"),
-        ("100u", "0.0001"),
-        (2, "2"),
-        ("Gi", "0"),
-    ],
+    {"500m": "0.5", "1": "1", "1Gi": 2**30, "1.5G": "1.5e9", "1e3": "1000", "100u": "1e-4", 2: 2, "Gi": 0}.items(),
 )
-def test_parse(text: str, amount: str) -> None:
+def test_parse(text: str | int, amount: str | int) -> None:
     assert quantity.parse(text) == Decimal(amount)
 
 

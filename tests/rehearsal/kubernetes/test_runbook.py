@@ -33,17 +33,12 @@ JOB = job("printed", "true")
 Kubectl = Callable[[str], str]
 
 
-def access_of(double: Double) -> list[str]:
-    return ["--server", double.url, "--certificate-authority", str(double.ca_file), "--token", double.token]
-
-
 @pytest.fixture
 def kubectl(kubectl_binary: Path, capacity: Double, tmp_path: Path) -> Kubectl:
     """Run a line of the runbook as an administrator, as after `aws eks update-kubeconfig`."""
 
     def run(line: str) -> str:
-        access = access_of(capacity)
-        command = shlex.join([str(kubectl_binary), *access, "--cache-dir", str(tmp_path / "cache")])
+        command = shlex.join([str(kubectl_binary), *capacity.access, "--cache-dir", str(tmp_path / "cache")])
         home = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
         done = subprocess.run(
             ["bash", "-c", f"{command} {line}"],
@@ -109,7 +104,7 @@ def test_the_shell_of_complete_manifests_gives_up_where_pods_are_refused(
     quota(double, namespace, pods="0")
     made = job("mine", "true")
     double.ok("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", made | {"spec": made["spec"] | {"suspend": True}})
-    (tmp_path / "kubectl").write_text(f'#!/bin/sh\nexec {kubectl_binary} {shlex.join(access_of(double))} "$@"\n')
+    (tmp_path / "kubectl").write_text(f'#!/bin/sh\nexec {kubectl_binary} {shlex.join(double.access)} "$@"\n')
     (tmp_path / "kubectl").chmod(0o755)
     home = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     quick = FUNCTIONS.replace(f"-n {NAMESPACE}", f"-n {namespace}").replace("sleep 5", "sleep 1")
