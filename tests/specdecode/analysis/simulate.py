@@ -112,24 +112,13 @@ def request(
     if failed:
         chunks = chunks[: len(chunks) // 2]
     return RequestRecord(
-        run_id="run-1",
-        variant=variant,
-        case=case,
-        round=round,
-        index=index,
-        started_at=1_790_000_000.0 + sent_s,
-        sent_s=sent_s,
-        end_s=chunks[-1].at_s,
-        chunks=tuple(chunks),
-        requested_input_tokens=64,
-        requested_output_tokens=tokens,
-        prompt_tokens=64,
-        completion_tokens=None if failed else tokens,
-        prompt_sha256=hashlib.sha256(prompt.encode()).hexdigest(),
-        output=output,
+        run_id="run-1", variant=variant, case=case, round=round, index=index, started_at=1_790_000_000.0 + sent_s,
+        sent_s=sent_s, end_s=chunks[-1].at_s, chunks=tuple(chunks), requested_input_tokens=64,
+        requested_output_tokens=tokens, prompt_tokens=64, completion_tokens=None if failed else tokens,
+        prompt_sha256=hashlib.sha256(prompt.encode()).hexdigest(), output=output,
         finish_reason=None if failed else "length",
         error=RequestError(kind=ErrorKind.RESET, message="connection reset by peer") if failed else None,
-    )
+    )  # fmt: skip
 
 
 def run(

@@ -187,21 +187,9 @@ def _due(level: Level, requests: int, rng: random.Random, clock: float) -> Itera
 
 def _record(name: str, case: str, level: str, index: int, sent: float, steps: list[tuple[float, int]]) -> RequestRecord:
     return RequestRecord.model_construct(
-        run_id="run-1",
-        variant=name,
-        case=case,
-        level=level,
-        index=index,
-        started_at=1_790_000_000.0 + sent,
-        sent_s=sent,
-        end_s=steps[-1][0],
-        chunks=tuple(Chunk(at_s=at, chars=4 * size, tokens=size) for at, size in steps),
-        requested_input_tokens=64,
-        requested_output_tokens=TOKENS,
-        prompt_tokens=64,
-        completion_tokens=TOKENS,
-        prompt_sha256=f"{index:064x}",
-        output="text" * TOKENS,
-        finish_reason="length",
-        error=None,
-    )
+        run_id="run-1", variant=name, case=case, level=level, index=index, started_at=1_790_000_000.0 + sent,
+        sent_s=sent, end_s=steps[-1][0],
+        chunks=tuple(Chunk(at_s=at, chars=4 * size, tokens=size) for at, size in steps), requested_input_tokens=64,
+        requested_output_tokens=TOKENS, prompt_tokens=64, completion_tokens=TOKENS, prompt_sha256=f"{index:064x}",
+        output="text" * TOKENS, finish_reason="length", error=None,
+    )  # fmt: skip

@@ -64,15 +64,10 @@ def records(one: Experiment, found: PromptSet, *, seed: int = 1) -> Iterator[Req
                     for index in range(one.workload.requests_of(one.workload.cases[0], level)):
                         row = rows[index % len(rows)]
                         made = request(
-                            variant=variant.name,
-                            case=category,
-                            index=index,
-                            round=number,
-                            rng=rng,
-                            k=k,
+                            variant=variant.name, case=category, index=index, round=number, rng=rng, k=k,
                             acceptance=gained(category, index % len(rows)),
                             step_s=0.02 * (1.0 + 0.12 * k) * (slower if k else 1.0),
-                        )
+                        )  # fmt: skip
                         yield _named(made, found, row.id, row.text, level, k)
 
 

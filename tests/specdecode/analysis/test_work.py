@@ -118,7 +118,7 @@ def test_hostile_texts_are_text_in_every_form(one: Comparison) -> None:
 
 
 def test_every_form_says_for_which_work_it_pays(one: Comparison, loads: Comparison) -> None:
-    said = "sd pays for code, extraction (2 of 4 kinds of work)"
+    said = "sd pays on code, extraction (2 of 4 kinds of work)"
     for form in (documents(one)["report.html"], documents(one)["report.md"], " ".join(render_terminal(one).split())):
         assert said in form.replace("\\", "")
     assert "By load" not in documents(one)["report.md"]

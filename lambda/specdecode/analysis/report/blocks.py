@@ -16,6 +16,12 @@ class Column(NamedTuple):
     """Its cells are words, on the left, and may have come from outside. All others are figures."""
 
 
+SPEEDUP = Column(
+    "speed-up (95% CI)",
+    "Output tokens a second of whole requests, arm / baseline; geometric mean with its interval over prompts",
+)
+
+
 class Cell(NamedTuple):
     """What a cell shows."""
 
@@ -37,12 +43,10 @@ class ReportTable(NamedTuple):
 
     @property
     def headers(self) -> list[str]:
-        """Headings of the columns."""
         return [column.header for column in self.columns]
 
     @property
     def texts(self) -> list[list[str]]:
-        """Text of each row's cells."""
         return [[cell.text for cell in row] for row in self.rows]
 
 

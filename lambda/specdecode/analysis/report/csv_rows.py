@@ -55,14 +55,16 @@ def _rows(comparison: Comparison) -> Iterator[Row]:
                 names = {"variant": pair.variant, "baseline": pair.baseline, "case": case.case}
                 yield {"kind": "speedup", **names, **_estimate(estimate), "verdict": verdict}
     for found in decided(comparison).findings:
-        names = {
-            "variant": found.variant,
-            "baseline": found.baseline,
-            "case": found.case or found.group or "",
-            "load": found.load,
-        }
+        place = {"variant": found.variant, "case": found.case or found.group or "", "load": found.load}
         told: Row = _estimate(found.speedup) if found.speedup else {"metric": HEADLINE, "unit": "ratio"}
-        yield {"kind": "decision", **names, **told, "verdict": found.action.value, "formula": found.why}
+        yield {
+            "kind": "decision",
+            **place,
+            "baseline": found.baseline,
+            **told,
+            "verdict": found.action.value,
+            "formula": found.why,
+        }
     yield from _curves(comparison)
     yield from _objectives(comparison)
 
@@ -88,14 +90,9 @@ def _objectives(comparison: Comparison) -> Iterator[Row]:
             yield {**at, "metric": "good_requests", "unit": "ratio", "value": each.share}
             if each.goodput is not None:
                 yield {**at, "metric": "goodput", "unit": "requests/s", "value": each.goodput}
-        kept = found.keeps
-        yield {
-            **place,
-            "metric": "largest_load_kept",
-            "unit": "requests/s" if found.loads[0].level.rate is not None else "requests",
-            "value": kept.value if kept else 0,
-            "load": kept.name if kept else "",
-        }
+        unit = "requests/s" if found.loads[0].level.rate is not None else "requests"
+        kept: Row = {"value": found.keeps.value, "load": found.keeps.name} if found.keeps else {"value": 0}
+        yield {**place, "metric": "largest_load_kept", "unit": unit, **kept}
 
 
 def _formula(info: MetricInfo, arm: ArmCase) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from specdecode.analysis.report.blocks import Cell, Column, ReportTable
+from specdecode.analysis.report.blocks import SPEEDUP, Cell, Column, ReportTable
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, digits, dollars, percent, seconds
 from specdecode.analysis.results.over_load import ArmAtLoad, Curve, LoadPoint, Source
@@ -15,20 +15,14 @@ Figure = Callable[[ArmAtLoad], float | None]
 Shown = Callable[[float], str]
 COLUMNS = (
     Column("load", "Requests at a time, or sent a second"),
-    Column(
-        "speed-up (95% CI)", "Output tokens a second of whole requests, arm / baseline; geometric mean, Student's t"
-    ),
+    SPEEDUP,
     Column("tokens/s, all", "Tokens a second of the whole server: output tokens / seconds of load"),
     Column("tokens/s a user", "Tokens a second: median over requests of output tokens / end-to-end latency"),
-    Column(
-        "TTFT p50 / p95", "Seconds from sending a request to its first token: median and 95th percentile over requests"
-    ),
+    Column("TTFT p50 / p95", "Seconds to the first token: median and 95th percentile over requests"),
     Column(
         "TPOT p50 / p95", "Seconds per output token after the first chunk: median and 95th percentile over requests"
     ),
-    Column(
-        "tokens/step (break-even)", "Output tokens of a step of the arm (and how many make decoding as fast as without)"
-    ),
+    Column("tokens/step (break-even)", "Tokens of a step of the arm (and how many make decoding as fast as without)"),
     Column("$/1M tokens", "Dollars: price of the arm's devices for the seconds of load / million output tokens"),
     Column("good requests", "Share of all requests that keep every limit of the service-level objective"),
     Column("remarks", words=True),

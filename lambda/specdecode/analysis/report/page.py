@@ -90,12 +90,10 @@ class ReportView:
         return [each for each in self.comparison.work if (each.variant, each.baseline) in shown]
 
     def label(self, variant: str) -> str:
-        """Name of an arm in the tables."""
         known = self.variants.get(variant)
         return known.label if known else variant
 
     def describe(self, variant: str) -> str:
-        """An arm in a few words."""
         arm = self.variants[variant]
         target = (arm.target or self.comparison.experiment.target).id
         spec = arm.speculation
@@ -114,7 +112,6 @@ class ReportView:
 
     @cached_property
     def colours(self) -> dict[str, str]:
-        """Arm -> its colour."""
         others = cycle(PALETTE)
         names = dict.fromkeys([*self.shown, *self.variants])
         return {name: "var(--base)" if self.variants[name].compare_to is None else next(others) for name in names}
@@ -247,7 +244,6 @@ class ReportView:
 
     @cached_property
     def axis(self) -> Axis:
-        """The axis of the picture."""
         return Axis(case.headline for case in self.rows if case.headline)
 
 

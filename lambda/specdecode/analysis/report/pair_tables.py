@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from specdecode.analysis.advice.sweep import speculative
-from specdecode.analysis.report.blocks import Cell, Column, ReportTable
+from specdecode.analysis.report.blocks import SPEEDUP, Cell, Column, ReportTable
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, Number, compact, digits, dollars, figure, gain, ratio
 from specdecode.analysis.results.pairs import CaseResult, Chain, GroupResult, MetricInfo, Pair, kind_of
@@ -14,10 +14,6 @@ from specdecode.analysis.texts.decide import decided
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.metrics.formulas import acceptance_rate
 
-SPEEDUP = Column(
-    "speed-up (95% CI)",
-    "Output tokens a second of whole requests, arm / baseline; geometric mean with its interval over prompts",
-)
 CASES = (
     Column("prompts", words=True),
     Column("verdict", words=True),

@@ -1,44 +1,32 @@
 """Tables by kind of work and turn by turn, of arms by themselves, of devices and formulas."""
 
-from specdecode.analysis.report.blocks import Cell, Column, Listing, ReportTable
+from specdecode.analysis.report.blocks import SPEEDUP, Cell, Column, Listing, ReportTable
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, times
-from specdecode.analysis.results.pairs import CategoryAtLevel, PromptGain, Verdict, Work
+from specdecode.analysis.results.pairs import CategoryAtLevel, PromptGain, Work
+from specdecode.analysis.texts.wording import SAYS
 from specdecode.experiment.model import ImportedExperiment
 from specdecode.measures.arm_case import ArmCase
 
 BY_WORK = (
     Column("kind of work", words=True),
-    Column(
-        "speed-up (95% CI)",
-        "Output tokens per second of whole requests, arm / baseline; geometric mean and interval over prompts, rounds "
-        "averaged",
-    ),
+    SPEEDUP,
     Column("verdict", "What the interval of the speed-up says"),
     Column("acceptance length", "Tokens of a step that had drafts: 1 + accepted tokens / drafts"),
-    Column(
-        "accepted by position (%)", "Of the drafts whose earlier tokens were accepted: share with this one accepted too"
-    ),
+    Column("accepted by position (%)", "Of the drafts whose earlier tokens were accepted: the share of this one"),
     Column("outputs equal", "Pairs of answers to the same prompt, equal character for character"),
     Column("prompts", "Different prompts that both arms completed"),
 )
-SAID = {
-    Verdict.PAYS: "pays for",
-    Verdict.COSTS: "costs for",
-    Verdict.NO_DIFFERENCE: "makes no relevant difference for",
-    Verdict.CANNOT_TELL: "cannot be judged on",
-    Verdict.DISTRUST: "is not to be trusted for",
-}
 
 
 def work_sentence(found: Work) -> str:
-    """`sd pays for code, math (2 of 5 kinds of work); costs for chat (1).`, and which kinds have only one prompt."""
+    """`sd pays on code, math (2 of 5 kinds of work); costs on chat (1).`, and which kinds have only one prompt."""
     parts: list[str] = []
-    for verdict, words in SAID.items():
+    for verdict, words in SAYS.items():
         cases = [each.case for each in found.categories if each.levels[0].verdict is verdict]
         if cases:
             of = f" of {len(found.categories)} kinds of work" if not parts else ""
-            parts.append(f"{words} {', '.join(cases)} ({len(cases)}{of})")
+            parts.append(f"{words} on {', '.join(cases)} ({len(cases)}{of})")
     alone = [each.case for each in found.categories if each.prompts == 1 and each.levels[0].speedup]
     noise = f" Measured with one prompt only: {', '.join(alone)}. That interval covers timing noise, not other prompts."
     return f"{found.variant} {'; '.join(parts)}.{noise if alone else ''}"
@@ -114,12 +102,8 @@ TURNS = (
     Column("Conversations", words=True),
     Column("Arm", words=True),
     Column("Turn", "Which question of its conversation, from 1"),
-    Column(
-        "TTFT p50", "Time from the request to the first token, ms: half of the requests of this turn had it by then"
-    ),
-    Column(
-        "TTFT p90", "Time from the request to the first token, ms: nine in ten requests of this turn had it by then"
-    ),
+    Column("TTFT p50", "Milliseconds to the first token: half of the requests of this turn had it by then"),
+    Column("TTFT p90", "Milliseconds to the first token: nine in ten requests of this turn had it by then"),
     Column("Prompt tokens", "Tokens of the whole request, history included, as the server counts them; mean"),
     Column("From prefix cache", "Of the prompt tokens, those that the server had in its prefix cache; mean"),
     Column("Requests", "Completed ones of this turn"),

@@ -1,6 +1,7 @@
 """The decision of a run: one function, from the figures that plausibility left (ADR 200)."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.over_load import Curve
@@ -106,16 +107,9 @@ def _findings(comparison: Comparison, pair: Pair) -> Iterator[ArmFinding]:
             verdict, why = _kind(pair, group)
         late = any(case.late for case in pair.cases if case.case in group.cases)
         gain = pair.among.speedup if whole and pair.among else group.headline
-        yield ArmFinding(
-            variant=pair.variant,
-            baseline=pair.baseline,
-            group=group.group,
-            load=first,
-            action=OF_VERDICT.get(verdict) or _mixed(pair, group),
-            verdict=verdict,
-            speedup=None if late else gain,
-            why=why,
-        )
+        action = OF_VERDICT.get(verdict) or _mixed(pair, group)
+        gain = None if late else gain
+        yield _finding(pair, first, verdict, action=action, group=group.group, speedup=gain, why=why)
     curve = curve_of(comparison, pair)
     for point in curve.points if curve else ():
         if point.level.name != first:
@@ -124,31 +118,20 @@ def _findings(comparison: Comparison, pair: Pair) -> Iterator[ArmFinding]:
                 why = f"the load generator fell behind at {point.level}"
             elif verdict is Verdict.CANNOT_TELL:
                 why = "the interval reaches to both sides of 1"
-            yield ArmFinding(
-                variant=pair.variant,
-                baseline=pair.baseline,
-                group="all",
-                load=point.level.name,
-                action=OF_VERDICT[verdict],
-                verdict=verdict,
-                speedup=None if point.doubtful else point.speedup,
-                why=why,
-            )
+            gain = None if point.doubtful else point.speedup
+            yield _finding(pair, point.level.name, verdict, group="all", speedup=gain, why=why)
 
 
 def _of_case(pair: Pair, case: CaseResult, at: LoadResult) -> ArmFinding:
     known = case.comparable and not case.late and case.verdict is not Verdict.DISTRUST
-    return ArmFinding(
-        variant=pair.variant,
-        baseline=pair.baseline,
-        group=None,
-        case=case.case,
-        load=at.level.name,
-        action=OF_VERDICT[case.verdict],
-        verdict=case.verdict,
-        speedup=case.headline if known else None,
-        why=case.reason if case.verdict in (Verdict.CANNOT_TELL, Verdict.DISTRUST) else "",
-    )
+    why = case.reason if case.verdict in (Verdict.CANNOT_TELL, Verdict.DISTRUST) else ""
+    gain = case.headline if known else None
+    return _finding(pair, at.level.name, case.verdict, group=None, case=case.case, speedup=gain, why=why)
+
+
+def _finding(pair: Pair, load: str, verdict: Verdict, *, action: Action | None = None, **told: Any) -> ArmFinding:
+    action = action or OF_VERDICT[verdict]
+    return ArmFinding(variant=pair.variant, baseline=pair.baseline, load=load, verdict=verdict, action=action, **told)
 
 
 def of_all(pair: Pair, at_first: int | None = None) -> tuple[Verdict, str]:

@@ -9,11 +9,10 @@ from specdecode.analysis.results.over_load import Curve
 from specdecode.analysis.results.pairs import Action, CaseResult, Decision, Pair, Verdict
 from specdecode.analysis.texts.by_load import advice_by_load, side
 from specdecode.analysis.texts.decide import about, curve_of, decide, decided, first_load, total_of
-from specdecode.analysis.texts.wording import SHOWN, alone, answer, differs, distrusts, first_sentence
+from specdecode.analysis.texts.wording import SAYS, SHOWN, alone, answer, differs, distrusts, first_sentence
 from specdecode.experiment.model import ImportedExperiment, answers_of
 from specdecode.experiment.workload import Workload
 
-KNOWN = {Verdict.PAYS: "pays on", Verdict.COSTS: "costs on", Verdict.NO_DIFFERENCE: "makes no relevant difference on"}
 OVER = {Verdict.COSTS: "is slower", Verdict.NO_DIFFERENCE: "makes no relevant difference"}
 """What is said of an arm that is not used, over all prompts together."""
 
@@ -173,7 +172,8 @@ def _elsewhere(comparison: Comparison, pair: Pair) -> str:
 
 def _keep(comparison: Comparison, pair: Pair, decision: Decision) -> str:
     """Verdicts on the best arm, each with its cases."""
-    known = [f"{said} {on}" for verdict, said in KNOWN.items() if (on := _listed(pair, verdict))]
+    clear = (Verdict.PAYS, Verdict.COSTS, Verdict.NO_DIFFERENCE)
+    known = [f"{SAYS[verdict]} on {on}" for verdict in clear if (on := _listed(pair, verdict))]
     more, arm = decision.action is Action.MEASURE, named(comparison, pair.variant)
     found = decision.finding(pair.variant)
     over = OVER.get(found.verdict, "is not faster on all prompts") if found else "is not faster"
