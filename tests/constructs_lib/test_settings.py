@@ -54,17 +54,9 @@ def test_context_of_the_cdk_is_left_alone() -> None:
 
 
 def test_text_of_the_command_line_is_read() -> None:
-    settings = read_settings(
-        {
-            "availability_zones": "use2-az2, use2-az3",
-            "nat_gateways": "2",
-            "tags": "team=ml,stage=dev",
-            "price_per_node_hour": "12.5",
-            "budget_usd": "100",
-            "alert_email": "",
-        },
-        now=NOW,
-    )
+    given = {"availability_zones": "use2-az2, use2-az3", "nat_gateways": "2", "tags": "team=ml,stage=dev"}
+    given |= {"price_per_node_hour": "12.5", "budget_usd": "100", "alert_email": ""}
+    settings = read_settings(given, now=NOW)
     assert settings.zones == ("use2-az2", "use2-az3")
     assert settings.nat_gateways == 2
     assert settings.tags == {"team": "ml", "stage": "dev"}
@@ -80,11 +72,8 @@ def test_a_small_node_has_its_zones_and_the_price_that_is_given() -> None:
 
 
 def test_a_reservation_makes_the_node_reserved() -> None:
-    settings = read_settings(
-        {**RESERVED, "capacity_start": "2026-12-01T11:30:00+00:00", "capacity_end": "2026-12-03T11:30:00+00:00"},
-        now=NOW,
-    )
-    assert settings.reserved
+    block = {"capacity_start": "2026-12-01T11:30:00+00:00", "capacity_end": "2026-12-03T11:30:00+00:00"}
+    assert read_settings(RESERVED | block, now=NOW).reserved
 
 
 VPC = {"vpc_id": "vpc-0123456789abcdef0"}
@@ -207,16 +196,10 @@ def test_one_subnet_is_too_few() -> None:
 
 
 def test_a_vpc_of_yours_may_have_any_range_and_four_zones() -> None:
-    four = {
-        "region": "us-west-2",
-        "availability_zones": "usw2-az1,usw2-az2,usw2-az3,usw2-az4",
-        "trn2_zones": "usw2-az4",
-    }
+    four = {"region": "us-west-2", "availability_zones": "usw2-az1,usw2-az2,usw2-az3,usw2-az4"}
     subnets = ",".join(f"subnet-0123456789abcdef{i}" for i in range(4))
-    settings = read_settings(
-        {**VPC, **four, "subnet_ids": subnets, "vpc_cidr": "10.1.2.0/24", "price_per_node_hour": "30"}, now=NOW
-    )
-    assert settings.node_zones == ("usw2-az4",)
+    given = {"trn2_zones": "usw2-az4", "subnet_ids": subnets, "vpc_cidr": "10.1.2.0/24", "price_per_node_hour": "30"}
+    assert read_settings(VPC | four | given, now=NOW).node_zones == ("usw2-az4",)
 
 
 def test_a_cluster_of_yours_is_all_that_eks_says_of_it() -> None:
@@ -248,15 +231,8 @@ def test_a_malformed_part_of_it_is_named(key: str, value: str) -> None:
 
 
 def test_all_problems_come_at_once() -> None:
-    lines = problems(
-        regoin="x",
-        vpc_cidr="10.0.0.0/33",
-        kubernetes_version="1.30",
-        capacity_reservation_id="nonsense",
-        neuron_ami="v20260625",
-        nat_gateways="9",
-    )
-    assert len(lines) == 6
+    wrong = {"regoin": "x", "vpc_cidr": "10.0.0.0/33", "kubernetes_version": "1.30", "neuron_ami": "v20260625"}
+    assert len(problems(**wrong, capacity_reservation_id="nonsense", nat_gateways="9")) == 6
 
 
 def test_every_setting_is_in_one_room_of_its_page() -> None:
@@ -319,12 +295,7 @@ def test_a_credential_in_a_setting_is_refused_and_not_repeated(context: dict[str
         ({"nodes": "2"}, {"nodes": "2"}, None, None),
         ({"tags": "a=b"}, {"tags": {"a": "b"}}, None, None),
         ({"price_per_node_hour": "36.0"}, {"price_per_node_hour": 36}, None, None),
-        (
-            {"region": "us-east-2"},
-            {"region": "us-west-2"},
-            None,
-            "region: us-west-2 is given .*, and deployment.json keeps",
-        ),
+        ({"region": "us-east-2"}, {"region": "us-west-2"}, None, "region: us-west-2 is given .*, and deployment.json"),
         ({"nodes": "2"}, {"nodes": 3}, None, "nodes: 3 is given .*cdk.json.*, and deployment.json keeps 2; leave"),
         ({"alert_email": "me@example.com"}, {"alert_email": ""}, None, "alert_email: nothing is given .*, and"),
         ({"region": "us-east-2"}, {}, "ap-southeast-4", None),
@@ -348,15 +319,10 @@ def test_what_is_kept_may_not_be_contradicted(
 def test_the_text_of_every_setting_is_read_as_that_setting() -> None:
     """So that what is written into the file means what was given."""
     given = RESERVED | {
-        "capacity_start": "2099-01-01T11:30:00+00:00",
-        "capacity_end": "2099-01-03T11:30:00+00:00",
-        "price_per_node_hour": "31.5",
-        "driver_guard": "true",
-        "nodes": "3",
+        "capacity_start": "2099-01-01T11:30:00+00:00", "capacity_end": "2099-01-03T11:30:00+00:00",
+        "price_per_node_hour": "31.5", "driver_guard": "true", "nodes": "3",
         "admin_role_arns": "arn:aws:iam::111122223333:role/a,arn:aws:iam::111122223333:role/b",
-        "tags": "stage=dev,team=ml",
-        "schedule": "cron(0 1 ? * SAT *)",
-        "schedule_experiment": "qwen3-32b",
-    }
+        "tags": "stage=dev,team=ml", "schedule": "cron(0 1 ? * SAT *)", "schedule_experiment": "qwen3-32b",
+    }  # fmt: skip
     settings = read_settings(given, now=NOW)
     assert texts(settings) == {**given, "region": "us-east-2"} and read_settings(texts(settings), now=NOW) == settings

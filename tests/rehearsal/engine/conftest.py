@@ -26,18 +26,9 @@ DRAFT = ROOT / "rehearsal" / "engine" / "weights" / "pair-draft"
 VLLM = ROOT / "rehearsal" / "engine" / "vllm"
 
 SETTINGS = ServeSettings(
-    model=TARGET,
-    served_model_name="pair",
-    host="127.0.0.1",
-    port=0,
-    tensor_parallel_size=1,
-    max_num_seqs=4,
-    max_model_len=512,
-    neuron_config={},
-    speculative=None,
-    api_key=None,
-    artifacts=None,
-)
+    model=TARGET, served_model_name="pair", host="127.0.0.1", port=0, tensor_parallel_size=1, max_num_seqs=4,
+    max_model_len=512, neuron_config={}, speculative=None, api_key=None, artifacts=None,
+)  # fmt: skip
 
 
 def speculating(k: int, *, draft: Path = DRAFT, **changes: Any) -> ServeSettings:

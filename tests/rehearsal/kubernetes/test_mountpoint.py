@@ -8,7 +8,7 @@ import pytest
 
 from tests.rehearsal.kubernetes.conftest import Double, start
 from tests.rehearsal.kubernetes.fake_aws import FakeAws
-from tests.rehearsal.kubernetes.manifests import pod
+from tests.rehearsal.kubernetes.manifests import made, pod
 
 ROLE = "arn:aws:iam::111122223333:role/serving"
 _names = iter(range(1000))
@@ -49,29 +49,16 @@ def volume(double: Double, *, options: list[str] | None = None, **attributes: st
     """A volume and its claim; returns their name."""
     name = f"models-{next(_names)}"
     attributes = {"bucketName": "bucket", "authenticationSource": "pod", "stsRegion": "us-east-2"} | attributes
-    spec: Any = {
+    both: Any = {"accessModes": ["ReadOnlyMany"], "storageClassName": ""}
+    given = {"volumeAttributes": {k: v for k, v in attributes.items() if v}}
+    spec = {
         "capacity": {"storage": "1Ti"},
-        "accessModes": ["ReadOnlyMany"],
-        "storageClassName": "",
         "mountOptions": ["read-only", "prefix models/"] if options is None else options,
-        "csi": {
-            "driver": "s3.csi.aws.com",
-            "volumeHandle": name,
-            "volumeAttributes": {k: v for k, v in attributes.items() if v},
-        },
+        "csi": {"driver": "s3.csi.aws.com", "volumeHandle": name, **given},
     }
-    double.ok(
-        "POST",
-        "/api/v1/persistentvolumes",
-        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec},
-    )
-    claim = {
-        "accessModes": ["ReadOnlyMany"],
-        "storageClassName": "",
-        "volumeName": name,
-        "resources": {"requests": {"storage": "1Ti"}},
-    }
-    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": claim}
+    double.ok("POST", "/api/v1/persistentvolumes", made("v1", "PersistentVolume", name, both | spec))
+    claim = {"volumeName": name, "resources": {"requests": {"storage": "1Ti"}}}
+    body = made("v1", "PersistentVolumeClaim", name, both | claim)
     double.ok("POST", "/api/v1/namespaces/apps/persistentvolumeclaims", body)
     return name
 
@@ -154,9 +141,9 @@ def test_the_pod_gets_role_token_and_endpoint(mounting: Double, aws: FakeAws) ->
 
 def test_a_pod_that_names_its_region_gets_no_other_variable_of_it(mounting: Double) -> None:
     """As in EKS's webhook, the variables come together or not at all."""
-    made = pod("half", "env", serviceAccountName="serving")
-    made["spec"]["containers"][0]["env"] = [{"name": "AWS_REGION", "value": "us-east-2"}]
-    path = create(mounting, made)
+    body = pod("half", "env", serviceAccountName="serving")
+    body["spec"]["containers"][0]["env"] = [{"name": "AWS_REGION", "value": "us-east-2"}]
+    path = create(mounting, body)
     mounting.wait(path, lambda p: p["status"].get("phase") == "Succeeded")
     log = mounting.request("GET", f"{path}/log")[1]
     assert "AWS_REGION=us-east-2" in log and "AWS_ROLE_ARN=" in log and "AWS_DEFAULT_REGION" not in log
@@ -164,11 +151,11 @@ def test_a_pod_that_names_its_region_gets_no_other_variable_of_it(mounting: Doub
 
 def test_a_container_that_the_pods_annotation_names_gets_neither_role_nor_token(mounting: Double) -> None:
     show = 'echo "role=${AWS_ROLE_ARN-} token=${AWS_WEB_IDENTITY_TOKEN_FILE:+there}"'
-    made = pod("skipping", show, serviceAccountName="serving")
-    made["metadata"]["annotations"] = {"eks.amazonaws.com/skip-containers": "engine,main"}
-    other = {**made["spec"]["containers"][0], "name": "other", "volumeMounts": []}
-    made["spec"]["initContainers"] = [other]
-    path = create(mounting, made)
+    body = pod("skipping", show, serviceAccountName="serving")
+    body["metadata"]["annotations"] = {"eks.amazonaws.com/skip-containers": "engine,main"}
+    other = {**body["spec"]["containers"][0], "name": "other", "volumeMounts": []}
+    body["spec"]["initContainers"] = [other]
+    path = create(mounting, body)
     mounting.wait(path, lambda p: p["status"].get("phase") == "Succeeded")
     assert mounting.request("GET", f"{path}/log?container=main")[1] == "role= token=\n"
     assert mounting.request("GET", f"{path}/log?container=other")[1] == f"role={ROLE} token=there\n"

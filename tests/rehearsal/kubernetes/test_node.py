@@ -12,11 +12,7 @@ from tests.rehearsal.kubernetes.manifests import SERVER, deployment, job, pod, s
 
 
 def run(double: Double, namespace: str, body: Any, phase: str = "Succeeded") -> Any:
-    """Create a pod and wait for a phase."""
-    path = f"/api/v1/namespaces/{namespace}/pods"
-    double.ok("POST", path, body)
-    name = body["metadata"]["name"]
-    return double.wait(f"{path}/{name}", lambda p: p.get("status", {}).get("phase") == phase)
+    return double.run(body, phase, namespace=namespace)
 
 
 def log(double: Double, namespace: str, name: str, query: str = "") -> str:
@@ -77,12 +73,8 @@ def test_volumes_below_the_working_directory(double: Double, namespace: str) -> 
         {"name": "tmp", "mountPath": "/tmp"},
     ]
     shared = {"workingDir": "/specdecode", "volumeMounts": mounts}
-    first = {
-        "name": "first",
-        "image": "i:1",
-        "command": ["/bin/sh", "-c", "echo made > file; echo $TMPDIR > $TMPDIR/t"],
-        **shared,
-    }
+    command = ["/bin/sh", "-c", "echo made > file; echo $TMPDIR > $TMPDIR/t"]
+    first = {"name": "first", "image": "i:1", "command": command, **shared}
     script = "cat file spec/in/spec.json; ls; cat $TMPDIR/t | wc -l"
     run(double, namespace, pod("p", script, container=shared, volumes=volumes, initContainers=[first]))
     assert log(double, namespace, "p").split() == ["made", "{}file", "spec", "1"]
@@ -97,12 +89,8 @@ def test_an_absolute_path_to_a_volume_is_refused_loudly(double: Double, namespac
 
 
 def test_what_is_missing_is_waited_for(double: Double, namespace: str) -> None:
-    body = pod(
-        "p",
-        "cat c/k",
-        container={"volumeMounts": [{"name": "v", "mountPath": "/c"}]},
-        volumes=[{"name": "v", "configMap": {"name": "late"}}],
-    )
+    mounts = {"volumeMounts": [{"name": "v", "mountPath": "/c"}]}
+    body = pod("p", "cat c/k", container=mounts, volumes=[{"name": "v", "configMap": {"name": "late"}}])
     double.ok("POST", f"/api/v1/namespaces/{namespace}/pods", body)
     double.wait(
         f"/api/v1/namespaces/{namespace}/events", lambda e: any(i["reason"] == "FailedMount" for i in e["items"])
@@ -124,25 +112,16 @@ def test_exit_codes_and_retries_of_a_job(double: Double, namespace: str) -> None
     }  # fmt: skip
     pods = double.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
     assert [p["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] for p in pods] == [70, 70]
-    double.ok(
-        "POST",
-        jobs,
-        {
-            **job("slow", "exec sleep 3600"),
-            "spec": {**job("slow", "exec sleep 3600")["spec"], "activeDeadlineSeconds": 1},
-        },
-    )
+    late = job("slow", "exec sleep 3600")
+    late["spec"]["activeDeadlineSeconds"] = 1
+    double.ok("POST", jobs, late)
     slow = double.wait(f"{jobs}/slow", lambda j: len(j.get("status", {}).get("conditions", [])) == 2)
     assert {each["reason"] for each in slow["status"]["conditions"]} == {"DeadlineExceeded"}
 
 
 def test_the_last_lines_of_a_failed_container_are_in_its_status(double: Double, namespace: str) -> None:
-    failed = run(
-        double,
-        namespace,
-        pod("p", "echo why; exit 1", container={"terminationMessagePolicy": "FallbackToLogsOnError"}),
-        "Failed",
-    )
+    telling = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+    failed = run(double, namespace, pod("p", "echo why; exit 1", container=telling), "Failed")
     assert failed["status"]["containerStatuses"][0]["state"]["terminated"]["message"] == "why"
 
 
@@ -163,11 +142,8 @@ def test_probes_and_the_service_address(double: Double, namespace: str, tmp_path
     flag = tmp_path / "flag"
     double.ok("POST", f"/api/v1/namespaces/{namespace}/services", service("web"))
     startup = {"httpGet": {"port": 8000}, "periodSeconds": 1, "failureThreshold": 600}
-    double.ok(
-        "POST",
-        f"/apis/apps/v1/namespaces/{namespace}/deployments",
-        deployment("web", f"{wait_for(flag)}; {SERVER}", startupProbe=startup),
-    )
+    made = deployment("web", f"{wait_for(flag)}; {SERVER}", startupProbe=startup)
+    double.ok("POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", made)
     path = f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3Dweb"
     early = double.wait(path, lambda p: p["items"] and p["items"][0]["status"].get("phase") == "Running")["items"][0]
     assert early["status"]["containerStatuses"][0]["ready"] is False
