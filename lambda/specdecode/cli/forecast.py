@@ -59,7 +59,7 @@ def forecast(
 
     Exit codes: 0 done, 2 bad input, 3 a draft's server cannot be used.
     """
-    from specdecode.analysis.advice.payoff import payoff
+    from specdecode.analysis.advice.payoff import HEAD, heads, payoff
     from specdecode.analysis.report.html import render_forecast
     from specdecode.cli.evidence import own_rows
     from specdecode.cli.forecast_view import forecast_text, payoff_text, told_text
@@ -67,8 +67,9 @@ def forecast(
     from specdecode.forecast.result import forecasted
 
     planned = load(experiment) if experiment else None
-    if planned:
-        _refuse_heads(drafts.draft or (), planned)
+    known = {name.lower() for one in (heads(planned) if planned else ()) for name in (one, one.rsplit("/", 1)[-1])}
+    if wrong := [name for one in drafts.draft or () if (name := one.partition("=")[0]).lower() in known]:
+        raise stop_with("\n".join(f"--draft {name}: {HEAD}" for name in wrong))
     made = made_of(given, drafts, planned) if given.answers or given.target or drafts.draft else None
     told = tuple(one for draft in made.drafts for one in forecasted(draft, draft.draft)) if made else ()
     if of:
@@ -95,15 +96,6 @@ def forecast(
     document = {"tokens": tokens, "payoff": found.model_dump(mode="json")} if found else tokens
     parts = [forecast_text(made)] if made else [told_text(told)] if told else []
     answer(as_json, document, lambda: "\n".join([*parts, *([payoff_text(found)] if found else [])]))
-
-
-def _refuse_heads(given: Sequence[str], planned: Experiment) -> None:
-    """End the command if one of `--draft` is a head of the experiment."""
-    from specdecode.analysis.advice.payoff import HEAD, heads
-
-    known = {name.lower() for one in heads(planned) for name in (one, one.rsplit("/", 1)[-1])}
-    if wrong := [name for one in given if (name := one.partition("=")[0]).lower() in known]:
-        raise stop_with("\n".join(f"--draft {name}: {HEAD}" for name in wrong))
 
 
 def _of_run(run: str, deployment: Deployment, planned: Experiment | None) -> tuple[Forecasted, ...]:

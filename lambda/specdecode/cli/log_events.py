@@ -171,9 +171,7 @@ def of_run(deployment: Deployment, found: Execution, plan: Plan | None) -> RunLo
 
 def writers(plan: Plan, run_id: str) -> dict[str, tuple[str, str | None]]:
     """Beginning of a pod's name -> step and arm, by the labels of the run's Jobs and Deployments."""
-    names_only = manifests.RenderContext(
-        run_id=run_id, bucket="none", bundle_uri="s3://none/none", bundle_sha256="0" * 64, region="none"
-    )
+    names_only = manifests.RenderContext.without_bucket(run_id)
     made = [obj for obj in manifests.all_objects(plan, names_only) if obj["kind"] in ("Job", "Deployment")]
     labels = {obj["metadata"]["name"]: obj["metadata"]["labels"] for obj in made}
     for arm in (arm for wave in plan.waves for arm in wave.arms if arm.fallback):

@@ -89,22 +89,11 @@ def objects_of(
     from specdecode.manifests.production import production
     from specdecode.planning import Inventory, make_plan
 
-    context = RenderContext(
-        run_id="production",
-        bucket="unused",
-        bundle_uri="s3://unused/bundle.zip",
-        bundle_sha256="0" * 64,
-        region="us-east-2",
-        claims=claims,
-        contents={prefix: content for prefix, content in (stored or {}).items() if content},
-    )
+    contents = {prefix: content for prefix, content in (stored or {}).items() if content}
+    context = RenderContext.without_bucket("production", region="us-east-2", claims=claims, contents=contents)
     every = experiment.model_copy(update={"sweep": Sweep.GRID})  # an adaptive sweep's plan has its first arms alone
-    plan = make_plan(
-        every,
-        engine_of(every),
-        inventory=Inventory(prefixes=frozenset(stored or ())),
-        capacity=Capacity(price_per_node_hour=0),
-    )
+    inventory, free = Inventory(prefixes=frozenset(stored or ())), Capacity(price_per_node_hour=0)
+    plan = make_plan(every, engine_of(every), inventory=inventory, capacity=free)
     return production(plan, arm, name=name, replicas=replicas, ctx=context)
 
 

@@ -111,17 +111,14 @@ def _refuse_more(what: str, most: float, bill: Bill, accepted: float | None) -> 
 
 
 def _what(wanted: Wanted, plan: Plan) -> str:
-    waves, models, compiles = len(plan.waves), len(plan.models_to_stage), len(plan.compiles_to_do)
     if resumed := wanted.request.get("resume"):
         return f"{wanted.experiment.name}, as {resumed} ran it: what that finished is not done again"
-    if not plan.experiment.holds_node:
-        return f"{wanted.experiment.name}: {_many(len(plan.experiment.variants), 'server')} that already run"
-    missing = f"{_many(models, 'model')} to stage, {_many(compiles, 'artifact')} to compile"
-    return f"{wanted.experiment.name}: {_many(waves, 'wave')}, {missing}"
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    node = plan.experiment.holds_node
+    servers = [(len(plan.experiment.variants), "server", " that already run")]
+    waves = [(len(plan.waves), "wave", ""), (len(plan.models_to_stage), "model", " to stage")]
+    parts = [*waves, (len(plan.compiles_to_do), "artifact", " to compile")] if node else servers
+    told = (f"{count} {what}{'' if count == 1 else 's'}{how}" for count, what, how in parts)
+    return f"{wanted.experiment.name}: {', '.join(told)}"
 
 
 def start_on_nodes(

@@ -88,14 +88,7 @@ class EngineRun:
 
 def render_context(run_id: str) -> RenderContext:
     """The pods' context. `ebs`: models lie on a disk of the machine already, so that no pod copies them again."""
-    return RenderContext(
-        run_id=run_id,
-        bucket="store",
-        bundle_uri="s3://store/bundle.zip",
-        bundle_sha256="0" * 64,
-        region="none",
-        node_storage="ebs",
-    )
+    return RenderContext.without_bucket(run_id, bucket="store", node_storage="ebs")
 
 
 def compiler(plan: Plan, arm: Arm, ctx: RenderContext, at: Folders) -> EngineRun:

@@ -6,7 +6,7 @@ Names are pure functions, so that the pipeline always finds the objects again.
 import re
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import StringConstraints
 
@@ -33,6 +33,12 @@ class RenderContext(Frozen):
     """What the names of the deployment's claim templates end in."""
     contents: Mapping[str, str] = {}
     """Folder of the bucket -> the hash that it must have. A folder that is not named is as its COMPLETE.json says."""
+
+    @classmethod
+    def without_bucket(cls, run_id: str, **more: Any) -> "RenderContext":
+        """For objects of which nobody uses bucket and bundle."""
+        nowhere = {"bucket": "none", "bundle_uri": "s3://none/bundle.zip", "bundle_sha256": "0" * 64, "region": "none"}
+        return cls(**{"run_id": run_id, **nowhere, **more})
 
 
 LIMIT = 63

@@ -127,14 +127,7 @@ def _refused(component: str, words: str) -> Check:
 def one_of_each(ask: Ask, experiment: ServedExperiment) -> dict[str, KubeObject]:
     """Component -> one of its pods, owned by a Job or a ReplicaSet that does not exist."""
     plan = make_plan(experiment, engine_of(experiment), inventory=Inventory(), capacity=Capacity(price_per_node_hour=0))
-    context = RenderContext(
-        run_id="preflight",
-        bucket="bucket",
-        bundle_uri="s3://bucket/bundle.zip",
-        bundle_sha256="0" * 64,
-        region=ask.region,
-        makes_nodes=False,
-    )
+    context = RenderContext.without_bucket("preflight", region=ask.region, makes_nodes=False)
     found: dict[str, KubeObject] = {}
     for owner in all_objects(plan, context):
         if owner["kind"] not in ("Job", "Deployment"):
