@@ -159,10 +159,10 @@ def bench(
     Exit codes: 0 all measured, 1 a server or too many requests failed, 2 bad input.
     """
     from specdecode import aws
-    from specdecode.benchmark.adhoc import BadRequest, adhoc_spec, cases_of, endpoints_of
+    from specdecode.benchmark.adhoc import adhoc_spec, cases_of, endpoints_of
     from specdecode.benchmark.loading import Options
     from specdecode.benchmark.place import S3Folder
-    from specdecode.benchmark.results import BadResults, claim_folder, release_folder
+    from specdecode.benchmark.results import claim_folder, release_folder
     from specdecode.benchmark.runner import EXIT_BAD_INPUT, launch
     from specdecode.cli.report_recorded import deliver
     from specdecode.cli.runs_view import new_run_id
@@ -173,7 +173,7 @@ def bench(
     def told() -> Iterator[None]:
         try:
             yield
-        except (BadRequest, BadResults, ValueError) as error:
+        except ValueError as error:
             problems.append(str(error))
 
     endpoints: dict[str, Endpoint] = {}
