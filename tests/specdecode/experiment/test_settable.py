@@ -218,9 +218,11 @@ def test_a_models_id_is_one_of_the_hub_and_no_revision_is_where_another_form_of_
         assert ("target.id", "schema") in problems(target__id=model), model
     for revision in ("main-neuron-fp8", "x-import-12345678", "..", "../x", "a/b", ""):
         assert ("target.revision", "schema") in problems(target__revision=revision), revision
-    # Neither the hub's under the same id and revision, nor somebody else's upload, nor their artifacts.
+
+
+def test_ones_own_weights_take_no_other_models_place() -> None:
+    """Neither the hub's under the same id and revision, nor somebody else's upload, nor their artifacts."""
     hub = load_preset("qwen3-32b").target
-    prefixes = {
-        model.prefix for model in (hub, *(hub.model_copy(update={"import_prefix": f"imports/{n}/"}) for n in "ab"))
-    }
+    others = (hub.model_copy(update={"import_prefix": f"imports/{name}/"}) for name in "ab")
+    prefixes = {model.prefix for model in (hub, *others)}
     assert len(prefixes) == 3 and all(prefix.startswith("models/Qwen--Qwen3-32B@") for prefix in prefixes)
