@@ -37,24 +37,14 @@ def experiment(base: str, sd: str) -> dict[str, Any]:
         "target": {"id": "pair"},
         "variants": [
             {"name": "base", "label": "Base", "endpoint": base, "api_key_secret": "endpoint-base"},
-            {
-                "name": "sd",
-                "label": "SD",
-                "compare_to": "base",
-                "endpoint": sd,
-                "price_per_hour": 10,
-                "speculation": {"draft": {"id": "pair-draft"}, "num_speculative_tokens": 5},
-            },
+            {"name": "sd", "label": "SD", "compare_to": "base", "endpoint": sd, "price_per_hour": 10,
+             "speculation": {"draft": {"id": "pair-draft"}, "num_speculative_tokens": 5}},
         ],
         "workload": {
-            "cases": ["repeat-line"],
-            "endpoint": "completions",
-            "input_tokens": 24,
-            "output_tokens": 24,
-            "requests": 4,
+            "cases": ["repeat-line"], "endpoint": "completions", "input_tokens": 24, "output_tokens": 24, "requests": 4,
             "ignore_eos": True,
         },
-    }
+    }  # fmt: skip
 
 
 def states(run: Run) -> list[str]:

@@ -4,18 +4,6 @@ import json
 
 import pytest
 
-ROLE = {
-    "Type": "AWS::IAM::Role",
-    "Properties": {
-        "RoleName": "cluster",
-        "AssumeRolePolicyDocument": {
-            "Version": "2012-10-17",
-            "Statement": [
-                {"Effect": "Allow", "Principal": {"Service": "eks.amazonaws.com"}, "Action": "sts:AssumeRole"}
-            ],
-        },
-    },
-}
 SERVICE = "arn:aws:lambda:us-east-2:000000000000:function:never-runs"
 
 
