@@ -97,3 +97,4 @@ def test_difference() -> None:
     assert since((2, 10, 1, 1, 0), (12, 60, 31, 20, 11)) == (10, 50, 30, 19, 11)
     assert since((0, 0, 0), (12, 60, 31, 20, 11)) == (12, 60, 31, 20, 11)
     assert since((12, 60, 31, 20), (1, 5, 1, 1)) is None, "the server was restarted"
+    assert since((12, 60, 31, 20), (13, 70, 30, 21)) is None, "fewer were accepted than before"
