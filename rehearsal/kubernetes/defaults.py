@@ -20,13 +20,19 @@ def fill(resource: Resource, obj: Json) -> None:
 
 
 def _set(target: Json, **values: Any) -> None:
+    """Of fields that are no pointer in upstream's types: an empty text is a field that is not set (defaults.go)."""
     for key, value in values.items():
-        target.setdefault(key, value)
+        if target.get(key) in (None, ""):
+            target[key] = value
+
+
+_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+"""Where upstream's default replaces 0 too."""
 
 
 def pod_spec(spec: Json) -> None:
     _set(spec, restartPolicy="Always", terminationGracePeriodSeconds=30, dnsPolicy="ClusterFirst", securityContext={})
-    _set(spec, schedulerName="default-scheduler", enableServiceLinks=True)
+    _set(spec, schedulerName="default-scheduler")
     for container in [*spec.get("initContainers", ()), *spec.get("containers", ())]:
         _container(container)
     for volume in spec.get("volumes", ()):
@@ -52,7 +58,8 @@ def _container(container: Json) -> None:
         _set(port, protocol="TCP")
     for name in ("startupProbe", "readinessProbe", "livenessProbe"):
         if name in container:
-            _set(container[name], timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
+            for key, value in _PROBE.items():
+                container[name][key] = container[name].get(key) or value
             if "httpGet" in container[name]:
                 _set(container[name]["httpGet"], path="/", scheme="HTTP")
     for variable in container.get("env", ()):
@@ -63,7 +70,7 @@ def _container(container: Json) -> None:
 def _pod(obj: Json) -> None:
     spec = obj.setdefault("spec", {})
     pod_spec(spec)
-    _set(spec, serviceAccountName=spec.get("serviceAccount") or "default")
+    _set(spec, enableServiceLinks=True, serviceAccountName=spec.get("serviceAccount") or "default")
     spec["serviceAccount"] = spec["serviceAccountName"]
     tolerations = spec.setdefault("tolerations", [])
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
@@ -94,10 +101,13 @@ def _daemon_set(obj: Json) -> None:
 def _job(obj: Json) -> None:
     spec = obj["spec"]
     _set(spec, backoffLimit=6, completionMode="NonIndexed", suspend=False, manualSelector=False)
-    _set(spec, podReplacementPolicy="Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
     if "completions" not in spec and "parallelism" not in spec:
         _set(spec, completions=1)
     _set(spec, parallelism=1)
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules", ()):
+        for condition in rule.get("onPodConditions", ()):
+            _set(condition, status="True")
     pod_spec(spec["template"].setdefault("spec", {}))
 
 
@@ -107,7 +117,7 @@ def _service(obj: Json) -> None:
     _set(spec, ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
     for port in spec.get("ports", ()):
         _set(port, protocol="TCP")
-        port["targetPort"] = port.get("targetPort") or port["port"]
+        port["targetPort"] = port.get("targetPort") or port.get("port", 0)
 
 
 def _namespace(obj: Json) -> None:
@@ -124,12 +134,13 @@ def _claim_spec(spec: Json) -> None:
 
 
 def _volume(obj: Json) -> None:
-    _set(obj["spec"], volumeMode="Filesystem", persistentVolumeReclaimPolicy="Retain")
+    obj["spec"].setdefault("volumeMode", "Filesystem")
+    _set(obj["spec"], persistentVolumeReclaimPolicy="Retain")
 
 
 def _roles(obj: Json) -> None:
-    named = [subject for subject in obj.get("subjects", ()) if subject["kind"] in ("User", "Group")]
-    for part in (obj["roleRef"], *named):
+    named = [subject for subject in obj.get("subjects", ()) if subject.get("kind") in ("User", "Group")]
+    for part in (obj.setdefault("roleRef", {}), *named):
         part["apiGroup"] = part.get("apiGroup") or "rbac.authorization.k8s.io"
 
 
@@ -141,10 +152,11 @@ _FILLERS: dict[Resource, Callable[[Json], None]] = {
     r.JOBS: _job,
     r.SERVICES: _service,
     r.NAMESPACES: _namespace,
+    r.SECRETS: lambda obj: _set(obj, type="Opaque"),
     r.CLAIMS: lambda obj: _claim_spec(obj["spec"]),
     r.CLAIM_TEMPLATES: lambda obj: _claim_spec(obj["spec"].setdefault("spec", {})),
     r.VOLUMES: _volume,
-    r.VOLUME_CLAIMS: lambda obj: _set(obj["spec"], volumeMode="Filesystem"),
+    r.VOLUME_CLAIMS: lambda obj: obj["spec"].setdefault("volumeMode", "Filesystem"),
     r.ROLE_BINDINGS: _roles,
     r.CLUSTER_ROLE_BINDINGS: _roles,
 }

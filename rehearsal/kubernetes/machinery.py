@@ -117,22 +117,29 @@ class Cluster:
         if "spec" in node["properties"] and not resource.is_custom:
             obj.setdefault("spec", {})
         old = self.store.require(resource, namespace_of(obj), name_of(obj))
+        if not resource.is_custom:
+            schema_check.check_types(resource, obj)  # the status too, which is then put aside
         metadata = obj["metadata"]
+        if not str(metadata.get("resourceVersion", "0")).isdecimal():
+            message = f'strconv.ParseUint: parsing "{metadata["resourceVersion"]}": invalid syntax'
+            raise errors.ApiError(500, "", message)
         if metadata.get("resourceVersion", old["metadata"]["resourceVersion"]) != old["metadata"]["resourceVersion"]:
             raise errors.modified(resource, name_of(obj))
         if metadata.get("uid", uid_of(old)) != uid_of(old):
             why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {uid_of(old)}"
             raise errors.conflict(resource, name_of(obj), why)
         metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
-        if metadata.get("deletionTimestamp") and not terminating(old):
-            cause = errors.invalid_value("metadata.deletionTimestamp", "…", "field is immutable")
-            raise errors.invalid(resource, name_of(obj), [cause])
+        causes = [
+            errors.invalid_value(f"metadata.{field}", "…", "field is immutable")
+            for field in ("deletionTimestamp", "deletionGracePeriodSeconds")
+            if metadata.get(field) and not terminating(old)
+        ]
+        if causes:
+            raise errors.invalid(resource, name_of(obj), causes)
         for field in _SERVER_SET:
             metadata.pop(field, None)
             if field in old["metadata"]:
                 metadata[field] = old["metadata"][field]
-        if not resource.is_custom:
-            schema_check.check_types(resource, obj)  # the status too, which is then put aside
         obj = self._respect_status(resource, obj, old, subresource)
         schema_check.check(resource, obj)
         if not subresource:

@@ -114,9 +114,14 @@ def remove_at(value: Any, path: Path) -> None:
 
 
 def merge(node: Json, live: Any, applied: Any) -> Any:
-    """`live` with `applied` merged into it: maps and keyed lists merge, sets unite, everything else is replaced."""
+    """`live` with `applied` merged into it: maps and keyed lists merge, sets unite, everything else is replaced.
+    Null merges nothing into what would merge, and replaces the rest.
+    """
     declared = {**schema.resolve(node), **node}
-    if isinstance(applied, dict) and isinstance(live, dict) and declared.get("x-kubernetes-map-type") != "atomic":
+    is_map = isinstance(live, dict) and declared.get("x-kubernetes-map-type") != "atomic"
+    if applied is None and (is_map or declared.get("x-kubernetes-list-type") in ("map", "set")):
+        return live
+    if isinstance(applied, dict) and is_map:
         merged = dict(live)
         for key, item in applied.items():
             merged[key] = merge(schema.child(node, key), live[key], item) if key in live else item

@@ -1,9 +1,9 @@
 """Field ownership: the fields that an update takes, and the conflicts, merges and removals of a server-side apply."""
 
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 
+from rehearsal.kubernetes import schema_values
 from rehearsal.kubernetes.managed_fields import (
     ITSELF,
     Owner,
@@ -53,7 +53,7 @@ def apply(
     wanted = owned_part(applied)
     paths = paths_of(node, wanted) if wanted else set()
     owners = read_owners(live)
-    merged = copy.deepcopy(merge(node, live, wanted))
+    merged = schema_values.without_nulls(node, merge(node, live, wanted))
     complete(merged)
     conflicts = [
         (other.manager, path)

@@ -220,11 +220,17 @@ def malformed_image(image: str) -> bool:
 
 
 def check_update(spec: Json, old: Json) -> Iterator[Json]:
-    """A pod's spec is immutable except its images and grace period. Binding sets nodeName once."""
-    frozen = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "nodeName")
-    before, after = ({k: v for k, v in s.items() if k not in frozen} for s in (old, spec))
+    """A pod's spec is immutable except its images, its deadline, and tolerations that are added or last longer or
+    shorter: ValidatePodUpdate.
+    """
+    may_change = ("activeDeadlineSeconds", "tolerations")
+    before, after = ({k: v for k, v in s.items() if k not in may_change} for s in (old, spec))
     for copy in (before, after):
         copy["containers"] = [{k: v for k, v in c.items() if k != "image"} for c in copy["containers"]]
-    if before != after or (old.get("nodeName") and old["nodeName"] != spec.get("nodeName")):
+    kept = [{**toleration, "tolerationSeconds": None} for toleration in spec.get("tolerations", ())]
+    if any({**toleration, "tolerationSeconds": None} not in kept for toleration in old.get("tolerations", ())):
+        message = "existing toleration can not be modified except its tolerationSeconds"
+        yield errors.field_forbidden("spec.tolerations", message)
+    if before != after:
         message = "pod updates may not change fields other than `spec.containers[*].image`,`spec.tolerations`"
         yield errors.field_forbidden("spec", message)

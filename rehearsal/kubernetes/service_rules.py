@@ -21,6 +21,8 @@ def service(obj: Json, old: Json | None) -> Iterator[Json]:
         yield errors.required("spec.ports")
     if spec["type"] != "ClusterIP" or spec.get("externalIPs") or spec.get("externalName"):
         yield errors.unsupported("spec.type", "a Service that is reached from outside the cluster")
+    if spec.get("clusterIPs") and spec["clusterIPs"] != [spec.get("clusterIP")]:
+        yield errors.invalid_value("spec.clusterIPs", spec["clusterIPs"], "first value must match `clusterIP`")
     if not spec.get("selector"):
         yield errors.unsupported("spec.selector", "a Service without a selector")
     for field in _OUTSIDE:

@@ -16,9 +16,9 @@ from rehearsal.kubernetes.requests import Target
 _NAMES = {"object": "map", "array": "list", "integer": "numeric (int or float)", "number": "numeric (int or float)"}
 
 
-def check(target: Target, body: Json) -> None:
+def check(target: Target, body: Json, *, is_new: bool) -> None:
     """Raise 500 for unknown fields, wrong types and duplicate keys of lists, all in one answer, or for the first value
-    that cannot be read; 400 for an object without a name.
+    that cannot be read; 400 for an object without a name. An apply to a stored object may leave its name out.
     """
     node, resource = schema.schema_of(target.resource), target.resource
     found = list(_problems(node, body, ""))
@@ -29,7 +29,7 @@ def check(target: Target, body: Json) -> None:
     if found:
         told = found[0] if len(found) == 1 else "errors:\n" + "\n".join(f"  {problem}" for problem in found)
         raise errors.ApiError(500, "", f"failed to create typed patch object {where}: {told}")
-    if not named.get("name"):
+    if not named.get("name") and (is_new or "name" in named):
         message = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
         raise errors.bad_request(message)
     if not str(named.get("resourceVersion", "0")).isdecimal():

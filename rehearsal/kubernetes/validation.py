@@ -190,6 +190,7 @@ _RULES: dict[Resource, tuple[Rule, ...]] = {
     r.CLUSTER_ROLES: (rbac_rules.cluster_role,),
     r.ROLE_BINDINGS: (rbac_rules.binding,),
     r.CLUSTER_ROLE_BINDINGS: (rbac_rules.cluster_binding,),
+    r.PRIORITY_CLASSES: (_immutable(("value",), ("preemptionPolicy",)),),
     r.CRDS: (_no_new_definitions,),
     r.NODE_POOLS: (karpenter_rules.node_pool, _quantities),
     r.NODE_CLASSES: (karpenter_rules.node_class,),

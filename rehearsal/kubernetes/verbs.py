@@ -130,17 +130,17 @@ class Verbs:
                 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
             )
             raise errors.ApiError(422, "Invalid", message)
+        node = schema.schema_of(target.resource)
+        live = self._store.get(target.resource, target.namespace, target.name)
         if target.subresource != "scale" and isinstance(body, dict):
-            typed.check(target, body)
-        body = schema_values.without_nulls(schema.schema_of(target.resource), located(target, body))
+            typed.check(target, body, is_new=live is None)
+        body = located(target, body)
         if dig(body, "metadata", "managedFields"):
             raise errors.bad_request("metadata.managedFields must be nil")
         resource, dry_run = target.resource, is_dry_run(query)
         if target.subresource == "scale":
             return self._scale(target, body, manager, dry_run=dry_run), False
-        node = schema.schema_of(resource)
         owner = owner_entry(resource, manager, "Apply", target.subresource)
-        live = self._store.get(resource, target.namespace, target.name)
         if live is None:
             if target.subresource:
                 raise errors.not_found(resource, target.name)
@@ -148,6 +148,7 @@ class Verbs:
                 why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                 raise errors.conflict(resource, target.name, why)
             admitted = self._cluster.admit_new(resource, body)
+            body = schema_values.without_nulls(node, body)
             merged, _ = ownership.apply(node, {"metadata": {}}, body, owner, complete=lambda obj: None, force=True)
             admitted["metadata"]["managedFields"] = merged["metadata"]["managedFields"]
             return self._cluster.insert(resource, admitted, dry_run=dry_run), True
@@ -166,8 +167,16 @@ class Verbs:
             ]
             why = "; ".join(f"{c['message']}: {c['field']}" for c in listed)
             raise errors.conflict(resource, target.name, why, listed)
-        if "resourceVersion" in body["metadata"]:
-            merged["metadata"]["resourceVersion"] = body["metadata"]["resourceVersion"]
+        given, stored = body["metadata"], live["metadata"]
+        causes = [
+            errors.invalid_value(f"metadata.{field}", given[field], "field is immutable")
+            for field in ("uid", "deletionGracePeriodSeconds")
+            if given.get(field) and given[field] != stored.get(field)
+        ]
+        if causes:
+            raise errors.invalid(resource, target.name, causes)
+        if given.get("resourceVersion"):
+            merged["metadata"]["resourceVersion"] = given["resourceVersion"]
         changed = self._cluster.update(
             resource, merged, subresource=target.subresource, manager=manager, dry_run=dry_run, record=False
         )

@@ -3,6 +3,7 @@
 """
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 from rehearsal.kubernetes import errors, quantity
 from rehearsal.kubernetes import resources as r
@@ -50,28 +51,33 @@ def claim(obj: Json, old: Json | None) -> Iterator[Json]:
     if not dig(obj, "spec", "resources", "requests", "storage"):
         yield errors.required("spec.resources[storage]")
     yield from _positive_storage(dig(obj, "spec", "resources", "requests", default={}), "spec.resources")
-    if old is not None:
-        _grows(obj, old)
-        mutable = ("volumeName", "resources")
-        before, after = ({k: v for k, v in o["spec"].items() if k not in mutable} for o in (old, obj))
-        bound = dig(old, "spec", "volumeName")
-        if before != after or (bound and bound != dig(obj, "spec", "volumeName")):
-            yield errors.field_forbidden(
-                "spec", "spec is immutable after creation except resources.requests for bound claims"
-            )
-
-
-def _grows(obj: Json, old: Json) -> None:
-    """Raise 403 for a claim that grows. No class of ours lets it: kubernetes/kubernetes v1.35,
-    plugin/pkg/admission/storage/persistentvolume/resize/admission.go.
-    """
-    before, after = (dig(each, "spec", "resources", "requests", "storage", default="0") for each in (old, obj))
-    if quantity.parse(after) <= quantity.parse(before):
+    if old is None:
         return
-    why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support "
-    if dig(old, "status", "phase") != "Bound":
-        raise errors.forbidden(r.VOLUME_CLAIMS, name_of(obj), "Only bound persistent volume claims can be expanded")
-    raise errors.forbidden(r.VOLUME_CLAIMS, name_of(obj), f"{why}resize")
+    before, after = _fixed_part(old, old), _fixed_part(obj, old)
+    bound = dig(old, "spec", "volumeName")
+    if before != after or (bound and bound != dig(obj, "spec", "volumeName")):
+        yield errors.field_forbidden(
+            "spec", "spec is immutable after creation except resources.requests for bound claims"
+        )
+    elif _storage(obj) > _storage(old):
+        # No class of ours lets a claim grow: plugin/pkg/admission/storage/persistentvolume/resize/admission.go
+        why = (
+            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support "
+        )
+        raise errors.forbidden(r.VOLUME_CLAIMS, name_of(obj), f"{why}resize")
+
+
+def _fixed_part(obj: Json, old: Json) -> Json:
+    """What no update changes in the claim that is `old`: not the volume's name, and not the storage if it is bound."""
+    spec = {key: value for key, value in obj["spec"].items() if key != "volumeName"}
+    if dig(old, "status", "phase") == "Bound":
+        amounts = spec.get("resources") or {}
+        spec["resources"] = {**amounts, "requests": {**amounts.get("requests", {}), "storage": ""}}
+    return spec
+
+
+def _storage(obj: Json) -> Decimal:
+    return quantity.parse(dig(obj, "spec", "resources", "requests", "storage", default="0"))
 
 
 def _positive_storage(amounts: Json, path: str) -> Iterator[Json]:

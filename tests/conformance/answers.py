@@ -7,46 +7,108 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tests.conformance.mutants import Mutant, classes, seeds
-from tests.conformance.server import Server, path_of
+from tests.conformance.server import CLUSTER_WIDE, Json, Server, path_of
 
-HOWS = ("created", "applied")
+HOWS = ("created", "applied", "updated", "reapplied")
 ANSWERS = Path(__file__).with_name("answers.yaml")
 DIFFERENCES = Path(__file__).with_name("differences.yaml")
 _CANNOT = re.compile(r"the rehearsal cannot run this: (.*?)(?:, [a-z]+[.\[]|\]?$)")
+_CHANGED = re.compile("immutable|may not change")
+_SAME = (": {}", ": [{}]", 'distinctAttribute: "seed"')
+_NOTHING = "a part that is empty, or behind a feature gate that is off: the API server compares without it"
 _CUT = "a number that does not fit: the API server cuts it in an apply, which no user wants"
+_OWN_PLACE = ("LimitRange", "ResourceQuota")
+"""Kinds whose stored seed would change the answers about others in its namespace."""
 _STRICT = "?dryRun=All&fieldValidation=Strict"
 _APPLY = "?dryRun=All&fieldManager=specdecode&force=true"
 Statuses = dict[str, int]
 
 
-def send(server: Server, mutant: Mutant, namespaces: Mapping[str, str], how: str) -> tuple[int, str]:
-    """The status and the message for a mutant that is created or applied (both as a dry run)."""
-    path = path_of(mutant.body, namespaces[mutant.namespace])
-    if how == "created":
-        status, answer = server.request("POST", path + _STRICT, mutant.body)
-    else:
-        name = seeds()[mutant.body["kind"]]["metadata"]["name"]
-        headers = {"Content_Type": "application/apply-patch+yaml"}
-        status, answer = server.request("PATCH", f"{path}/{name}{_APPLY}", mutant.body, **headers)
+@dataclass(frozen=True)
+class Places:
+    """Where mutants are sent: namespaces by name, and what a server made of each seed that it stored: (namespace, kind)
+    -> object.
+    """
+
+    namespaces: Mapping[str, str]
+    stored: Mapping[tuple[str, str], Json]
+
+
+def places(server: Server) -> Places:
+    """Five namespaces: `open`, `restricted`, and three with stored seeds."""
+    restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
+    made = {
+        "open": server.namespace(),
+        "restricted": server.namespace(**restricted),
+        "stored open": server.namespace(),
+        "stored restricted": server.namespace(**restricted),
+        "stored limits": server.namespace(),
+    }
+    stored = {}
+    for kind, seed in seeds().items():
+        if kind == "ResourceClaimTemplate" and server.lacks(seed["apiVersion"]):
+            continue
+        if kind in CLUSTER_WIDE:
+            body = {**seed, "metadata": {**seed["metadata"], "name": f"stored-{made['open']}"}}
+            stored["stored open", kind] = server.make(path_of(seed, ""), body)
+        else:
+            for place in ("stored limits",) if kind in _OWN_PLACE else ("stored open", "stored restricted"):
+                stored[place, kind] = server.ok("POST", path_of(seed, made[place]), seed)
+    for (_, kind), body in stored.items():
+        body |= {key: value for key, value in seeds()[kind].items() if key not in body}  # a Secret's stringData
+        for field in ("resourceVersion", "managedFields"):
+            del body["metadata"][field]
+    return Places(made, stored)
+
+
+def send(server: Server, mutant: Mutant, places: Places, how: str) -> tuple[int, str]:
+    """The status and the message for a mutant. All are dry runs.
+
+    It is `created`, or `applied` as a new object, or sent by PUT over its stored seed (`updated`: what the server
+    answered is changed), or applied over that (`reapplied`).
+    """
+    seed = seeds()[mutant.seed]
+    where, name, body = mutant.namespace, seed["metadata"]["name"], mutant.body
+    if how in ("updated", "reapplied"):
+        where = "stored limits" if mutant.seed in _OWN_PLACE else f"stored {where}"
+        stored = (
+            places.stored[where, mutant.seed]
+            if mutant.seed not in CLUSTER_WIDE
+            else places.stored["stored open", mutant.seed]
+        )
+        name = stored["metadata"]["name"]
+        body = mutant.of(stored if how == "updated" else {**seed, "metadata": {**seed["metadata"], "name": name}})
+    path = path_of(seed, places.namespaces[where])
+    match how:
+        case "created":
+            status, answer = server.request("POST", path + _STRICT, body)
+        case "updated":
+            status, answer = server.request("PUT", f"{path}/{name}{_STRICT}", body)
+        case _:
+            headers = {"Content_Type": "application/apply-patch+yaml"}
+            status, answer = server.request("PATCH", f"{path}/{name}{_APPLY}", body, **headers)
     return status, answer.get("message", "")
 
 
 def is_sent(kind: str, how: str) -> bool:
-    """Mutants of every class are created. Those of classes with `everywhere` are also applied."""
+    """Mutants of every class are created. Those of classes with `everywhere` are also sent in the other ways."""
     return how == "created" or "everywhere" in classes()[kind]
 
 
-def reason(how: str, message: str) -> str:
+def reason(how: str, name: str, message: str) -> str:
     """Why the double refuses what Kubernetes accepts, or refuses it with another status; "" if there is no reason."""
+    if how in ("updated", "reapplied") and _CHANGED.search(message) and name.endswith(_SAME):
+        return _NOTHING
     if found := _CANNOT.search(message):
         return f"the rehearsal cannot run this: {found[1]}"
-    return _CUT if how == "applied" and "cannot unmarshal number" in message else ""
+    return _CUT if how in ("applied", "reapplied") and "cannot unmarshal number" in message else ""
 
 
 @functools.cache

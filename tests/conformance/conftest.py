@@ -3,13 +3,14 @@
 import contextlib
 import os
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from specdecode import names
 
 from constructs_lib.cluster.access import READ_NAMESPACE, WRITE_NAMESPACE
+from tests.conformance import answers
 from tests.conformance.server import Server, from_kubeconfig
 from tests.rehearsal.kubernetes.conftest import start
 
@@ -42,18 +43,17 @@ def started_double(folder: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def namespaces(server: Server) -> dict[str, str]:
-    return two_namespaces(server)
-
-
-def two_namespaces(server: Server) -> dict[str, str]:
-    """Two namespaces: one without a pod security level, one with `restricted`."""
-    restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
-    return {"open": server.namespace(), "restricted": server.namespace(**restricted)}
+def places(server: Server) -> answers.Places:
+    return answers.places(server)
 
 
 @pytest.fixture(scope="session")
-def granted(server: Server, namespaces: dict[str, str]) -> str:
+def namespaces(places: answers.Places) -> Mapping[str, str]:
+    return places.namespaces
+
+
+@pytest.fixture(scope="session")
+def granted(server: Server, namespaces: Mapping[str, str]) -> str:
     """The restricted namespace with the pipeline's role and service accounts, as after a deployment."""
     namespace = namespaces["restricted"]
     for account in (*names.SERVICE_ACCOUNTS.values(), names.PLAIN_ACCOUNT):

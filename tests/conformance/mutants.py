@@ -5,7 +5,7 @@ import functools
 import hashlib
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,19 +27,38 @@ _TEXTS = [
 ]  # fmt: skip
 _NUMBERS = [-1, 0, 1, 1.5, "5", 65536, 2**31 - 1, 2**31, 2**63 - 1, 2**63, -(2**31) - 1]
 _KEYS = ["a b", "/a", "Upper", "x" * 64, "example.com/", "a/b/c", "..", "é", "", "cpu", "requests.cpu"]
-_GONE = object()
 Json = dict[str, Any]
 Path_ = tuple[str | int, ...]
+Change = Callable[[Any], Any]
+"""The new value, of the old one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """One object to be sent to the namespace `open` or `restricted`."""
+    """A seed with one change, to be sent to the namespace `open` or `restricted`."""
 
-    kind: str
+    seed: str
     name: str
-    body: Json
     namespace: str
+    path: Path_ = ()
+    change: Change = copy.copy
+
+    @property
+    def body(self) -> Json:
+        return self.of(seeds()[self.seed])
+
+    def of(self, whole: Json) -> Json:
+        """`whole`, which is the seed or what a server made of it, with the change."""
+        body = copy.deepcopy(whole)
+        parent = body
+        for step in self.path[:-1]:
+            parent = parent.setdefault(step, {}) if isinstance(parent, dict) else parent[step]
+        if self.change is _gone:
+            del parent[self.path[-1]]
+        elif self.path:
+            old = parent.get(self.path[-1]) if isinstance(parent, dict) else parent[self.path[-1]]
+            parent[self.path[-1]] = self.change(old)
+        return body
 
 
 @functools.cache
@@ -57,47 +76,52 @@ def classes() -> dict[str, Json]:
 def mutants(name: str) -> Iterator[Mutant]:
     """The mutants of one class, in the order of the seeds. Every name is there once."""
     kind, seen = classes()[name], set()
-    for seed, path, value, shown in _everywhere(kind["everywhere"]) if "everywhere" in kind else _listed(kind):
+    for seed, path, change, shown in _everywhere(kind["everywhere"]) if "everywhere" in kind else _listed(kind):
         where = ".".join(map(str, path))
         called = f"{seed} {where}" + (f" = {_short(shown)}" if shown is not None else "")
         if called not in seen:
             seen.add(called)
-            yield Mutant(
-                kind=name, name=called, body=_changed(seed, path, value), namespace=kind.get("namespace", "open")
-            )
+            yield Mutant(seed=seed, name=called, namespace=kind.get("namespace", "open"), path=path, change=change)
 
 
 def digest() -> str:
     """Hash of all mutants. Recorded answers with another hash are of other mutants."""
-    text = json.dumps([(m.kind, m.name, m.body, m.namespace) for kind in classes() for m in mutants(kind)])
+    text = json.dumps([(kind, m.name, m.body, m.namespace) for kind in classes() for m in mutants(kind)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _listed(kind: Json) -> Iterator[tuple[str, Path_, Any, Any]]:
+def _gone(_: Any) -> None:
+    """The change that removes a field."""
+
+
+def _always(value: Any) -> Change:
+    return lambda _: copy.deepcopy(value)
+
+
+def _listed(kind: Json) -> Iterator[tuple[str, Path_, Change, Any]]:
     for seed, paths in kind["at"].items():
         for text in paths:
             path = _steps(text)
-            old = _at(seeds()[seed], path)
             if "drop" in kind:
-                yield seed, path, _GONE, None
+                yield seed, path, _gone, None
             elif "twice" in kind:
-                yield seed, path, [*old, old[0]], None
+                yield seed, path, lambda old: [*old, old[0]], None
             for value in kind.get("values", ()):
                 drawn = _drawn(value, f"{kind['class']} {seed} {path}")
-                yield seed, path, drawn, drawn
+                yield seed, path, _always(drawn), drawn
             for more in kind.get("extra", ()):
-                yield seed, path, {**(old or {}), **more}, more
+                yield seed, path, lambda old, more=more: {**(old or {}), **more}, more
 
 
-def _everywhere(how: str) -> Iterator[tuple[str, Path_, Any, Any]]:
+def _everywhere(how: str) -> Iterator[tuple[str, Path_, Change, Any]]:
     for seed, body in seeds().items():
         for path, value, node in _places(body, (), schema.definitions()[_DEFINITIONS[body["kind"]]]):
-            for changed, shown in _spoiled(how, path, value, seed, node):
-                yield seed, path, changed, shown
+            for change, shown in _spoiled(how, path, value, seed, node):
+                yield seed, path, change, shown
 
 
-def _spoiled(how: str, path: Path_, value: Any, seed: str, node: Json) -> Iterator[tuple[Any, Any]]:
-    """The values that replace `value`, and their names."""
+def _spoiled(how: str, path: Path_, value: Any, seed: str, node: Json) -> Iterator[tuple[Change, Any]]:
+    """The changes of `value`, and their names."""
     draw = random.Random(f"{SEED} {how} {seed} {path}")
     last = path[-1] if path else ""
     free = (last in _FREE or (seed, last) == ("Service", "selector")) and isinstance(value, dict)
@@ -105,31 +129,33 @@ def _spoiled(how: str, path: Path_, value: Any, seed: str, node: Json) -> Iterat
         case _ if "parameters" in path or not path:
             return
         case "unknown", dict() if not free:
-            yield {**value, "frobnicate": 1}, None
+            yield lambda old: {**old, "frobnicate": 1}, None
         case "type", _:
-            yield ({"not": "this"} if not isinstance(value, dict | list) else "text"), None
+            yield _always({"not": "this"} if not isinstance(value, dict | list) else "text"), None
         case "drop", _ if isinstance(last, str):
-            yield _GONE, None
+            yield _gone, None
         case "null", _:
-            yield None, None
+            yield _always(None), None
         case "empty", _:
-            yield type(value)(), None
+            yield _always(type(value)()), None
         case "twice", list():
-            yield [*value, value[0]], None
+            yield lambda old: [*old, old[0]], None
         case "text", str():
-            yield from ((text, text) for text in draw.sample(_TEXTS, 2))
+            yield from ((_always(text), text) for text in draw.sample(_TEXTS, 2))
         case "number", int() if not isinstance(value, bool):
-            yield from ((number, number) for number in draw.sample(_NUMBERS, 3))
+            yield from ((_always(number), number) for number in draw.sample(_NUMBERS, 3))
         case "flip", bool():
-            yield from ((other, other) for other in (not value, "true", 1))
+            yield from ((_always(other), other) for other in (not value, "true", 1))
         case "key", dict() if free:
             one = next(iter(value.values()))
-            yield from (({**value, key: one}, key) for key in draw.sample(_KEYS, 3))
+            for key in draw.sample(_KEYS, 3):
+                yield lambda old, key=key: {**old, key: one}, key
         case "field", dict() if not free:
             for field, below in schema.resolve(node).get("properties", {}).items():
                 if field not in value and field not in ("status", "managedFields"):
                     made = _plausible(schema.resolve(below))
-                    yield {**value, field: made}, f"{field}: {json.dumps(made)}"
+                    added = {field: made}
+                    yield lambda old, added=added: {**old, **added}, f"{field}: {json.dumps(made)}"
 
 
 def _plausible(node: Json) -> Any:
@@ -154,12 +180,6 @@ def _steps(path: str) -> Path_:
     return (*steps, f"example.com/{key}") if dot else tuple(steps)
 
 
-def _at(body: Any, path: Path_) -> Any:
-    for step in path:
-        body = body.get(step) if isinstance(body, dict) else body[step]
-    return body
-
-
 def _drawn(value: Any, salt: str) -> Any:
     draw = random.Random(f"{SEED} {salt} {value}")
     match value:
@@ -179,18 +199,6 @@ def _places(value: Any, path: Path_, node: Json) -> Iterator[tuple[Path_, Any, J
         if key not in ("apiVersion", "kind", "parameters") or len(path) > 1:
             below = schema.child(node, key) if isinstance(key, str) else schema.items(node)
             yield from _places(item, (*path, key), below)
-
-
-def _changed(seed: str, path: Path_, value: Any) -> Json:
-    body = copy.deepcopy(seeds()[seed])
-    parent = body
-    for step in path[:-1]:
-        parent = parent.setdefault(step, {}) if isinstance(parent, dict) else parent[step]
-    if value is _GONE:
-        del parent[path[-1]]
-    else:
-        parent[path[-1]] = value
-    return body
 
 
 def _short(value: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from tests.conformance import answers
-from tests.conformance.conftest import started_double, two_namespaces
+from tests.conformance.conftest import started_double
 from tests.conformance.mutants import classes, digest, mutants
 from tests.conformance.server import Server, from_kubeconfig
 
@@ -45,12 +45,12 @@ def main() -> None:
 
 
 def _sent(server: Server) -> Answers:
-    namespaces = two_namespaces(server)
+    places = answers.places(server)
     found: Answers = {}
     with ThreadPoolExecutor(4) as pool:
         for how, kind in ((how, kind) for how in answers.HOWS for kind in classes() if answers.is_sent(kind, how)):
             chosen = list(mutants(kind))
-            told = pool.map(lambda mutant, how=how: answers.send(server, mutant, namespaces, how), chosen)  # type: ignore[misc]
+            told = pool.map(lambda mutant, how=how: answers.send(server, mutant, places, how), chosen)  # type: ignore[misc]
             found[how, kind] = dict(zip((mutant.name for mutant in chosen), told, strict=True))
     return found
 
@@ -63,7 +63,7 @@ def _differing(truth: Answers, double: Answers) -> list[dict[str, Any]]:
             own, said = double[how, kind][name]
             if own == status:
                 continue
-            because = answers.reason(how, said)
+            because = answers.reason(how, name, said)
             if own < 400 or not because:
                 unexplained.append(f"{how}: {kind}: {name}: Kubernetes {status}, the double {own} {said}")
             group = found.setdefault((because, status, own), {})
@@ -78,7 +78,9 @@ def _differing(truth: Answers, double: Answers) -> list[dict[str, Any]]:
 
 def _write(path: Path, body: Any) -> None:
     note = "# Written by tests/conformance/record.py from a run on both servers. Not to be edited by hand.\n"
-    path.write_text(note + yaml.safe_dump(body, sort_keys=False, width=150, allow_unicode=True))
+    path.write_text(
+        note + yaml.safe_dump(body, sort_keys=False, width=150, default_flow_style=None, allow_unicode=True)
+    )
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ class Server:
         sent = {"Content-Type": "application/json", **{key.replace("_", "-"): value for key, value in headers.items()}}
         if self._token:
             sent["Authorization"] = f"Bearer {self._token}"
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         reply = self._pool.request(method, self.url + path, body=data, headers=sent)
         return reply.status, json.loads(reply.data)
 

@@ -60,7 +60,9 @@ class KubeScheduler(Controller):
     def _bind(self, pod: Json, node: Json, claims: list[tuple[Json, Json]]) -> None:
         for claim, allocated in claims:
             allocation.record(self.cluster, claim, allocated, pod)
-        bound = self.cluster.modify(r.PODS, pod, lambda obj: obj["spec"].update(nodeName=name_of(node)), subresource="")
+        bound = self.cluster.modify(
+            r.PODS, pod, lambda obj: obj["spec"].update(nodeName=name_of(node)), subresource="binding"
+        )
         if bound is None:
             return
         self.cluster.modify(r.PODS, bound, lambda obj: _set(obj, "True", "", ""))
