@@ -231,7 +231,7 @@ def read_report(data: bytes) -> Comparison:
     The document is parsed first: `model_validate_json` keeps a copy of it for each field that it lacks, and 2 KiB for
     each that is unknown (pydantic 2.13).
     """
-    document = parse_json(data)
+    document = parse_json(data, finite=True)
     version = document.get("schema_version", SCHEMA_VERSION) if isinstance(document, dict) else SCHEMA_VERSION
     if isinstance(version, int) and version != SCHEMA_VERSION:
         raise OtherVersion(
