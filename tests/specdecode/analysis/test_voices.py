@@ -76,7 +76,7 @@ BREAKS = {
     "the gate trusts all": (gate_questions, "decided", trusts_all),
     "the gate does not ask the decision": (gate_questions, "_unproven", lambda *_: {}),
     "every tile is green": (tiles, "CLASSES", dict.fromkeys(Verdict, "pays")),
-    "a figure is said of other prompts": (recommend, "_types", lambda _: "the 11 prompt types measured together"),
+    "a figure is said of other prompts": (recommend, "_types", lambda *_: "the 11 prompt types measured together"),
 }
 
 
