@@ -4,6 +4,7 @@ with different settings are each compared at its own setting, and one setting is
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import fsum
 
 from specdecode.analysis.results.pairs import BETTER, MetricInfo, Pair
 from specdecode.analysis.results.run_context import RunContext
@@ -112,7 +113,7 @@ def speeds(arms: Iterable[ArmCase]) -> dict[str, float]:
             found.setdefault(each.variant, {})[each.case] = each
     cases = set.intersection(*map(set, found.values())) if found else set()
     return {
-        name: sum(own[case].output_tokens for case in cases) / sum(own[case].load_seconds for case in cases)
+        name: sum(own[case].output_tokens for case in cases) / fsum(own[case].load_seconds for case in cases)
         for name, own in found.items()
         if cases
     }
