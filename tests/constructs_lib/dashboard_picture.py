@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from specdecode.analysis import compare_measured, measure
-from specdecode.analysis.datums import metric_data
+from specdecode.analysis.datums import metric_data, request_data
 from specdecode.experiment import Experiment, load
 from specdecode.experiment.workload import Slo
 from specdecode.measures.accounting import Accounting
 from specdecode.measures.distribution import quantile
-from specdecode.measures.publish import Datum, places
-from specdecode.measures.publish import metric_data as request_data
+from specdecode.measures.publish import Datum
 from specdecode.names import SAMPLE_PRESET
 from specdecode.records import RequestRecord
 
@@ -113,13 +112,7 @@ def sent(experiment: Experiment, records: Iterable[RequestRecord], *, hours: flo
     around = context()
     levels = measure(experiment=experiment, records=records, context=around)
     comparison = compare_measured(experiment=experiment, levels=levels, context=around)
-    labels = {case.name: case.label for case in experiment.workload.cases}
-    data = list(metric_data(comparison))
-    for at in levels:
-        for (variant, case), measured in at.arms.items():
-            label = experiment.variant(variant).label
-            own = places(experiment, variant=label, case=labels[case], level=at.level)
-            data += request_data(measured, accounting=Accounting("usage"), places=own)
+    data = [*metric_data(comparison), *request_data(experiment, levels, Accounting("usage"))]
     return [{**datum, "Timestamp": 1_790_000_000.0 + hours * 3600} for datum in data]
 
 

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from specdecode import names
 from specdecode.analysis import Comparison, RunContext, compare, compare_measured, lm_eval_scores, measure
+from specdecode.analysis.datums import llmperf_files, request_data
 from specdecode.analysis.report import render_terminal, write_report
 from specdecode.analysis.results.run_context import Accuracy
 from specdecode.analysis.statistics.accuracy import NoScores
@@ -25,8 +26,6 @@ from specdecode.experiment.endpoints import of_one_kind
 from specdecode.experiment.model import EndpointExperiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.accounting import Accounting
-from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
-from specdecode.measures.publish import metric_data, places
 from specdecode.measures.publish import publish as publish_data
 from specdecode.prompts import BadPromptSet, PromptSet, read_set
 from specdecode.records import SERVERS, RequestRecord, Servers, read_record
@@ -212,18 +211,11 @@ def deliver(
     )
     counter, _ = token_counter(spec.tokenizer)
     accounting = Accounting(spec.accounting, retokenize=counter.count if counter.exact else None)
-    written: list[Path] = []
-    for at in levels:
-        for (variant, case), measured in at.arms.items():
-            served = run.servers.arms[variant].model if variant in run.servers.arms else spec.model
-            files = llmperf_run(
-                spec.workload, at.level, model=served, records=measured.block.records, accounting=accounting
-            )
-            place = folder.joinpath(*llmperf_folder(spec.workload, at.level, variant=variant, case=case))
-            place.mkdir(parents=True, exist_ok=True)
-            for name, text in files.items():
-                (place / name).write_text(text, encoding="utf-8")
-            written += [place / name for name in files]
+    served = run.servers.arms
+    files = dict(llmperf_files(spec.workload, levels, served=served, model=spec.model, accounting=accounting))
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
     page = write_report(comparison, folder)
     if as_json:
         say_document(comparison.json_document())
@@ -233,23 +225,13 @@ def deliver(
     if publish:
         from specdecode import aws
 
-        cases = {case.name: case.label for case in spec.workload.cases}
-        data = [
-            datum
-            for at in levels
-            for (variant, case), measured in at.arms.items()
-            for datum in metric_data(
-                measured,
-                accounting=accounting,
-                places=places(experiment, variant=experiment.variant(variant).label, case=cases[case], level=at.level),
-            )
-        ]
+        data = request_data(experiment, levels, accounting)
         for problem in publish_data(data, namespace=names.METRIC_NAMESPACE, client=aws.client("cloudwatch")):
             complain(f"warning: {problem}")
     if upload:
         target = S3Folder(upload)
         try:
-            for path in [*sorted(folder.glob("report.*")), *written]:
-                target.put(path.relative_to(folder).as_posix(), path)
+            for name in [*sorted(path.name for path in folder.glob("report.*")), *files]:
+                target.put(name, folder / name)
         except PlaceError as error:
             complain(f"warning: {error}")

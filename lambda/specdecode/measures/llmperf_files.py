@@ -69,12 +69,6 @@ def llmperf_run(
     }
 
 
-def llmperf_folder(workload: Workload, level: Level, *, variant: str, case: str) -> tuple[str, ...]:
-    """Folder of the two files in a run's folder. If there are several levels, each has a folder of its own."""
-    own = (level.name,) if len(workload.levels) > 1 else ()
-    return ("llmperf", variant, case, *own)
-
-
 def _response(record: RequestRecord, accounting: Accounting) -> dict[str, Any]:
     failed = Figures(0, 0, 0, 0, record.requested_input_tokens, 0)
     figures = accounting.figures(record) if record.error is None else failed

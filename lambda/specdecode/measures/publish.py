@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from specdecode.experiment.model import Experiment
-from specdecode.experiment.workload import Level
 from specdecode.measures.accounting import Accounting
 from specdecode.measures.arm import Measured
 from specdecode.measures.metrics.formulas import (
@@ -27,18 +25,6 @@ _DIMENSION_LENGTH = 1024
 
 Datum = dict[str, Any]
 Dimensions = list[dict[str, str]]
-
-
-def places(experiment: Experiment, *, variant: str, case: str, level: Level) -> list[Dimensions]:
-    """Sets of dimensions of an arm, case and level. `variant` and `case` are their labels. The first set is the public
-    sample's; the second adds the experiment. If there are several levels, each also has sets with its own `Load`, and
-    the sample's sets are of the first level.
-    """
-    levels = experiment.workload.levels
-    sample = [{"Name": "Variant", "Value": variant}, {"Name": "TestCase", "Value": case}]
-    own = [{"Name": "Experiment", "Value": experiment.name}, *sample]
-    found = [sample, own] if level == levels[0] else []
-    return [*found, [*own, {"Name": "Load", "Value": level.sorted_name}]] if len(levels) > 1 else found
 
 
 def metric_data(measured: Measured, *, accounting: Accounting, places: Sequence[Dimensions]) -> list[Datum]:

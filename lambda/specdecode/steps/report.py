@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from specdecode import names, s3_keys
 from specdecode.analysis import AtLevel, Comparison, RunContext, compare_measured, lm_eval_scores, measure
-from specdecode.analysis.datums import metric_data
+from specdecode.analysis.datums import llmperf_files, metric_data, request_data
 from specdecode.analysis.loads.objective import carried
 from specdecode.analysis.report import documents
 from specdecode.analysis.results.comparison import read_report
@@ -21,9 +21,7 @@ from specdecode.experiment import Capacity, Experiment
 from specdecode.experiment.model import CompileOn, answers_of
 from specdecode.manifests.serve_command import recipe, served_model
 from specdecode.measures.accounting import Accounting
-from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
-from specdecode.measures.publish import Datum, places
-from specdecode.measures.publish import metric_data as request_data
+from specdecode.measures.publish import Datum
 from specdecode.measures.publish import publish as send
 from specdecode.planning import Plan, fingerprint
 from specdecode.records import RequestRecord, Servers, read_record
@@ -74,16 +72,9 @@ def report(given: StepInput, rt: Runtime) -> Reported:
     comparison = compare_measured(experiment=experiment, levels=levels, context=context, sets=sets)
     for name, text in documents(comparison).items():
         rt.store.write(s3_keys.run_key(given.run_id, name), text, content_type=CONTENT_TYPES[name.rpartition(".")[2]])
-    for at in levels:
-        for (variant, case), measured in at.arms.items():
-            served = servers.arms[variant].model if variant in servers.arms else served_model(experiment)
-            files = llmperf_run(
-                experiment.workload, at.level, model=served, records=measured.block.records, accounting=ACCOUNTING
-            )
-            folder = llmperf_folder(experiment.workload, at.level, variant=variant, case=case)
-            for name, text in files.items():
-                key = s3_keys.run_key(given.run_id, *folder, name)
-                rt.store.write(key, text, content_type=CONTENT_TYPES["json"])
+    model, load = served_model(experiment), experiment.workload
+    for path, text in llmperf_files(load, levels, served=servers.arms, model=model, accounting=ACCOUNTING):
+        rt.store.write(s3_keys.run_key(given.run_id, path), text, content_type=CONTENT_TYPES["json"])
     unpublished = publish(comparison, levels, run, rt)
     return Reported(
         run_id=given.run_id,
@@ -223,12 +214,7 @@ def _of_requests(comparison: Comparison, levels: Sequence[AtLevel], run: Run) ->
         every = (record for at in levels for each in at.arms.values() for record in each.block.records)
         fresh = [record for record in every if (record.variant, record.round) not in before]
         levels = measure(experiment=experiment, records=fresh, context=comparison.context)
-    labels = {case.name: case.label for case in experiment.workload.cases}
-    for at in levels:
-        for (variant, case), measured in at.arms.items():
-            label = experiment.variant(variant).label
-            place = places(experiment, variant=label, case=labels[case], level=at.level)
-            yield from request_data(measured, accounting=ACCOUNTING, places=place)
+    return request_data(experiment, levels, ACCOUNTING)
 
 
 LOOKED_AT = 500

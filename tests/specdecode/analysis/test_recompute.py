@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 from specdecode.analysis import compare_measured, measure
-from specdecode.analysis.datums import metric_data
+from specdecode.analysis.datums import metric_data, request_data
 from specdecode.analysis.report import render_csv, render_terminal
 from specdecode.measures.accounting import Accounting
-from specdecode.measures.publish import metric_data as request_data
-from specdecode.measures.publish import places
 
 from tests.specdecode.analysis import recompute, recompute_forms
 from tests.specdecode.analysis.simulate import context, experiment, run, write_raw
@@ -33,21 +31,12 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     warmup = one_request(variant="base", case="sonnet", index=0, rng=random.Random(1))
     records += [failed, warmup.model_copy(update={"warmup": True})]
     write_raw(tmp_path, records)
-    (at,) = levels = measure(experiment=tested, records=records, context=around)
+    levels = measure(experiment=tested, records=records, context=around)
     comparison = compare_measured(experiment=tested, levels=levels, context=around)
     (tmp_path / "report.json").write_text(comparison.json_document())
     (tmp_path / "report.csv").write_text(render_csv(comparison))
     (tmp_path / "terminal.txt").write_text(render_terminal(comparison, width=250))
-    labels = {case.name: case.label for case in tested.workload.cases}
-    sent = [
-        datum
-        for (variant, case), each in at.arms.items()
-        for datum in request_data(
-            each,
-            accounting=Accounting("usage"),
-            places=places(tested, variant=tested.variant(variant).label, case=labels[case], level=at.level),
-        )
-    ]
+    sent = request_data(tested, levels, Accounting("usage"))
     (tmp_path / "cloudwatch.json").write_text(json.dumps([*sent, *metric_data(comparison)]))
     return tmp_path
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from specdecode.analysis import compare_measured, measure
+from specdecode.analysis.datums import llmperf_files
 from specdecode.analysis.report import write_report
 from specdecode.experiment.workload import Slo
 from specdecode.measures.accounting import Accounting
-from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
 
 from tests.specdecode.analysis import recompute, recompute_load
 from tests.specdecode.analysis.simulate import context, write_raw
@@ -37,15 +37,9 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     write_raw(folder, records)
     levels = measure(experiment=tested, records=records, context=context())
     write_report(compare_measured(experiment=tested, levels=levels, context=context()), folder)
-    for at in levels:
-        for (variant, case), measured in at.arms.items():
-            place = folder.joinpath(*llmperf_folder(tested.workload, at.level, variant=variant, case=case))
-            place.mkdir(parents=True)
-            files = llmperf_run(
-                tested.workload, at.level, model="m", records=measured.block.records, accounting=Accounting("usage")
-            )
-            for name, text in files.items():
-                (place / name).write_text(text)
+    for name, text in llmperf_files(tested.workload, levels, served={}, model="m", accounting=Accounting("usage")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
     return folder
 
 
