@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -14,8 +15,12 @@ from specdecode.escape import json_text, plain, plain_json
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from specdecode.analysis import Comparison
+
 AS_JSON: ContextVar[bool] = ContextVar("--json", default=False)
 """Whether the command was called with --json."""
+NO_TERMINAL = 132, 40
+"""Columns and lines where there is no terminal: enough for the widest table."""
 EXIT_FAILED, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_UNDECIDED, EXIT_IMPOSSIBLE = 1, 2, 3, 4, 5
 
 
@@ -61,9 +66,14 @@ def say_document(document: str) -> None:
     typer.echo(plain_json(document), nl=False)
 
 
-def say_coloured(text: str) -> None:
-    """Text with our own colours. Its parts were made safe one by one (`analysis.report.render_terminal`)."""
-    typer.echo(text, nl=False)
+def say_report(comparison: Comparison, form: str = "terminal", *, full: bool = False) -> None:
+    """A report for the terminal, one screen of it or all, with our own colours; or as one of its files."""
+    from specdecode.analysis.report import FORMS, render_terminal
+
+    if form != "terminal":
+        return say(FORMS[form](comparison), end="")
+    colour, width = sys.stdout.isatty(), shutil.get_terminal_size(NO_TERMINAL).columns
+    typer.echo(render_terminal(comparison, colour=colour, width=width, brief=not full), nl=False)  # its parts are safe
 
 
 def show(*items: Table | str) -> None:

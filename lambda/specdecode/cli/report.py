@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,10 +15,8 @@ from specdecode.cli.output import (
     EXIT_IMPOSSIBLE,
     answer,
     complain,
-    say,
-    say_coloured,
-    say_document,
     say_json,
+    say_report,
     stop_with,
 )
 
@@ -56,7 +53,7 @@ def report(
         say_json(Comparison.model_json_schema())
         return
     comparison = find(run, deployment=where.deployment(), price=price)
-    _print(comparison, "json" if as_json else form, full=full)
+    say_report(comparison, "json" if as_json else "md" if form == "markdown" else form, full=full)
     folder = out or (Path("results") / comparison.run_id if open_page else None)
     if folder is not None:
         page = write_report(comparison, folder)
@@ -185,21 +182,3 @@ def runs(
         complain(f"written: {out}")
     found = list_of_runs(points, executions, all_of_them=experiment is None)
     answer(as_json, found, lambda: runs_text(found))
-
-
-def _print(comparison: Comparison, form: Format, *, full: bool) -> None:
-    from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
-    from specdecode.cli.report_view import terminal_width
-
-    match form:
-        case "terminal":
-            colour = sys.stdout.isatty()
-            say_coloured(render_terminal(comparison, colour=colour, width=terminal_width(), brief=not full))
-        case "html":
-            say(render_html(comparison), end="")
-        case "markdown":
-            say(render_markdown(comparison), end="")
-        case "csv":
-            say(render_csv(comparison), end="")
-        case "json":
-            say_document(comparison.json_document())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from specdecode.cli.options import AsJson, Written
-from specdecode.cli.output import complain, say_coloured, say_document, stop_with
+from specdecode.cli.output import complain, say_report, stop_with
 from specdecode.untrusted import in_words
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ def import_results(
     from specdecode.analysis.other_tools.imported_report import compare_imported
     from specdecode.analysis.other_tools.llmperf import read_arm
     from specdecode.analysis.other_tools.newer_tools import read_other
-    from specdecode.analysis.report import render_terminal, write_report
-    from specdecode.cli.report_view import terminal_width
+    from specdecode.analysis.report import write_report
 
     problems: list[str] = []
     described = _described(about or [], problems)
@@ -84,10 +83,7 @@ def import_results(
     if problems:
         raise stop_with("\n".join(dict.fromkeys(problems)))
     comparison = compare_imported(arms=found, title=title)
-    if as_json:
-        say_document(comparison.json_document())
-    else:
-        say_coloured(render_terminal(comparison, width=terminal_width(), brief=True))
+    say_report(comparison, "json" if as_json else "terminal")
     if out is not None:
         complain(f"written: {write_report(comparison, out)}")
 

@@ -12,13 +12,12 @@ from pydantic import ValidationError
 from specdecode import names
 from specdecode.analysis import Comparison, RunContext, compare, compare_measured, lm_eval_scores, measure
 from specdecode.analysis.datums import llmperf_files, request_data
-from specdecode.analysis.report import render_terminal, write_report
-from specdecode.analysis.results.run_context import Accuracy
+from specdecode.analysis.report import write_report
+from specdecode.analysis.results.run_context import Accuracy, of_servers
 from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.benchmark.tokens import token_counter
-from specdecode.cli.output import complain, say_coloured, say_document, stop_with
-from specdecode.cli.report_view import terminal_width
+from specdecode.cli.output import complain, say_report, stop_with
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, load_file
 from specdecode.experiment.base import MOST_DRAFTED
 from specdecode.experiment.benchmark_spec import read_specification
@@ -93,13 +92,9 @@ def _context(path: Path, records: list[RequestRecord], *, price: float | None, s
         started_at=datetime.fromtimestamp(min(starts), UTC),
         finished_at=datetime.fromtimestamp(max(record.started_at + record.end_s for record in records), UTC),
         price_per_node_hour=price,
-        counters=servers.counters,
-        sets=servers.sets,
-        prefix_caching=servers.prefix_caching,
         accuracy=tuple(score for file in sorted((path / "accuracy").glob("*.json")) for score in _scores(file)),
-        prompt_lengths=servers.prompt_tokens,
         raw_prefix=str(path),
-        notes=servers.notes,
+        **of_servers(servers),
     )
 
 
@@ -217,10 +212,7 @@ def deliver(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     page = write_report(comparison, folder)
-    if as_json:
-        say_document(comparison.json_document())
-    else:
-        say_coloured(render_terminal(comparison, width=terminal_width(), brief=True))
+    say_report(comparison, "json" if as_json else "terminal")
     complain(f"report: {page}")
     if publish:
         from specdecode import aws

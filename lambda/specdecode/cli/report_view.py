@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -35,11 +34,6 @@ if TYPE_CHECKING:
 
 SHOWN = 8
 """Most candidates of an advice that the terminal lists."""
-
-
-def terminal_width() -> int:
-    """Columns of the terminal. Without a terminal: enough for the widest table."""
-    return shutil.get_terminal_size((132, 40)).columns
 
 
 def difference_text(found: RunDifference | Repeated) -> str:

@@ -1,5 +1,6 @@
 """The comparison for people and machines: HTML, Markdown, CSV, terminal; JSON is `Comparison.json_document()`."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from specdecode.analysis.report.csv_rows import render_csv
@@ -8,6 +9,7 @@ from specdecode.analysis.report.terminal import render_markdown, render_terminal
 from specdecode.analysis.results.comparison import Comparison
 
 __all__ = [
+    "FORMS",
     "documents",
     "render_csv",
     "render_html",
@@ -18,14 +20,18 @@ __all__ = [
 ]
 
 
+FORMS: dict[str, Callable[[Comparison], str]] = {
+    "json": Comparison.json_document,
+    "html": render_html,
+    "md": render_markdown,
+    "csv": render_csv,
+}
+"""How a report's file ends -> what makes it."""
+
+
 def documents(comparison: Comparison) -> dict[str, str]:
     """File name -> content, as they lie in a run's folder."""
-    return {
-        "report.json": comparison.json_document(),
-        "report.html": render_html(comparison),
-        "report.md": render_markdown(comparison),
-        "report.csv": render_csv(comparison),
-    }
+    return {f"report.{form}": made(comparison) for form, made in FORMS.items()}
 
 
 def write_report(comparison: Comparison, folder: Path) -> Path:

@@ -119,6 +119,12 @@ class RunContext(Frozen):
     """Warnings that belong on the first screen of the report (an import's caveats, for example)."""
 
 
+def of_servers(servers: Servers) -> dict[str, Any]:
+    """Fields of a RunContext that follow from servers.json."""
+    told = {name: getattr(servers, name) for name in ("counters", "sets", "prefix_caching", "notes")}
+    return told | {"prompt_lengths": servers.prompt_tokens}
+
+
 def known_of(plan: Plan, servers: Servers) -> dict[str, Any]:
     """Fields of a RunContext that follow from the plan and from servers.json."""
     experiment, engine = plan.experiment, plan.engine
@@ -132,13 +138,9 @@ def known_of(plan: Plan, servers: Servers) -> dict[str, Any]:
         notes = [*([engine.caveat] if engine.caveat else []), *([inferred] if told else []), *notes]
     # An engine for CPUs may claim devices only to be placed: its arms did not run on the node's accelerator.
     real = experiment.holds_node and engine.on_neuron == experiment.shape.has_devices
-    return {
+    return of_servers(servers) | {
         "node": experiment.node if real else "",
         "devices_per_node": experiment.shape.devices,
         "versions": versions,
-        "counters": servers.counters,
-        "sets": servers.sets,
-        "prefix_caching": servers.prefix_caching,
-        "prompt_lengths": servers.prompt_tokens,
         "notes": tuple(notes),
     }
