@@ -11,7 +11,7 @@ from functools import cache
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.advice.sweep import advice_sentence
 from specdecode.analysis.compare import trusted_everywhere
-from specdecode.analysis.other_tools.imported import AIPERF, GUIDELLM, VLLM, Row, own_statistics, tool_arm
+from specdecode.analysis.other_tools.imported import AIPERF, GUIDELLM, VLLM, completed_request, own_statistics, tool_arm
 from specdecode.analysis.other_tools.imported_report import compare_imported
 from specdecode.analysis.results.over_load import ArmAtLoad, Curve, LoadPoint
 from specdecode.analysis.results.pairs import HEADLINE, Action, Chain, Equality, LoadResult, Pair, Verdict
@@ -166,8 +166,8 @@ def _imported(rng: random.Random, truth: Truth) -> Comparison:
         rows = []
         for _ in range(count):
             took = rng.lognormvariate(0, noise) * scale / speed
-            rows.append(Row(0.1 * took, 2.0 * took, 60, 64))
-        own = summarize([row.ttft_s for row in rows]).model_dump(include={"mean", "p25", "p50", "p75", "p99"})
+            rows.append(completed_request(0.1 * took, 2.0 * took, 60, 64))
+        own = summarize([row["ttft_s"] for row in rows]).model_dump(include={"mean", "p25", "p50", "p75", "p99"})
         if name == odd and what == "import that contradicts itself":
             own["mean" if listed else "p99"] = (3.0 if listed else 0.3) * own["p75"]
         spoken = (
@@ -176,7 +176,7 @@ def _imported(rng: random.Random, truth: Truth) -> Comparison:
         load = 8 if name == odd and what == "import measured otherwise" else 4
         arm = tool_arm(
             name, tool, rows if listed else [], model="m", concurrency=load, completed=count, failed=0,
-            took_s=sum(row.latency_s for row in rows), tokens=60 * count, timestamp=1_790_000_000.0,
+            took_s=sum(row["end_to_end_latency_s"] for row in rows), tokens=60 * count, timestamp=1_790_000_000.0,
             conditions={"concurrency": load}, stated=own_statistics(count, {"ttft": own}),
         )  # fmt: skip
         about = Variant(name=name, label=name, compare_to="base" if number else None, speculation=spoken)

@@ -8,7 +8,7 @@ over streamed chunks, unless the Neuron patches were applied; a throughput's 99t
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
@@ -41,6 +41,8 @@ FIELDS = {
     "number_input_tokens": "input_tokens",
     "time_per_output_token_s": "time_per_output_token",
 }
+Request = dict[str, float]
+"""A completed request: field, as LLMPerf calls it (FIELDS) -> value."""
 MOST_FIGURE = 1e12
 Figure = Annotated[float, AfterValidator(lambda value: 0.0 if value < SMALLEST else value), Field(ge=0, le=MOST_FIGURE)]
 SMALLEST = 1e-9
@@ -79,8 +81,7 @@ class ImportedArm(Frozen):
     """When it was measured, seconds since the epoch; 0 if the file does not say."""
     conditions: dict[str, str] = Field(default_factory=dict)
     """How it was measured: load, lengths and sampling, as the file has them."""
-    requests: tuple[dict[str, float], ...] = ()
-    """Completed requests: field -> value."""
+    requests: tuple[Request, ...] = ()
 
     def value(self, metric: str, statistic: str) -> float | None:
         """One figure, None if the file has none."""
@@ -124,18 +125,19 @@ class ImportedArm(Frozen):
         return "neuron" if abs(itl - patched) < AGREE * abs(patched) else "stock"
 
 
-class Row(NamedTuple):
-    """A completed request: times in seconds, tokens by the count that the tool used."""
-
-    ttft_s: float
-    latency_s: float
-    output_tokens: int
-    input_tokens: int
-
-    @property
-    def time_per_token_s(self) -> float | None:
-        """Of the tokens after the first. None if there is none."""
-        return (self.latency_s - self.ttft_s) / (self.output_tokens - 1) if self.output_tokens > 1 else None
+def completed_request(ttft_s: float, latency_s: float, output_tokens: int, input_tokens: int) -> Request:
+    """A request of seconds, and of tokens by the count that the tool used."""
+    found: Request = {
+        "ttft_s": ttft_s,
+        "end_to_end_latency_s": latency_s,
+        "number_output_tokens": float(output_tokens),
+        "number_input_tokens": float(input_tokens),
+    }
+    if latency_s > 0:
+        found["request_output_throughput_token_per_s"] = output_tokens / latency_s
+    if output_tokens > 1:
+        found["time_per_output_token_s"] = (latency_s - ttft_s) / (output_tokens - 1)
+    return found
 
 
 def own_statistics(
@@ -155,32 +157,25 @@ def own_statistics(
 def tool_arm(
     name: str,
     tool: str,
-    rows: Sequence[Row],
+    requests: Sequence[Request],
     *,
     model: str,
     concurrency: int | None,
     completed: int,
     failed: int,
     took_s: float,
-    tokens: int,
+    tokens: float,
     timestamp: float,
     conditions: dict[str, Any],
     stated: dict[str, Summary],
 ) -> ImportedArm:
     """An arm of the requests that its tool lists; without them of the tool's own statistics."""
-    if not rows and not stated:
+    if not requests and not stated:
         raise ImportProblem(
             f"{name}: {tool} completed no request that has a time to its first token and a count of tokens"
         )
-    columns = {
-        "ttft": [row.ttft_s for row in rows],
-        "end_to_end_latency": [row.latency_s for row in rows],
-        "output_tokens": [float(row.output_tokens) for row in rows],
-        "input_tokens": [float(row.input_tokens) for row in rows],
-        "request_output_throughput": [row.output_tokens / row.latency_s for row in rows if row.latency_s > 0],
-        "time_per_output_token": [own for row in rows if (own := row.time_per_token_s) is not None],
-    }
-    longest = max((row.output_tokens for row in rows), default=round(tokens / max(1, completed)))
+    columns = {metric: [each[field] for each in requests if field in each] for field, metric in FIELDS.items()}
+    longest = round(max(columns["output_tokens"], default=tokens / max(1, completed)))
     return ImportedArm(
         name=name,
         tool=tool,
@@ -189,21 +184,12 @@ def tool_arm(
         concurrency=None if concurrency is None else min(concurrency, MOST_AT_A_TIME),
         completed=completed,
         errors=failed,
-        metrics={key: summarize(values) for key, values in columns.items() if values} if rows else stated,
+        metrics={key: summarize(values) for key, values in columns.items() if values} if requests else stated,
         stated=stated,
         overall_throughput=tokens / took_s if took_s > 0 else None,
         timestamp=timestamp,
         conditions={key: str(value)[:MOST_SHOWN] for key, value in conditions.items() if value is not None},
-        requests=tuple(
-            {
-                "ttft_s": row.ttft_s,
-                "end_to_end_latency_s": row.latency_s,
-                "number_output_tokens": float(row.output_tokens),
-                "number_input_tokens": float(row.input_tokens),
-                **({} if (own := row.time_per_token_s) is None else {"time_per_output_token_s": own}),
-            }
-            for row in rows
-        ),
+        requests=tuple(requests),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from specdecode.analysis.other_tools import imported
-from specdecode.analysis.other_tools.imported import AIPERF, GUIDELLM, VLLM, Figure, ImportedArm, ImportProblem, Row
+from specdecode.analysis.other_tools.imported import AIPERF, GUIDELLM, VLLM, Figure, ImportedArm, ImportProblem
 from specdecode.experiment.base import Many
 from specdecode.measures.distribution import Summary
 from specdecode.untrusted import Unreadable, parse_json
@@ -118,7 +118,7 @@ def vllm_arm(file: Path, documents: Sequence[Any], name: str) -> ImportedArm:
     )
 
 
-def _vllm_rows(file: Path, run: Vllm) -> Iterator[Row]:
+def _vllm_rows(file: Path, run: Vllm) -> Iterator[imported.Request]:
     """The completed requests; none if the tool was called without --save-detailed."""
     if not run.ttfts:
         return
@@ -128,7 +128,7 @@ def _vllm_rows(file: Path, run: Vllm) -> Iterator[Row]:
         raise ImportProblem(f"{file}: its lists of requests have {', '.join(str(len(each)) for each in lists)} entries")
     for ttft, latency, made, asked, error in zip(*lists, strict=True):
         if not error and made:
-            yield Row(ttft, latency, made, asked)
+            yield imported.completed_request(ttft, latency, made, asked)
 
 
 class Value(Lenient):
@@ -171,7 +171,7 @@ def aiperf_arm(file: Path, name: str) -> ImportedArm:
         tokens, asked = found.usage_completion_tokens or found.output_sequence_length, found.input_sequence_length
         if found.time_to_first_token and found.request_latency and tokens:
             times = seconds(file, found.time_to_first_token), seconds(file, found.request_latency)
-            rows.append(Row(*times, round(tokens.value), round(asked.value) if asked else 0))
+            rows.append(imported.completed_request(*times, round(tokens.value), round(asked.value) if asked else 0))
     config = imported.inside(summary, "input_config")
     by_server = all(record.metrics.usage_completion_tokens for record in every)
     names = {"mean": "avg", "stddev": "std"} | {p: p for p in ("min", "p25", "p50", "p75", "p90", "p95", "p99", "max")}
@@ -190,7 +190,7 @@ def aiperf_arm(file: Path, name: str) -> ImportedArm:
         completed=len(rows),
         failed=len(every) - len(rows),
         took_s=imported.number(imported.inside(summary, "benchmark_duration", "avg")),
-        tokens=sum(row.output_tokens for row in rows),
+        tokens=sum(row["number_output_tokens"] for row in rows),
         timestamp=imported.moment(str(imported.inside(summary, "start_time") or "")[:19], "%Y-%m-%dT%H:%M:%S"),
         conditions={
             "concurrency": imported.inside(config, "phases", 0, "concurrency"),
@@ -250,9 +250,9 @@ def guidellm_arm(file: Path, document: dict[str, Any], name: str) -> ImportedArm
         raise ImportProblem(f"{file}: only a sample of its requests was kept; run GuideLLM without a sample size")
     successful, strategy = found.requests.successful, found.config.strategy
     rows = [
-        Row(each.time_to_first_token_ms / 1000.0, each.request_latency, each.output_tokens, each.prompt_tokens or 0)
+        imported.completed_request(first / 1000.0, each.request_latency, made, each.prompt_tokens or 0)
         for each in successful
-        if each.time_to_first_token_ms and each.output_tokens
+        if (first := each.time_to_first_token_ms) and (made := each.output_tokens)
     ]
     names = {"mean": "mean", "p50": "median", "stddev": "std_dev", "min": "min", "max": "max"}
     stated: dict[str, Summary] = {}
@@ -272,7 +272,7 @@ def guidellm_arm(file: Path, document: dict[str, Any], name: str) -> ImportedArm
         completed=len(rows),
         failed=len(found.requests.errored or ()) + len(successful) - len(rows),
         took_s=found.duration,
-        tokens=sum(row.output_tokens for row in rows),
+        tokens=sum(row["number_output_tokens"] for row in rows),
         timestamp=found.start_time,
         conditions={key.rstrip("_"): strategy.get(key) for key in ("type_", "streams", "max_concurrency", "rate")},
         stated=stated,
