@@ -19,7 +19,7 @@ from specdecode.experiment import BenchmarkArm, BenchmarkSpec, load_preset, to_y
 from specdecode.experiment.workload import Slo
 from typer.testing import CliRunner
 
-from tests.specdecode.analysis.simulate import context, experiment, of_types, run
+from tests.specdecode.analysis.simulate import context, experiment, of_types, run, write_raw
 from tests.specdecode.analysis.simulate_load import Server, loads
 from tests.specdecode.analysis.simulate_load import run as run_loads
 from tests.specdecode.benchmark import making
@@ -105,17 +105,10 @@ def test_open_writes_all_forms_and_opens_it(folder: Path, tmp_path: Path, monkey
 
 def test_a_folder_of_raw_files_is_compared_anew(tmp_path: Path) -> None:
     tested = load_preset("qwen3-32b")
-    tested = tested.model_copy(
-        update={
-            "workload": tested.workload.model_copy(update={"cases": tested.workload.cases[:2], "output_tokens": 60})
-        }
-    )
+    load = tested.workload.model_copy(update={"cases": tested.workload.cases[:2], "output_tokens": 60})
+    tested = tested.model_copy(update={"workload": load})
     (tmp_path / "experiment.yaml").write_text(to_yaml(tested))
-    for record in run(tested):
-        path = tmp_path / "raw" / record.variant / f"{record.case}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as out:
-            out.write(record.model_dump_json() + "\n")
+    write_raw(tmp_path, run(tested))
     (tmp_path / "accuracy").mkdir()
     (tmp_path / "accuracy" / "sd.json").write_text('{"results": {"gsm8k": {"exact_match,strict-match": 0.8}}}')
     tickets = {"name": "tickets", "version": "3", "licence": "ours", "sha256": "5f" * 32, "prompts": 7}
@@ -151,8 +144,7 @@ def test_a_report_of_another_version_is_made_anew_from_its_records(tmp_path: Pat
         (told,) = call(*words, code=2).stderr.splitlines()
         assert "a report of another version" in told and "made anew from the run's folder with its raw/" in told
     (folder / "experiment.yaml").write_text(to_yaml(tested))
-    (folder / "raw").mkdir()
-    (folder / "raw" / "a.jsonl").write_text("".join(each.model_dump_json() + "\n" for each in run(tested)))
+    write_raw(folder, run(tested))
     shown = call("report", folder)
     assert "compared anew from raw/" in shown.stderr and "Use sd" in shown.stdout
 
@@ -313,11 +305,7 @@ def test_a_folder_of_a_bare_benchmark_gets_the_same_report(tmp_path: Path) -> No
         workload=tested.workload,
     )
     (tmp_path / "benchmark.json").write_text(spec.model_dump_json())
-    for record in run(tested):
-        path = tmp_path / "raw" / record.variant / f"{record.case}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as out:
-            out.write(record.model_dump_json() + "\n")
+    write_raw(tmp_path, run(tested))
     document = json.loads(call("report", tmp_path, "--json").stdout)
     assert [(pair["baseline"], pair["variant"]) for pair in document["pairs"]] == [("base", "sd")]
     assert document["answer"].startswith("sd against base pays on the structured prompts measured")
