@@ -37,7 +37,7 @@ def render() -> str:
         if family in engine.model_families
     ]
     support = [
-        (f"`{e.name}`", e.title, _ami(e), s.ends if (s := e.support) else "-", f"`{s.successor}`" if s else "-")
+        (f"`{e.name}`", e.title, e.runtime.amis, s.ends if (s := e.support) else "-", f"`{s.successor}`" if s else "-")
         for e in engines
     ]
     sources: dict[tuple[str, str], list[str]] = {}
@@ -78,8 +78,3 @@ def _cell(engine: Engine, method: Method, family: str) -> str:
 def _formats(engine: Engine, family: str) -> str:
     own = engine.families[family].quantizations if family in engine.families else None
     return ", ".join(engine.quantizations if own is None else own)
-
-
-def _ami(engine: Engine) -> str:
-    refused = f", not {' or '.join(engine.runtime.refused_amis)}" if engine.runtime.refused_amis else ""
-    return f"{engine.runtime.oldest_ami} to {engine.runtime.newest_ami or 'the newest'}{refused}"

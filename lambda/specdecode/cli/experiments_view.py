@@ -196,7 +196,7 @@ def engines_tables(engines: Sequence[Engine]) -> list[Table | str]:
         table.add_column(column, no_wrap=column == "engine", overflow="fold")
     for engine in engines:
         methods = ", ".join(engine.methods) or "none"
-        table.add_row(engine.name, engine.title, methods, ", ".join(engine.model_families), _amis(engine))
+        table.add_row(engine.name, engine.title, methods, ", ".join(engine.model_families), engine.runtime.amis)
     return [table, *(engine.support.sentence(engine.name) for engine in engines if engine.support)]
 
 
@@ -221,7 +221,7 @@ def engine_tables(engine: Engine) -> list[Table | str]:
         f"image     {engine.reference}",
         *([f"tools     {engine.tools_reference}, for what does not run the engine"] if engine.tools_image else []),
         f"dialect   {engine.dialect}",
-        f"runtime   {engine.runtime.version}, driver {engine.runtime.newest_driver} (AMI {_amis(engine)})",
+        f"runtime   {engine.runtime.version}, driver {engine.runtime.newest_driver} (AMI {engine.runtime.amis})",
         f"models    {', '.join(engine.model_families)}",
         f"step      at most {engine.most_tokens_per_step} tokens of k drafts",
         f"compile   {compiles}",
@@ -236,11 +236,6 @@ def engine_tables(engine: Engine) -> list[Table | str]:
         f"source    {engine.source}",
     ]
     return [engine.title, methods, "\n".join(lines)]
-
-
-def _amis(engine: Engine) -> str:
-    refused = f", not {' or '.join(engine.runtime.refused_amis)}" if engine.runtime.refused_amis else ""
-    return f"{engine.runtime.oldest_ami} to {engine.runtime.newest_ami or 'the newest'}{refused}"
 
 
 def _state(there: bool, verb: str) -> str:

@@ -49,8 +49,7 @@ def room_of(shape: NodeShape) -> Room:
 
 def unfit(experiment: ServedExperiment, engine: Engine, room: Room) -> Iterator[str]:
     """Why a run finds no place there, by the largest that its pods ask for (`engine` on the experiment's node)."""
-    for what, unit, need, there in too_large(experiment, engine, room, arms=arms_at_once(experiment, engine)):
-        yield f"{what} needs {need:.0f} {unit}, and {room.name} has {there:.0f} to give"
+    yield from too_large(experiment, engine, room, arms=arms_at_once(experiment, engine))
     if room.devices is not None and experiment.devices > room.devices:
         yield f"an arm claims {experiment.devices} devices, and {room.name} has {room.devices}"
     runtime = engine.runtime
@@ -60,16 +59,11 @@ def unfit(experiment: ServedExperiment, engine: Engine, room: Room) -> Iterator[
         yield f"{room.name} has Neuron driver {room.driver}, and {engine.name} takes {runtime.newest_driver}"
 
 
-def too_large(
-    experiment: ServedExperiment, engine: Engine, room: Room, *, arms: int = 1
-) -> Iterator[tuple[str, str, float, float]]:
-    """What does not fit, its unit, its need, and what pods can have of it."""
-    compiling = compile_needs(experiment, engine)
-    serving = "serving an arm" if arms == 1 else f"serving {arms} arms"
-    works = {serving: serving_needs(experiment, engine, arms)} | ({"compiling": compiling} if compiling else {})
-    for what, needs in works.items():
-        for unit, need, there in lacking(room, needs):
-            yield what, unit, need, there
+def too_large(experiment: ServedExperiment, engine: Engine, room: Room, *, arms: int = 1) -> Iterator[str]:
+    """What does not fit, its need, and what pods can have of it."""
+    serving, compiling = serving_needs(experiment, engine, arms), compile_needs(experiment, engine)
+    yield from (f"serving {f'{arms} arms' if arms > 1 else 'an arm'} needs {said}" for said in lacking(room, serving))
+    yield from (f"compiling needs {said}" for said in (lacking(room, compiling) if compiling else ()))
 
 
 def arms_at_once(experiment: Experiment, engine: Engine) -> int:
@@ -83,10 +77,14 @@ def arms_at_once(experiment: Experiment, engine: Engine) -> int:
     return next((arms for arms in range(most, 1, -1) if not lacking(room, serving_needs(experiment, engine, arms))), 1)
 
 
-def lacking(room: Room, needs: Needs) -> list[tuple[str, float, float]]:
-    """Resources of which there is too little: unit, need, and what pods can have."""
+def lacking(room: Room, needs: Needs) -> list[str]:
+    """Resources of which there is too little: `250 CPUs, and a trn2.48xlarge has 191 to give`."""
     have = zip(UNITS, needs, (room.cpu, room.memory_gib, room.disk_gib), strict=True)
-    return [(unit, need, there) for unit, need, there in have if there is not None and need > there]
+    return [
+        f"{need:.0f} {unit}, and {room.name} has {there:.0f} to give"
+        for unit, need, there in have
+        if there is not None and need > there
+    ]
 
 
 def serving_needs(experiment: ServedExperiment, engine: Engine, arms: int) -> Needs:

@@ -10,6 +10,7 @@ from specdecode.experiment.capacity import COPY_STREAMS, NodeStorage
 from specdecode.experiment.effective import neuron_config
 from specdecode.experiment.engine import Dialect, Engine, Reads
 from specdecode.experiment.model import ServedExperiment
+from specdecode.experiment.prices import GB_PER_GIB
 from specdecode.experiment.variants import ServedVariant
 
 STREAM = 0.75
@@ -19,7 +20,6 @@ LOCAL_STREAM = 2.5
 """GB/s of one reader of a file on the node's disks, mostly from the page cache. An estimate, low on purpose."""
 DISK_WRITE: dict[NodeStorage, float] = {"instance-store": 2.0, "ebs": 1.0}
 """GB/s onto four NVMe disks (an estimate, low on purpose: AWS states none), and onto gp3 at the most that it takes."""
-GB_PER_GIB = 2**30 / 1e9
 
 
 def mounted_seconds(gib: float, *, readers: int, link_gbps: float) -> float:

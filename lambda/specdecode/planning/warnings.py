@@ -106,11 +106,10 @@ def check_room(experiment: ServedExperiment, engine: Engine) -> Iterator[str]:
     """Something else than the devices limits how many arms are on the node at once."""
     most, arms = min(experiment.side_by_side, len(experiment.variants)), arms_at_once(experiment, engine)
     if arms < most:
-        unit, need, there = lacking(room_of(experiment.shape), serving_needs(experiment, engine, arms + 1))[0]
+        more = lacking(room_of(experiment.shape), serving_needs(experiment, engine, arms + 1))[0]
         yield (
             f"{arms} arm{'s' if arms > 1 else ''} at a time, though there are devices for {most}: {arms + 1} need "
-            f"{need:.0f} {unit}, and a {experiment.node} has {there:.0f} to give; lower the engine's pod resources, or "
-            "choose smaller models"
+            f"{more}; lower the engine's pod resources, or choose smaller models"
         )
 
 

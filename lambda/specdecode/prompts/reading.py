@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from specdecode.prompts.categories import Named, told_apart
 from specdecode.prompts.formats import NoQuestion, row_of
 from specdecode.prompts.prompt_set import VISIBLE, PromptRow, PromptSet, SetName
-from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, in_words, json_lines, parse_json
+from specdecode.untrusted import MAX_FILE_BYTES, in_words, json_lines, parse_json
 
 MAX_ROWS = 200_000
 SHOWN = 20
@@ -26,16 +26,14 @@ FROM_ARRAY = "import json; json.dump(json.load(open('FILE'))[:10000], open('part
 
 
 class BadLine(NamedTuple):
-    """The problem of one line, or of one entry of a JSON array, with the line on which it begins."""
+    """The problem of one line, or of one entry of a JSON array; of the whole file if `line` is 0."""
 
     line: int
     problem: str
-    entry: int = 0
-    """Number of the entry in an array, from 1."""
+    what: str = "line"
 
     def __str__(self) -> str:
-        entry = f", entry {self.entry}" if self.entry else ""
-        return f"line {self.line}{entry}: {self.problem}" if self.line else self.problem
+        return f"{self.what} {self.line}: {self.problem}" if self.line else self.problem
 
 
 class BadPromptSet(ValueError):
@@ -79,28 +77,27 @@ def read_set(data: bytes, *, name: str) -> PromptSet:
     rows: list[PromptRow] = []
     named: list[Named] = []
     problems: list[BadLine] = []
-    seen: dict[str, str] = {}
-    is_array = text.lstrip().startswith("[")  # its entries may share a line: those without an id are numbered
-    for number, (line, entry) in enumerate(_records(text)):
-        at = number + 1 if is_array else 0
+    seen: dict[str, int] = {}
+    is_array = text.lstrip().startswith("[")
+    what = "entry" if is_array else "line"
+    for at, (line, record) in enumerate(_entries(text, name) if is_array else json_lines(text)):
         try:
-            if isinstance(entry, Exception):
-                raise entry
-            if number == 0 and isinstance(entry, dict) and entry.keys() == {"set"}:
+            entry = parse_json(record, finite=True)
+            if at == 0 and isinstance(entry, dict) and entry.keys() == {"set"}:
                 header = Header.model_validate_json(json.dumps(entry["set"]))
                 continue
-            row = row_of(entry, line=at or line)
+            row = row_of(entry, line=line)
             if row.id in seen:
-                raise ValueError(f"id {row.id!r} is that of {seen[row.id]} already")
-            seen[row.id] = f"line {line}, entry {at}" if is_array else f"line {line}"
+                raise ValueError(f"id {row.id!r} is that of {what} {seen[row.id]} already")
+            seen[row.id] = line
             rows.append(row)
             named.append((row.category, entry.get("category") if isinstance(entry, dict) else None))
         except NoQuestion:
             skipped += 1
         except ValueError as error:
-            problems.append(BadLine(line, _said(error), at))
+            problems.append(BadLine(line, _said(error), what))
         if len(rows) > MAX_ROWS:
-            raise BadPromptSet(name, [BadLine(line, f"more than {MAX_ROWS} prompts: split the file")])
+            raise BadPromptSet(name, [BadLine(line, f"more than {MAX_ROWS} prompts: split the file", what)])
     if problems:
         raise BadPromptSet(name, problems)
     if not rows:
@@ -138,42 +135,14 @@ def _text(data: bytes, name: str) -> str:
         raise BadPromptSet(name, [BadLine(line, "not UTF-8 text")]) from None
 
 
-def _records(text: str) -> Iterator[tuple[int, Any]]:
-    """Line (from 1) and value of every record; or the error, if the record is no JSON."""
-    if text.lstrip().startswith("["):
-        yield from _array(text)
-        return
-    for number, line in json_lines(text):
-        try:
-            yield number, parse_json(line, finite=True)
-        except Unreadable as error:
-            yield number, error
-
-
-def _array(text: str) -> Iterator[tuple[int, Any]]:
-    """The entries of one JSON array, each with the line that it begins on."""
-    decoder, at, line, counted = json.JSONDecoder(), text.index("[") + 1, 1, 0
-    separator = re.compile(r"\s*")
-    while True:
-        at = separator.match(text, at).end()  # type: ignore[union-attr]
-        line, counted = line + text.count("\n", counted, at), at
-        if text[at : at + 1] == "]" and not text[at + 1 :].strip():
-            return
-        try:
-            _, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError) as error:
-            yield line, Unreadable(f"not JSON ({error if isinstance(error, ValueError) else 'nested too deeply'})")
-            return
-        try:
-            yield line, parse_json(text[at:end], finite=True)
-        except Unreadable as error:
-            yield line, error
-        at = separator.match(text, end).end()  # type: ignore[union-attr]
-        if text[at : at + 1] == ",":
-            at += 1
-        elif text[at : at + 1] != "]":
-            yield line, Unreadable("not JSON (the array goes on without a comma, or never ends)")
-            return
+def _entries(text: str, name: str) -> Iterator[tuple[int, str]]:
+    """Number (from 1) and JSON of every entry of one JSON array. Raises BadPromptSet."""
+    try:
+        entries = [json.dumps(entry) for entry in json.loads(text)]
+    except (ValueError, RecursionError) as error:
+        why = error if isinstance(error, ValueError) else "nested too deeply"
+        raise BadPromptSet(name, [BadLine(0, f"not JSON ({why})")]) from None
+    return enumerate(entries, 1)
 
 
 def _said(error: ValueError) -> str:

@@ -210,14 +210,17 @@ def test_every_bad_line_is_named_at_once() -> None:
     assert [line for line, _ in problems(data)] == [2, 4, 5]
     assert [line for line, _ in problems(b'{"prompt": "a"}\n{"prompt": "\xff"}\n')] == [2]
     assert problems(lines(OWN[1], OWN[1])) == [(2, "id 'a' is that of line 1 already")]
-    assert [line for line, _ in problems(b'[\n{"prompt": "a"},\n{"prompt": 3}\n')] == [3, 3]
+    assert problems(b'[\n{"prompt": "a"},\n{"prompt": 3}\n') == [
+        (0, "not JSON (Expecting ',' delimiter: line 4 column 1 (char 33))")
+    ]
+    assert [line for line, _ in problems(b'[{"prompt": "a"},\n{"prompt": NaN}, {"prompt": "\\ud800"}]')] == [2, 3]
     assert [line for line, _ in problems(b"")] == [0]
     # They may all stand on one line.
     with pytest.raises(BadPromptSet) as refused:
         read(b'[{"id": "a", "prompt": "x"}, {"id": "b", "prompt": ""}, {"id": "a", "prompt": "y"}]')
     assert str(refused.value).splitlines() == [
-        "given: line 1, entry 2: turns.0: is empty",
-        "line 1, entry 3: id 'a' is that of line 1, entry 1 already",
+        "given: entry 2: turns.0: is empty",
+        "entry 3: id 'a' is that of entry 1 already",
     ]
 
 

@@ -10,7 +10,7 @@ from specdecode.experiment.model import CompileOn, Sweep
 from specdecode.experiment.rules import native
 from specdecode.experiment.rules.case import Finding, ServedCase
 from specdecode.experiment.shapes import COMPILER
-from specdecode.experiment.sizing import Room, lacking
+from specdecode.experiment.sizing import lacking, room_of
 
 
 def variables(case: ServedCase) -> Iterator[Finding]:
@@ -84,9 +84,7 @@ def _arms_on_cpu(case: ServedCase, can: CpuCompile) -> Iterator[Finding]:
             yield ON, message, f"set serving.neuron_config.{key}={shown}, or {LEAVE}"
     heaviest, asked = max(map(experiment.weights_gib, experiment.variants)), can.resources
     needs = asked.cpu, asked.memory_request_gib(heaviest), asked.ephemeral_request_gib(heaviest)
-    room = Room(name=COMPILER.name, cpu=COMPILER.cpu, memory_gib=COMPILER.memory_gib, disk_gib=COMPILER.disk_gib)
-    for unit, need, there in lacking(room, needs):
-        yield ON, f"compiling needs {need:.0f} {unit}, and a {room.name} has {there:.0f} to give", LEAVE
+    yield from ((ON, f"compiling needs {said}", LEAVE) for said in lacking(room_of(COMPILER), needs))
 
 
 UNKNOWN = {

@@ -80,5 +80,4 @@ def fits_node(case: ServedCase) -> Iterator[Finding]:
     fix = "lower the engine's pod resources, or choose smaller models"
     if shape.name != DEFAULT and shape.name not in engine.resources_on:
         fix = f"give the engine's file sizes for that node (resources_on: {{{shape.name}: …}})"
-    for what, unit, need, there in too_large(experiment, engine, room_of(shape)):
-        yield "engine", f"{what} needs {need:.0f} {unit}, and a {shape.name} has {there:.0f} to give", fix
+    yield from (("engine", said, fix) for said in too_large(experiment, engine, room_of(shape)))
