@@ -111,7 +111,8 @@ def _add(to: typer.Typer, parts: Sequence[Part], heading: str | None = None) -> 
             to.add_typer(part, rich_help_panel=heading)
         else:
             told = _paragraphs(part.__doc__ or "")
-            to.command(name_of(part), help=told, rich_help_panel=heading)(flat(part))
+            shows_help = part is bench.bench  # without arguments
+            to.command(name_of(part), help=told, rich_help_panel=heading, no_args_is_help=shows_help)(flat(part))
 
 
 def _paragraphs(docstring: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from specdecode.cli.options import Overrides, Price, Reference
+from specdecode.cli.options import Overrides, Price, Reference, of_options
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, complain, say, stop_with
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _plan(
     from specdecode.planning.waves import one_by_one
     from specdecode.pod.bucket import FolderClient
 
-    capacity = Capacity(price_per_node_hour=price) if price is not None else Capacity()
+    capacity = Capacity() if price is None else of_options(Capacity, price_per_node_hour=price)
     experiment = load(reference, settings=overrides, capacity=capacity)
     if not isinstance(experiment, ServedExperiment):
         bench = "`specdecode bench` measures such servers from here"

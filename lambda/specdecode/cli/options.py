@@ -78,14 +78,16 @@ Made = TypeVar("Made")
 
 
 def of_options(kind: type[Made], **given: Any) -> Made:
-    """A model of pydantic from options that are called like its fields. Ends the command if it refuses one."""
+    """A model of pydantic from options that are called like its fields, but for --price. Ends the command if it refuses
+    one.
+    """
     from pydantic import ValidationError
 
     try:
         return kind(**given)
     except ValidationError as error:
-        named = ((f"--{'-'.join(map(str, each['loc'])).replace('_', '-')}", each) for each in error.errors())
-        told = [f"{option}: {in_words(each)}, not {each['input']}" for option, each in named]
+        named = (("-".join(map(str, each["loc"])).removesuffix("_per_node_hour"), each) for each in error.errors())
+        told = [f"--{name.replace('_', '-')}: {in_words(each)}, not {each['input']}" for name, each in named]
         raise stop_with("\n".join(told)) from None
 
 

@@ -43,7 +43,8 @@ def free(deployment: Deployment, *, yes: bool) -> None:
             stop_run(deployment, found)
         give_back(deployment, holder)
         return
-    say("nobody holds a node")
+    if done["replicas"] is not None:
+        say("nobody holds a node")
     _say_done(deployment, done)
 
 

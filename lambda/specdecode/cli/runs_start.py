@@ -64,8 +64,11 @@ def resumed_run(deployment: Deployment, run_id: str) -> Wanted:
     found = deployment.find(run_id)
     if found is not None and found.status not in TERMINAL:
         raise stop_with(f"{run_id} still runs: wait for its end, or `specdecode stop {run_id}` first")
-    document = parse_yaml(text.decode("utf-8", "replace"), origin=f"experiment.yaml of {run_id}")
-    experiment = from_document(without_absent_figures(document))
+    try:
+        document = parse_yaml(text.decode("utf-8", "replace"), origin=f"experiment.yaml of {run_id}")
+        experiment = from_document(without_absent_figures(document))
+    except ExperimentError as error:
+        raise stop_with(f"{run_id} cannot be resumed: {error}") from None
     return Wanted(f"resume-{run_id}"[:40].rstrip("-"), {"resume": run_id}, experiment)
 
 

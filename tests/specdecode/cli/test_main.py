@@ -82,6 +82,10 @@ def test_the_version():
     assert CliRunner().invoke(app, ["--version"]).output.strip() == __version__
 
 
+def test_bench_alone_shows_what_it_takes():
+    assert "--concurrency" in CliRunner().invoke(app, ["bench"]).output
+
+
 def test_help_breaks_lines_where_the_terminal_does_and_keeps_examples():
     texts = {command.callback.__name__: command.help for command in app.registered_commands}
     assert all(text for text in texts.values())

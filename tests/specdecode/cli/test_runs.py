@@ -10,6 +10,7 @@ from specdecode import s3_keys
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import Capacity, load_engine, load_preset
 from specdecode.planning import needed_prefixes
+from specdecode.store import Store
 
 from tests.finished_folders import mark
 from tests.specdecode.cli.runs_fake import FakeDeployment
@@ -74,6 +75,13 @@ def test_resume_refuses_what_cannot_be_resumed_before_it_starts_anything(command
     result = command("run", "--resume", run_id)
     assert (result.exit_code, FakeDeployment.started) == (2, [])
     assert words in result.output
+
+
+def test_resume_says_that_it_is_the_stored_experiment_that_is_wrong(command, monkeypatch):
+    FakeDeployment.looks = 5
+    monkeypatch.setattr(Store, "read", lambda self, key: b"extends: nosuch")
+    result = command("run", "--resume", "r")
+    assert result.exit_code == 2 and "r cannot be resumed: 1 problem" in result.stderr
 
 
 @pytest.mark.parametrize(("says", "code", "started"), [("y\n", 0, 1), ("n\n", 1, 0), ("\n", 1, 0), ("", 1, 0)])

@@ -182,3 +182,4 @@ def test_a_lease_that_cannot_be_read_while_runs_go_on_names_them(command):
     result = command("capacity", "--release")
     assert result.exit_code == 1
     assert "specdecode stop r" in result.stderr and "AccessDenied" in result.stderr
+    assert "nobody holds" not in result.output

@@ -31,6 +31,7 @@ validate qwen3-32b --set engine=nope
 validate qwen3-32b --set node=nope
 plan nosuch
 plan qwen3-32b --set serving.devices=99
+instance qwen3-32b --print --price inf
 manifests nosuch
 engines nosuch
 forecast nosuch

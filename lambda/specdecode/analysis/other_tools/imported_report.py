@@ -196,14 +196,18 @@ def _log_speedups(base: ImportedArm, other: ImportedArm, before: ArmCase, after:
 
 
 def _middle(summary: Summary) -> tuple[str, LogMean] | None:
-    """The log of the median with its standard error, or of the 99th percentile without one."""
-    if summary.p50:
+    """The log of the median with its standard error, or of the 99th percentile without one. None if it is not above 0,
+    as a time per token is where the first token comes after the end.
+    """
+    if summary.p50 is not None and summary.p50 > 0:
         variance = df = 0.0
         if summary.p25 is not None and summary.p75 is not None and summary.n > 1:
             deviation = (summary.p75 - summary.p25) / NORMAL_IQR / summary.p50
             variance, df = (MEDIAN_ERROR * deviation) ** 2 / summary.n, summary.n - 1.0
         return "p50", LogMean(math.log(summary.p50), variance, df, summary.n)
-    return ("p99", LogMean(math.log(summary.p99), 0.0, 0.0, summary.n)) if summary.p99 else None
+    if summary.p99 is not None and summary.p99 > 0:
+        return "p99", LogMean(math.log(summary.p99), 0.0, 0.0, summary.n)
+    return None
 
 
 def _values(arm: ImportedArm, metric: str) -> list[float]:
