@@ -22,7 +22,7 @@ def render() -> str:
         lines += [f"## {title}", ""]
         for metric in metrics:
             lines += [f"### `{metric.tag}`: {metric.title}", "", f"    {metric.formula}", ""]
-            lines += [f"Unit: {metric.unit}; {metric.direction}.", "", metric.definition, ""]
+            lines += [f"Unit: {metric.unit}; {metric.direction} is better.", "", metric.definition, ""]
     modes = [(f"`{mode}`", Accounting(mode, retokenize=len if mode != "usage" else None).description) for mode in MODES]
     return "\n".join([*lines, "## Token accounting", "", table(("mode", "what it counts and divides by"), modes)])
 

@@ -119,6 +119,11 @@ class Level(Frozen):
         return f"{kind}{whole:0>{len(str(MOST_AT_A_TIME))}}{dot}{rest}"
 
     @property
+    def unit(self) -> str:
+        """What its value counts."""
+        return "requests a second" if self.rate is not None else "requests at a time"
+
+    @property
     def value(self) -> float:
         """Requests at a time, or a second."""
         return self.rate if self.rate is not None else float(self.concurrency or 1)

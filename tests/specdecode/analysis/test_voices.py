@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from specdecode.analysis.report import tiles
@@ -74,7 +75,7 @@ BREAKS = {
         lambda pairs, loads: (pairs, loads),
     ),
     "the gate trusts all": (gate_questions, "decided", trusts_all),
-    "the gate does not ask the decision": (gate_questions, "_unproven", lambda *_: {}),
+    "the gate does not ask the decision": (gate_questions, "Action", SimpleNamespace(MEASURE=None)),
     "every tile is green": (tiles, "CLASSES", dict.fromkeys(Verdict, "pays")),
     "a figure is said of other prompts": (recommend, "_types", lambda *_: "the 11 prompt types measured together"),
 }

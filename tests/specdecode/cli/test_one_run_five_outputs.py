@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from specdecode.analysis import Comparison, compare_measured, measure
 from specdecode.analysis.report import render_html, render_markdown, render_terminal, write_report
-from specdecode.analysis.results.numbers import times
+from specdecode.analysis.results.numbers import compact
 from specdecode.analysis.texts.setting import setting
 from specdecode.analysis.texts.wording import first_sentence
 from specdecode.cli import app
@@ -43,7 +43,7 @@ def test_every_text_has_the_same_answer_advice_and_speed_ups(measured: tuple[Com
         for pair in comparison.pairs:
             for case in pair.cases:
                 assert case.headline is not None
-                assert times(case.headline.ratio) in text, (name, case.case)
+                assert compact(case.headline) in text, (name, case.case)
                 assert case.verdict.value in text, (name, case.verdict)
 
 

@@ -9,13 +9,14 @@ from specdecode import names
 from specdecode.analysis.results.run_context import Failure
 from specdecode.experiment import Capacity, load_preset
 from specdecode.experiment.shapes import CPU, TRN2, TRN2_SMALL
-from specdecode.records import Chunk, RequestRecord, Servers
+from specdecode.records import RequestRecord, Servers
 from specdecode.runs.state import change_state
 from specdecode.steps import release, report, run
 from specdecode.steps.errors import InvalidExperiment, ReportFailed
 from specdecode.steps.plan import parse_request
 from specdecode.steps.report import LOOKED_AT
 
+from tests.specdecode.benchmark import making
 from tests.specdecode.steps.aws_fake import client_error
 from tests.specdecode.steps.world import World
 
@@ -23,23 +24,11 @@ FILES = {"report.html", "report.md", "report.csv", "report.json"}
 
 
 def record(variant: str, case: str, index: int, seconds: float, run_id: str = "run-1") -> RequestRecord:
-    return RequestRecord(
-        run_id=run_id,
-        variant=variant,
-        case=case,
-        index=index,
-        started_at=1_800_000_000.0 + index,
-        sent_s=10.0 * index,
-        end_s=seconds,
-        chunks=tuple(Chunk(at_s=0.1 + (seconds - 0.1) * n / 99, chars=4) for n in range(100)),
-        requested_input_tokens=64,
-        requested_output_tokens=100,
-        prompt_tokens=64,
-        completion_tokens=100,
-        prompt_sha256=f"{index:064d}",
-        output="the same " * 16,
-        finish_reason="length",
-    )
+    times = [0.1 + (seconds - 0.1) * n / 99 for n in range(100)]
+    return making.record(
+        times, run_id=run_id, variant=variant, case=case, index=index, started_at=1_800_000_000.0 + index,
+        sent_s=10.0 * index, prompt_sha256=f"{index:064d}", output="the same " * 16,
+    )  # fmt: skip
 
 
 def measured() -> World:

@@ -7,10 +7,10 @@ import pytest
 from specdecode import names
 from specdecode.planning import Plan
 from specdecode.planning.waves import MORE_STEPS
-from specdecode.records import Chunk, RequestRecord
 from specdecode.steps import advise, release, report
 from specdecode.steps.errors import CompileFailed
 
+from tests.specdecode.benchmark import making
 from tests.specdecode.steps.world import WAITING, World
 
 SWEEP = {"experiment": "rehearsal-sweep"}
@@ -56,24 +56,11 @@ class Measured(World):
 
 def record(run_id, arm, case, index, steps, seconds):
     end = seconds * (1 + index / 500 + len(arm.variant) / 1000)
-    return RequestRecord(
-        run_id=run_id,
-        variant=arm.variant,
-        case=case,
-        index=index,
-        round=arm.round,
-        started_at=1_800_000_000.0 + index,
-        sent_s=10.0 * index,
-        end_s=end,
-        chunks=tuple(Chunk(at_s=end * (at + 1) / steps, chars=4) for at in range(steps)),
-        requested_input_tokens=64,
-        requested_output_tokens=TOKENS,
-        prompt_tokens=64,
-        completion_tokens=TOKENS,
-        prompt_sha256=f"{index:064d}",
-        output="the same " * 16,
-        finish_reason="length",
-    )
+    times = [end * (at + 1) / steps for at in range(steps)]
+    return making.record(
+        times, tokens=TOKENS, run_id=run_id, variant=arm.variant, case=case, index=index, round=arm.round,
+        sent_s=10.0 * index, prompt_sha256=f"{index:064d}", output="the same " * 16,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -132,7 +132,7 @@ def curve_charts(curve: Curve, label: Callable[[str], str]) -> list[LoadChart]:
         ("lengths", "", "Tokens of a step; dashed: break-even", lengths),
     )
     return [
-        LoadChart(kind, metric, title, f"{title}, by {_loads(curve)}: {words}")
+        LoadChart(kind, metric, title, f"{title}, by {curve.points[0].level.unit}: {words}")
         for kind, metric, title, words in found
         if words
     ]
@@ -143,15 +143,10 @@ def curve_data(experiment: Experiment, curve: Curve) -> dict[str, Any]:
     slo = experiment.workload.slo
     return {
         **curve.model_dump(mode="json", include={"baseline", "variant", "points", "crossovers"}),
-        "unit": _loads(curve),
+        "unit": curve.points[0].level.unit,
         "batch": experiment.batch_of(experiment.variant(curve.variant)),
         "limits": {"ttft": slo.ttft_s, "tpot": slo.tpot_s, "good_share": slo.share if slo.asked else None},
     }
-
-
-def _loads(curve: Curve) -> str:
-    """What a curve's loads count."""
-    return "requests a second" if curve.points[0].level.rate is not None else "requests at a time"
 
 
 def _gains(curve: Curve) -> str:

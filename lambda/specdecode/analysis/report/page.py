@@ -1,5 +1,6 @@
 """What the forms of the report share of a comparison, and what its page shows beside the sections."""
 
+from collections.abc import Callable
 from functools import cached_property
 from itertools import cycle
 from typing import Any
@@ -177,35 +178,29 @@ class ReportView:
 
     @property
     def steps(self) -> list[tuple[int, str, str]]:
-        """Number and name of each case in which an arm yields several tokens a step; its chart in words: `Tokens in a
-        step, by share of the steps: SD, 1 in 8.0%, 6 in 92%`.
+        """Number and name of each case in which an arm yields several tokens a step; its chart in words: `SD, 1 in
+        8.0%, 6 in 92%`.
         """
-        return [
-            (number, case, f"Tokens in a step, by share of the steps: {'; '.join(said)}")
-            for number, case in enumerate(self.cases)
-            if (
-                said := [
-                    f"{self.label(arm.variant)}, {', '.join(f'{at.tokens} in {percent(at.share)}' for at in arm.steps)}"
-                    for arm in self._arms(case)
-                    if any(at.tokens > 1 for at in arm.steps)
-                ]
-            )
-        ]
+
+        def said(arm: ArmCase) -> list[str]:
+            several = any(at.tokens > 1 for at in arm.steps)
+            return [f"{at.tokens} in {percent(at.share)}" for at in arm.steps if several]
+
+        return self._in_words(said)
 
     @property
     def positions(self) -> list[tuple[int, str, str]]:
         """The same of acceptance by position, from the engine's counters: `SD, position 1 98%, position 2 97%`."""
-        return [
-            (number, case, "; ".join(said))
-            for number, case in enumerate(self.cases)
-            if (
-                said := [
-                    ", ".join([self.label(arm.variant), *(f"position {n} {percent(rate)}" for n, rate in found)])
-                    for arm in self._arms(case)
-                    if (found := [*enumerate(arm.accepted_per_position, start=1)])
-                ]
-            )
-        ]
+        return self._in_words(
+            lambda arm: [f"position {n} {percent(rate)}" for n, rate in enumerate(arm.accepted_per_position, start=1)]
+        )
+
+    def _in_words(self, said: Callable[[ArmCase], list[str]]) -> list[tuple[int, str, str]]:
+        found = []
+        for number, case in enumerate(self.cases):
+            told = [", ".join([self.label(arm.variant), *own]) for arm in self._arms(case) if (own := said(arm))]
+            found += [(number, case, "; ".join(told))] if told else []
+        return found
 
     @property
     def thinned(self) -> bool:

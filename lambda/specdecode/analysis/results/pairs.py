@@ -13,12 +13,6 @@ from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.distribution import Count
 from specdecode.measures.metrics.metric import Direction
 
-BETTER: dict[Direction, Literal["lower", "higher", "neither"]] = {
-    Direction.LOWER: "lower",
-    Direction.HIGHER: "higher",
-    Direction.NONE: "neither",
-}
-
 
 class Verdict(StrEnum):
     """Meaning of the interval of the headline speed-up."""
@@ -42,7 +36,7 @@ class MetricInfo(Frozen):
     label: str
     unit: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9/$% ]{1,40}$")]
     formula: str
-    better: Literal["lower", "higher", "neither"]
+    better: Direction
 
 
 class Estimate(Frozen):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 
-from specdecode.analysis.results.pairs import BETTER, MetricInfo, Pair
+from specdecode.analysis.results.pairs import MetricInfo, Pair
 from specdecode.analysis.results.run_context import RunContext
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.most_tokens import MostTokens
@@ -20,8 +20,7 @@ from specdecode.measures.plausibility import late
 from specdecode.records import EngineCounters, RequestRecord
 
 METRICS: tuple[MetricInfo, ...] = tuple(
-    MetricInfo(name=m.tag, label=m.title, unit=str(m.unit), formula=m.formula, better=BETTER[m.direction])
-    for m in ALL_METRICS
+    MetricInfo(name=m.tag, label=m.title, unit=str(m.unit), formula=m.formula, better=m.direction) for m in ALL_METRICS
 )
 SPEEDUPS = ("request_output_throughput", "time_per_output_token", "end_to_end_latency", "ttft", "tokens_per_step")
 """Metrics that are compared between arms, the headline first."""

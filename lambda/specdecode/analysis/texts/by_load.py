@@ -114,8 +114,8 @@ def _server_gain(point: LoadPoint, to: int) -> float | None:
 
 
 def _load(curve: Curve, found: Crossover) -> str:
-    unit = "requests a second" if curve.points[0].level.rate is not None else "requests at a time"
-    return f"{rounded(found.load)} {unit} (95% CI {rounded(found.low)} to {rounded(found.high)}, which were measured)"
+    ends = f"95% CI {rounded(found.low)} to {rounded(found.high)}, which were measured"
+    return f"{rounded(found.load)} {curve.points[0].level.unit} ({ends})"
 
 
 def rounded(load: float) -> str:

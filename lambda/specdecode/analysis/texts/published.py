@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import figure, times
-from specdecode.analysis.statistics.measured import METRICS
+from specdecode.analysis.statistics.measured import BY_NAME
 from specdecode.experiment.effective import WORKERS
 from specdecode.experiment.model import Experiment, ServedExperiment
 from specdecode.experiment.told import Figure, Published, Statistic
@@ -28,7 +28,6 @@ CONDITIONS = {
 }
 """How a condition is called -> its field of what was published."""
 Known = str | float | None
-INFO = {info.name: info for info in METRICS}
 
 
 class Judged(StrEnum):
@@ -110,7 +109,7 @@ def _judged(
             why += f"{'; ' if why else ''}not known here, so not compared: {', '.join(unknown)}"
         if off and (how := comparison.context.versions.get(WORKERS, "")).startswith("not"):
             why += f" (CPUs of the workers: {how}, which may cost speed)"
-    info = INFO[metric]
+    info = BY_NAME[metric]
     what = f"{info.label}{'' if statistic == 'all' else f', {statistic}'}: {item.base} -> {item.variant} on {case}"
 
     def pair(values: tuple[float, float] | None) -> str:

@@ -26,9 +26,11 @@ class Unit(StrEnum):
 
 
 class Direction(StrEnum):
-    LOWER = "lower is better"
-    HIGHER = "higher is better"
-    NONE = "no better or worse"
+    """What is better."""
+
+    LOWER = "lower"
+    HIGHER = "higher"
+    NONE = "neither"
 
 
 class NoValue(Exception):

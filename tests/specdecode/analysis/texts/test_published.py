@@ -6,7 +6,7 @@ import pytest
 from specdecode.analysis import compare
 from specdecode.analysis.report import render_markdown, render_terminal
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.texts.published import INFO, WITHIN, Judged, beside, in_short
+from specdecode.analysis.texts.published import BY_NAME, WITHIN, Judged, beside, in_short
 from specdecode.experiment import load_preset, preset_names
 from specdecode.experiment.effective import WORKERS
 from specdecode.experiment.told import Figure, Published
@@ -113,7 +113,7 @@ def test_unpinned_workers_are_a_possible_reason() -> None:
 
 def test_the_shipped_figures_are_of_their_presets() -> None:
     """But for what a preset does otherwise on purpose, with its comment."""
-    assert set(get_args(Figure)) <= INFO.keys()
+    assert set(get_args(Figure)) <= BY_NAME.keys()
     shipped = {name: load_preset(name) for name in preset_names()}
     with_figures = {name for name, tested in shipped.items() if tested.published}
     assert with_figures == {"gpt-oss-120b-eagle3", "llama-3.1-405b", "llama-3.1-8b-dflash", "llama-3.1-8b-eagle3",
