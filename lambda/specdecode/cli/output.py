@@ -71,7 +71,7 @@ def say_report(comparison: Comparison, form: str = "terminal", *, full: bool = F
     from specdecode.analysis.report import FORMS, render_terminal
 
     if form != "terminal":
-        return say(FORMS[form](comparison), end="")
+        return say(FORMS[f"report.{form}"](comparison), end="")
     colour, width = sys.stdout.isatty(), shutil.get_terminal_size(NO_TERMINAL).columns
     typer.echo(render_terminal(comparison, colour=colour, width=width, brief=not full), nl=False)  # its parts are safe
 

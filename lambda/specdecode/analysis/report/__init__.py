@@ -21,17 +21,17 @@ __all__ = [
 
 
 FORMS: dict[str, Callable[[Comparison], str]] = {
-    "json": Comparison.json_document,
-    "html": render_html,
-    "md": render_markdown,
-    "csv": render_csv,
+    "report.json": Comparison.json_document,
+    "report.html": render_html,
+    "report.md": render_markdown,
+    "report.csv": render_csv,
 }
-"""How a report's file ends -> what makes it."""
+"""File in a run's folder -> what makes it."""
 
 
 def documents(comparison: Comparison) -> dict[str, str]:
     """File name -> content, as they lie in a run's folder."""
-    return {f"report.{form}": made(comparison) for form, made in FORMS.items()}
+    return {name: made(comparison) for name, made in FORMS.items()}
 
 
 def write_report(comparison: Comparison, folder: Path) -> Path:
