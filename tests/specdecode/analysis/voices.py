@@ -137,7 +137,7 @@ def contradictions(comparison: Comparison, truth: Truth, folder: Path) -> list[s
     reached = re.search(r"k=(\d+)", report["advice"] or "")
     hold(not reached or f"sd-k{reached.group(1)}" not in bad, f"the next step is {report['advice']}")
     # tiles: green only where the kind pays, and never on what is not trusted
-    tiles = re.findall(r'<div class="tile (\w+)"[^>]*><dt>Speed-up, ([\w-]+) prompts</dt>.*?detail">(.*?)</dd>',
+    tiles = re.findall(r'<div class="tile (\w+)"[^>]*><dt>Speed-up, ([\w-]+)</dt>.*?detail">(.*?)</dd>',
                        forms["report.html"], re.S)  # fmt: skip
     for tone, kind, detail in tiles:
         hold(tone != "pays" or ("pays on" in detail and action != "do not trust"), f"a green tile of {kind}: {detail}")
