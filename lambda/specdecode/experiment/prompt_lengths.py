@@ -10,8 +10,8 @@ from specdecode import s3_keys
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.prompt_sets import shipped
-from specdecode.experiment.rules.prompts import FIX, Size, beyond, sent, sizes
-from specdecode.experiment.workload import PromptKind, TestCase
+from specdecode.experiment.rules.prompts import FIX, Size, beyond, rows_of, sent, sizes
+from specdecode.experiment.workload import TestCase
 from specdecode.prompts import PromptRow, PromptSet, about_tokens, most_tokens
 
 TEMPLATE_TOKENS = 200
@@ -86,8 +86,6 @@ def count_spec(experiment: Experiment, sets: Mapping[str, PromptSet]) -> CountSp
 
 
 def _may_not_fit(case: TestCase, experiment: Experiment, sets: Mapping[str, PromptSet], *, room: int) -> bool:
-    if case.kind not in (PromptKind.TEXT, PromptKind.SET):
-        return False
     found = _set_of(case, sets)
     if case.prompts and found is None:
         return True
@@ -129,7 +127,7 @@ def longest_prompt(experiment: Experiment, sets: Mapping[str, PromptSet]) -> Lon
     """
     workload, found = experiment.workload, []
     for case in workload.cases:
-        for row in sent(_rows(case, sets), workload.requests_of(case)):
+        for row in sent(rows_of(case, _set_of(case, sets)), workload.requests_of(case)):
             answer = row.output_tokens or workload.output_tokens_of(case)
             found.append((about_tokens(row.whole_text) + answer * len(row.turns), case.name, answer, row))
     for _, case_name, answer, row in sorted(found, key=lambda item: item[:2], reverse=True):
@@ -151,13 +149,6 @@ def _last_request(row: PromptRow, case: str, answer: int, experiment: Experiment
         room=experiment.window,
         thinking=experiment.workload.thinking,
     )
-
-
-def _rows(case: TestCase, sets: Mapping[str, PromptSet]) -> tuple[PromptRow, ...]:
-    if case.kind is PromptKind.TEXT:
-        return (PromptRow(id=case.name, category="text", turns=(case.text,)),)
-    given, found = case.prompts, _set_of(case, sets)
-    return found.of(given.category, given.length) if given and found else ()
 
 
 def do_not_fit(lengths: PromptLengths, experiment: Experiment) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The plan of a run: the data that exists, the data to make, the steps in order, the time and the cost."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
@@ -217,12 +217,12 @@ def make_plan(
         price_per_node_hour=price,
         cost=hours.scaled(price),
         parts=tuple(
-            CostPart(group=group, cases=own[0].cases, requests=_requests(own), node_hours=_hours(own))
-            for group, own in _by(lambda load: load.group, loads).items()
+            CostPart(group=group, cases=cases, requests=requests, node_hours=each)
+            for group, cases, requests, each in _by(lambda load: load.group, loads)
         ),
         levels=tuple(
-            LevelCost(level=level, requests=_requests(own), node_hours=_hours(own))
-            for level, own in _by(lambda load: load.level, loads).items()
+            LevelCost(level=level, requests=requests, node_hours=each)
+            for level, _, requests, each in _by(lambda load: load.level, loads)
         ),
         warnings=(
             *doubts(experiment, engine),
@@ -235,14 +235,9 @@ def make_plan(
     )
 
 
-def _by(key: Callable[[LoadTime], Key], loads: Sequence[LoadTime]) -> dict[Key, list[LoadTime]]:
-    """In the experiment's order."""
-    return {name: [load for load in loads if key(load) == name] for name in dict.fromkeys(map(key, loads))}
-
-
-def _requests(loads: Iterable[LoadTime]) -> int:
-    return sum(load.requests for load in loads)
-
-
-def _hours(loads: Iterable[LoadTime]) -> Range:
-    return sum((load.takes for load in loads), Range()).scaled(1 / 60)
+def _by(key: Callable[[LoadTime], Key], loads: Sequence[LoadTime]) -> Iterator[tuple[Key, int, int, Range]]:
+    """Key, cases, requests and node hours of the loads that have it, in the experiment's order."""
+    for name in dict.fromkeys(map(key, loads)):
+        own = [load for load in loads if key(load) == name]
+        hours = sum((load.takes for load in own), Range()).scaled(1 / 60)
+        yield name, own[0].cases, sum(load.requests for load in own), hours

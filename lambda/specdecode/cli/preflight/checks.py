@@ -182,10 +182,9 @@ class Checks:
             elif on_the_hub and not model.import_prefix:
                 yield pulled.on_the_hub(model, pulled.http)
 
-        models = pulled.models_of(self.experiment)
-        for model in models:
+        for model in self.experiment.staged:
             yield f"model {model.id}", partial(look, model)
-        if any(model.gated and model not in there for model in models):
+        if any(model.gated and model not in there for model in self.experiment.staged):
             yield "Hugging Face token", lambda: [pulled.token(self.ask)]
 
     def _room(self, existing: ExistingCluster | None) -> Iterator[Check]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from specdecode import finished, names
 from specdecode.cli.preflight.check import Ask, Check, unless
-from specdecode.experiment import Engine, Experiment
+from specdecode.experiment import Engine
 from specdecode.experiment.variants import ModelRef
 from specdecode.store import Store
 
@@ -138,11 +138,6 @@ def pin(file: Path, fields: Mapping[str, str]) -> list[str]:
     if written:
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return written
-
-
-def models_of(experiment: Experiment) -> list[ModelRef]:
-    """The models of all arms, each once, in the order of first use."""
-    return list({model.prefix: model for v in experiment.variants for model in experiment.models_of(v)}.values())
 
 
 def stored(model: ModelRef, store: Store) -> Check | None:

@@ -50,8 +50,8 @@ def sets(case: Case) -> Iterator[Finding]:
 
 def unsendable(found: PromptSet, prompt: TestCase, experiment: Experiment) -> tuple[str, str] | None:
     """Why the prompts of a case cannot be sent as the workload says, and what to do. None if they can."""
-    load, given = experiment.workload, prompt.prompts
-    rows = tuple(sent(found.of(given.category, given.length), load.requests_of(prompt))) if given else ()
+    load = experiment.workload
+    rows = tuple(sent(rows_of(prompt, found), load.requests_of(prompt)))
     row = next((row for row in rows if len(row.turns) > 1), None)
     if row and (shared := next((level for level in load.levels if clients_of(load, level, arms=1) > 1), None)):
         why = f"holds an answer that one client heard; {shared} takes several clients"
@@ -88,13 +88,17 @@ def sizes(
     prompt: TestCase, found: PromptSet | None, experiment: Experiment, count: Callable[[str], int]
 ) -> Iterator[Size]:
     """The prompts of a case that are sent, those of kind `set` as they are in `found`, and their lengths by `count`."""
-    answer = experiment.workload.output_tokens_of(prompt)
-    if prompt.kind is PromptKind.TEXT:
-        yield prompt.name, count(prompt.text), answer, 1
+    load = experiment.workload
+    for row in sent(rows_of(prompt, found), load.requests_of(prompt)):
+        yield row.id, count(row.whole_text), row.output_tokens or load.output_tokens_of(prompt), len(row.turns)
+
+
+def rows_of(prompt: TestCase, found: PromptSet | None) -> tuple[PromptRow, ...]:
+    """The prompts of a case of kind `text`, or of kind `set` as they are in `found`. Of other kinds none is written."""
+    if prompt.kind is PromptKind.TEXT and prompt.text.strip():
+        return (PromptRow(id=prompt.name, category="text", turns=(prompt.text,)),)
     given = prompt.prompts
-    rows = found.of(given.category, given.length) if given and found else ()
-    for row in sent(rows, experiment.workload.requests_of(prompt)):
-        yield row.id, count(row.whole_text), row.output_tokens or answer, len(row.turns)
+    return found.of(given.category, given.length) if given and found else ()
 
 
 def sent(rows: Sequence[PromptRow], requests: int) -> Iterator[PromptRow]:

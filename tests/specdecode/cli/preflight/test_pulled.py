@@ -175,24 +175,24 @@ def test_the_secret_of_gated_models(answer, verdict, words):
 
 def test_models_in_the_bucket_imported_and_nowhere():
     store, experiment = Store(s3=FakeS3(), bucket="bucket"), load_preset("rehearsal")
-    target, draft = pulled.models_of(experiment)
+    target, draft = experiment.staged
     store.s3.objects[f"{target.import_prefix}/model.safetensors"] = b"x"
     assert pulled.stored(target, store).verdict == "ok"
     absent = pulled.stored(draft, store)
     assert (absent.verdict, "aws s3 cp" in absent.fix) == ("fail", True)
-    (qwen, *_) = pulled.models_of(load_preset("qwen3-32b"))
+    (qwen, *_) = load_preset("qwen3-32b").staged
     assert pulled.stored(qwen, store) is None
 
 
 @pytest.mark.parametrize(("status", "verdict"), [(200, "ok"), (404, "fail"), (401, "fail"), (0, "fail")])
 def test_models_of_the_hub(status, verdict):
-    (qwen, *_) = pulled.models_of(load_preset("qwen3-32b"))
+    (qwen, *_) = load_preset("qwen3-32b").staged
     assert pulled.on_the_hub(qwen, lambda *_: pulled.RegistryAnswer(status, {})).verdict == verdict
 
 
 def test_a_model_is_asked_for_at_its_revision():
     """A pinned commit that is gone is not hidden by the model's main branch."""
-    (qwen, *_) = pulled.models_of(load_preset("qwen3-32b"))
+    (qwen, *_) = load_preset("qwen3-32b").staged
     pinned = qwen.model_copy(update={"revision": "0123abc"})
     revision = f"/{qwen.id}/revision/0123abc"
     gone = pulled.on_the_hub(
