@@ -117,7 +117,7 @@ def _document(plan: Plan, bill: Bill) -> dict[str, Any]:
 def engines(
     name: Annotated[str | None, typer.Argument(help="Show this engine whole.")] = None, as_json: AsJson = False
 ) -> None:
-    """List the container images that can serve, with what each can do. With a name, show that image whole."""
+    """List the container images that can serve, with what each can do. With a name, show its file as it is read."""
     from specdecode.cli import experiments_view as view
     from specdecode.experiment import engine_names, load_engine
 
@@ -126,7 +126,7 @@ def engines(
         shown: list[Any] = [engine.model_dump(mode="json") for engine in found]
         say_json(shown[0] if name else shown)
     else:
-        show(*(view.engine_tables(found[0]) if name else view.engines_tables(found)))
+        show(*([view.engine_text(found[0])] if name else view.engines_tables(found)))
 
 
 def schema(

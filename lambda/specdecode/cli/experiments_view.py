@@ -1,6 +1,5 @@
 """How experiments, engines, plans and what a run costs look in a terminal of 80 columns."""
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,7 +29,15 @@ class BlockDumper(yaml.CSafeDumper):
         return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
+class FileDumper(BlockDumper):
+    """YAML with each list in a line, as in the files that ship."""
+
+    def represent_list(self, items: Any) -> yaml.SequenceNode:
+        return self.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=True)
+
+
 BlockDumper.add_representer(str, BlockDumper.represent_str)
+FileDumper.add_representer(list, FileDumper.represent_list)
 
 
 def objects_text(objects: Iterable[Mapping[str, Any]]) -> str:
@@ -200,42 +207,11 @@ def engines_tables(engines: Sequence[Engine]) -> list[Table | str]:
     return [table, *(engine.support.sentence(engine.name) for engine in engines if engine.support)]
 
 
-def engine_tables(engine: Engine) -> list[Table | str]:
-    methods = Table(title=engine.name)
-    methods.add_column("method", no_wrap=True)
-    methods.add_column("answer")
-    for method, support in engine.methods.items():
-        of = f"for {', '.join(support.families)} " if support.families else ""
-        answer = f"yes {of}(--speculative-config method {support.vllm_method!r}) {support.note}"
-        methods.add_row(method, answer.strip())
-    for method, reason in engine.refused.items():
-        methods.add_row(method, f"no: {reason}")
-    if engine.artifact is None:
-        compiles = "nothing"
-    elif (can := engine.artifact.on_cpu) is None:
-        compiles = "on the node; no source says that it can without devices"
-    else:
-        which = "" if can.speculation else ", arms without speculation only"
-        compiles = f"on the node, or on CPU nodes (compile.on: cpu{which}); source: {can.source}"
-    lines = [
-        f"image     {engine.reference}",
-        *([f"tools     {engine.tools_reference}, for what does not run the engine"] if engine.tools_image else []),
-        f"dialect   {engine.dialect}",
-        f"runtime   {engine.runtime.version}, driver {engine.runtime.newest_driver} (AMI {engine.runtime.amis})",
-        f"models    {', '.join(engine.model_families)}",
-        f"step      at most {engine.most_tokens_per_step} tokens of k drafts",
-        f"compile   {compiles}",
-        f"counters  {'trusted' if engine.metrics.trusted else 'not trusted'} {engine.metrics.note}".rstrip(),
-        f"env       settable by an experiment: {', '.join(engine.settable_env) or 'none'}",
-        f"arguments settable by an experiment: {', '.join(engine.settable_args) or 'none'}",
-        f"neuron_config settable by an experiment: {', '.join(engine.settable_config) or 'none'}",
-        f"per request {engine.metrics.per_request or 'no figures of speculation'}",
-        *([f"in every arm {json.dumps(engine.neuron_config)}"] if engine.neuron_config else []),
-        *([f"support   {engine.support.sentence(engine.name)}"] if engine.support else []),
-        *(f"inferred  {what}: {where}" for what, where in engine.inferred.items()),
-        f"source    {engine.source}",
-    ]
-    return [engine.title, methods, "\n".join(lines)]
+def engine_text(engine: Engine) -> str:
+    """What the engine's file says, with what it extends. Below it: when its support ends, and the engine to move to."""
+    document = engine.model_dump(mode="json", exclude_defaults=True)
+    text = yaml.dump(document, Dumper=FileDumper, sort_keys=False, width=100)
+    return text + (f"\n{engine.support.sentence(engine.name)}" if engine.support else "")
 
 
 def _state(there: bool, verb: str) -> str:

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 from specdecode.cli import app
-from specdecode.experiment import engine_names, load_engine, load_preset, preset_names
+from specdecode.experiment import Engine, engine_names, load_engine, load_preset, preset_names
 from typer.testing import CliRunner
 
 from tests.finished_folders import mark
@@ -182,8 +182,8 @@ def test_engines(run):
     for engine in filter(lambda engine: engine.support, map(load_engine, engine_names())):
         assert engine.support.sentence(engine.name) in said, "with its date and the engine to move to"
     one = run("engines", "0.9.1-sdk2.26.1").output
-    assert "fused-draft" in one and "no: " in one and "v20260625" in one
-    assert "announced on 2025-12-16" in one and "public.ecr.aws/lambda/python:3.11" in one
+    assert load_engine("0.9.1-sdk2.26.1") == Engine.model_validate(yaml.safe_load(one.rpartition("\n\n")[0]))
+    assert "(announced on 2025-12-16); move to " in one.rpartition("\n\n")[2]
     assert json.loads(run("engines", "0.9.1-sdk2.26.1", "--json").output)["greedy_only"] is True
     assert len(json.loads(run("engines", "--json").output)) == len(engine_names())
 
