@@ -21,7 +21,7 @@ from specdecode.pod.sources import ImportSource
 from specdecode.untrusted import Unreadable, below
 
 from tests.fuzz.profile import fuzz, soon
-from tests.specdecode.pod.fake_s3 import FakeS3
+from tests.specdecode.steps.aws_fake import FakeS3
 from tests.untrusted.hostile import measured
 
 SEEDS = st.integers(0, 2**32)

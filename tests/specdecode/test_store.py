@@ -5,7 +5,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutE
 from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.store import Store
 
-from tests.specdecode.pod.fake_s3 import FakeS3
+from tests.specdecode.steps.aws_fake import FakeS3, denied
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_what_is_there_is_read_by_line_and_listed_without_the_folder_itself(s3: 
 
 
 def test_what_is_refused_is_an_error(s3: FakeS3) -> None:
-    s3.denied = True
+    s3.before = denied
     store = Store(s3=s3, bucket="b")
     for ask in (store.read, store.tags, lambda key: list(store.lines(key))):
         with pytest.raises(ClientError, match="AccessDenied"):
@@ -46,13 +46,12 @@ def test_no_answer_is_the_error_that_botocore_says(
         Store(s3=s3, bucket="b").read("k")
 
 
-def test_a_benchmark_takes_a_refused_file_for_an_absent_one(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_takes_a_refused_file_for_an_absent_one(s3: FakeS3) -> None:
     """Its role may not list the bucket: S3 then answers 403 for a missing key."""
     folder = S3Folder("s3://b/runs/r")
     folder.__dict__["store"] = Store(s3=s3, bucket="b")
     assert folder.get("b.json") == b'{"x": 1}'
-    s3.denied = True
+    s3.before = denied
     assert folder.get("b.json") is None
-    monkeypatch.setattr(s3, "put_object", lambda **given: s3.head_object(Bucket=given["Bucket"], Key=given["Key"]))
     with pytest.raises(PlaceError, match=r"cannot write s3://b/runs/r/b\.json"):
         folder.write("b.json", b"{}")

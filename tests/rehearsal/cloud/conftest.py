@@ -3,10 +3,8 @@
 import io
 import json
 import socket
-import threading
 import zipfile
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,20 +13,20 @@ import pytest
 
 from rehearsal import servers, tools
 from rehearsal.processes import Processes
+from tests.local_http import Handler, served
 from tests.patience import until
 
 MAILS, LATER = "mails.jsonl", "hours-later"
 """Files of rehearsal/cloud/mail.py, which imports the emulator. A test holds the names."""
 
 
-class Recorder(BaseHTTPRequestHandler):
+class Recorder(Handler):
     """Answers discovery with three kinds, deletes at once, and remembers every request."""
 
     requests: ClassVar[list] = []
 
     def answer(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.requests.append((self.command, self.path, json.loads(body or b"null")))
+        self.requests.append((self.command, self.path, json.loads(self.body() or b"null")))
         status, answer = 200, {}
         if self.command == "GET" and self.path in ("/api/v1", "/apis/apps/v1"):
             kinds = {"/api/v1": ("Namespace", "ConfigMap"), "/apis/apps/v1": ("Deployment",)}[self.path]
@@ -39,16 +37,9 @@ class Recorder(BaseHTTPRequestHandler):
             answer = {"node": "ip-10-0-0-1"}
         elif self.command == "GET":
             status, answer = 404, {"message": f"{self.path} not found"}
-        data = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        self.reply(status, json.dumps(answer).encode())
 
     do_GET = do_POST = do_PATCH = do_DELETE = answer
-
-    def log_message(self, *_):
-        pass
 
 
 @dataclass
@@ -137,14 +128,11 @@ def allow_all():
 def cloud(tmp_path_factory):
     if not tools.CLOUD_PYTHON.exists():
         pytest.fail("the embedded cloud is not installed: make install-rehearsal")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}"
     with (
+        served(Recorder) as url,
         Processes(folder=tmp_path_factory.mktemp("aws"), root=tools.ROOT) as processes,
         socket.create_server(("127.0.0.1", 0)) as bound,
     ):
         ca_file = Path(botocore.__file__).parent / "cacert.pem"
         running = servers.start_aws(processes, bound, url=url, ca_file=ca_file, token="token")
         yield Cloud(running, url, Recorder.requests, processes.folder / "aws")
-    server.shutdown()

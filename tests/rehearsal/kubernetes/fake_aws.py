@@ -3,9 +3,10 @@
 import base64
 import datetime
 import json
-import threading
 import urllib.parse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
+
+from tests.local_http import Handler, served
 
 ACCOUNT = "111122223333"
 
@@ -18,20 +19,9 @@ class FakeAws:
         self.assumed: list[tuple[str, str]] = []
         aws = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *arguments: object) -> None:
-                """Keep quiet."""
-
-            def reply(self, status: int, body: bytes, **headers: str) -> None:
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                    self.send_header(name.replace("_", "-"), value)
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(body)
-
+        class Answering(Handler):
             def do_POST(self) -> None:
-                form = urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+                form = urllib.parse.parse_qs(self.body().decode())
                 claims = form["WebIdentityToken"][0].split(".")[1]
                 subject = json.loads(base64.urlsafe_b64decode(claims + "=="))["sub"]
                 role = form["RoleArn"][0]
@@ -75,13 +65,9 @@ class FakeAws:
 
             do_HEAD = do_GET
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._running = ExitStack()
+        self.url = self._running.enter_context(served(Answering))
+        self.stop = self._running.close
 
 
 def eks_token(role: str, *, signed: datetime.datetime | None = None, headers: str = "host;x-k8s-aws-id") -> str:

@@ -377,7 +377,10 @@ def recompute(folder: Path) -> Check:
     return check
 
 
+def main(found: Check) -> None:
+    print("\n".join(found.wrong) or f"{found.checked} figures recomputed, all equal")
+    sys.exit(1 if found.wrong or not found.checked else 0)
+
+
 if __name__ == "__main__":
-    outcome = recompute(Path(sys.argv[1]))
-    print("\n".join(outcome.wrong) or f"{outcome.checked} figures recomputed, all equal")
-    sys.exit(1 if outcome.wrong or not outcome.checked else 0)
+    main(recompute(Path(sys.argv[1])))

@@ -373,6 +373,4 @@ def recompute(folder: Path) -> raw.Check:
 
 
 if __name__ == "__main__":
-    outcome = recompute(Path(sys.argv[1]))
-    print("\n".join(outcome.wrong) or f"{outcome.checked} figures recomputed, all equal")
-    sys.exit(1 if outcome.wrong or not outcome.checked else 0)
+    raw.main(recompute(Path(sys.argv[1])))

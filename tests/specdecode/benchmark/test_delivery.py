@@ -2,66 +2,42 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import EndpointConnectionError
 from specdecode.benchmark.loading import Options
 from specdecode.benchmark.place import PlaceError, S3Folder
 
 from tests.specdecode.benchmark.making import spec
 from tests.specdecode.benchmark.pace import Pace
 from tests.specdecode.benchmark.running import records, run
+from tests.specdecode.steps.aws_fake import FakeS3
 
 
-class FakeAws:
-    """S3 in memory, behind aws.client; `down` names the services that cannot be reached."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
-        self.puts: list[str] = []
-        self.down: set[str] = set()
-
-    def client(self, service: str, **_: object) -> FakeAws:
-        return self
-
-    def put_object(self, *, Bucket: str, Key: str, Body: BinaryIO, ContentType: str) -> None:
-        self._reach("s3")
-        self.objects[f"{Bucket}/{Key}"] = Body.read()
-        self.puts.append(Key)
-
-    def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
-        self._reach("s3")
-        if f"{Bucket}/{Key}" not in self.objects:
-            raise ClientError({"Error": {"Code": "NoSuchKey", "Message": "none"}}, "GetObject")
-        return {"Body": io.BytesIO(self.objects[f"{Bucket}/{Key}"])}
-
-    def _reach(self, service: str) -> None:
-        if service in self.down:
-            raise EndpointConnectionError(endpoint_url=f"https://{service}")
+def away(operation: str, key: str) -> None:
+    raise EndpointConnectionError(endpoint_url="https://s3")
 
 
 @pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> FakeAws:
-    fake = FakeAws()
-    monkeypatch.setattr("specdecode.aws.client", fake.client)
+def aws(monkeypatch: pytest.MonkeyPatch) -> FakeS3:
+    fake = FakeS3()
+    monkeypatch.setattr("specdecode.aws.client", lambda service, **_: fake)
     return fake
 
 
-def test_a_run_leaves_its_records_and_what_it_learned_of_the_servers(tmp_path: Path, aws: FakeAws) -> None:
+def test_a_run_leaves_its_records_and_what_it_learned_of_the_servers(tmp_path: Path, aws: FakeS3) -> None:
     run(spec(), Options(folder=tmp_path, upload="s3://bucket/runs/run/"), Pace())
-    assert set(aws.objects) == {"bucket/runs/run/raw/base/case.jsonl", "bucket/runs/run/servers.json"}
-    servers = json.loads(aws.objects["bucket/runs/run/servers.json"])
+    assert set(aws.objects) == {"runs/run/raw/base/case.jsonl", "runs/run/servers.json"}
+    servers = json.loads(aws.objects["runs/run/servers.json"])
     assert servers["arms"]["base"]["model"] == "good" and servers["counters"] == []
 
 
-def test_a_pod_started_anew_goes_on_within_each_load(tmp_path: Path, aws: FakeAws) -> None:
+def test_a_pod_started_anew_goes_on_within_each_load(tmp_path: Path, aws: FakeS3) -> None:
     """What S3 has is of one load whole and of the other in part: only the rest is sent, each request once."""
     given = spec(requests=4, concurrency=(1, 2), warmup_requests=0)
-    upload, key = "s3://bucket/runs/run/", "bucket/runs/run/raw/base/case.jsonl"
+    upload, key = "s3://bucket/runs/run/", "runs/run/raw/base/case.jsonl"
     run(given, Options(folder=tmp_path / "first", upload=upload), Pace())
     lines = aws.objects[key].splitlines(keepends=True)
     lost = [line for line in lines if b'"level":"c2"' in line and b'"index":0' not in line]
@@ -74,28 +50,28 @@ def test_a_pod_started_anew_goes_on_within_each_load(tmp_path: Path, aws: FakeAw
         assert found == [(level, index) for level in ("c1", "c2") for index in range(4)]
 
 
-def test_what_is_known_of_the_servers_is_sent_when_it_changes(tmp_path: Path, aws: FakeAws) -> None:
+def test_what_is_known_of_the_servers_is_sent_when_it_changes(tmp_path: Path, aws: FakeS3) -> None:
     cases = [
         {"name": f"case-{n}", "label": f"case_{n}", "kind": "text", "text": "x", "structured": True} for n in range(9)
     ]
     given = spec(requests=1, warmup_requests=0, cases=cases)
     run(given, Options(folder=tmp_path, upload="s3://bucket/runs/run/"), Pace())
-    assert aws.puts.count("runs/run/servers.json") == 1
-    assert len(set(aws.puts)) == 1 + 9
+    assert aws.uploads.count("runs/run/servers.json") == 1
+    assert len(set(aws.uploads)) == 1 + 9
 
 
-def test_servers_of_another_version_or_damaged_lose_no_record(tmp_path: Path, aws: FakeAws) -> None:
-    aws.objects["bucket/runs/run/servers.json"] = b"not JSON"
+def test_servers_of_another_version_or_damaged_lose_no_record(tmp_path: Path, aws: FakeS3) -> None:
+    aws.objects["runs/run/servers.json"] = b"not JSON"
     outcome = run(spec(), Options(folder=tmp_path, upload="s3://bucket/runs/run/"), Pace())
     assert "servers.json cannot be read" in outcome.problems[0]
     assert len(records(tmp_path)) == 5
-    later = {**json.loads(aws.objects["bucket/runs/run/servers.json"]), "a field": "of a later version"}
-    aws.objects["bucket/runs/run/servers.json"] = json.dumps(later).encode()
+    later = {**json.loads(aws.objects["runs/run/servers.json"]), "a field": "of a later version"}
+    aws.objects["runs/run/servers.json"] = json.dumps(later).encode()
     assert not run(spec(), Options(folder=tmp_path / "again", upload="s3://bucket/runs/run/"), Pace()).problems
 
 
-def test_an_upload_that_fails_is_tried_again_at_the_end(tmp_path: Path, aws: FakeAws) -> None:
-    aws.down = {"s3"}
+def test_an_upload_that_fails_is_tried_again_at_the_end(tmp_path: Path, aws: FakeS3) -> None:
+    aws.before = away
     outcome = run(spec(), Options(folder=tmp_path, upload="s3://bucket/runs/run/"), Pace())
     assert any("cannot" in problem for problem in outcome.problems)
     assert len(records(tmp_path)) == 5
@@ -109,8 +85,8 @@ def test_s3_addresses() -> None:
             S3Folder(bad)
 
 
-def test_what_s3_refuses_is_said(tmp_path: Path, aws: FakeAws) -> None:
-    aws.down = {"s3"}
+def test_what_s3_refuses_is_said(tmp_path: Path, aws: FakeS3) -> None:
+    aws.before = away
     (tmp_path / "name").write_bytes(b"")
     with pytest.raises(PlaceError, match="s3://bucket/x/name"):
         S3Folder("s3://bucket/x").put("name", tmp_path / "name")

@@ -1,9 +1,7 @@
 """Keys that a person gives to the command line: what uses them never shows or stores them."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -13,56 +11,44 @@ from specdecode.cli import app, runs_deployment
 from typer.testing import CliRunner
 
 from tests.canaries import API_KEY, CANARIES, HUGGING_FACE, WORD, files, traces
+from tests.local_http import Handler, served
 
 CHUNK = {"choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": "stop"}]}
 USAGE = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
 ANSWER = b"".join(b"data: " + json.dumps(part).encode() + b"\n\n" for part in (CHUNK, USAGE)) + b"data: [DONE]\n\n"
 
 
-class Repeating(BaseHTTPRequestHandler):
+class Repeating(Handler):
     """Answers the probe, and then refuses the key that it repeats, whole, cut off, or in a body that is no JSON."""
 
     asked = 0
 
     def do_GET(self) -> None:
-        self._send(200 if self.path == "/v1/models" else 404, b'{"data": [{"id": "m"}]}', "application/json")
+        self.reply(200 if self.path == "/v1/models" else 404, b'{"data": [{"id": "m"}]}')
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        self.body()
         key = self.headers["Authorization"]
         type(self).asked += 1
         if type(self).asked == 1:
-            self._send(200, ANSWER, "text/event-stream")
+            self.reply(200, ANSWER, Content_Type="text/event-stream")
             return
         turn = type(self).asked % 4
         text = f"Incorrect API key provided: {key}"
         body = json.dumps({"error": {"message": ("x" * (500 - len(text) + 12) if turn == 1 else "") + text}}).encode()
         if turn == 2:
-            self._send(401, text.encode(), "text/plain")
+            self.reply(401, text.encode(), Content_Type="text/plain")
         elif turn == 3:
-            self._send(200, text.encode(), "text/plain")
+            self.reply(200, text.encode(), Content_Type="text/plain")
         else:
-            self._send(401, body, "application/json")
-
-    def _send(self, status: int, body: bytes, kind: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
+            self.reply(401, body, Content_Type="application/json")
 
 
 @pytest.fixture
 def repeating() -> Iterator[str]:
     Repeating.asked = 0
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Repeating)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with served(Repeating) as url:
+        yield url
 
 
 def invoke(*arguments: str, **options: object) -> tuple[int, dict[str, bytes]]:

@@ -13,7 +13,7 @@ from specdecode.experiment import Engine, engine_names, load_engine, load_preset
 from typer.testing import CliRunner
 
 from tests.finished_folders import mark
-from tests.specdecode.pod.fake_s3 import FakeS3
+from tests.specdecode.steps.aws_fake import FakeS3
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -166,11 +166,12 @@ def test_one_machine_says_how_it_reads_answers(run, monkeypatch, tmp_path):
 def test_a_bucket_that_cannot_be_read_is_exit_code_3(run, monkeypatch):
     from botocore.exceptions import NoCredentialsError
 
-    class S3:
-        def get_object(self, **_):
-            raise NoCredentialsError()
+    def nobody(operation, key):
+        raise NoCredentialsError()
 
-    monkeypatch.setattr("specdecode.aws.session", lambda **given: SimpleNamespace(client=lambda service: S3()))
+    s3 = FakeS3()
+    s3.before = nobody
+    monkeypatch.setattr("specdecode.aws.session", lambda **given: SimpleNamespace(client=lambda service: s3))
     assert "Unable to locate credentials" in run("plan", "rehearsal", "--bucket", "b", code=3).stderr
 
 

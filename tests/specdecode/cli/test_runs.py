@@ -14,7 +14,7 @@ from specdecode.store import Store
 
 from tests.finished_folders import mark
 from tests.specdecode.cli.runs_fake import FakeDeployment
-from tests.specdecode.steps.aws_fake import client_error
+from tests.specdecode.steps.aws_fake import denied
 
 
 def test_run_starts_a_preset_with_its_overrides_and_says_how_to_follow(command):
@@ -155,10 +155,7 @@ def test_what_lies_in_the_bucket_is_not_estimated_again(command):
 
 
 def test_a_bucket_that_may_not_be_read_is_said_and_everything_counts_as_missing(command):
-    def deny(operation: str, key: str) -> None:
-        raise client_error("AccessDenied", operation, 403)
-
-    FakeDeployment.s3.before = deny
+    FakeDeployment.s3.before = denied
     result = command("run", "qwen3-32b", "--yes")
     assert result.exit_code == 0
     assert "the bucket cannot be read (AccessDenied)" in result.stderr

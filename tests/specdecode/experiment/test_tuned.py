@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from specdecode.experiment import Capacity, ExperimentError, engine_of, load_preset
+from specdecode.experiment.workload import MOST_AT_A_TIME, Level
 from specdecode.manifests.serve_command import serve_words
 from specdecode.planning import Inventory
 from specdecode.planning.several_nodes import plan_parts
@@ -96,3 +97,13 @@ def test_a_list_of_lengths_measures_every_case_at_each() -> None:
     assert [case.label for case in found.workload.cases][:2] == [f"Count_from_1_to_200-out{n}" for n in (32, 256)]
     bad = problems("rehearsal", {"workload.cases": ["count"], "workload.output_tokens": [32, "a"]})
     assert "must be a whole number" in bad["workload.cases.count-outa.output_tokens"]
+
+
+def test_names_in_cloudwatch_are_by_letter_in_the_order_of_loads() -> None:
+    at_a_time = [1, 2, 8, 16, 128, MOST_AT_A_TIME]
+    rates = [0.25, 0.5, 1.5, 2, 16, 100]
+    for levels in ([Level(concurrency=each) for each in at_a_time], [Level(rate=each) for each in rates]):
+        names = [level.sorted_name for level in levels]
+        assert names == sorted(names) and len(set(names)) == len(levels)
+    assert (Level(concurrency=8).sorted_name, Level(rate=0.5).sorted_name) == ("c0008", "r0000.5")
+    assert (Level(concurrency=8).name, Level(rate=0.5).name) == ("c8", "r0.5"), "files keep theirs"

@@ -1,9 +1,7 @@
 """The bearer token: the presigned request that EKS verifies; and that no run is too long for a token."""
 
 import base64
-import threading
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,6 +9,8 @@ import boto3
 from specdecode.kubernetes import connect as connecting
 from specdecode.kubernetes.client import Response
 from specdecode.kubernetes.connect import eks_token
+
+from tests.local_http import Handler, served
 
 
 def test_the_token_is_a_presigned_identity_request_bound_to_the_cluster():
@@ -51,44 +51,34 @@ def test_no_token_of_a_long_run_is_older_than_eks_takes_it(monkeypatch):
     assert 600 / 15 <= len(signed) < 600 / 10
 
 
-class Sts(BaseHTTPRequestHandler):
+class Sts(Handler):
     """Gives credentials for less than ten minutes, so that they are always due; keeps the tokens that it was shown."""
 
     shown: ClassVar[list[str]] = []
 
     def do_POST(self):
-        form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        form = parse_qs(self.body().decode())
         self.shown.append(form["WebIdentityToken"][0])
         ends = (datetime.now(UTC) + timedelta(minutes=9)).isoformat()
         keys = f"<AccessKeyId>key-{len(self.shown)}</AccessKeyId><SecretAccessKey>s</SecretAccessKey>"
         keys += f"<SessionToken>t</SessionToken><Expiration>{ends}</Expiration>"
         name = "AssumeRoleWithWebIdentity"
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(f"<{name}Response><{name}Result><Credentials>{keys}</Credentials></{name}Result>".encode())
-        self.wfile.write(f"</{name}Response>".encode())
-
-    def log_message(self, *given):
-        pass
+        answer = f"<{name}Response><{name}Result><Credentials>{keys}</Credentials></{name}Result></{name}Response>"
+        self.reply(body=answer.encode())
 
 
 def test_a_pod_of_many_hours_shows_the_token_that_the_kubelet_wrote_last(tmp_path, monkeypatch):
     """Credentials of a role end after an hour, the projected token after a day: both are renewed without a restart."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Sts)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::000000000000:role/benchmark")
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
-    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    try:
+    with served(Sts) as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", url)
         (tmp_path / "token").write_text("first")
         held = boto3.Session(region_name="us-east-2").get_credentials()
         keys = [held.get_frozen_credentials().access_key]
         (tmp_path / "token").write_text("second")
         keys.append(held.get_frozen_credentials().access_key)
-    finally:
-        server.shutdown()
-        server.server_close()
     assert Sts.shown[0] == "first" and Sts.shown[-1] == "second" and keys[0] != keys[1]

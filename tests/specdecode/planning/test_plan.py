@@ -28,7 +28,7 @@ from specdecode.steps.run import attentive
 from tests.finished_folders import mark
 from tests.plans import plan_for
 from tests.pricing import PRICED
-from tests.specdecode.pod.fake_s3 import FakeS3
+from tests.specdecode.steps.aws_fake import FakeS3
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

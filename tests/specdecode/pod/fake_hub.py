@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from contextlib import ExitStack
 from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.local_http import Handler, served
 
 COMMIT = "c0ffee" * 6 + "abcd"
 
@@ -33,16 +34,14 @@ class FakeHub:
         """Of requests to the signed addresses."""
 
     def __enter__(self) -> Self:
-        self._servers = [ThreadingHTTPServer((host, 0), _handler(self)) for host in ("127.0.0.1", "127.0.0.2")]
-        self.url, self.signed = (f"http://{s.server_address[0]}:{s.server_address[1]}" for s in self._servers)
-        for server in self._servers:
-            Thread(target=server.serve_forever, daemon=True).start()
+        self._running, handler = ExitStack(), _handler(self)
+        self.url, self.signed = (
+            self._running.enter_context(served(handler, host)) for host in ("127.0.0.1", "127.0.0.2")
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
-        for server in self._servers:
-            server.shutdown()
-            server.server_close()
+        self._running.close()
 
     def listing(self) -> dict[str, Any]:
         def sibling(name: str, data: bytes) -> dict[str, Any]:
@@ -57,8 +56,8 @@ def _is_large(name: str) -> bool:
     return name.endswith((".safetensors", ".bin", ".pt"))
 
 
-def _handler(hub: FakeHub) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def _handler(hub: FakeHub) -> type[Handler]:
+    class Answering(Handler):
         def do_HEAD(self) -> None:
             self.do_GET()
 
@@ -68,53 +67,42 @@ def _handler(hub: FakeHub) -> type[BaseHTTPRequestHandler]:
             if path.startswith("/signed/"):
                 hub.tokens_elsewhere.add(token)
                 if hub.signed_refused:
-                    return self.answer(b"", 403)
-                return self.answer(hub.files[path.removeprefix("/signed/")])
+                    return self.reply(403)
+                return self.reply(body=hub.files[path.removeprefix("/signed/")])
             hub.asked.append(path)
             hub.tokens.add(token)
             if hub.failing:
                 status, code = hub.failing
                 if status is None:
                     return self.connection.close()
-                return self.answer(b"", status, **({"X-Error-Code": code} if code else {}))
+                return self.reply(status, **({"X-Error-Code": code} if code else {}))
             if path.startswith("/api/models/acme/m/revision/"):
-                return self.answer(json.dumps(hub.listing()).encode(), **{"Content-Type": "application/json"})
+                return self.reply(body=json.dumps(hub.listing()).encode(), **{"Content-Type": "application/json"})
             if path.startswith(f"/datasets/acme/tickets/resolve/{COMMIT}/"):
                 data = hub.data[path.partition(f"{COMMIT}/")[2]]
                 about = {"X-Repo-Commit": COMMIT, "ETag": f'"{hashlib.sha256(data).hexdigest()}"'}
-                return self.answer(data, **about)
+                return self.reply(body=data, **about)
             name = path.removeprefix(f"/acme/m/resolve/{COMMIT}/")
             data = hub.files[name]
             about = {"X-Repo-Commit": COMMIT, "ETag": f'"{hashlib.sha256(data).hexdigest()}"'}
             if _is_large(name):
                 about = {"X-Linked-Size": str(len(data)), "X-Linked-ETag": about["ETag"], **about}
                 about["Location"] = f"{hub.signed}/signed/{name}?X-Amz-Signature=abcdef"
-                return self.answer(b"", 302, **about)
-            return self.answer(data, **about)
+                return self.reply(302, **about)
+            return self.reply(body=data, **about)
 
         def do_POST(self) -> None:
-            asked = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            asked = parse_qs(self.body().decode())
             hub.asked.append(self.path)
             hub.tokens.add(self.headers.get("Authorization"))
             if hub.failing or self.path != f"/api/datasets/acme/tickets/paths-info/{COMMIT}":
                 status, code = hub.failing or (404, "RevisionNotFound")
-                return self.answer(b"", status or 500, **({"X-Error-Code": code} if code else {}))
+                return self.reply(status or 500, **({"X-Error-Code": code} if code else {}))
             known = [
                 {"type": "file", "path": name, "size": hub.claimed_size or len(hub.data[name]), "oid": "0" * 40}
                 for name in asked["paths"]
                 if name in hub.data
             ]
-            self.answer(json.dumps(known).encode(), **{"Content-Type": "application/json"})
+            self.reply(body=json.dumps(known).encode(), **{"Content-Type": "application/json"})
 
-        def answer(self, data: bytes, status: int = 200, **headers: str) -> None:
-            self.send_response(status)
-            for key, value in {"Content-Length": str(len(data)), **headers}.items():
-                self.send_header(key, value)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(data)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    return Handler
+    return Answering

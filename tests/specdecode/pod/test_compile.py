@@ -15,8 +15,7 @@ from specdecode.pod.program import PodError
 
 from tests.finished_folders import mark
 from tests.patience import PATIENCE_S
-
-from .fake_s3 import FakeS3
+from tests.specdecode.steps.aws_fake import FakeS3
 
 SERVER = """
 import http.server, json, os, pathlib, signal, sys

@@ -13,7 +13,7 @@ from specdecode.pod.count_prompts import NoTemplate, chat_template, count, main
 from specdecode.pod.program import PodError
 from specdecode.prompts import digest, read_set
 
-from .fake_s3 import FakeS3
+from tests.specdecode.steps.aws_fake import FakeS3
 
 ROOT = Path(__file__).resolve().parents[3]
 TOKENIZER = (ROOT / "rehearsal/engine/weights/pair-target/tokenizer.json").read_bytes()

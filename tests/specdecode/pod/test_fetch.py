@@ -9,7 +9,7 @@ from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
 
 from tests.finished_folders import mark
-from tests.specdecode.pod.fake_s3 import FakeS3
+from tests.specdecode.steps.aws_fake import FakeS3
 
 FILES = {"config.json": b"{}", "deep/weights.safetensors": b"w" * 100, "tokenizer.json": b"[]"}
 

@@ -13,9 +13,9 @@ from specdecode.prompts import digest
 from specdecode.untrusted import read_file
 
 from tests.canaries import HUGGING_FACE
+from tests.specdecode.steps.aws_fake import FakeS3
 
 from .fake_hub import COMMIT, FakeHub
-from .fake_s3 import FakeS3
 
 DATA = b"".join(json.dumps({"prompt": f"Which team answers {n}?"}).encode() + b"\n" for n in range(3))
 FILE = "data/tickets.jsonl"

@@ -14,7 +14,7 @@ from specdecode.pod.program import PodError
 from specdecode.pod.sources import ImportSource
 from specdecode.pod.stage import stage
 
-from .fake_s3 import FakeS3
+from tests.specdecode.steps.aws_fake import FakeS3
 
 TORCH_TABLE_SHA256 = "e4ea0ac75d4cd9d53406fbedcff7663ce7245fb32a8eb0f536e4485dac1c0ce2"
 """SHA-256 of what torch 2.13 gives for the 254 bytes that are no NaN (0x7F, 0xFF), in

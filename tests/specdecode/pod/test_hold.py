@@ -4,7 +4,6 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -13,28 +12,26 @@ from specdecode.pod import hold
 from specdecode.pod.bucket import Bucket
 from specdecode.records.asks import MOST_BYTES, AskPart
 
+from tests.local_http import Handler, served
 from tests.patience import until
-from tests.specdecode.pod.fake_s3 import FakeS3
+from tests.specdecode.steps.aws_fake import FakeS3
 from tests.untrusted.hostile import EVERYTHING
 
 KEY = "key-of-the-arm"
 SAYS = ["Machine ", "learning \x1b[2J", "is …"]
 
 
-class Server(BaseHTTPRequestHandler):
+class Server(Handler):
     """Answers a prompt word by word; some prompts otherwise."""
 
     asked: list[dict[str, Any]] = []  # noqa: RUF012
     go_on = threading.Event()
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.body())
         self.asked.append({"path": self.path, "key": self.headers["Authorization"], **body})
         if body["prompt"] == "refuse":
-            self.send_response(400)
-            self.end_headers()
-            self.wfile.write(json.dumps({"error": {"message": f"too long; {KEY}"}}).encode())
-            return
+            return self.reply(400, json.dumps({"error": {"message": f"too long; {KEY}"}}).encode())
         self.send_response(200)
         self.end_headers()
         for number, text in enumerate(SAYS):
@@ -50,9 +47,6 @@ class Server(BaseHTTPRequestHandler):
         self.wfile.write(b"data: " + json.dumps({"object": "text_completion", **event}).encode() + b"\n\n")
         self.wfile.flush()
 
-    def log_message(self, *_: Any) -> None:
-        pass
-
 
 @pytest.fixture
 def arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
@@ -60,10 +54,8 @@ def arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(hold, "POLL_S", 0.01)
     monkeypatch.setattr(hold, "EVERY_S", 0.0)
     Server.asked, Server.go_on = [], threading.Event()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
+    with served(Server) as url:
+        yield url
 
 
 class Held:

@@ -1,11 +1,10 @@
 """How programs end: one line and a code of the table; the smoke test and the token beside it."""
 
 import errno
-import http.server
 import json
 import subprocess
 import sys
-import threading
+from types import SimpleNamespace
 
 import pytest
 from specdecode.exit_codes import PERMANENT, Exit
@@ -13,7 +12,8 @@ from specdecode.pod import accuracy, smoke, sources
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError, run
 
-from .fake_s3 import FakeS3
+from tests.local_http import Handler, served
+from tests.specdecode.steps.aws_fake import FakeS3
 
 
 @pytest.mark.parametrize(
@@ -67,29 +67,22 @@ def test_what_runs_in_an_engines_container_needs_python_alone():
 
 @pytest.fixture
 def server():
-    """An OpenAI-compatible server that answers with `server.answer`."""
+    """An OpenAI-compatible server that answers with `server.answer`, and every second time with `server.second`."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    own = SimpleNamespace(asked=[], keys=[], second=None)
+
+    class Answering(Handler):
         def do_POST(self):
-            own.asked.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+            own.asked.append((self.path, json.loads(self.body())))
             own.keys.append(self.headers["Authorization"])
-            status, body = own.answer
-            self.send_response(status)
-            if status == 302:
-                self.send_header("Location", f"{own.url}/elsewhere")
-            self.end_headers()
-            self.wfile.write(json.dumps(body).encode())
+            status, body = (len(own.asked) % 2 == 0 and own.second) or own.answer
+            elsewhere = {"Location": f"{own.url}/elsewhere"} if status == 302 else {}
+            self.reply(status, json.dumps(body).encode(), **elsewhere)
 
         do_GET = do_POST
 
-        def log_message(self, *_): ...
-
-    own = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-    own.asked, own.keys, own.url = [], [], f"http://127.0.0.1:{own.server_address[1]}"
-    threading.Thread(target=own.serve_forever, daemon=True).start()
-    yield own
-    own.shutdown()
-    own.server_close()
+    with served(Answering) as own.url:
+        yield own
 
 
 GOOD = {"choices": [{"message": {"content": " 4, 5"}}], "usage": {"completion_tokens": 8}}
@@ -185,14 +178,7 @@ def test_smoke_ends_a_run_whose_longest_prompt_has_no_room_for_its_answer(server
 
 
 def test_smoke_names_the_prompt_that_an_arm_refuses(server, tmp_path):
-    server.answer = (200, GOOD)
-    refused = server.RequestHandlerClass.do_POST
-
-    def post(handler):
-        server.answer = (400, {"error": "too long"}) if len(server.asked) % 2 else (200, GOOD)
-        refused(handler)
-
-    server.RequestHandlerClass.do_POST = post
+    server.answer, server.second = (200, GOOD), (400, {"error": "too long"})
     with pytest.raises(PodError, match=r"base: it does not take the longest prompt, triage/novel: HTTP 400.*; sd: it"):
         send(server, tmp_path)
 

@@ -14,9 +14,9 @@ from specdecode.pod.stage import main as stage_main
 from specdecode.pod.stage import stage
 
 from tests.canaries import HUGGING_FACE, WORD
+from tests.specdecode.steps.aws_fake import FakeS3, denied
 
 from .fake_hub import COMMIT, FakeHub
-from .fake_s3 import FakeS3
 
 PREFIX = "models/acme--m@v1/"
 FILES = {"imports/m/config.json": b"{}", "imports/m/sub/model.safetensors": b"weights"}
@@ -65,7 +65,7 @@ def test_empty_import_prefix_says_what_to_do():
 
 def test_denied_is_told_apart():
     s3 = FakeS3(FILES)
-    s3.denied = True
+    s3.before = denied
     with pytest.raises(PodError) as caught:
         staged(s3)
     assert caught.value.code == Exit.DENIED

@@ -14,7 +14,7 @@ from specdecode.pod.compile import NOTHING_TO_DO
 from specdecode.pod.program import PodError
 from specdecode.pod.tiny_model import Tensor, first_layers, make, shortened, with_fewer_targets, write
 
-from .fake_s3 import FakeS3
+from tests.specdecode.steps.aws_fake import FakeS3
 
 MODEL = "models/llama/"
 

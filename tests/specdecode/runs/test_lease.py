@@ -1,5 +1,6 @@
 """The lease: one holder a slot, first come first served within a kind, and no update is ever lost."""
 
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -14,6 +15,7 @@ from specdecode.runs import lease as leases
 from specdecode.runs.lease import Claim, Contended, Lease, LeaseStore
 from specdecode.steps.watchdog import _without
 
+from tests.specdecode.runs.crowd import StrictS3, check, gather
 from tests.specdecode.steps.aws_fake import FakeS3, client_error
 
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
@@ -230,3 +232,11 @@ def test_other_refusals_are_not_taken_for_a_lost_race():
     s3.before = deny
     with pytest.raises(Exception, match="AccessDenied"):
         LeaseStore(s3=s3, bucket="b").read()
+
+
+@pytest.mark.parametrize("nodes", [4, *(pytest.param(nodes, marks=pytest.mark.slow) for nodes in (1, 2, 16))])
+def test_a_hundred_runs_take_turns_in_the_order_of_their_coming(nodes):
+    crowd = gather(StrictS3(), bucket="b", runs=100, stopped=50, nodes=nodes, sleep=lambda s: time.sleep(s / 200))
+    check(crowd, runs=100, nodes=nodes)
+    assert crowd.largest < 64 * 1024
+    assert len(crowd.doomed) == 50 and not crowd.doomed & set(crowd.held)

@@ -1,4 +1,4 @@
-"""S3, Step Functions and CloudWatch in memory, as far as the steps use them."""
+"""S3, Step Functions and CloudWatch in memory, as far as steps, pods and commands use them."""
 
 import io
 import json
@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from hashlib import md5
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from botocore.exceptions import ClientError
 
@@ -17,14 +18,21 @@ def client_error(code: str, operation: str = "Operation", http: int = 400) -> Cl
     )
 
 
+def denied(operation: str, key: str) -> None:
+    """`FakeS3.before` of who may do nothing."""
+    raise client_error("AccessDenied", operation, 403)
+
+
 class FakeS3:
     """Objects with ETags and conditional writes. `before` is called with operation and key, and may raise."""
 
     class exceptions:
         ClientError = ClientError
 
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
+    def __init__(self, objects: dict[str, bytes] | None = None) -> None:
+        self.objects = dict(objects or {})
+        self.metadata: dict[str, dict[str, str]] = {}
+        self.uploads: list[str] = []
         self.before: Callable[[str, str], None] = lambda operation, key: None
 
     def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
@@ -38,7 +46,7 @@ class FakeS3:
         *,
         Bucket: str,
         Key: str,
-        Body: bytes,
+        Body: bytes | BinaryIO,
         ContentType: str = "",
         IfMatch: str | None = None,
         IfNoneMatch: str | None = None,
@@ -47,7 +55,15 @@ class FakeS3:
         held = self.objects.get(Key)
         if (IfNoneMatch == "*" and held is not None) or (IfMatch and (held is None or _etag(held) != IfMatch)):
             raise client_error("PreconditionFailed", "PutObject", 412)
-        self.objects[Key] = Body
+        self.uploads.append(Key)
+        self.objects[Key] = Body if isinstance(Body, bytes) else Body.read()
+
+    def download_file(self, bucket: str, key: str, path: str) -> None:
+        Path(path).write_bytes(self.get_object(Bucket=bucket, Key=key)["Body"].read())
+
+    def upload_file(self, path: str, bucket: str, key: str, ExtraArgs: dict[str, Any]) -> None:
+        self.put_object(Bucket=bucket, Key=key, Body=Path(path).read_bytes())
+        self.metadata[key] = ExtraArgs["Metadata"]
 
     def delete_objects(self, *, Bucket: str, Delete: dict[str, Any]) -> dict[str, Any]:
         for item in Delete["Objects"]:
@@ -59,7 +75,8 @@ class FakeS3:
         self.before("HeadObject", Key)
         if Key not in self.objects:
             raise client_error("404", "HeadObject", 404)
-        return {"ETag": _etag(self.objects[Key]), "ContentLength": len(self.objects[Key])}
+        about = {"Metadata": self.metadata.get(Key, {}), "ContentLength": len(self.objects[Key])}
+        return {"ETag": _etag(self.objects[Key]), **about}
 
     def copy_object(
         self, *, Bucket: str, Key: str, CopySource: dict[str, str], CopySourceIfMatch: str | None = None
@@ -70,7 +87,7 @@ class FakeS3:
             raise client_error("PreconditionFailed", "CopyObject", 412)
         self.objects[Key] = self.objects[CopySource["Key"]]
 
-    def list_objects_v2(self, *, Bucket: str, Prefix: str = "", **more: Any) -> dict[str, Any]:
+    def list_objects_v2(self, *, Bucket: str, Prefix: str = "", MaxKeys: int = 1000, **more: Any) -> dict[str, Any]:
         self.before("ListObjectsV2", Prefix)
         if delimiter := more.get("Delimiter"):
             rests = {key.removeprefix(Prefix) for key in self.objects if key.startswith(Prefix)}
@@ -81,13 +98,16 @@ class FakeS3:
             for key, body in sorted(self.objects.items())
             if key.startswith(Prefix)
         ]
-        return {"Contents": found, "KeyCount": len(found)}
+        return {"Contents": found[:MaxKeys], "KeyCount": len(found[:MaxKeys])}
 
     def get_paginator(self, operation: str) -> Any:
         class Pages:
             @staticmethod
             def paginate(**given: Any) -> Iterator[dict[str, Any]]:
-                yield self.list_objects_v2(**given)
+                """The first object has a page of its own."""
+                whole = self.list_objects_v2(**given)
+                yield whole | {"Contents": whole.get("Contents", [])[:1]}
+                yield {"Contents": whole.get("Contents", [])[1:]}
 
         return Pages
 

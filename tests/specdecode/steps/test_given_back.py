@@ -12,7 +12,7 @@ from specdecode.runs.state import StateDamaged
 from specdecode.steps import acquire, inspect
 from specdecode.steps.errors import CapacityUnavailable, TeardownStuck
 
-from tests.specdecode.steps.aws_fake import client_error
+from tests.specdecode.steps.aws_fake import client_error, denied
 from tests.specdecode.steps.faults import assert_nothing_left, metrics
 from tests.specdecode.steps.given_back import held, let_go, watch
 from tests.specdecode.steps.world import WAITING, World, arn
@@ -61,7 +61,7 @@ def deny(world: World, *keys: str) -> None:
 
     def before(operation: str, key: str) -> None:
         if not keys or key in keys:
-            raise client_error("AccessDenied", operation, 403)
+            denied(operation, key)
 
     world.s3.before = before
 
@@ -269,7 +269,7 @@ def test_the_lease_can_be_read_and_not_written(world):
 
     def before(operation: str, key: str) -> None:
         if operation == "PutObject":
-            raise client_error("AccessDenied", operation, 403)
+            denied(operation, key)
 
     world.s3.before = before
     end(world)

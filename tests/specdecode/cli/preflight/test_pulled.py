@@ -3,8 +3,6 @@ models, and the token of gated ones.
 """
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -14,6 +12,7 @@ from specdecode.experiment import assets_dir, load_engine, load_preset
 from specdecode.experiment.engine import Engine
 from specdecode.store import Store
 
+from tests.local_http import Handler, served
 from tests.specdecode.cli.preflight.aws import ACCOUNT, Aws, error, hours
 from tests.specdecode.steps.aws_fake import FakeS3
 
@@ -22,43 +21,28 @@ OTHER = f"sha256:{'b' * 64}"
 IMAGE = "public.ecr.aws/neuron/vllm:1.0"
 
 
-class Registry(BaseHTTPRequestHandler):
+class Registry(Handler):
     """Manifests for who has the token, which anybody gets for the scope of the repository."""
 
     def do_GET(self):
         query = parse_qs(urlsplit(self.path).query)
         good = query == {"service": ["public.ecr.aws"], "scope": ["repository:neuron/vllm:pull"]}
-        self.answer(200 if good else 400, json.dumps({"token": "t0ken"}).encode())
+        self.reply(200 if good else 400, json.dumps({"token": "t0ken"}).encode())
 
     def do_HEAD(self):
         if self.headers.get("Authorization") != "Bearer t0ken":
             challenge = 'Bearer realm="https://public.ecr.aws/token/",service="public.ecr.aws",scope="aws"'
-            return self.answer(401, **{"Www-Authenticate": challenge})
+            return self.reply(401, Www_Authenticate=challenge)
         assert "application/vnd.oci.image.index.v1+json" in self.headers["Accept"]
         known = self.path == "/v2/neuron/vllm/manifests/1.0"
-        return self.answer(200 if known else 404, **({"Docker-Content-Digest": DIGEST} if known else {}))
-
-    def answer(self, status, body=b"", **headers):
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
+        return self.reply(200 if known else 404, **({"Docker-Content-Digest": DIGEST} if known else {}))
 
 
 @pytest.fixture(scope="module")
 def http():
     """`pulled.http` with the registry on this machine."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    here = f"http://127.0.0.1:{server.server_port}"
-    yield lambda method, url, headers: pulled.http(method, url.replace("https://public.ecr.aws", here), headers)
-    server.shutdown()
-    server.server_close()
+    with served(Registry) as here:
+        yield lambda method, url, headers: pulled.http(method, url.replace("https://public.ecr.aws", here), headers)
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,14 @@
-"""The table of faults, and the parts of its page that end-to-end cases write."""
+"""What a rehearsal shows on a terminal, and what end-to-end cases write into the page of faults."""
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.spinner import Spinner
+from rich.text import Text
 
+from rehearsal.console import Progress
 from tests.end_to_end import page
 from tests.end_to_end.page import part, replaced, write_beside, write_faults
 
@@ -30,3 +35,14 @@ def test_a_row_keeps_its_place_and_what_became_of_a_run_beside(tmp_path: Path, m
         "b,Plan,SUCCEEDED,-,4 s,-",
         "c,Plan,FAILED,-,1 s,-",
     ]
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_running_step_stays_on_one_line(width: int) -> None:
+    progress = Progress(console=Console(file=io.StringIO(), force_terminal=True, width=width))
+    with progress.step("StageModels") as step:
+        step.say("specdecode/pair-target: started " + "r1467886b-stage-specdecode-pair-target; " * 4)
+        assert step._status is not None and isinstance(step._status.renderable, Spinner)
+        shown = step._status.renderable.text
+        assert isinstance(shown, Text) and shown.plain.startswith("StageModels  specdecode/")
+        assert shown.cell_len <= width - 3 and shown.plain.endswith("…")
