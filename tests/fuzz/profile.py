@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 
 MINUTES = float(os.environ.get("FUZZ_MINUTES", "0"))
 BATCH = 200
@@ -20,6 +21,8 @@ BATCH = 200
 tried: dict[str, int] = {}
 """Examples by property, for the summary of a long run."""
 
+RNGS = st.randoms(use_true_random=True)
+"""Generators: a failure prints the seed."""
 Property = Callable[[], None]
 
 

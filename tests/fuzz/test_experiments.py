@@ -1,11 +1,10 @@
 """Malformed documents and overrides: nothing but the validation error ever comes out, and what is valid is written
 out and read back as it was.
 
-Hypothesis draws seeds, and each seed makes ten documents: drawing nested values one by one takes a minute.
+Hypothesis draws generators, and each makes ten documents: drawing nested values one by one takes a minute.
 """
 
 import copy
-import random
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from specdecode.experiment import ExperimentError, from_document, load_file, load_preset, parse_overrides, to_yaml
 from specdecode.experiment.documents import parse_yaml
 
-from tests.fuzz.profile import fuzz, places, soon
+from tests.fuzz.profile import RNGS, fuzz, places, soon
 
 KEYS = [
     *("name", "engine", "extends", "target", "serving", "variants", "workload", "cases", "sweep", "speculation"),
@@ -28,7 +27,6 @@ SCALARS = [
     "../../etc/passwd", "imports/../x/", "fused-draft", "count", b"bytes", {1, 2}, (1, 2), {1: 2}, object(),
 ]  # fmt: skip
 SIGNS = "{}[]:,-&*!|>'\"#%@ \n\tab01.~<=?é"
-SEEDS = st.integers(0, 2**32)
 DOCUMENTS = 10
 
 
@@ -55,16 +53,10 @@ def value(rng, depth=0):
     return rng.choice(SCALARS)
 
 
-def documents(seed):
-    rng = random.Random(seed)
-    for _ in range(DOCUMENTS):
-        yield rng
-
-
 @fuzz(25)
-@given(SEEDS)
-def test_documents_from_nothing(seed):
-    for rng in documents(seed):
+@given(RNGS)
+def test_documents_from_nothing(rng):
+    for _ in range(DOCUMENTS):
         document = {rng.choice(KEYS): value(rng) for _ in range(rng.randrange(7))}
         attempt(lambda document=document: from_document(document))
 
@@ -75,9 +67,9 @@ def written(name: str):
 
 
 @fuzz(6)
-@given(SEEDS)
-def test_presets_with_one_place_replaced(seed):
-    for rng in documents(seed):
+@given(RNGS)
+def test_presets_with_one_place_replaced(rng):
+    for _ in range(DOCUMENTS):
         document = copy.deepcopy(written(rng.choice(["qwen3-32b", "llama-3.1-405b", "rehearsal"])))
         *parents, last = rng.choice(list(places(document)))
         node = document
@@ -88,9 +80,9 @@ def test_presets_with_one_place_replaced(seed):
 
 
 @fuzz(25)
-@given(SEEDS)
-def test_overrides(seed):
-    for rng in documents(seed):
+@given(RNGS)
+def test_overrides(rng):
+    for _ in range(DOCUMENTS):
         paths = [".".join(rng.choices([*KEYS, "0", "99", "", "sd"], k=rng.randrange(1, 5))) for _ in range(2)]
         overrides = {path: value(rng) for path in paths}
         attempt(lambda overrides=overrides: load_preset("rehearsal", overrides=overrides))
@@ -116,20 +108,20 @@ def test_an_override_of_any_text(path, value):
 
 
 @fuzz(30)
-@given(SEEDS)
-def test_files_of_any_bytes(seed):
+@given(RNGS)
+def test_files_of_any_bytes(rng):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "fuzz.yaml"
-        for rng in documents(seed):
+        for _ in range(DOCUMENTS):
             text = "".join(rng.choices(SIGNS, k=rng.randrange(50))).encode()
             path.write_bytes(text if rng.random() < 0.7 else rng.randbytes(40))
             attempt(lambda: load_file(path))
 
 
 @fuzz(6)
-@given(SEEDS)
-def test_presets_as_text_with_one_piece_replaced(seed):
-    for rng in documents(seed):
+@given(RNGS)
+def test_presets_as_text_with_one_piece_replaced(rng):
+    for _ in range(DOCUMENTS):
         text = to_yaml(load_preset(rng.choice(["rehearsal", "qwen3-32b"])))
         at, length = rng.randrange(len(text)), rng.randrange(8)
         piece = "".join(rng.choices([*SIGNS, *PIECES], k=rng.randrange(6)))

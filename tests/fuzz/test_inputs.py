@@ -11,10 +11,9 @@ from specdecode.steps import diagnose, plan, runtime, stop_arms
 from specdecode.steps.errors import LONGEST, StepFailed
 from specdecode.steps.plan import parse_request
 
-from tests.fuzz.profile import fuzz, soon
+from tests.fuzz.profile import RNGS, fuzz, soon
 from tests.specdecode.steps.world import World, arn
 
-SEEDS = st.integers(0, 2**32)
 TEXTS = [
     *("rehearsal", "qwen3-32b", "", " ", "..", "../../etc/passwd", "/", "a/b", "a\\b", "nul\x00", "\ud800", "é" * 90),
     *("x" * 300, "run-1", "$(touch x)", "=1+1", "\x1b[2J", "a\nb", "rehearsal.yaml", "workload.requests", "variants.0"),
@@ -59,9 +58,8 @@ def readable(error: StepFailed) -> None:
 
 
 @fuzz(40)
-@given(SEEDS)
-def test_any_input_is_planned_or_refused(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RNGS)
+def test_any_input_is_planned_or_refused(rng: random.Random) -> None:
     world = World()
     for number in range(3):
         run_id = f"run-{number}" if rng.random() < 0.8 else rng.choice(TEXTS)
@@ -78,9 +76,8 @@ def test_any_input_is_planned_or_refused(seed: int) -> None:
 
 
 @fuzz(100)
-@given(SEEDS)
-def test_requests_alone(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RNGS)
+def test_requests_alone(rng: random.Random) -> None:
     for _ in range(10):
         try:
             parse_request(request(rng))
@@ -89,9 +86,8 @@ def test_requests_alone(seed: int) -> None:
 
 
 @fuzz(40)
-@given(SEEDS)
-def test_any_event_is_a_steps_input_or_refused(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RNGS)
+def test_any_event_is_a_steps_input_or_refused(rng: random.Random) -> None:
     event = {"run_id": rng.choice([*TEXTS, 5, None]), "wave": rng.choice([0, -1, "x", 10**30]), "input": value(rng)}
     event = event if rng.random() < 0.7 else {rng.choice([*event, "error"]): value(rng)}
     try:
@@ -101,9 +97,8 @@ def test_any_event_is_a_steps_input_or_refused(seed: int) -> None:
 
 
 @fuzz(40)
-@given(SEEDS)
-def test_a_diagnosis_is_made_of_any_error(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RNGS)
+def test_a_diagnosis_is_made_of_any_error(rng: random.Random) -> None:
     long = json.dumps({"errorMessage": "a\ud800\n" * 20_000})
     cause = rng.choice([value(rng), json.dumps({"errorMessage": value(rng)}), "[" * 3000, "x" * 100_000, long])
     error = rng.choice([None, {}, {"Error": value(rng), "Cause": cause}, {"Cause": cause}])

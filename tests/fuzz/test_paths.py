@@ -20,11 +20,10 @@ from specdecode.pod.program import PodError
 from specdecode.pod.sources import ImportSource
 from specdecode.untrusted import Unreadable, below
 
-from tests.fuzz.profile import fuzz, soon
+from tests.fuzz.profile import RNGS, fuzz, soon
 from tests.specdecode.steps.aws_fake import FakeS3
 from tests.untrusted.hostile import measured
 
-SEEDS = st.integers(0, 2**32)
 LEAVES = st.none() | st.integers() | st.text(max_size=9)
 PARTS = [
     *("..", ".", "", "a", "b.txt", "x y", "é", "con", "~", "-rf", "*", "$(touch x)", "\\", "..\\..", "\x00", "a\nb"),
@@ -42,9 +41,8 @@ def outside(root: Path, folder: Path) -> list[Path]:
 
 
 @fuzz(300)
-@given(SEEDS)
-def test_what_is_below_any_folder_is_below_this_one(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RNGS)
+def test_what_is_below_any_folder_is_below_this_one(rng: random.Random) -> None:
     for _ in range(10):
         text = path(rng)
         try:
@@ -66,9 +64,8 @@ def test_nor_does_any_text_get_out(text: str) -> None:
 
 
 @fuzz(60)
-@given(SEEDS)
-def test_a_folder_that_is_fetched_stays_in_its_folder(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RNGS)
+def test_a_folder_that_is_fetched_stays_in_its_folder(rng: random.Random) -> None:
     with tempfile.TemporaryDirectory() as name, soon(10):
         root = Path(name)
         folder = root / "one" / "two" / "three"
@@ -86,9 +83,8 @@ def test_a_folder_that_is_fetched_stays_in_its_folder(seed: int) -> None:
 
 
 @fuzz(60)
-@given(SEEDS)
-def test_weights_that_are_imported_stay_in_their_folder(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RNGS)
+def test_weights_that_are_imported_stay_in_their_folder(rng: random.Random) -> None:
     with tempfile.TemporaryDirectory() as name, soon(10):
         root = Path(name)
         folder = root / "one" / "two" / "three"
@@ -123,7 +119,7 @@ def test_a_tiny_model_of_anything_is_made_or_refused(raw: bytes, found: object) 
 
 
 @fuzz(100)
-@given(st.text(max_size=100) | SEEDS.map(lambda seed: path(random.Random(seed))))
+@given(st.text(max_size=100) | RNGS.map(path))
 def test_a_run_id_is_one_folder(text: str) -> None:
     comparison = measured("x")
     if names.is_run_id(text):

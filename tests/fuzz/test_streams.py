@@ -15,11 +15,10 @@ from specdecode.benchmark.http1 import HttpError, ResponseParser
 from specdecode.benchmark.sse import EventTooLong, SseParser
 from specdecode.records import RequestError, RequestRecord
 
-from tests.fuzz.profile import fuzz, soon
+from tests.fuzz.profile import RNGS, fuzz, soon
 from tests.specdecode.benchmark.making import client as a_client
 from tests.specdecode.benchmark.making import planned
 
-SEEDS = st.integers(0, 2**32)
 LINES = [
     *(b"data: ", b"data:", b"data", b"event: x", b": comment", b"id: 1", b"retry: 10", b"\xef\xbb\xbf", b"", b"datum"),
     *(b"\xc3", b"\xa9", b"\xf0\x9f", b"\x98\x80", b"\x00", b"\xff" * 3, b" ", b"data: [DONE]", b"x" * 300),
@@ -59,9 +58,8 @@ def events(parts: list[bytes]) -> list[bytes] | str:
 
 
 @fuzz(60)
-@given(SEEDS)
-def test_events_do_not_depend_on_where_reads_end(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RNGS)
+def test_events_do_not_depend_on_where_reads_end(rng: random.Random) -> None:
     for _ in range(4):
         body = stream(rng)
         with soon():
@@ -69,9 +67,8 @@ def test_events_do_not_depend_on_where_reads_end(seed: int) -> None:
 
 
 @fuzz(20)
-@given(SEEDS)
-def test_an_event_that_never_ends_costs_bounded_memory(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RNGS)
+def test_an_event_that_never_ends_costs_bounded_memory(rng: random.Random) -> None:
     line = rng.choice([b"data: x\n", b"data\n", b"data: " + b"x" * 999 + b"\r", b"x" * 1000, b"data:" + b"\xff" * 70])
     limit, sse.MAX_EVENT_BYTES = sse.MAX_EVENT_BYTES, 20_000
     parser = SseParser()
@@ -166,9 +163,8 @@ def exchanged(parts: list[bytes]) -> tuple[str, str | None, RequestError | None]
 
 
 @fuzz(40)
-@given(SEEDS)
-def test_any_response_becomes_one_record_whatever_the_reads(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RNGS)
+def test_any_response_becomes_one_record_whatever_the_reads(rng: random.Random) -> None:
     for _ in range(3):
         raw = framed(rng, body(rng))
         raw = raw if rng.random() < 0.8 else raw[: rng.randrange(len(raw))]
@@ -177,18 +173,16 @@ def test_any_response_becomes_one_record_whatever_the_reads(seed: int) -> None:
 
 
 @fuzz(40)
-@given(st.binary(max_size=400), SEEDS)
-def test_any_bytes_are_a_response_or_an_error(raw: bytes, seed: int) -> None:
-    rng = random.Random(seed)
+@given(st.binary(max_size=400), RNGS)
+def test_any_bytes_are_a_response_or_an_error(raw: bytes, rng: random.Random) -> None:
     with soon():
         exchanged([part for part in pieces(rng, b"HTTP/1.1 200 OK\r\n" * rng.randrange(2) + raw) if part])
 
 
 @fuzz(60)
-@given(SEEDS)
-def test_a_whole_answer_is_bounded(seed: int) -> None:
+@given(RNGS)
+def test_a_whole_answer_is_bounded(rng: random.Random) -> None:
     async def run() -> None:
-        rng = random.Random(seed)
         sink = _WholeBody()
         for part in pieces(rng, framed(rng, body(rng))):
             sink.received(part, 0.0, None)

@@ -13,10 +13,9 @@ from specdecode.benchmark.prompts import prompts_of
 from specdecode.benchmark.tokens import EstimatedTokens
 from specdecode.pod import neuron_metrics
 
-from tests.fuzz.profile import fuzz, soon
+from tests.fuzz.profile import RNGS, fuzz, soon
 from tests.specdecode.benchmark.making import spec
 
-SEEDS = st.integers(0, 2**32)
 NAMES = ["num_drafts", "num_draft_tokens", "num_accepted_tokens", "num_accepted_tokens_per_pos", "x", ""]
 LABELS = ["", '{engine="0"}', '{position="0"}', '{position="3",engine="1"}', '{position="99999999999999999999"}']
 LABELS += ['{position="' + "9" * 5000 + '"}', '{a="}"}', "{", '{position="٣"}', '{position="-1"}']
@@ -27,9 +26,8 @@ VALUES = [
 
 
 @fuzz(150)
-@given(SEEDS)
-def test_metrics_text_gives_counters_or_none(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RNGS)
+def test_metrics_text_gives_counters_or_none(rng: random.Random) -> None:
     lines = []
     for _ in range(rng.randrange(14)):
         name = (

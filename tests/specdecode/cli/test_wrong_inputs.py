@@ -18,95 +18,41 @@ FILES = {
     "e/x": "",
 }
 WITH_JSON = ("validate", "report", "compare", "advise", "gate", "winner", "runs", "import", "bench")
-WRONG = """
-validate nosuch
-validate empty.yaml
-validate list.yaml
-validate tabs.yaml
-validate bad.json
-validate c.yaml
-validate qwen3-32b --set x
-validate qwen3-32b --set workload.requests=0
-validate qwen3-32b --set engine=nope
-validate qwen3-32b --set node=nope
-plan nosuch
-plan qwen3-32b --set serving.devices=99
-instance qwen3-32b --print --price inf
-manifests nosuch
-engines nosuch
-forecast nosuch
-advise nosuch/
-advise empty.yaml
-report nosuch/
-report nosuch.json
-report cr
-report e
-report bad.json
-report cr --format pdf
-report cr --price -1
-compare cr
-compare cr cr
-compare nosuch/ cr
-gate cr
-gate cr..cr
-gate a/..b/
-gate cr..cr --max-regression x
-winner cr
-winner nosuch/
-runs --folder nosuch
-runs --folder e --out x.html
-import x
-import base=nosuch sd=nosuch
-import base=bad.json sd=bad.json
-import base=empty.yaml sd=list.yaml
-import base=e sd=e
-import base=bad.json --about x
-import base=bad.json sd=bad.json --about sd:k=x
-prompts check nosuch
-prompts check p.jsonl
-prompts check bad.json
-prompts check empty.yaml
-prompts show nosuch
-evidence add nosuch
-bench ftp://x
-bench host:80
-bench http://
-bench a=http://x a=http://x
-bench http://127.0.0.1:9 --case nope
-bench http://127.0.0.1:9 --prompts nosuch
-bench http://127.0.0.1:9 --prompts p.jsonl
-bench http://127.0.0.1:9 --requests 0
-bench http://127.0.0.1:9 --requests x
-bench http://127.0.0.1:9 --concurrency x
-bench http://127.0.0.1:9 --concurrency 4 --rate 2
-bench http://127.0.0.1:9 --rate -1
-bench http://127.0.0.1:9 --temperature -1
-bench http://127.0.0.1:9 --output-tokens 0
-bench http://127.0.0.1:9 --timeout 0
-bench http://127.0.0.1:9 --load nope
-bench http://127.0.0.1:9 --price-per-hour x
-bench http://127.0.0.1:9 --speculative-tokens base=x
-bench http://127.0.0.1:9 --most-tokens-per-step base=9
-bench http://127.0.0.1:9 --resume
-bench http://127.0.0.1:9 --resume --out nosuch
-bench http://127.0.0.1:9 --upload x
-bench http://127.0.0.1:9 --slo-share 2
-bench http://127.0.0.1:9 --concurrency 1,1
-bench http://127.0.0.1:9 --nope
-instance rehearsal --venv e --tool docker
-run nosuch
-run c.yaml
-status --watch a,b
-nosuch
---nope
-gate
-report --nope
-prompts nosuch
-prompts show
-""".strip().splitlines()
+WRONG = {
+    "validate": (
+        "nosuch | empty.yaml | list.yaml | tabs.yaml | bad.json | c.yaml | qwen3-32b --set x | "
+        "qwen3-32b --set workload.requests=0 | qwen3-32b --set engine=nope | qwen3-32b --set node=nope"
+    ),
+    "plan": "nosuch | qwen3-32b --set serving.devices=99",
+    "advise": "nosuch/ | empty.yaml",
+    "report": "nosuch/ | nosuch.json | cr | e | bad.json | cr --format pdf | cr --price -1 | --nope",
+    "compare": "cr | cr cr | nosuch/ cr",
+    "gate": "cr | cr..cr | a/..b/ | cr..cr --max-regression x",
+    "winner": "cr | nosuch/",
+    "runs": "--folder nosuch | --folder e --out x.html",
+    "import": (
+        "x | base=nosuch sd=nosuch | base=bad.json sd=bad.json | base=empty.yaml sd=list.yaml | base=e sd=e | "
+        "base=bad.json --about x | base=bad.json sd=bad.json --about sd:k=x"
+    ),
+    "prompts": "check nosuch | check p.jsonl | check bad.json | check empty.yaml | show nosuch | nosuch | show",
+    "bench": "ftp://x | host:80 | http:// | a=http://x a=http://x",
+    "bench http://127.0.0.1:9": (
+        "--case nope | --prompts nosuch | --prompts p.jsonl | --requests 0 | --requests x | --concurrency x | "
+        "--concurrency 4 --rate 2 | --rate -1 | --temperature -1 | --output-tokens 0 | --timeout 0 | "
+        "--load nope | --price-per-hour x | --speculative-tokens base=x | --most-tokens-per-step base=9 | "
+        "--resume | --resume --out nosuch | --upload x | --slo-share 2 | --concurrency 1,1 | --nope"
+    ),
+    "run": "nosuch | c.yaml",
+    "": (
+        "manifests nosuch | engines nosuch | forecast nosuch | evidence add nosuch | status --watch a,b | "
+        "instance rehearsal --venv e --tool docker | instance qwen3-32b --print --price inf | nosuch | --nope | gate"
+    ),
+}
+"""Command -> what makes it a wrong input, each by itself."""
+LINES = [f"{command} {rest}" for command, wrong in WRONG.items() for rest in wrong.split(" | ")]
 
 
-@pytest.mark.parametrize("line", WRONG)
+@pytest.mark.parametrize("line", LINES)
 @pytest.mark.usefixtures("no_region")
 def test_a_wrong_input_is_told_in_one_style(line: str, tmp_path: Path) -> None:
     for name, text in FILES.items():

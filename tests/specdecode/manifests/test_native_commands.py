@@ -4,11 +4,9 @@ import shlex
 
 import pytest
 from specdecode.experiment import load_engine, load_preset, preset_names
-from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine import Dialect
-from specdecode.manifests.serve_command import serve_words
 
-from tests.specdecode.manifests.test_seed_commands import ABSENT, DRAFT, EVERYWHERE, POD, parsed
+from tests.specdecode.manifests.test_seed_commands import ABSENT, DRAFT, EVERYWHERE, POD, parsed, words_of
 
 NC = "--additional-config.neuron_config"
 CACHED = "a repeated prompt must be prefilled again, as on the other engines; the tutorial serves"
@@ -141,11 +139,7 @@ def flat(words):
 
 
 def ours(preset, variant):
-    experiment = load_preset(preset)
-    engine, arm = load_engine(experiment.engine), experiment.variant(variant)
-    line = " ".join(serve_words(experiment, arm, engine, compiled=True)).replace("$PWD", "/w")
-    env = [f"{name}={value}" for name, value in serving_env(experiment, arm, engine).items()]
-    return flat([*env, *shlex.split(line.replace("$POD_IP", "10.0.0.1"))])
+    return flat(words_of(preset, variant, compiled=True))
 
 
 @pytest.mark.parametrize(("preset", "variant", "line", "reasons"), COMMANDS)

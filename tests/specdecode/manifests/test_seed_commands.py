@@ -180,21 +180,18 @@ def parsed(words):
     return out
 
 
-def ours(preset, variant):
-    experiment, engine = load_preset(preset), load_engine("0.9.1-sdk2.26.1")
-    arm = experiment.variant(variant)
-    line = (
-        " ".join(serve_words(experiment, arm, engine, compiled=False))
-        .replace("$PWD", "/w")
-        .replace("$POD_IP", "10.0.0.1")
-    )
+def words_of(preset, variant, *, compiled):
+    """Our line of an arm: its variables and its words."""
+    experiment = load_preset(preset)
+    engine, arm = load_engine(experiment.engine), experiment.variant(variant)
+    line = " ".join(serve_words(experiment, arm, engine, compiled=compiled)).replace("$PWD", "/w")
     env = [f"{name}={value}" for name, value in serving_env(experiment, arm, engine).items()]
-    return parsed([*env, *shlex.split(line)])
+    return [*env, *shlex.split(line.replace("$POD_IP", "10.0.0.1"))]
 
 
 @pytest.mark.parametrize(("source", "preset", "variant", "line", "reasons"), COMMANDS)
 def test_every_difference_from_the_published_line_has_a_reason(source, preset, variant, line, reasons):
-    theirs, mine = parsed(shlex.split(line)), ours(preset, variant)
+    theirs, mine = parsed(shlex.split(line)), parsed(words_of(preset, variant, compiled=False))
     different = {k for k in theirs.keys() | mine.keys() if theirs.get(k, ABSENT) != mine.get(k, ABSENT)}
     assert different == set(reasons) | set(EVERYWHERE), f"{source}: compare flag by flag"
 

@@ -16,7 +16,7 @@ from specdecode.runs.lease import Claim, Contended, Lease, LeaseStore
 from specdecode.steps.watchdog import _without
 
 from tests.specdecode.runs.crowd import StrictS3, check, gather
-from tests.specdecode.steps.aws_fake import FakeS3, client_error
+from tests.specdecode.steps.aws_fake import FakeS3, client_error, denied
 
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
 KIND_OF = dict.fromkeys("abcd", "trn2") | dict.fromkeys("ef", "cpu") | dict.fromkeys("hi", "cpu-large")
@@ -225,11 +225,7 @@ def test_endless_contention_is_given_up():
 
 def test_other_refusals_are_not_taken_for_a_lost_race():
     s3 = FakeS3()
-
-    def deny(operation: str, key: str) -> None:
-        raise client_error("AccessDenied", http=403)
-
-    s3.before = deny
+    s3.before = denied
     with pytest.raises(Exception, match="AccessDenied"):
         LeaseStore(s3=s3, bucket="b").read()
 

@@ -1,10 +1,27 @@
 """What the tests of faults share: how far a run goes, and what it left."""
 
 import json
+from collections.abc import Callable
+
+from specdecode.kubernetes.resources import KubeObject
 
 from tests.specdecode.steps.world import WAITING, World
 
 ORDER = list(WAITING)
+
+
+CRASHED = {"restartCount": 5, "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}}}
+
+
+def waiting(reason: str, message: str = "", **more: object) -> Callable[[KubeObject], None]:
+    """The fate of a pod."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    return in_phase("Pending", containerStatuses=[{"name": "main", "image": "engine:1", "state": state} | more])
+
+
+def in_phase(phase: str, **more: object) -> Callable[[KubeObject], None]:
+    """The fate of a pod."""
+    return lambda pod: pod.update(status={"phase": phase, **more})
 
 
 def up_to(world: World, step: str) -> None:

@@ -3,7 +3,7 @@
 from specdecode import names
 from specdecode.steps import release, watchdog
 
-from tests.specdecode.steps.world import WAITING, World
+from tests.specdecode.steps.world import POOL, WAITING, World
 
 
 def held(step: str = "Benchmark") -> World:
@@ -26,5 +26,5 @@ def let_go(world: World, run_id: str = "run-1") -> str:
 
 
 def claim(world: World, name: str, **changes: object) -> None:
-    label = {"karpenter.sh/nodepool": changes.pop("pool", names.NODEPOOL)}
-    world.cluster.put({"kind": "NodeClaim", "metadata": {"name": name, "labels": label, **changes}})
+    label, status = {POOL: changes.pop("pool", names.NODEPOOL)}, changes.pop("status", {})
+    world.cluster.put({"kind": "NodeClaim", "metadata": {"name": name, "labels": label, **changes}, "status": status})

@@ -16,6 +16,7 @@ from specdecode.steps.errors import ArtifactRefused, CompileFailed, ServeNotRead
 from specdecode.steps.report import compiled, served
 from specdecode.steps.run import load_run
 
+from tests.specdecode.steps.faults import waiting
 from tests.specdecode.steps.world import World
 
 REQUEST = {"experiment": "rehearsal", "set": {"compile.on": "cpu", "workload.rounds": 1}}
@@ -39,15 +40,9 @@ def compile_jobs(world: World) -> list[dict]:
 
 def crashing(exit_code: int, *, of: str):
     """The fate of serving pods: those of variant `of` end again and again."""
-
-    def fate(pod):
-        if pod["metadata"]["labels"][names.VARIANT_LABEL] == of:
-            last = {"terminated": {"exitCode": exit_code, "reason": "Error"}}
-            waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
-            status = {"name": "main", "image": "e", "restartCount": 3, "state": waiting, "lastState": last}
-            pod["status"] = {"phase": "Running", "containerStatuses": [status]}
-
-    return fate
+    last = {"terminated": {"exitCode": exit_code, "reason": "Error"}}
+    ended = waiting("CrashLoopBackOff", restartCount=3, lastState=last)
+    return lambda pod: ended(pod) if pod["metadata"]["labels"][names.VARIANT_LABEL] == of else None
 
 
 def before_serve(world: World, request=REQUEST) -> None:

@@ -26,18 +26,8 @@ from specdecode.steps.errors import (
 from tests.finished_folders import mark
 from tests.specdecode.steps.aws_fake import client_error
 from tests.specdecode.steps.cluster_fake import refused, status
-from tests.specdecode.steps.faults import assert_nothing_left, diagnosis, up_to
+from tests.specdecode.steps.faults import CRASHED, assert_nothing_left, diagnosis, in_phase, up_to, waiting
 from tests.specdecode.steps.world import NODE, WAITING, World
-
-
-def waiting(reason: str, message: str = "", **more: object) -> Callable[[KubeObject], None]:
-    state = {"waiting": {"reason": reason, "message": message}}
-    return in_phase("Pending", containerStatuses=[{"name": "main", "image": "engine:1", "state": state} | more])
-
-
-def in_phase(phase: str, **more: object) -> Callable[[KubeObject], None]:
-    return lambda pod: pod.update(status={"phase": phase, **more})
-
 
 never_ready = in_phase("Running", conditions=[])
 NO_DEVICES = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: cannot allocate claims"}
@@ -53,7 +43,6 @@ def node_lost(pod: KubeObject) -> None:
 
 OOM = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
 out_of_memory = in_phase("Running", containerStatuses=[{"name": "main", "image": "e", "lastState": OOM}])
-CRASHED = {"restartCount": 5, "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}}}
 POD_FAULTS = {
     "crash-loop": waiting("CrashLoopBackOff", **CRASHED),
     "out-of-memory": out_of_memory,

@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pytest
-from specdecode import names
 from specdecode.experiment import Capacity
 from specdecode.steps.errors import (
     BenchmarkFailed,
@@ -13,6 +12,7 @@ from specdecode.steps.errors import (
 )
 
 from tests.specdecode.steps.faults import assert_nothing_left, diagnosis, up_to
+from tests.specdecode.steps.given_back import claim
 from tests.specdecode.steps.world import NODE, NODE_CLASS, WAITING, World, karpenter_objects, made_ready
 
 
@@ -74,8 +74,7 @@ def test_a_node_that_is_asked_for_already_is_waited_for_whatever_its_pool_says()
     world = World(node_comes=False)
     up_to(world, "AcquireCapacity")
     not_ready(world, "EC2NodeClass", "AMIsReady", "False", minutes_ago=60)
-    labels = {"karpenter.sh/nodepool": names.NODEPOOL}
-    world.cluster.put({"kind": "NodeClaim", "metadata": {"name": "trn2-x", "labels": labels}})
+    claim(world, "trn2-x")
     answer = WAITING["AcquireCapacity"](world.given("run-1"), world.rt)
     assert "NodeClaim trn2-x is not Launched" in answer.message
 

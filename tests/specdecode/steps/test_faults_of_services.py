@@ -11,6 +11,7 @@ from specdecode.steps.errors import (
 
 from tests.specdecode.steps.cluster_fake import refused, status
 from tests.specdecode.steps.faults import assert_nothing_left, diagnosis, metrics, up_to
+from tests.specdecode.steps.given_back import claim
 from tests.specdecode.steps.world import WAITING
 
 
@@ -59,9 +60,7 @@ def test_the_watchdog_gives_the_node_up_though_an_object_cannot_be_deleted(world
 
 
 def test_the_watchdog_reports_a_node_that_nobody_holds(world):
-    world.cluster.put(
-        {"kind": "NodeClaim", "metadata": {"name": "n", "labels": {"karpenter.sh/nodepool": names.NODEPOOL}}}
-    )
+    claim(world, "n")
     found = watchdog.watch(world.given("watchdog"), world.rt)
     assert found.too_many == dict.fromkeys(names.held_pools(1), 0) | {names.NODEPOOL: 1}
     assert metrics(world) == {

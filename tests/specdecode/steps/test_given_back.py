@@ -14,7 +14,7 @@ from specdecode.steps.errors import CapacityUnavailable, TeardownStuck
 
 from tests.specdecode.steps.aws_fake import client_error, denied
 from tests.specdecode.steps.faults import assert_nothing_left, metrics
-from tests.specdecode.steps.given_back import held, let_go, watch
+from tests.specdecode.steps.given_back import claim, held, let_go, watch
 from tests.specdecode.steps.world import WAITING, World, arn
 
 STEPS = [step for step in WAITING if step not in {"StageModels", "AcquireCapacity", "StartCheck", "StopArms"}]
@@ -161,8 +161,7 @@ def test_a_node_that_never_becomes_usable_is_in_the_run_s_cost_if_it_was_launche
     world = World(node_comes=False)
     world.run_through(until="StageModels")
     status = {"providerID": "aws:///use2-az1/i-1"} if launched else {}
-    labels = {"karpenter.sh/nodepool": names.NODEPOOL}
-    world.cluster.put({"kind": "NodeClaim", "metadata": {"name": "c", "labels": labels}, "status": status})
+    claim(world, "c", status=status)
     world.time += timedelta(hours=2)
     with pytest.raises(CapacityUnavailable, match="no usable node within"):
         world.finish("AcquireCapacity")

@@ -1,9 +1,10 @@
 """A hundred runs in the queue: what the watchdog asks and writes, who is left, and what a burst of stops costs."""
 
 import pytest
-from specdecode import names, s3_keys
-from specdecode.steps import acquire, watchdog
+from specdecode import s3_keys
+from specdecode.steps import acquire
 
+from tests.specdecode.steps.given_back import watch
 from tests.specdecode.steps.world import World, arn
 
 RUNS = [f"run-{number:03}" for number in range(100)]
@@ -52,10 +53,6 @@ def claims(world):
     return [claim.run_id for claim in world.rt.lease.read().claims]
 
 
-def watch(world):
-    return watchdog.watch(world.given("watchdog"), world.rt)
-
-
 def test_a_queue_of_a_hundred_runs_is_watched_with_two_questions_and_changes_nothing(world):
     found = watch(world)
     assert (found.ended, found.cleaned, found.replicas) == ((), (), 1)
@@ -87,20 +84,3 @@ def test_runs_stopped_in_a_burst_leave_in_one_write_and_the_others_keep_their_or
     assert claims(world) == RUNS[1::2]
     assert [key for key in world.writes if key == s3_keys.CAPACITY_KEY] == [s3_keys.CAPACITY_KEY]
     assert watch(world).ended == ()
-
-
-def test_a_run_that_starts_while_the_watchdog_looks_keeps_its_workloads():
-    """It is not there when the watchdog begins to look at workloads, and has a Job when it comes to the Jobs."""
-    world = World()
-    world.cluster.react = lambda: None
-    labels = {names.RUN_LABEL: "late", names.COMPONENT_LABEL: "staging"}
-
-    def begin(method, path):
-        if path.endswith("/deployments") and arn("late") not in world.states.executions:
-            world.states.executions[arn("late")] = "RUNNING"
-            metadata = {"name": "j", "namespace": names.NAMESPACE, "labels": labels}
-            world.cluster.put({"kind": "Job", "metadata": metadata})
-
-    world.cluster.fault = begin
-    assert watch(world).cleaned == ()
-    assert world.cluster.all("Job")

@@ -13,6 +13,7 @@ from specdecode.steps import inspect, release, watchdog
 
 from tests.specdecode.steps.cluster_fake import status
 from tests.specdecode.steps.faults import metrics_of_pools
+from tests.specdecode.steps.given_back import claim
 from tests.specdecode.steps.world import NODE, World, made_ready
 
 POOL = "specdecode-trn2"
@@ -31,7 +32,7 @@ class Guest(World):
         pool["metadata"] = {"name": POOL}
         self.cluster.put(pool)
         self.cluster.put(made_ready(copy.deepcopy(THEIRS)))
-        self.claim("theirs", "trn2")
+        claim(self, "theirs")
         self.cluster.fault = self._refuse
 
     def _refuse(self, method: str, path: str):
@@ -40,9 +41,6 @@ class Guest(World):
             return None
         allowed = {"GET": any(part in path for part in OUTSIDE), "PATCH": path.endswith(f"/nodepools/{POOL}/scale")}
         return None if allowed.get(method) else status(403, f"cannot {method} {path}")
-
-    def claim(self, name: str, pool: str) -> None:
-        self.cluster.put({"kind": "NodeClaim", "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": pool}}})
 
     @property
     def held(self) -> dict[str, int]:
@@ -77,7 +75,7 @@ def test_a_run_from_plan_to_release(world: Guest) -> None:
 
 def test_the_watchdog_gives_up_our_node_counts_none_of_theirs_and_deletes_none(world: Guest) -> None:
     world.run_through(until="Serve")
-    world.claim("ours", POOL)
+    claim(world, "ours", pool=POOL)
     world.states.executions.clear()
     found = watchdog.watch(world.given("watchdog"), world.rt)
     assert (found.ended, found.problems, world.replicas, found.nodes) == (("run-1",), (), 0, 1)
@@ -91,7 +89,7 @@ def test_the_watchdog_gives_up_our_node_counts_none_of_theirs_and_deletes_none(w
 
 def test_a_teardown_gives_up_ours(world: Guest) -> None:
     world.run_through(until="Serve")
-    world.claim("ours", POOL)
+    claim(world, "ours", pool=POOL)
     pools = NodePools(world.cluster.client(), foreign=True)
     assert "NodePool specdecode-trn2 has 1 replica" in str(guards.in_use(pools))
     assert "NodeClaim/ours" in guards.give_up(pools) and world.replicas == 0

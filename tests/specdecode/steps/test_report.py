@@ -257,20 +257,6 @@ def test_what_another_version_wrote_is_passed_over(world):
     assert not published(world, "SpeedupOverLastRun")
 
 
-def test_a_cloudwatch_that_refuses_is_said_and_fails_no_run(capsys):
-    class Refusing:
-        def put_metric_data(self, **given):
-            raise client_error("AccessDenied", "PutMetricData")
-
-    world = measured()
-    clients = world.rt.clients
-    world.rt.clients = lambda service: Refusing() if service == "cloudwatch" else clients(service)
-    answer = report.report(world.given("run-1"), world.rt)
-    assert "AccessDenied" in answer.unpublished[0]
-    assert answer.verdict
-    assert "runs/run-1/report.html" in world.s3.objects
-
-
 def test_the_requests_metrics_are_published_once(world):
     """The report that is made again, and the run that resumes this one, send none of them a second time."""
     report.report(world.given("run-1"), world.rt)
@@ -283,14 +269,16 @@ def test_the_requests_metrics_are_published_once(world):
     assert not published(world, "TTFT") and published(world, "Speedup")
 
 
-def test_what_cloudwatch_did_not_take_a_resumed_run_sends(world):
+@pytest.mark.parametrize("error", ["Throttling", "AccessDenied"])
+def test_what_cloudwatch_did_not_take_is_said_fails_no_run_and_a_resumed_run_sends_it(world, error):
     taken = world.cloudwatch.put_metric_data
 
-    def throttled(**given):
-        raise client_error("Throttling", "PutMetricData")
+    def refuse(**given):
+        raise client_error(error, "PutMetricData")
 
-    world.cloudwatch.put_metric_data = throttled
-    assert "Throttling" in report.report(world.given("run-1"), world.rt).unpublished[0]
+    world.cloudwatch.put_metric_data = refuse
+    answer = report.report(world.given("run-1"), world.rt)
+    assert error in answer.unpublished[0] and answer.verdict and "runs/run-1/report.html" in world.s3.objects
     world.cloudwatch.put_metric_data = taken
     for resumed, sent in (("run-2", True), ("run-3", False)):
         world.plan(resumed, {"resume": "run-1"})

@@ -7,7 +7,6 @@ import pytest
 from specdecode import names
 from specdecode.experiment import Capacity
 from specdecode.kubernetes.resources import KubeObject
-from specdecode.runs.lease import LeaseDamaged
 from specdecode.steps import acquire, release, watchdog
 from specdecode.steps import compile as compiling
 from specdecode.steps.errors import CompileFailed, LeaseLost, NodeLost
@@ -16,7 +15,8 @@ from specdecode.steps.runtime import Progress
 
 from tests.finished_folders import mark
 from tests.specdecode.steps.faults import metrics_of_pools
-from tests.specdecode.steps.world import POOL, World, arn
+from tests.specdecode.steps.given_back import claim
+from tests.specdecode.steps.world import World, arn
 
 FIRST, SECOND = names.held_pools(2)[:2]
 
@@ -125,8 +125,7 @@ def test_a_node_of_another_pool_is_not_taken_for_ones_own():
 def test_the_watchdog_tells_of_each_pool_and_of_all(world):
     world.time += timedelta(hours=1)
     for pool in (FIRST, SECOND, SECOND, "cpu"):
-        name = f"of-{pool}-{len(world.cluster.all('NodeClaim'))}"
-        world.cluster.put({"kind": "NodeClaim", "metadata": {"name": name, "labels": {POOL: pool}}})
+        claim(world, f"of-{pool}-{len(world.cluster.all('NodeClaim'))}", pool=pool)
     world.begin("run-3")
     watchdog.watch(world.given("watchdog"), world.rt)
     told = metrics_of_pools(world)
@@ -134,13 +133,6 @@ def test_the_watchdog_tells_of_each_pool_and_of_all(world):
     assert [told["NodesWithoutLease", pool] for pool in (FIRST, SECOND, "cpu")] == [0, 1, 1]
     assert told["LeaseAge", ""] == told["LeaseAge", FIRST] >= told["LeaseAge", SECOND] >= 3600 > told["LeaseAge", "cpu"]
     assert (told["RunsHolding", ""], told["RunsWaiting", ""]) == (2, 1)
-
-
-def test_a_holder_of_a_node_that_the_deployment_does_not_have_is_damage_and_no_free_node(world):
-    world.rt.environ = {**world.rt.environ, "CAPACITY": "{}"}
-    del world.rt.__dict__["lease"]
-    with pytest.raises(LeaseDamaged, match=f"run-2 holds the node of '{SECOND}', which is no pool of ours"):
-        world.rt.lease.read()
 
 
 def test_one_run_compiles_what_the_other_does_not_and_then_waits_for_its_artifact(world):
@@ -204,11 +196,10 @@ def test_two_compilations_that_began_between_two_looks_become_one(world):
 def warning(kind: str, name: str, message: str) -> KubeObject:
     about = {"kind": kind, "name": name}
     event = {"type": "Warning", "reason": "Told", "message": message, "lastTimestamp": "2099-01-01T00:00:00Z"}
-    return {
+    return event | {
         "kind": "Event",
         "metadata": {"name": f"of-{name}", "namespace": "default"},
         "involvedObject": about,
-        **event,
     }
 
 

@@ -11,6 +11,7 @@ from specdecode.steps import advise, release, report
 from specdecode.steps.errors import CompileFailed
 
 from tests.specdecode.benchmark import making
+from tests.specdecode.steps.faults import CRASHED, waiting
 from tests.specdecode.steps.world import WAITING, World
 
 SWEEP = {"experiment": "rehearsal-sweep"}
@@ -104,8 +105,7 @@ def first_wave(world):
 
 def test_a_retried_step_appends_once():
     world = Measured()
-    waves = world.plan(request=SWEEP)
-    assert waves == 1
+    assert world.plan(request=SWEEP) == 1
     assert advise.advise(world.given("run-1"), world.rt).waves == 1, "the planned wave is not measured yet"
     for step in WAITING:
         world.finish(step)
@@ -198,10 +198,7 @@ class Failing(Measured):
         return json.loads(self.s3.objects[f"runs/{run_id}/report.json"])
 
 
-def crash(pod):
-    ended = {"terminated": {"exitCode": 1, "reason": "Error"}}
-    status = {"name": "main", "image": "e", "restartCount": 5, "lastState": ended}
-    pod["status"] = {"phase": "Running", "containerStatuses": [status]}
+crash = waiting("CrashLoopBackOff", **CRASHED)
 
 
 @pytest.mark.parametrize(("component", "error"), [("compiles", "CompileFailed"), ("serves", "ServeNotReady")])

@@ -10,6 +10,7 @@ from specdecode.runs.lease import Lease, LeaseDamaged
 from specdecode.steps import acquire, release, watchdog
 from specdecode.steps.replicas import set_replicas
 
+from tests.specdecode.steps.given_back import claim
 from tests.specdecode.steps.world import MACHINE, World, arn
 
 CHECK = {"experiment": "account-check"}
@@ -81,8 +82,7 @@ def test_a_node_that_stays_is_deleted_in_each_pool_that_nobody_holds(holder: obj
     if holder:
         world.run_through(until="AcquireCapacity", request=holder)
     for pool in (TRN2, CPU, "staging"):
-        label = {"karpenter.sh/nodepool": pool}
-        world.cluster.put({"kind": "NodeClaim", "metadata": {"name": f"of-{pool}", "labels": label}})
+        claim(world, f"of-{pool}", pool=pool)
     world.time += watchdog.GRACE + timedelta(minutes=1)
     found = watchdog.watch(world.given("watchdog"), world.rt)
     kept = {None: set(), "account-check": {CPU}, "rehearsal": {TRN2}}[holder and holder["experiment"]]
