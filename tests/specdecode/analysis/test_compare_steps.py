@@ -9,20 +9,7 @@ from specdecode.experiment.variants import EndpointVariant
 from specdecode.records import EngineCounters
 from specdecode.speculation.theory import speedup
 
-from tests.specdecode.analysis.simulate import COUNTERS, case, context, experiment, run, simulated
-
-
-def test_counters_are_used_if_trusted_and_else_tokens_per_chunk() -> None:
-    arm = simulated(around=context(counters=(COUNTERS,))).arm("sd", "repeat")
-    assert arm is not None
-    assert (arm.acceptance_rate, arm.acceptance_source) == (1280 / 2240, "engine counters")
-    assert arm.accepted_per_position[:2] == pytest.approx((300 / 320, 280 / 300))
-    distrusted = COUNTERS.model_copy(update={"trusted": False})
-    arm = simulated(around=context(counters=(distrusted,))).arm("sd", "repeat")
-    assert arm is not None
-    assert arm.acceptance_source == "estimated from tokens per streamed chunk"
-    assert arm.acceptance_rate != 1280 / 2240
-
+from tests.specdecode.analysis.simulate import case, context, experiment, run, simulated
 
 K_ENGINE = "0.9.1-sdk2.26.1"
 """NxD Inference: of k drafts k - 1 are verified."""

@@ -67,9 +67,6 @@ def _group(comparison: Comparison, pair: Pair, group: GroupResult) -> list[Cell]
     found = decided(comparison).finding(pair.variant) if group.group == "all" else None
     whole = compact(found.speedup) if found and found.speedup else figure_of(group)
     of = re.sub(r"95% CI | over \d.*(?=\))", "", whole)
-    costs = [
-        comparison.cost_over(name, pair) if group.group == "all" else None for name in (pair.baseline, pair.variant)
-    ]
     compared = [case.equality for case in pair.cases if case.case in group.cases]
     all_of, same = sum(each.compared for each in compared), sum(each.identical for each in compared)
     return [
@@ -79,7 +76,7 @@ def _group(comparison: Comparison, pair: Pair, group: GroupResult) -> list[Cell]
         Cell(NONE),
         Cell(NONE),
         Cell(f"{same} of {all_of}" if all_of else NONE),
-        Cell(_costs(costs)),
+        Cell(_costs(comparison.costs(pair) or () if group.group == "all" else ())),
         Cell("together"),
         Cell(f"{len(group.judged)} prompt types"),
     ]

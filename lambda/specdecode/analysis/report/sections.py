@@ -21,7 +21,7 @@ from specdecode.analysis.report.blocks import (
 from specdecode.analysis.report.forecasts import TITLE, forecast_of, forecast_table
 from specdecode.analysis.report.over_load import curve_table
 from specdecode.analysis.report.page import ReportView
-from specdecode.analysis.report.tiles import cost_formula, cost_sentence, costs
+from specdecode.analysis.report.tiles import cost_formula, cost_sentence
 from specdecode.analysis.results.numbers import dollars, duration, percent, signed
 from specdecode.analysis.results.pairs import Verdict
 from specdecode.analysis.texts.published import beside, in_short
@@ -126,7 +126,7 @@ def _cost(view: ReportView) -> Section | None:
     if not comparison.cost and not any(arm.cost_per_million is not None for arm in comparison.arms):
         return None
     says = ""
-    if pair and (found := costs(comparison, pair)):
+    if pair and (found := comparison.costs(pair)):
         before, after = found
         says = (
             f"A million output tokens cost {dollars(after)} with {pair.variant}, {signed(after / before - 1)} against "

@@ -49,7 +49,7 @@ def tiles(comparison: Comparison, pair: Pair) -> Iterator[Tile]:
     info = next(metric for metric in comparison.metrics if metric.name == HEADLINE)
     for group in pair.kinds:
         yield _group(comparison, pair, group, info)
-    if decided(comparison).action is not Action.DISTRUST and (found := costs(comparison, pair)):
+    if decided(comparison).action is not Action.DISTRUST and (found := comparison.costs(pair)):
         yield _cost(comparison, pair, *found)
     if compared := sum(case.equality.compared for case in pair.cases):
         same = sum(case.equality.identical for case in pair.cases)
@@ -91,12 +91,6 @@ def cost_formula(comparison: Comparison) -> str:
     if not comparison.experiment.holds_node:
         price = "the server's price per hour / 3600"
     return f"{price} × seconds of load / output tokens × 1,000,000"
-
-
-def costs(comparison: Comparison, pair: Pair) -> tuple[float, float] | None:
-    """Dollars per million output tokens over all compared cases: (baseline, arm). None if one of them is not known."""
-    before, after = (comparison.cost_over(name, pair) for name in (pair.baseline, pair.variant))
-    return (before, after) if before is not None and after is not None else None
 
 
 def cost_sentence(comparison: Comparison) -> str:

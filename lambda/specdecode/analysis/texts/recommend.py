@@ -138,9 +138,8 @@ def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
     ratio = times(gain.headline.ratio if gain and gain.headline else 1.0)
     found = f"Use {named(comparison, pair.variant)}: {ratio} as fast{_between(pair)} over {_types(comparison, pair)}"
     cost = ""
-    before, after = (comparison.cost_over(name, pair) for name in (pair.baseline, pair.variant))
-    if before is not None and after is not None:
-        cost = f" It takes ${after:,.2f} per million output tokens of all their requests against ${before:,.2f}."
+    if costs := comparison.costs(pair):
+        cost = f" It takes ${costs[1]:,.2f} per million output tokens of all their requests against ${costs[0]:,.2f}."
     whole = total.group("all") if total else None
     if total and whole and whole.headline:
         found += f"; against {total.baseline} {times(whole.headline.ratio)}"

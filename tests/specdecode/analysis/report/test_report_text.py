@@ -72,10 +72,6 @@ def test_json_round_trips_and_its_schema_is_the_committed_one(comparison: Compar
     assert committed == Comparison.model_json_schema(), "run `python -m tools.reference`"
 
 
-def test_rendering_is_deterministic(comparison: Comparison) -> None:
-    assert render_html(comparison) == render_html(comparison.model_copy())
-
-
 def test_escapes() -> None:
     assert line("a\nb\x00\x9b") == "a\\nb\\x00\\x9b"
     assert markdown("a|b*c<d>") == "a\\|b\\*c\\<d\\>"
