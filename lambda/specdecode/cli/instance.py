@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -227,29 +228,37 @@ def _claim(plan: Plan, at: Folders, run_id: str, *, resume: bool) -> BenchmarkSp
 
 
 def _answers(run: InstanceRun, arms: Sequence[Arm], what: WhatOptions) -> None:
-    """Each arm's answer to each question, as it comes. Raises RunFailed."""
+    """Each arm's answer to each question, as it comes, and how it came; its server counts. Raises RunFailed."""
     from specdecode import names
-    from specdecode.instance.asking import ask
+    from specdecode.benchmark.answer import Answer, AnswerError
     from specdecode.instance.run import RunFailed
     from specdecode.manifests.serve_command import served_model
+    from specdecode.pod.hold import streamed, why_none
+    from specdecode.pod.program import PodArm
+    from specdecode.pod.smoke import asking
 
     plan = run.plan
     temperature = 0.0 if plan.engine.greedy_only else what.temperature
     if temperature != what.temperature:
         complain(f"{plan.engine.name} always takes the likeliest token: --temperature {what.temperature:g} is ignored")
-    sampling = {"model": served_model(plan.experiment), "max_tokens": what.max_tokens, "temperature": temperature}
+    sampling = {"max_tokens": what.max_tokens, "temperature": temperature}
+    model, endpoint = served_model(plan.experiment), plan.experiment.workload.endpoint
     for arm in arms:
         with run.serving([arm]) as ((server,), keys):
+            asked = PodArm(arm.variant, server.url, model, keys[names.api_key_variable(arm.variant)])
             for prompt in what.ask or []:
                 say(f"{arm.variant}: {prompt}")
-                chat = {"messages": [{"role": "user", "content": prompt}]}
-                asked = chat if plan.experiment.workload.endpoint == "chat" else {"prompt": prompt}
-                key = keys[names.api_key_variable(arm.variant)]
+                answer, shown, began = Answer(), 0, time.monotonic()
                 try:
-                    how = ask(server.url, asked | sampling, api_key=key, show=lambda text: say(text, end=""))
-                except ValueError as error:
-                    raise RunFailed(f"{arm.variant}: {error}") from None
-                say(f"\n({how})\n")
+                    for answer in streamed(asked, endpoint, asking(prompt, endpoint) | sampling):
+                        say("".join(answer.parts[shown:]), end="")
+                        shown = len(answer.parts)
+                except (AnswerError, OSError) as error:
+                    raise RunFailed(f"{arm.variant}: {why_none(error)}") from None
+                took, tokens = time.monotonic() - began, answer.completion_tokens or 0
+                first = answer.chunks[0][0] if answer.chunks else took
+                speed = f", then {(tokens - 1) / (took - first):.1f} tokens/s" if tokens > 1 else ""
+                say(f"\n({tokens} tokens in {took:.2f} s: the first after {1000 * first:.0f} ms{speed})\n")
 
 
 def _report(plan: Plan, spec: BenchmarkSpec, at: Folders, what: WhatOptions) -> None:

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import time
-import urllib.error
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -160,7 +159,7 @@ class InstanceRun:
             self._start(run, dict.fromkeys(run.secrets, key))
         until = time.monotonic() + 60 * self.plan.experiment.deadlines.serve
         for run in runs:
-            while not _healthy(run.url):
+            while not smoke.healthy(f"{run.url}/health"):
                 self._check_alive(runs)
                 if time.monotonic() > until:
                     limit = f"deadlines.serve is {self.plan.experiment.deadlines.serve} minutes"
@@ -287,12 +286,6 @@ def asked(plan: Plan, wave: Wave, ctx: RenderContext, runs: Sequence[EngineRun])
         engines.asking(of_smoke, f"smoke test of {shown}", hosts),
         engines.asking(manifests.benchmark(plan, wave, ctx), f"benchmark of {shown}", hosts, ["--out", "../.."]),
     ]
-
-
-def _healthy(url: str) -> bool:
-    with suppress(urllib.error.URLError, OSError), smoke.OPENER.open(f"{url}/health", timeout=5) as answer:
-        return bool(answer.status == 200)
-    return False
 
 
 def bring(prefix: str, store: Path, origin: S3Folder) -> bool:

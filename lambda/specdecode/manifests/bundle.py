@@ -6,7 +6,7 @@ mounted only where the bundle runs. No service account of these pods has a role.
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
 
 from pydantic import Field
@@ -140,16 +140,13 @@ def volume(name: str) -> KubeObject:
     return {"name": VOLUME, "secret": {"secretName": name, "defaultMode": 0o440}}
 
 
-def session_secret(
-    job: KubeObject, *, key_id: str, secret_key: str, token: str | None, until: datetime | None
-) -> KubeObject:
-    """The Secret with the session of the pods of `job`, called as the Job is; without `until` it is read once."""
-    credentials: dict[str, Any] = {"Version": 1, "AccessKeyId": key_id, "SecretAccessKey": secret_key}
-    if token is not None:
-        credentials["SessionToken"] = token
-    if until is not None:
-        credentials["Expiration"] = until.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    files = {"config": CONFIG, "credentials.json": json.dumps(credentials)}
+def session_secret(job: KubeObject, credentials: Mapping[str, Any]) -> KubeObject:
+    """The Secret with the session of the pods of `job`, called as the Job is. `credentials`: as STS gives them; without
+    `Expiration` they are read once.
+    """
+    until = credentials.get("Expiration")
+    expires = {"Expiration": until.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")} if until else {}
+    files = {"config": CONFIG, "credentials.json": json.dumps({"Version": 1, **credentials, **expires})}
     return secret(job["metadata"]["name"], job["metadata"]["labels"], files)
 
 

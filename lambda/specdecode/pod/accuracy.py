@@ -17,7 +17,7 @@ from pathlib import Path
 from specdecode import names
 from specdecode.exit_codes import Exit
 from specdecode.pod.bucket import Bucket
-from specdecode.pod.program import Parser, PodError, add_arms, run, say
+from specdecode.pod.program import Parser, PodArm, PodError, add_arms, arms_of, run, say
 
 LM_EVAL = "lm-eval[api]==0.4.13"
 TASK = "gsm8k"
@@ -29,22 +29,12 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--bucket", required=True)
     parser.add_argument("--prefix", required=True, help="folder of the results, runs/<run id>/accuracy/")
-    parser.add_argument("--model", required=True)
     parser.add_argument("--concurrency", type=int, default=1)
     add_arms(parser)
     options = parser.parse_args(arguments)
-    models = dict(pair.split("=", 1) for pair in options.arm_model)
     bucket, tool = Bucket(options.bucket), install(Path("lm-eval"))
-    for arm in options.arm:
-        name, _, url = arm.partition("=")
-        result = evaluate(
-            tool,
-            url,
-            Path("accuracy") / name,
-            model=models.get(name, options.model),
-            concurrency=options.concurrency,
-            api_key=names.api_key(name, os.environ),
-        )
+    for name, arm in arms_of(options).items():
+        result = evaluate(tool, arm, Path("accuracy") / name, concurrency=options.concurrency)
         bucket.upload(result, f"{options.prefix}{name}.json")
         say(f"{name}: {TASK} measured")
 
@@ -56,11 +46,11 @@ def install(folder: Path) -> Path:
     return folder / "bin" / "lm_eval"
 
 
-def evaluate(tool: Path, url: str, folder: Path, *, model: str, concurrency: int, api_key: str | None = None) -> Path:
+def evaluate(tool: Path, arm: PodArm, folder: Path, *, concurrency: int) -> Path:
     """Run lm-eval against one arm and return its result file. The key is in the environment, under OpenAI's name."""
     arguments = {
-        "model": model,
-        "base_url": f"{url.rstrip('/').removesuffix('/v1')}/v1/completions",
+        "model": arm.model,
+        "base_url": f"{arm.url.rstrip('/').removesuffix('/v1')}/v1/completions",
         "num_concurrent": concurrency,
         "max_retries": 3,
         "tokenized_requests": False,
@@ -69,10 +59,10 @@ def evaluate(tool: Path, url: str, folder: Path, *, model: str, concurrency: int
     command = [str(tool), "--model", "local-completions", "--tasks", TASK, "--num_fewshot", "0"]
     command += ["--limit", str(SAMPLES), "--gen_kwargs", "temperature=0", "--output_path", str(folder)]
     command += ["--model_args", ",".join(f"{key}={value}" for key, value in arguments.items())]
-    _run(command, Exit.BAD_ANSWER, **({names.API_KEY_VARIABLE: api_key} if api_key else {}))
+    _run(command, Exit.BAD_ANSWER, **({names.API_KEY_VARIABLE: arm.api_key} if arm.api_key else {}))
     results = sorted(folder.rglob("results*.json"))
     if not results:
-        raise PodError(Exit.BAD_ANSWER, f"lm-eval wrote no result for {url}")
+        raise PodError(Exit.BAD_ANSWER, f"lm-eval wrote no result for {arm.url}")
     return results[-1]
 
 

@@ -16,13 +16,12 @@ import signal
 import subprocess
 import threading
 import time
-import urllib.error
 from collections.abc import Sequence
 from pathlib import Path
 
 from specdecode.exit_codes import Exit
 from specdecode.pod import smoke
-from specdecode.pod.program import Parser, PodError, run, say
+from specdecode.pod.program import Parser, PodArm, PodError, run, say
 
 NOTHING_TO_DO = Path("models") / "nothing-to-do"
 """File that `pod.fetch` leaves if the artifact is complete already."""
@@ -75,7 +74,7 @@ def compile_by_serving(
         stopping = threading.Event()
         previous = signal.signal(signal.SIGTERM, lambda _number, _frame: stopping.set())
         try:
-            while not _healthy(health):
+            while not smoke.healthy(health):
                 if server.poll() is not None:
                     if (
                         server.returncode < 0
@@ -102,19 +101,12 @@ def compile_by_serving(
 
 def _ask(url: str, model: str) -> None:
     """Some tokens, whatever they are: enough for drafts to be verified too. Raises PodError if there is no answer."""
+    body = {"prompt": smoke.PROMPT, "ignore_eos": True}
     try:
-        answer = smoke.ask(url, model=model, endpoint="completions", body={"prompt": smoke.PROMPT, "ignore_eos": True})
+        answer = smoke.ask(PodArm("", url, model, None), "completions", body)
     except ValueError as error:
         raise PodError(Exit.BAD_ANSWER, f"the server started and did not answer: {error}") from None
     say(f"it answers: {answer.tokens} tokens")
-
-
-def _healthy(url: str) -> bool:
-    try:
-        with smoke.OPENER.open(url, timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
 
 
 def _ended(code: int) -> PodError:

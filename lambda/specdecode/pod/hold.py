@@ -7,21 +7,20 @@ is taken. Neither it nor its answer is in the log.
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
 import urllib.error
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from pydantic import ValidationError
 
-from specdecode import names, s3_keys
+from specdecode import s3_keys
 from specdecode.benchmark.answer import Answer, AnswerError, error_in_body
 from specdecode.escape import clip, line
 from specdecode.pod.bucket import Bucket
-from specdecode.pod.program import Parser, PodError, add_arms, run, say
+from specdecode.pod.program import Parser, PodArm, PodError, add_arms, arms_of, run, say
 from specdecode.pod.smoke import MAX_ANSWER_BYTES, OPENER, TIMEOUT_S, Body, asking, request_to
 from specdecode.records.asks import MOST_BYTES, AskPart, AskQuestion
 
@@ -38,20 +37,16 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--bucket", required=True)
     parser.add_argument("--prefix", required=True)
-    parser.add_argument("--model", required=True)
     parser.add_argument("--endpoint", choices=("completions", "chat"), required=True)
     add_arms(parser)
     options = parser.parse_args(arguments)
-    arms = dict(arm.split("=", 1) for arm in options.arm)
-    bucket, stopped = Bucket(options.bucket), threading.Event()
+    arms, bucket, stopped = arms_of(options), Bucket(options.bucket), threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     say(f"{', '.join(arms)} can be asked")
-    serve(bucket, options.prefix, arms, model=options.model, endpoint=options.endpoint, stopped=stopped)
+    serve(bucket, options.prefix, arms, endpoint=options.endpoint, stopped=stopped)
 
 
-def serve(
-    bucket: Bucket, prefix: str, arms: dict[str, str], *, model: str, endpoint: str, stopped: threading.Event
-) -> None:
+def serve(bucket: Bucket, prefix: str, arms: Mapping[str, PodArm], *, endpoint: str, stopped: threading.Event) -> None:
     """Take questions below `prefix` until there is the key `end`, or `stopped` is set. Then forget the others."""
     taken = set[str]()
 
@@ -61,7 +56,7 @@ def serve(
             document = bucket.start_of(key, MOST_BYTES + 1)
             bucket.delete([key])
             began, parts = time.monotonic(), 0
-            for part in _parts(document, arms, model=model, endpoint=endpoint, stopped=stopped):
+            for part in _parts(document, arms, endpoint=endpoint, stopped=stopped):
                 bucket.write(s3_keys.part_key(key.removesuffix(s3_keys.QUESTION), parts), part.model_dump_json())
                 parts += 1
             say(f"answered in {parts} parts and {time.monotonic() - began:.1f} s")
@@ -84,7 +79,7 @@ def serve(
 
 
 def _parts(
-    document: bytes, arms: dict[str, str], *, model: str, endpoint: str, stopped: threading.Event
+    document: bytes, arms: Mapping[str, PodArm], *, endpoint: str, stopped: threading.Event
 ) -> Iterator[AskPart]:
     """The answer as it comes; the last part is done."""
     try:
@@ -92,49 +87,46 @@ def _parts(
     except ValidationError:
         yield AskPart(done=True, error=f"no question: it must be one of at most {MOST_BYTES // 1024} KiB")
         return
-    if question.arm not in arms:
+    if (arm := arms.get(question.arm)) is None:
         yield AskPart(done=True, error=f"no arm {question.arm} is held, but {', '.join(arms)}")
         return
-    key, answer, given, last = names.api_key(question.arm, os.environ), Answer(), 0, float("-inf")
+    answer, given, last = Answer(), 0, float("-inf")
+    body = question.model_dump(include={"max_tokens", "temperature"}) | asking(question.prompt, endpoint)
     try:
-        for event in _events(arms[question.arm], _body(question, model, endpoint), endpoint, key):
-            answer.take(event, 0.0)
+        for answer in streamed(arm, endpoint, body):
             if answer.finished or stopped.is_set():
                 break
             if len(answer.parts) > given and time.monotonic() - last >= EVERY_S:
                 yield AskPart(text="".join(answer.parts[given:]))
                 given, last = len(answer.parts), time.monotonic()
         why = "" if answer.whole else "the arms were stopped" if stopped.is_set() else "the server broke off"
-    except urllib.error.HTTPError as error:
-        why = f"HTTP {error.code}: {error_in_body(error.read(2000))}"
     except (AnswerError, OSError) as error:
-        why = f"{type(error).__name__}: {error}"
+        why = why_none(error)
     yield AskPart(
         text="".join(answer.parts[given:]),
         done=True,
         tokens=answer.completion_tokens,
         finish_reason=answer.finish_reason,
-        error=clip(line(why.replace(key, "…") if key else why), 500),
+        error=clip(line(why.replace(arm.api_key, "…") if arm.api_key else why), 500),
     )
 
 
-def _body(question: AskQuestion, model: str, endpoint: str) -> Body:
-    return {
-        "model": model,
-        "max_tokens": question.max_tokens,
-        "temperature": question.temperature,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        **asking(question.prompt, endpoint),
-    }
-
-
-def _events(url: str, body: Body, endpoint: str, key: str | None) -> Iterator[bytes]:
-    """The events of a streamed answer. Raises OSError, of which an HTTPError is one."""
-    with OPENER.open(request_to(url, endpoint, body, key), timeout=TIMEOUT_S) as response:
+def streamed(arm: PodArm, endpoint: str, body: Body) -> Iterator[Answer]:
+    """The answer to `body`, after each of its events. Raises AnswerError, and OSError, of which an HTTPError is one."""
+    answer, began = Answer(), time.monotonic()
+    body = {**body, "stream": True, "stream_options": {"include_usage": True}}
+    with OPENER.open(request_to(arm, endpoint, body), timeout=TIMEOUT_S) as response:
         while text := response.readline(MAX_ANSWER_BYTES):
             if text.startswith(b"data:"):
-                yield text[len(b"data:") :].strip()
+                answer.take(text[len(b"data:") :].strip(), time.monotonic() - began)
+                yield answer
+
+
+def why_none(error: AnswerError | OSError) -> str:
+    """In words why an answer did not come."""
+    if isinstance(error, urllib.error.HTTPError):
+        return f"HTTP {error.code}: {error_in_body(error.read(2000))}"
+    return f"{type(error).__name__}: {error}"
 
 
 if __name__ == "__main__":

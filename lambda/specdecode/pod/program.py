@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import errno
+import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
+from specdecode import names
 from specdecode.escape import clip, line
 from specdecode.exit_codes import Exit
 
@@ -30,10 +32,31 @@ class Parser(argparse.ArgumentParser):
         raise PodError(Exit.USAGE, message)
 
 
+class PodArm(NamedTuple):
+    """A server that a program asks."""
+
+    name: str
+    url: str
+    model: str
+    """The model's name there."""
+    api_key: str | None
+
+
 def add_arms(parser: Parser) -> None:
-    """The options that name the servers to call, and the model's name at each server."""
+    """The options that name the servers to call, and the model's name at all or at one of them."""
+    parser.add_argument("--model", required=True)
     parser.add_argument("--arm", action="append", required=True, metavar="NAME=URL")
     parser.add_argument("--arm-model", action="append", default=[], metavar="NAME=MODEL")
+
+
+def arms_of(options: argparse.Namespace) -> dict[str, PodArm]:
+    """The servers by name, their keys from the environment."""
+    models = dict(pair.split("=", 1) for pair in options.arm_model)
+    found = (arm.partition("=") for arm in options.arm)
+    return {
+        name: PodArm(name, url, models.get(name, options.model), names.api_key(name, os.environ))
+        for name, _, url in found
+    }
 
 
 def say(message: str) -> None:

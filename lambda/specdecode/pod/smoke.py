@@ -5,18 +5,17 @@ specdecode.pod.smoke --model M --arm base=http://… …`.
 from __future__ import annotations
 
 import json
-import os
 import ssl
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from specdecode import names
 from specdecode.exit_codes import Exit
-from specdecode.pod.program import Parser, PodError, add_arms, run, say
+from specdecode.pod.program import Parser, PodArm, PodError, add_arms, arms_of, run, say
 from specdecode.untrusted import Unreadable, parse_json
 
 Body = dict[str, Any]
@@ -35,26 +34,21 @@ ready.
 def main(arguments: Sequence[str]) -> None:
     """Ask each arm. End with Exit.BAD_ANSWER and the name of every arm that failed."""
     parser = Parser(description=__doc__)
-    parser.add_argument("--model", required=True)
     parser.add_argument("--endpoint", choices=("completions", "chat"), required=True)
     parser.add_argument("--longest", type=Path, help="the longest prompt of the workload, JSON")
     add_arms(parser)
     options = parser.parse_args(arguments)
-    models = dict(pair.split("=", 1) for pair in options.arm_model)
     longest = _longest(options.longest) if options.longest else None
     failed = []
-    for arm in options.arm:
-        name, _, url = arm.partition("=")
+    for arm in arms_of(options).values():
         try:
-            key = names.api_key(name, os.environ)
-            model = models.get(name, options.model)
-            text, tokens, _ = ask(url, model=model, endpoint=options.endpoint, api_key=key)
-            say(f"{name} answers: {tokens} tokens, {text[:60]!r}")
+            text, tokens, _ = ask(arm, options.endpoint)
+            say(f"{arm.name} answers: {tokens} tokens, {text[:60]!r}")
             if longest is not None:
-                counted = send(longest, url, model=model, endpoint=options.endpoint, api_key=key)
-                say(f"{name} takes the longest prompt, {longest.name}: {counted} tokens")
+                counted = send(longest, arm, options.endpoint)
+                say(f"{arm.name} takes the longest prompt, {longest.name}: {counted} tokens")
         except ValueError as error:
-            failed.append(f"{name}: {error}")
+            failed.append(f"{arm.name}: {error}")
     if failed:
         raise PodError(Exit.BAD_ANSWER, "; ".join(failed))
 
@@ -78,11 +72,11 @@ class SmokeAnswer(NamedTuple):
     prompt_tokens: int | None
 
 
-def ask(url: str, *, model: str, endpoint: str, api_key: str | None = None, body: Body | None = None) -> SmokeAnswer:
+def ask(arm: PodArm, endpoint: str, body: Body | None = None) -> SmokeAnswer:
     """One greedy answer to PROMPT, or to the request in `body`. Raises ValueError for anything that is no answer."""
     body = asking(PROMPT, endpoint) if body is None else body
-    body = {"model": model, "max_tokens": MAX_TOKENS, "temperature": 0, **body}
-    answer = _answer(request_to(url, endpoint, body, api_key), api_key)
+    body = {"max_tokens": MAX_TOKENS, "temperature": 0, **body}
+    answer = _answer(request_to(arm, endpoint, body), arm.api_key)
     try:
         choice = answer["choices"][0]
         message = choice.get("message") or {}
@@ -97,7 +91,7 @@ def ask(url: str, *, model: str, endpoint: str, api_key: str | None = None, body
     return SmokeAnswer(text, tokens, sent if isinstance(sent, int) else None)
 
 
-def send(longest: Longest, url: str, *, model: str, endpoint: str, api_key: str | None) -> int | None:
+def send(longest: Longest, arm: PodArm, endpoint: str) -> int | None:
     """Tokens of the longest prompt by the server's count. Raises ValueError if the server does not take it, alone or
     with its answer.
 
@@ -114,7 +108,7 @@ def send(longest: Longest, url: str, *, model: str, endpoint: str, api_key: str 
     else:
         body = {"prompt": mark + longest.text}
     try:
-        tokens = ask(url, model=model, endpoint=endpoint, api_key=api_key, body={**body, "max_tokens": 1}).prompt_tokens
+        tokens = ask(arm, endpoint, {**body, "max_tokens": 1}).prompt_tokens
     except ValueError as error:
         raise ValueError(f"it does not take the longest prompt, {longest.name}: {error}") from error
     fewest = (tokens or 0) - len(mark)  # a token holds a byte at least
@@ -138,11 +132,13 @@ def asking(prompt: str, endpoint: str) -> Body:
     return {"messages": [{"role": "user", "content": prompt}]} if endpoint == "chat" else {"prompt": prompt}
 
 
-def request_to(url: str, endpoint: str, body: Body, api_key: str | None) -> urllib.request.Request:
-    """A POST of `body` to an arm, with or without `/v1` in its `url`."""
-    at = url.rstrip("/").removesuffix("/v1") + ("/v1/chat/completions" if endpoint == "chat" else "/v1/completions")
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
-    return urllib.request.Request(at, data=json.dumps(body).encode(), headers=headers)  # noqa: S310 (an arm's)
+def request_to(arm: PodArm, endpoint: str, body: Body) -> urllib.request.Request:
+    """A POST of `body` to an arm, with or without `/v1` in its URL."""
+    at = arm.url.rstrip("/").removesuffix("/v1") + ("/v1/chat/completions" if endpoint == "chat" else "/v1/completions")
+    headers = {"Content-Type": "application/json"}
+    headers |= {"Authorization": f"Bearer {arm.api_key}"} if arm.api_key else {}
+    data = json.dumps({"model": arm.model, **body}).encode()
+    return urllib.request.Request(at, data=data, headers=headers)  # noqa: S310 (an arm's)
 
 
 def _answer(request: urllib.request.Request, api_key: str | None) -> Any:
@@ -158,6 +154,13 @@ def _answer(request: urllib.request.Request, api_key: str | None) -> Any:
             if isinstance(getattr(error, "reason", error), ssl.SSLError) or time.monotonic() > give_up:
                 raise ValueError(f"not reachable: {error}") from error
             time.sleep(1)
+
+
+def healthy(url: str) -> bool:
+    """Whether it answers with 200, now."""
+    with suppress(OSError), OPENER.open(url, timeout=5) as answer:
+        return bool(answer.status == 200)
+    return False
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -41,9 +41,11 @@ def _test(given: StepInput, rt: Runtime, run: Run) -> Progress:
     ctx = render_context(run, rt)
     job, limit = manifests.accuracy_job(run.plan, wave, ctx), ACCURACY_MINUTES * len(new)
     rights = manifests.accuracy_rights(ctx)
-    done, message, age = _advance(job, given, rt, run, rights=rights, limit_min=limit, failure=AccuracyFailed)
+    found = _advance(job, given, rt, run, rights=rights, limit_min=limit, failure=AccuracyFailed)
     expected = run.plan.timeline.most_minutes("Accuracy", given.wave)
-    return Progress(done=done, message=message, wait_s=attentive(run.plan, age, expected_min=expected))
+    return Progress(
+        done=found.done, message=found.message, wait_s=attentive(run.plan, found.age, expected_min=expected)
+    )
 
 
 def _hold(given: StepInput, rt: Runtime, run: Run) -> Progress | None:
@@ -55,7 +57,7 @@ def _hold(given: StepInput, rt: Runtime, run: Run) -> Progress | None:
     ctx = render_context(run, rt)
     job, rights = manifests.hold_job(run.plan, wave, ctx), manifests.hold_rights(ctx)
     limit = minutes + JOB_GRACE_MINUTES
-    done, _, age = _advance(job, given, rt, run, rights=rights, limit_min=limit, failure=HoldFailed)
+    done, _, age, _ = _advance(job, given, rt, run, rights=rights, limit_min=limit, failure=HoldFailed)
     left = timedelta(minutes=minutes) - age
     if done or left <= timedelta():
         change_state(rt.store, given.run_id, answering=(), answers_until=None)

@@ -16,7 +16,7 @@ def benchmark(given: StepInput, rt: Runtime, run: Run) -> Progress:
     ctx = render_context(run, rt)
     wave = run.wave(given.wave)
     check_alive(rt.kube, given.run_id, wave, failure=BenchmarkFailed)
-    done, message, age = advance_job(
+    found = advance_job(
         run,
         rt,
         manifests.benchmark(run.plan, wave, ctx),
@@ -24,10 +24,12 @@ def benchmark(given: StepInput, rt: Runtime, run: Run) -> Progress:
         limit_min=run.plan.experiment.deadlines.benchmark,
         failure=BenchmarkFailed,
     )
-    if done:
+    if found.done:
         change_state(rt.store, given.run_id, measured=tuple(sorted({*run.state.measured, given.wave})))
     expected = run.plan.timeline.most_minutes("Benchmark", given.wave)
-    return Progress(done=done, message=message, wait_s=attentive(run.plan, age, expected_min=expected))
+    return Progress(
+        done=found.done, message=found.message, wait_s=attentive(run.plan, found.age, expected_min=expected)
+    )
 
 
 handler = partial(run_step, benchmark)

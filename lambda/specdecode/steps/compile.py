@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple
 
 from specdecode import manifests, names, s3_keys
 from specdecode.experiment.shapes import COMPILERS
@@ -93,15 +92,7 @@ def _compile_ahead(run: Run, rt: Runtime) -> Progress:
     return Progress(done=True, message=f"{len(arms)} artifacts are ready, compiled on CPU nodes")
 
 
-class Compiling(NamedTuple):
-    done: bool
-    message: str
-    age: timedelta = timedelta()
-    is_elsewhere: bool = False
-    """Whether another run compiles it."""
-
-
-def _advance(arm: Arm, run: Run, rt: Runtime, *, awaited_min: int, limit_min: int) -> Compiling:
+def _advance(arm: Arm, run: Run, rt: Runtime, *, awaited_min: int, limit_min: int) -> Advance:
     """One look at the artifact of `arm`. `awaited_min`: limit for another run's and the own compilation together;
     `limit_min`: for the Job alone.
     """
@@ -109,13 +100,13 @@ def _advance(arm: Arm, run: Run, rt: Runtime, *, awaited_min: int, limit_min: in
     keep_failed_logs(rt.kube, rt.store, run_id=run.state.run_id, job=name_of(job))
     if other := made_elsewhere(arm, run, rt, limit_min=awaited_min):
         text = f"{arm.variant}: {other} compiles the same artifact; this run waits for it"
-        return Compiling(False, text, is_elsewhere=True)
+        return Advance(False, text, is_elsewhere=True)
     rights = manifests.compile_rights(run.plan, arm)
     try:
-        done, message, age = advance_job(run, rt, [job], rights=rights, limit_min=limit_min, failure=CompileFailed)
+        found = advance_job(run, rt, [job], rights=rights, limit_min=limit_min, failure=CompileFailed)
     except CompileFailed as error:
         raise CompileFailed(f"{error}{set_aside(error.exit_codes, arm, run, rt)}") from None
-    return Compiling(done, f"{arm.variant}: {message}", age)
+    return found._replace(message=f"{arm.variant}: {found.message}")
 
 
 def _missing(arms: Mapping[str, Arm], rt: Runtime) -> list[Arm]:

@@ -1,9 +1,9 @@
 """Brings a Job to completion, one look at a time: the common part of staging, compiling, smoke test and benchmark."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -70,7 +70,9 @@ def look_at_pods(
 class Advance(NamedTuple):
     done: bool
     message: str
-    age: timedelta
+    age: timedelta = timedelta()
+    is_elsewhere: bool = False
+    """Whether another run does it."""
 
 
 def advance_job(
@@ -92,7 +94,7 @@ def advance_job(
     live = kube.get("Job", name_of(job), namespace=names.NAMESPACE)
     if live is None:
         apply_missing(kube, objects, root=run_root(run.plan, ctx), fresh=[sessions.make(job)])
-        return Advance(False, f"started {name_of(job)}", timedelta())
+        return Advance(False, f"started {name_of(job)}")
     state = job_state(live)
     if state.phase is Phase.COMPLETE:
         return Advance(True, f"{name_of(job)} is complete", now - created_at(live))
@@ -248,18 +250,8 @@ class Sessions:
                 f"AWS gives the pods of {name_of(job)} no session of {role}: {error}. Deploy SpecDecodeStack again if "
                 "somebody changed the role or its trust. A policy of the organization may deny sts:AssumeRole, too"
             ) from None
-        return self._secret(job, answer["Credentials"])
-
-    def _secret(self, job: KubeObject, credentials: Mapping[str, Any]) -> KubeObject:
-        until: datetime = credentials["Expiration"]
-        self.rt.sessions[name_of(job)] = until
-        return session_secret(
-            job,
-            key_id=credentials["AccessKeyId"],
-            secret_key=credentials["SecretAccessKey"],
-            token=credentials["SessionToken"],
-            until=until,
-        )
+        self.rt.sessions[name_of(job)] = answer["Credentials"]["Expiration"]
+        return session_secret(job, answer["Credentials"])
 
     def renew(self, live: KubeObject) -> None:
         """Put a new session into the Secret of the running Job `live` if the old one ends soon.

@@ -25,17 +25,10 @@ def smoke(given: StepInput, rt: Runtime, run: Run) -> Progress:
         sets = kept_sets(rt.store, run.plan.experiment, run_id=given.run_id)
         longest = longest_prompt(run.plan.experiment, sets)
         objects = manifests.smoke(run.plan, run.wave(given.wave), ctx, longest)
-    done, message, age = advance_job(
-        run,
-        rt,
-        objects,
-        rights=manifests.Rights(),
-        limit_min=SMOKE_MINUTES,
-        failure=SmokeFailed,
-    )
-    if done and run.plan.experiment.holds_node:
+    found = advance_job(run, rt, objects, rights=manifests.Rights(), limit_min=SMOKE_MINUTES, failure=SmokeFailed)
+    if found.done and run.plan.experiment.holds_node:
         _mark_served(run, given.wave, rt)
-    return Progress(done=done, message=message, wait_s=soon(age, then_s=run.plan.poll_seconds))
+    return Progress(done=found.done, message=found.message, wait_s=soon(found.age, then_s=run.plan.poll_seconds))
 
 
 def _mark_served(run: Run, wave: int, rt: Runtime) -> None:

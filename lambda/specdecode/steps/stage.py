@@ -43,9 +43,9 @@ def _models(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
         if is_there(model.prefix, rt):
             continue
         job = manifests.staging_job(run.plan, model, ctx)
-        done, message, _ = _advance(run, rt, [job], rights=manifests.staging_rights(model), limit_min=limit)
-        if not done:
-            yield f"{model.id}: {message}"
+        found = _advance(run, rt, [job], rights=manifests.staging_rights(model), limit_min=limit)
+        if not found.done:
+            yield f"{model.id}: {found.message}"
         elif not is_there(model.prefix, rt):
             raise StagingFailed(f"the Job for {model.id} is complete but {rt.store.url(model.prefix)} is not")
 
@@ -57,9 +57,9 @@ def _sets(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
         if rt.store.read(given.key, at_most=1) is not None:
             continue
         job = manifests.fetch_prompts_job(run.plan, given, hub, ctx)
-        done, message, _ = _advance(run, rt, [job], rights=manifests.fetch_prompts_rights(given, hub), limit_min=limit)
-        if not done:
-            yield f"{hub}: {message}"
+        found = _advance(run, rt, [job], rights=manifests.fetch_prompts_rights(given, hub), limit_min=limit)
+        if not found.done:
+            yield f"{hub}: {found.message}"
         elif rt.store.read(given.key, at_most=1) is None:
             raise StagingFailed(f"the Job for {hub} is complete but {rt.store.url(given.key)} is not there")
 
@@ -77,9 +77,9 @@ def _prompts(run: Run, ctx: RenderContext, rt: Runtime, *, run_id: str) -> tuple
     if lengths is None or not lengths.exact:  # what kept an earlier run from counting may be gone
         objects = manifests.count_prompts_job(run.plan, spec, ctx)
         rights = manifests.count_prompts_rights(spec)
-        done, message, _ = _advance(run, rt, objects, rights=rights, limit_min=COUNT_MINUTES)
-        if not done:
-            return False, f"counting prompts: {message}"
+        found = _advance(run, rt, objects, rights=rights, limit_min=COUNT_MINUTES)
+        if not found.done:
+            return False, f"counting prompts: {found.message}"
         lengths = _lengths(spec, rt)
     if lengths is None:
         raise StagingFailed(f"the prompts were counted but {rt.store.url(spec.key)} cannot be read")

@@ -140,9 +140,8 @@ def test_what_is_in_the_secret_is_what_the_sdk_reads_and_reads_again(ctx, tmp_pa
     folder.mkdir()
 
     def mounted(number):
-        secret = manifests.session_secret(
-            job, key_id=f"ASIA{number}", secret_key="s", token="t", until=datetime(2100, 1, number, tzinfo=UTC)
-        )
+        keys = {"AccessKeyId": f"ASIA{number}", "SecretAccessKey": "s", "SessionToken": "t"}
+        secret = manifests.session_secret(job, {**keys, "Expiration": datetime(2100, 1, number, tzinfo=UTC)})
         for name, data in secret["data"].items():
             (folder / name).write_bytes(base64.b64decode(data))
 

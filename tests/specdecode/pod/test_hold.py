@@ -10,6 +10,7 @@ import pytest
 from specdecode import s3_keys
 from specdecode.pod import hold
 from specdecode.pod.bucket import Bucket
+from specdecode.pod.program import PodArm
 from specdecode.records.asks import MOST_BYTES, AskPart
 
 from tests.local_http import Handler, served
@@ -50,7 +51,6 @@ class Server(Handler):
 
 @pytest.fixture
 def arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setenv("OPENAI_API_KEY_SD", KEY)
     monkeypatch.setattr(hold, "POLL_S", 0.01)
     monkeypatch.setattr(hold, "EVERY_S", 0.0)
     Server.asked, Server.go_on = [], threading.Event()
@@ -61,9 +61,9 @@ def arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 class Held:
     def __init__(self, url: str, objects: dict[str, bytes]) -> None:
         self.s3, self.stopped = FakeS3(objects), threading.Event()
-        given = {"model": "m", "endpoint": "completions", "stopped": self.stopped}
+        arms, given = {"sd": PodArm("sd", url, "m", KEY)}, {"endpoint": "completions", "stopped": self.stopped}
         self._pod = threading.Thread(
-            target=lambda: hold.serve(Bucket("b", self.s3), s3_keys.asks_prefix("r"), {"sd": url}, **given)
+            target=lambda: hold.serve(Bucket("b", self.s3), s3_keys.asks_prefix("r"), arms, **given)
         )
         self._pod.start()
 

@@ -10,7 +10,7 @@ import pytest
 from specdecode.exit_codes import PERMANENT, Exit
 from specdecode.pod import accuracy, smoke, sources
 from specdecode.pod.bucket import Bucket
-from specdecode.pod.program import PodError, run
+from specdecode.pod.program import PodArm, PodError, run
 
 from tests.local_http import Handler, served
 from tests.specdecode.steps.aws_fake import FakeS3
@@ -262,5 +262,5 @@ def test_accuracy_fails_with_the_code_of_what_failed(monkeypatch, tmp_path):
         accuracy.install(tmp_path / "e")
     assert caught.value.code == Exit.UNAVAILABLE
     with pytest.raises(PodError) as caught:
-        accuracy.evaluate(tmp_path, "http://a", tmp_path, model="m", concurrency=1, api_key=None)
+        accuracy.evaluate(tmp_path, PodArm("a", "http://a", "m", None), tmp_path, concurrency=1)
     assert caught.value.code == Exit.BAD_ANSWER
