@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specdecode import names, s3_keys
-from specdecode.benchmark.results import Results, measured_indices
+from specdecode.benchmark.enough import earlier
+from specdecode.benchmark.results import Results
 from specdecode.exit_codes import PERMANENT, Exit
 from specdecode.experiment import Capacity
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
@@ -242,7 +243,6 @@ class ChaosWorld(SideBySide):
         """Go on measuring, and store the records now and then. Returns whether all is measured and stored."""
         text = self.cluster.objects["ConfigMap", names.NAMESPACE, name_of(job)]["data"]["spec.json"]
         spec = BenchmarkSpec.model_validate_json(text)
-        (level,) = [level.name for level in spec.workload.levels]
         blocks = [(arm.variant, case.name) for arm in spec.arms for case in spec.workload.cases]
         if work.folder is None:
             if self.faults.refuses_pods():
@@ -253,8 +253,7 @@ class ChaosWorld(SideBySide):
                 if body := self.s3.objects.get(s3_keys.run_prefix(spec.run_id) + path):
                     Results(Path(work.folder.name), run_id=spec.run_id).write(path, body)
             results = Results(Path(work.folder.name), run_id=spec.run_id)
-            for variant, case in blocks:
-                there = measured_indices(results.load(variant, case), round_=spec.round, levels=[level])[level]
+            for (variant, case, _), there in earlier(results, spec)[0].measured.items():
                 work.known |= {(variant, case, index) for index in there}
         results, wanted = Results(Path(work.folder.name), run_id=spec.run_id), spec.workload.requests.max
         passed = (self.time - work.began) / timedelta(minutes=MINUTES["benchmark"])

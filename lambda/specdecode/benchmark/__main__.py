@@ -11,10 +11,11 @@ from specdecode.benchmark.clients import Meeting
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.loading import Options
 from specdecode.benchmark.place import PlaceError, S3Folder, place_of
-from specdecode.benchmark.prompts import FETCHED, fetched_sets
+from specdecode.benchmark.prompts import FETCHED
 from specdecode.benchmark.runner import EXIT_BAD_INPUT, EXIT_FAILED, launch
 from specdecode.escape import line
 from specdecode.experiment.benchmark_spec import BenchmarkSpec, read_specification
+from specdecode.experiment.prompt_sets import bucket_sets
 from specdecode.untrusted import Unreadable
 
 
@@ -62,7 +63,7 @@ def fetch_sets(spec: BenchmarkSpec, uri: str | None) -> None:
     """Copy the sets that do not ship from the run's own folder to FETCHED. Plan copied them there. Their hashes are
     checked when they are read. Raises PlaceError, OSError.
     """
-    keys = fetched_sets(spec.workload) if uri else []
+    keys = bucket_sets(spec.workload) if uri else {}
     if keys:
         FETCHED.mkdir(exist_ok=True)
     for key in keys:

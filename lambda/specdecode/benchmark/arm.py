@@ -79,11 +79,20 @@ class LoadedArm:
         clients return None, as does an arm whose server has no counters.
         """
         plan, arrivals, requests = asked.arrivals()
-        measured = asked.measured
+        measured, model, dialect = asked.measured, self.facts.server.model, self.facts.dialect
         listens = asked.histories.variant == self.client.variant
 
         async def send(index: int, prompt: Prompt, scheduled: float | None, *, warmup: bool = False) -> None:
-            planned = self._planned(asked, prompt, index, warmup=warmup)
+            planned = PlannedRequest(
+                case=asked.case.name,
+                level=asked.level.name,
+                index=index,
+                warmup=warmup,
+                body=request_body(model=model, prompt=prompt, index=index, workload=asked.workload, dialect=dialect),
+                prompt=prompt,
+                timeout_s=asked.workload.timeout_s,
+                portion=asked.portion,
+            )
             due = None if scheduled is None else scheduled - self.client.origin
             await self.client.request(planned, listening if listens and prompt.row else deliver, due)
 
@@ -114,19 +123,6 @@ class LoadedArm:
             await run_load(plan, send_conversation, indices=iter(range(requests)))
         after = await read_counters(self.client.endpoint) if before is not None else None
         return since(before, after) if before is not None and after is not None else None
-
-    def _planned(self, asked: ArmLoad, prompt: Prompt, index: int, *, warmup: bool) -> PlannedRequest:
-        model, dialect = self.facts.server.model, self.facts.dialect
-        return PlannedRequest(
-            case=asked.case.name,
-            level=asked.level.name,
-            index=index,
-            warmup=warmup,
-            body=request_body(model=model, prompt=prompt, index=index, workload=asked.workload, dialect=dialect),
-            prompt=prompt,
-            timeout_s=asked.workload.timeout_s,
-            portion=asked.portion,
-        )
 
 
 def _conversations(prompts: Sequence[Prompt]) -> list[list[int]]:

@@ -68,13 +68,10 @@ def request_body(
     """Body of request `index`. It is the same in all arms except for `model` and the dialect."""
     tokens = output_tokens or prompt.output_tokens or workload.output_tokens
     body: dict[str, Any] = {"model": model, "stream": True, "max_tokens": tokens, "temperature": workload.temperature}
-    if prompt.messages is not None:
-        body["messages"] = list(prompt.messages)
-    elif workload.endpoint == "completions":
-        body["prompt"] = prompt.text
+    if workload.endpoint == "chat":
+        body["messages"] = list(prompt.chat)
     else:
-        system = [{"role": "system", "content": ""}] if prompt.as_llmperf else []
-        body["messages"] = [*system, {"role": "user", "content": prompt.text}]
+        body["prompt"] = prompt.text
     if dialect.usage:
         body["stream_options"] = {"include_usage": True}
         if dialect.running_usage:

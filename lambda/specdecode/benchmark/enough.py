@@ -5,14 +5,17 @@ settle its speed-up.
 import math
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import product
 
-from specdecode.benchmark.results import Results, measured_indices
+from specdecode.benchmark.results import Results
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.workload import PER_STREAM, Level, TestCase
 from specdecode.measures.metrics.formulas import request_output_throughput
 from specdecode.measures.observations import Asked, asked, difference, looks, settled
 from specdecode.records import RequestRecord
+
+Key = tuple[str, str, str]
+"""Arm, case and level."""
 
 
 class Enough:
@@ -22,8 +25,10 @@ class Enough:
         self._spec = spec
         here = {arm.variant for arm in spec.arms}
         self._pairs = [(arm.compare_to, arm.variant) for arm in spec.arms if arm.compare_to in here]
-        self._logs: dict[tuple[str, str, str], dict[Asked, float]] = defaultdict(dict)
-        self._earlier: dict[tuple[str, str, str], int] = defaultdict(int)
+        self._logs: dict[Key, dict[Asked, float]] = defaultdict(dict)
+        self._earlier: dict[Key, int] = defaultdict(int)
+        self.measured: dict[Key, set[int]] = defaultdict(set)
+        """Indices of the requests of this round, which are not sent again."""
 
     def add(self, record: RequestRecord) -> None:
         """Take note of a measured request, of this round or of one before it."""
@@ -34,6 +39,7 @@ class Enough:
         if record.round != self._spec.round:
             self._earlier[key] = max(self._earlier[key], record.index + 1)
             return
+        self.measured[key].add(record.index)
         if record.error is None and (value := request_output_throughput.known(record)):
             self._logs[key][asked(record)] = math.log(value)
 
@@ -85,33 +91,13 @@ class Enough:
         )
 
 
-Measured = dict[tuple[str, str], dict[str, set[int]]]
-"""Variant and case -> level -> indices of the requests of this round."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Earlier:
-    measured: Measured
-    session: int
-    """Number of processes that measured before."""
-    began: float | None
-    """Wall clock at the beginning of the first process. None if nothing was measured."""
-
-
-def earlier(results: Results, spec: BenchmarkSpec, enough: Enough) -> Earlier:
-    """Read the records of all clients; `enough` takes note of them. Raises BadResults."""
-    measured: Measured = {}
-    session, began = 0, None
-    levels = [level.name for level in spec.workload.levels]
-    for arm in spec.arms:
-        for case in spec.workload.cases:
-            found = [
-                record for client in range(spec.most_clients) for record in results.load(arm.variant, case.name, client)
-            ]
-            measured[arm.variant, case.name] = measured_indices(found, round_=spec.round, levels=levels)
-            for record in found:
-                enough.add(record)
-                session = max(session, record.session + 1)
-                at = record.started_at - record.sent_s
-                began = at if began is None else min(began, at)
-    return Earlier(measured=measured, session=session, began=began)
+def earlier(results: Results, spec: BenchmarkSpec) -> tuple[Enough, int, float | None]:
+    """What all clients have measured before, the number of processes that did, and the wall clock at the beginning of
+    the first, None if nothing was measured. Raises BadResults.
+    """
+    enough, session, began = Enough(spec), 0, math.inf
+    for arm, case, client in product(spec.arms, spec.workload.cases, range(spec.most_clients)):
+        for record in results.load(arm.variant, case.name, client):
+            enough.add(record)
+            session, began = max(session, record.session + 1), min(began, record.started_at - record.sent_s)
+    return enough, session, began if session else None

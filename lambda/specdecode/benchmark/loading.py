@@ -16,7 +16,7 @@ from specdecode.benchmark.arm import ArmLoad, LoadedArm
 from specdecode.benchmark.client import MakeRecord
 from specdecode.benchmark.clients import ALL, Clients, Meeting
 from specdecode.benchmark.counters import BlockCounters
-from specdecode.benchmark.enough import Enough, Measured
+from specdecode.benchmark.enough import Enough
 from specdecode.benchmark.histories import Conversations
 from specdecode.benchmark.load import LoadPlan, most_open
 from specdecode.benchmark.progress import LoadProgress
@@ -91,7 +91,6 @@ class Loading:
     options: Options
     clients: Clients
     results: Results
-    measured: Measured
     enough: Enough
     talks: Conversations
     progress: LoadProgress
@@ -135,7 +134,7 @@ class Loading:
         """Part of this client in the first `requests` requests, some of which may be measured already."""
         options, load_slice = self.options, self.clients.load_slice(level) or ALL
         endless = options.duration_s is not None
-        measured = self.measured[arm.client.variant, case.name][level.name]
+        measured = self.enough.measured[arm.client.variant, case.name, level.name]
         own = load_slice.of(range(requests), concurrency=level.concurrency)
         plan = LoadPlan(
             requests=None if endless else requests,
@@ -164,7 +163,6 @@ class Loading:
     async def _load(self, arm: LoadedArm, asked: ArmLoad) -> None:
         """Load one arm with a part of a portion and keep the records."""
         variant, case, level, load_slice = arm.client.variant, asked.case.name, asked.level, asked.plan.load_slice
-        measured = self.measured[variant, case][level.name]
         barrier = await self.clients.barrier(
             load_slice, variant=variant, case=case, level=level, already=len(asked.skip), left=asked.left
         )
@@ -176,8 +174,6 @@ class Loading:
         def keep(record: RequestRecord) -> None:
             self.results.append(record)
             self.enough.add(record)
-            if not record.warmup:
-                measured.add(record.index)
             self.progress.record(record)
 
         if barrier.arrival.left or load_slice.clients > 1:
@@ -187,7 +183,9 @@ class Loading:
             self._warm.add((variant, case, level.name))
             if barrier.arrival.left:
                 block = variant, case, self.spec.round, level.name
-                now = len(measured) if load_slice.clients == 1 else asked.requests
+                now = (
+                    len(self.enough.measured[variant, case, level.name]) if load_slice.clients == 1 else asked.requests
+                )
                 self.counters.add(block, counters, already=barrier.arrival.already, now=now)
 
 

@@ -64,6 +64,14 @@ class Prompt:
         """Of `identity`."""
         return hashlib.sha256(self.identity.encode()).hexdigest()
 
+    @property
+    def chat(self) -> tuple[dict[str, Any], ...]:
+        """The messages with which the chat endpoint is asked."""
+        if self.messages is not None:
+            return self.messages
+        system = ({"role": "system", "content": ""},) if self.as_llmperf else ()
+        return (*system, {"role": "user", "content": self.text})
+
     def after(self, answers: Sequence[str], *, tokens: int = 0) -> Prompt:
         """The question after the earlier turns with their `answers`, one each, of `tokens` tokens together."""
         if self.row is None or not self.turn:
@@ -225,9 +233,3 @@ def find_set(case: TestCase) -> PromptSet:
             f"case {case.name}: the set {given.set} has the SHA-256 {found.sha256}, and {given.sha256} is meant"
         )
     return found
-
-
-def fetched_sets(workload: Workload) -> list[str]:
-    """Keys of the sets that a workload needs from the bucket."""
-    needed = [case.prompts for case in workload.cases if case.prompts is not None and not case.text]
-    return list(dict.fromkeys(given.key for given in needed if shipped(given.set) is None))

@@ -1,7 +1,6 @@
 """A run's folder: it stores records as they come, and reads earlier ones (`records.raw_file`)."""
 
 import os
-from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from specdecode.experiment.benchmark_spec import BenchmarkSpec, read_specification
@@ -115,13 +114,3 @@ def replace_file(path: Path, content: bytes) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_bytes(content)
     os.replace(partial, path)  # noqa: PTH105  (the same thing, and says that it is atomic)
-
-
-def measured_indices(records: Iterable[RequestRecord], *, round_: int, levels: Collection[str]) -> dict[str, set[int]]:
-    """Level -> indices of measured requests that a resumed run need not send again."""
-    found: dict[str, set[int]] = {level: set() for level in levels}
-    only = next(iter(levels)) if len(levels) == 1 else ""
-    for record in records:
-        if record.round == round_ and not record.warmup and (level := record.level or only) in found:
-            found[level].add(record.index)
-    return found

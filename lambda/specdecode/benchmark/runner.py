@@ -15,7 +15,7 @@ from specdecode.benchmark.arm import LoadedArm
 from specdecode.benchmark.client import Client, LoopLag
 from specdecode.benchmark.clients import Clients, NotTogether
 from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.enough import Enough, earlier
+from specdecode.benchmark.enough import earlier
 from specdecode.benchmark.histories import Conversations, file_of, talking
 from specdecode.benchmark.loading import LoadBlock, Loading, Options, blocks
 from specdecode.benchmark.place import Delivery
@@ -91,16 +91,14 @@ class Benchmark:
         others = [self._raw_names(client) for client in range(self._spec.most_clients)]
         names = [*(name for each in others for name in each), *map(file_of, talking(measured))]
         self._problems += await asyncio.to_thread(self._delivery.fetch_earlier, names)
-        enough = Enough(self._spec)
-        before = earlier(self._results, self._spec, enough)
-        already_s = max(0.0, self._started_at - before.began) if before.began else 0.0
-        session, origin = await self._group.begin(session=before.session, already_s=already_s)
+        enough, session, began = earlier(self._results, self._spec)
+        already_s = max(0.0, self._started_at - began) if began else 0.0
+        session, origin = await self._group.begin(session=session, already_s=already_s)
         self._loading = Loading(
             spec=self._spec,
             options=self._options,
             clients=self._group,
             results=self._results,
-            measured=before.measured,
             enough=enough,
             talks=Conversations(self._spec, self._results, measured),
             progress=self._progress,

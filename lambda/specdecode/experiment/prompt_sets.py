@@ -10,7 +10,7 @@ from specdecode.assets import assets_dir
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.problems import ExperimentError, Problem, refused
 from specdecode.experiment.validated import did_you_mean
-from specdecode.experiment.workload import TestCase
+from specdecode.experiment.workload import TestCase, Workload
 from specdecode.prompts import HubFile, PromptSet, PromptsOf, SetOf, about_tokens, read_set
 from specdecode.untrusted import in_words
 
@@ -37,6 +37,12 @@ def shipped(name: str) -> PromptSet | None:
     if name not in set_names():
         return None
     return read_set((assets_dir() / "prompts" / "sets" / f"{name}.jsonl").read_bytes(), name=name)
+
+
+def bucket_sets(workload: Workload) -> dict[str, PromptsOf]:
+    """The sets that a workload needs from the bucket, by key: those that neither ship nor were named as a file."""
+    given = (case.prompts for case in workload.cases if case.prompts is not None and not case.text)
+    return {each.key: each for each in given if shipped(each.set) is None}
 
 
 def hub_sets(experiment: Experiment) -> list[tuple[PromptsOf, HubFile]]:

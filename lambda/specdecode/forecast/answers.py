@@ -146,7 +146,7 @@ def of_run(
         found += [
             WrittenAnswer(
                 category=case.name,
-                prompt=_asked(prompt, chat=load.endpoint == "chat"),
+                prompt=prompt.chat if load.endpoint == "chat" else prompt.text,
                 text=answered[key].output,
                 counted=answered[key].completion_tokens,
                 prompt_counted=answered[key].prompt_tokens,
@@ -182,7 +182,7 @@ def questions_of(experiment: Experiment, counter: TokenCounter) -> list[ToAnswer
     try:
         made = {
             (case.name, prompt.sha256): ToAnswer(
-                case.name, _asked(prompt, chat=chat), load.output_tokens_of(case), load.thinking
+                case.name, prompt.chat if chat else prompt.text, load.output_tokens_of(case), load.thinking
             )
             for case in load.cases
             for prompt in prompts_of(case, load, counter, count=load.requests_of(case))
@@ -198,16 +198,6 @@ def questions_of_set(prompts: PromptSet, *, output_tokens: int) -> list[ToAnswer
         ToAnswer(row.category, row.text if row.is_plain else tuple(row.messages()), row.output_tokens or output_tokens)
         for row in prompts.rows
     ]
-
-
-def _asked(prompt: Prompt, *, chat: bool) -> str | Messages:
-    """What the client sent (benchmark.request_body)."""
-    if prompt.messages is not None:
-        return prompt.messages
-    if not chat:
-        return prompt.text
-    system = ({"role": "system", "content": ""},) if prompt.as_llmperf else ()
-    return (*system, {"role": "user", "content": prompt.text})
 
 
 def _entries(path: Path) -> Iterator[tuple[str, Any]]:

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from specdecode import names, s3_keys
-from specdecode.benchmark.prompts import fetched_sets
 from specdecode.experiment.capacity import COPY_MARGIN
-from specdecode.experiment.prompt_sets import hub_sets
+from specdecode.experiment.prompt_sets import bucket_sets, hub_sets
 from specdecode.instance.engines import EngineRun, Folders
 from specdecode.instance.tools import Environment, Tool
 from specdecode.manifests.compiling import SPARE_GIB
@@ -82,7 +81,7 @@ def _inputs(plan: Plan, store: Path) -> Iterator[str]:
         if model.gated and hub_token() is None:
             yield f"{model.id} needs a licence: accept it on huggingface.co, and put a token into HF_TOKEN"
     brought = {given.key for given, _ in hub_sets(plan.experiment)}
-    for key in fetched_sets(plan.experiment.workload):
+    for key in bucket_sets(plan.experiment.workload):
         if key not in brought and not (store / key).is_file():
             yield f"a set of prompts is missing: copy its file to {store / key}"
 

@@ -16,7 +16,7 @@ from specdecode.experiment import to_yaml
 from specdecode.experiment.capacity import COPY_MARGIN
 from specdecode.experiment.claims import claim_template
 from specdecode.experiment.prompt_lengths import longest_prompt
-from specdecode.experiment.prompt_sets import hub_sets, shipped
+from specdecode.experiment.prompt_sets import bucket_sets, hub_sets
 from specdecode.manifests.benchmarking import accuracy_job, benchmark, smoke
 from specdecode.manifests.bundle import ENV, MOUNT, VOLUME, bundle_env, bundle_script
 from specdecode.manifests.compiling import COMPILE, compile_job
@@ -79,12 +79,11 @@ def standalone(plan: Plan, ctx: RenderContext) -> Standalone:
     compiled: set[str] = set()
     for wave in plan.waves:
         steps.append(_of_wave(plan, wave, ctx, adapt, compiled))
-    keys = {c.prompts.key for c in experiment.workload.cases if c.prompts and shipped(c.prompts.set) is None}
     return Standalone(
         setup=(_namespace(), _account(), *_claims(plan), *network_policies(), root),
         steps=tuple(step for step in steps if step.objects),
         experiment_map=root["metadata"]["name"],
-        own_sets=tuple(sorted(keys)),
+        own_sets=tuple(sorted(bucket_sets(experiment.workload))),
     )
 
 

@@ -28,12 +28,12 @@ from specdecode.escape import clip, line
 from specdecode.exit_codes import Exit
 from specdecode.experiment.prompt_lengths import KEPT, CountSpec, PromptLength, PromptLengths
 from specdecode.experiment.prompt_sets import shipped
-from specdecode.experiment.rules.prompts import sent
+from specdecode.experiment.rules.prompts import rows_of, sent
 from specdecode.experiment.workload import TestCase
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import Parser, PodError, run, say
 from specdecode.prompts import PromptRow, PromptSet, read_set
-from specdecode.untrusted import Unreadable, parse_json, read_text
+from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, parse_json, read_text
 
 TOKENIZER = "tokenizer.json"
 CONFIG = "tokenizer_config.json"
@@ -95,7 +95,7 @@ def _longest(
             answer=row.output_tokens or spec.answers[case.name],
             turns=len(row.turns),
         )
-        for row in sent(_rows(bucket, case), spec.requests[case.name])
+        for row in sent(rows_of(case, _set_of(bucket, case)), spec.requests[case.name])
     )
     return tuple(nlargest(KEPT, lengths, key=lambda each: each.tokens + each.answer * each.turns))
 
@@ -111,18 +111,10 @@ def _last_request(row: PromptRow, render: Callable[[Chat], str] | None) -> str:
         return row.transcript(answers)
 
 
-def _rows(bucket: Bucket, case: TestCase) -> Sequence[PromptRow]:
-    given = case.prompts
-    if given is None:
-        return (PromptRow(id=case.name, category="text", turns=(case.text,)),)
-    return (shipped(given.set) or _fetched(bucket, given.key, given.set)).of(given.category, given.length)
-
-
-def _fetched(bucket: Bucket, key: str, name: str) -> PromptSet:
-    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix="set-") as folder:
-        path = Path(folder) / "set.jsonl"
-        bucket.download(key, path)
-        return read_set(path.read_bytes(), name=name)
+def _set_of(bucket: Bucket, case: TestCase) -> PromptSet | None:
+    if (given := case.prompts) is None:
+        return None
+    return shipped(given.set) or read_set(bucket.start_of(given.key, MAX_FILE_BYTES + 1), name=given.set)
 
 
 def _line(text: str) -> str:

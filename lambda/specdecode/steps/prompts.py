@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from specdecode import s3_keys
 from specdecode.experiment import Experiment
-from specdecode.experiment.prompt_sets import shipped
+from specdecode.experiment.prompt_sets import bucket_sets, shipped
 from specdecode.experiment.rules.prompts import FIX, too_long, unsendable
 from specdecode.experiment.workload import TestCase
 from specdecode.prompts import BadPromptSet, PromptSet, PromptsOf, read_set
@@ -39,9 +39,8 @@ def keep_sets(
 
 
 def kept_sets(store: Store, experiment: Experiment, *, run_id: str) -> dict[str, PromptSet]:
-    keys = {case.prompts.key: case.prompts.set for case in experiment.workload.cases if case.prompts}
-    found = {key: (store.read(s3_keys.run_key(run_id, key)), name) for key, name in keys.items()}
-    return {key: read_set(data, name=name) for key, (data, name) in found.items() if data is not None}
+    found = {each: store.read(s3_keys.run_key(run_id, key)) for key, each in bucket_sets(experiment.workload).items()}
+    return {each.key: read_set(data, name=each.set) for each, data in found.items() if data is not None}
 
 
 def said(problems: list[str]) -> str:
