@@ -132,10 +132,7 @@ def parts_tables(name: str, parts: Sequence[NodePart], whole: Bill) -> Iterator[
     for number, part in enumerate(parts, start=1):
         own = part.bill
         table.add_row(str(number), ", ".join(part.arms), span(own.node_hours), money(own.node), f"${own.most:,.0f}")
-    hours, cost = (
-        Range(low=sum(each.low for each in found), high=sum(each.high for each in found))
-        for found in ([part.bill.node_hours for part in parts], [part.bill.node for part in parts])
-    )
+    hours, cost = (sum((getattr(part.bill, of) for part in parts), Range()) for of in ("node_hours", "node"))
     table.add_section()
     most = sum(part.bill.most for part in parts)
     table.add_row("all", f"{sum(len(part.arms) for part in parts)} arms", span(hours), money(cost), f"${most:,.0f}")

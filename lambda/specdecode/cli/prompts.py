@@ -121,7 +121,9 @@ def add(
 
     Exit codes: 0 it is there, 2 the file is no set of prompts, 3 the bucket cannot be written.
     """
-    from specdecode.cli.prompts_view import as_yaml, entry, summary
+    import yaml
+
+    from specdecode.cli.prompts_view import entry, summary
     from specdecode.experiment.prompt_sets import shipped
 
     found = _read(file, name)
@@ -131,8 +133,11 @@ def add(
     key = s3_keys.prompts_key(found.name, found.sha256)
     store.write(key, read_file(file), content_type="application/x-ndjson")
     url = store.url(key)
-    text = "\n".join([url, "\nIn an experiment:\n", *as_yaml(found), ""])
-    answer(as_json, {**summary(found), "url": url, "experiment": entry(found)}, lambda: text)
+    named = entry(found)
+    lines = yaml.dump({"workload": {"prompts": [named]}}, default_flow_style=None, sort_keys=False, width=math.inf)
+    answer(
+        as_json, {**summary(found), "url": url, "experiment": named}, lambda: f"{url}\n\nIn an experiment:\n\n{lines}"
+    )
 
 
 def _read(path: Path, name: str | None) -> PromptSet:

@@ -77,17 +77,6 @@ def lines(found: PromptSet) -> list[str]:
     return [*skipped, *labels, *([said] if said else [])]
 
 
-def as_yaml(found: PromptSet) -> list[str]:
-    given = entry(found)
-    return [
-        "    workload:",
-        "      prompts:",
-        f"        - set: {given['set']}",
-        *(f"          {key}: [{', '.join(given[key])}]" for key in ("categories", "structured") if key in given),
-        f"          per_category: {given['per_category']}",
-    ]
-
-
 def text_of(row: PromptRow) -> str:
     parts = [f"── {row.id} ({row.category})", *([f"[system] {row.system}"] if row.system else [])]
     parts += [f"[{message.get('role')}] {message.get('content')}" for message in row.history]

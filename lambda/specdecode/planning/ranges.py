@@ -11,6 +11,11 @@ class Range(Frozen):
     low: float = 0
     high: float = 0
 
+    @classmethod
+    def of(cls, pair: tuple[float, float]) -> Range:
+        """Of a low and a high figure, as engines' files have them."""
+        return cls(low=pair[0], high=pair[1])
+
     def __add__(self, other: Range) -> Range:
         return Range(low=self.low + other.low, high=self.high + other.high)
 

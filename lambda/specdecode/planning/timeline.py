@@ -171,11 +171,8 @@ def request_seconds(experiment: Experiment, engine: Engine, case: TestCase) -> R
     load, estimates = experiment.workload, engine.estimates
     answer = load.output_tokens_of(case)
     thousands = (mean_input_tokens(case, answer) or load.input_tokens) / 1000
-    low, high = (
-        estimates.seconds_per_1000_input_tokens[at] * thousands + estimates.seconds_per_output_token[at] * answer
-        for at in (0, 1)
-    )
-    return Range(low=low, high=high)
+    reading, writing = map(Range.of, (estimates.seconds_per_1000_input_tokens, estimates.seconds_per_output_token))
+    return reading.scaled(thousands) + writing.scaled(answer)
 
 
 def _arms(
@@ -185,19 +182,15 @@ def _arms(
     guess, can = engine.estimates, engine.artifact and engine.artifact.on_cpu
     for arm in {arm.variant: arm for wave in waves for arm in wave.arms}.values():
         gib = experiment.weights_gib(experiment.variant(arm.variant))
-        compiling = _by_weights(gib, guess.compile_minutes, guess.compile_minutes_per_gib)
+        compiling = Range.of(guess.compile_minutes) + Range.of(guess.compile_minutes_per_gib).scaled(gib)
         yield ArmTimes(
             variant=arm.variant,
-            load=_by_weights(gib, guess.load_minutes, guess.load_minutes_per_gib),
+            load=Range.of(guess.load_minutes) + Range.of(guess.load_minutes_per_gib).scaled(gib),
             compiling=compiling,
             on_cpu=Range(low=compiling.low, high=compiling.high * can.slower) if can else None,
             missing=arm.fingerprint if arm.fingerprint in missing else "",
             ahead=bool(arm.fallback),
         )
-
-
-def _by_weights(gib: float, fixed: tuple[float, float], each: tuple[float, float]) -> Range:
-    return Range(low=fixed[0] + each[0] * gib, high=fixed[1] + each[1] * gib)
 
 
 def _loads(experiment: Experiment, engine: Engine, waves: Sequence[Wave]) -> Iterator[LoadTime]:
@@ -248,11 +241,11 @@ def _minutes(
 
 def _reading_minutes(experiment: Experiment, engine: Engine) -> Range:
     """Minutes in which the readers read every prompt and answer once, as fast as the heaviest arm by their sizes."""
-    load, (low, high) = experiment.workload, engine.estimates.seconds_per_1000_input_tokens
+    load = experiment.workload
     heaviest = max(experiment.target_of(one).size_gib for one in experiment.on_node)
     sizes = sum(experiment.target_of(one).size_gib for one in experiment.readers) / heaviest
     answers = [load.requests_of(case) * (load.input_tokens + load.output_tokens_of(case)) for case in load.cases]
-    return Range(low=low, high=high).scaled(sum(answers) / 60_000 * sizes)
+    return Range.of(engine.estimates.seconds_per_1000_input_tokens).scaled(sum(answers) / 60_000 * sizes)
 
 
 def _accuracy_minutes(experiment: Experiment, engine: Engine) -> Range:
@@ -267,8 +260,7 @@ def _accuracy_minutes(experiment: Experiment, engine: Engine) -> Range:
 
 def _check_minutes(engine: Engine) -> Range:
     """Minutes for a group of the start check: half of what does not grow with the weights. A guess."""
-    (low, high), (first, last) = engine.estimates.compile_minutes, engine.estimates.load_minutes
-    return Range(low=(low + first) / 2, high=(high + last) / 2)
+    return (Range.of(engine.estimates.compile_minutes) + Range.of(engine.estimates.load_minutes)).scaled(0.5)
 
 
 def _steps(

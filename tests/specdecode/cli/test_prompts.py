@@ -103,7 +103,7 @@ def test_add_puts_the_bytes_under_their_hash(file: Path, monkeypatch: pytest.Mon
     assert s3.objects == {key: GOOD.encode()}
     assert said["url"] == f"s3://b/{key}"
     printed = run("add", str(file)).stdout
-    snippet: dict[str, Any] = yaml.safe_load(printed[printed.index("    workload:") :])
+    snippet: dict[str, Any] = yaml.safe_load(printed[printed.index("workload:") :])
     assert snippet["workload"]["prompts"] == [said["experiment"]]
     given = from_document({"extends": "rehearsal", **snippet})
     assert (given.workload.cases[-1].name, given.workload.cases[-1].requests) == ("triage", 3), "each turn is a request"
@@ -117,7 +117,7 @@ def test_add_passes_on_what_is_structured(tmp_path: Path, monkeypatch: pytest.Mo
     row = {"id": "a", "category": "json", "turns": ["Five colours as a JSON list."]}
     path.write_text(f"{json.dumps(header)}\n{json.dumps(row)}\n", encoding="utf-8")
     printed = run("add", str(path)).stdout
-    given = from_document({"extends": "rehearsal", **yaml.safe_load(printed[printed.index("    workload:") :])})
+    given = from_document({"extends": "rehearsal", **yaml.safe_load(printed[printed.index("workload:") :])})
     assert given.workload.cases[-1].structured
 
 
