@@ -56,24 +56,19 @@ def _title(check: GateCheck) -> str:
 
 
 def _told(check: GateCheck) -> str:
-    if check.ratio is None:
+    """`1.98× (1.91–2.05): …` of a speed-up, `-5.1% (-6.7% to -3.5%): …` of a throughput; the reason alone without it."""
+    if check.ratio is None or check.low is None or check.high is None:
         return check.reason
+    figure = f"{check.ratio:.3g}× ({check.low:.3g}–{check.high:.3g})"
+    if not check.speedup:
+        figure = f"{check.ratio - 1:+.1%} ({check.low - 1:+.1%} to {check.high - 1:+.1%})"
     seen = ""
     if check.sees is not None:
         seen = f"; in nine of ten cases a regression of {check.sees:.1%} fails"
     if check.runs_for_limit is not None:
         runs = f"{check.runs_for_limit} run{'s' if check.runs_for_limit > 1 else ''} a side"
         seen += f", and one of the limit's size is told from none with {runs}"
-    return f"{_figure(check)}: {check.reason}{seen}"
-
-
-def _figure(check: GateCheck) -> str:
-    """`1.98× (1.91–2.05)` of a speed-up, `-5.1% (-6.7% to -3.5%)` of a throughput."""
-    if check.ratio is None or check.low is None or check.high is None:
-        return ""
-    if check.speedup:
-        return f"{check.ratio:.3g}× ({check.low:.3g}–{check.high:.3g})"
-    return f"{check.ratio - 1:+.1%} ({check.low - 1:+.1%} to {check.high - 1:+.1%})"
+    return f"{figure}: {check.reason}{seen}"
 
 
 def _basis(found: Gate) -> Iterator[str]:

@@ -10,22 +10,16 @@ from specdecode.analysis.results.pairs import HEADLINE, Action, Estimate, GroupR
 from specdecode.analysis.statistics.groups import figure
 from specdecode.analysis.texts.decide import decided, first_load
 
-MARKS = {
-    Verdict.PAYS: "▲",
-    Verdict.NO_DIFFERENCE: "=",
-    Verdict.COSTS: "▼",
-    Verdict.CANNOT_TELL: "?",
-    Verdict.DISTRUST: "!",
-    Verdict.MIXED: "≠",
+LOOKS = {
+    Verdict.PAYS: ("▲", "pays"),
+    Verdict.NO_DIFFERENCE: ("=", "same"),
+    Verdict.COSTS: ("▼", "costs"),
+    Verdict.CANNOT_TELL: ("?", "unknown"),
+    Verdict.DISTRUST: ("!", "costs"),
+    Verdict.MIXED: ("≠", "unknown"),
 }
-CLASSES = {
-    Verdict.PAYS: "pays",
-    Verdict.NO_DIFFERENCE: "same",
-    Verdict.COSTS: "costs",
-    Verdict.CANNOT_TELL: "unknown",
-    Verdict.DISTRUST: "costs",
-    Verdict.MIXED: "unknown",
-}
+MARKS, CLASSES = ({verdict: look[at] for verdict, look in LOOKS.items()} for at in (0, 1))
+"""A verdict's sign, and the class of the page's style."""
 TICKS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 APART = 17.0
 """Least distance of two labelled ticks, in per cent of the axis' width."""

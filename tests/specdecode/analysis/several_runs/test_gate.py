@@ -126,6 +126,8 @@ def test_what_a_check_would_see_by_hand() -> None:
     for more in ({"found": None}, {"speedup": True}, {"found": LogMean(0.0, 0.1, 0.0, 1)}):
         assert (judged(0.0, 0.01, **more).sees, judged(0.0, 0.01, **more).runs_for_limit) == (None, None)
     assert judged(0.0, 0.01, found=None).reason == "one request a run: nothing tells what varies"
+    alone = Gate(runs=("a",), checks=(judged(0.0, 0.0, found=LogMean(0.1, 0.0, 0.0, 1)),), between_runs=0.005)
+    assert "\n    one request a run: nothing" in gate_text(alone), "without an interval there is no figure"
     assert judged(0.1, 0.01, doubt="why").outcome is GateOutcome.CANNOT_TELL
     assert judged(0.1, 0.01, broken="why", doubt="other").reason == "why"
 
