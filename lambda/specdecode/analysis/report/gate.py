@@ -56,7 +56,7 @@ def _title(check: GateCheck) -> str:
 
 
 def _told(check: GateCheck) -> str:
-    """`1.98× (1.91–2.05): …` of a speed-up, `-5.1% (-6.7% to -3.5%): …` of a throughput; the reason alone without it."""
+    """`1.98× (1.91–2.05): …` of a speed-up, `-5.1% (-6.7% to -3.5%): …` of a throughput; without one the reason."""
     if check.ratio is None or check.low is None or check.high is None:
         return check.reason
     figure = f"{check.ratio:.3g}× ({check.low:.3g}–{check.high:.3g})"
