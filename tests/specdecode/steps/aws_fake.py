@@ -157,6 +157,8 @@ class FakeStates:
         class Pages:
             @staticmethod
             def paginate(*, stateMachineArn: str, statusFilter: str) -> Iterator[dict[str, Any]]:
+                if ":stateMachine:" not in stateMachineArn:
+                    raise client_error("InvalidArn")
                 yield {
                     "executions": [
                         {"name": arn.rpartition(":")[2]}

@@ -297,6 +297,12 @@ def test_a_claim_of_something_that_is_no_execution_of_ours_holds_nothing(world):
         assert world.replicas == 0
 
 
+def test_a_run_that_will_be_redriven_keeps_its_node(world):
+    end(world)
+    world.states.executions[arn("run-1")] = "PENDING_REDRIVE"
+    assert watch(world).ended == () and world.replicas == 1
+
+
 def test_the_cluster_can_be_looked_at_though_no_queue_can_be_read(world):
     deny(world)
     seen = inspect.look(world.given("inspect"), world.rt)
