@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from specdecode import names
 from specdecode.manifests.early import DEVICES, DRIVER_VERSION
 
 Container = dict[str, Any]
@@ -39,3 +40,10 @@ def make_node(node: Path) -> None:
 def on_node(script: str, node: Path) -> str:
     """The shell source with the node's paths below `node`: devices are `dev/neuron<n>`, `version` is the driver's."""
     return script.replace(DRIVER_VERSION, str(node / "version")).replace(DEVICES, str(node / "dev" / "neuron"))
+
+
+def pods(objects):
+    """(component, object, pod template) of everything that makes pods."""
+    for obj in objects:
+        if obj["kind"] in ("Job", "Deployment"):
+            yield obj["metadata"]["labels"][names.COMPONENT_LABEL], obj, obj["spec"]["template"]

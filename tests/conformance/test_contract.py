@@ -12,8 +12,7 @@ from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Plan
 
 from tests.conformance.server import Json, Server, path_of
-from tests.plans import plan_for
-from tests.pricing import PRICED
+from tests.plans import PRICED, plan_for
 
 BOUNDS = Path(__file__).parents[2] / "assets" / "kubernetes" / "bounds.yaml"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

@@ -25,8 +25,7 @@ from constructs_lib.cluster.access import (
 from constructs_lib.pipeline.functions import FUNCTIONS
 from constructs_lib.pipeline.watchdog import POOL
 from constructs_lib.settings.fields import Settings
-from tests.plans import plan_for
-from tests.pricing import PRICED
+from tests.plans import PRICED, plan_for
 
 pytestmark = pytest.mark.synth
 TASKS = Path(__file__).resolve().parents[2] / "lambda" / "specdecode" / "steps"

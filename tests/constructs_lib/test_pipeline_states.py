@@ -18,8 +18,7 @@ from specdecode.steps.plan import Planned
 from constructs_lib.pipeline.functions import FUNCTIONS
 from constructs_lib.pipeline.state_kinds import LOOK_AGAIN, NEVER_AGAIN, RETRY, TASK_TIMEOUT_S
 from constructs_lib.pipeline.states import STEPS, definition
-from tests.plans import plan_for
-from tests.pricing import PRICED
+from tests.plans import PRICED, plan_for
 
 MACHINE = definition({name: f"arn:{name}" for name in FUNCTIONS})
 STATES = MACHINE["States"]

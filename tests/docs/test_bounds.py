@@ -9,8 +9,7 @@ from specdecode.experiment import load_preset, preset_names, prices, shapes
 
 from constructs_lib.pipeline.states import definition
 from constructs_lib.settings.fields import Settings
-from tests.plans import plan_for
-from tests.pricing import PRICED
+from tests.plans import PRICED, plan_for
 from tools.reference import bounds
 
 OPERATIONS = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text()

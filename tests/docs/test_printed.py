@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 from tests import printed
 from tests.docs.markdown import PAGES, ROOT, Block, blocks
-from tests.plans import plan_for
-from tests.pricing import PRICED
+from tests.plans import PRICED, plan_for
 
 FOUND = printed.found()
 

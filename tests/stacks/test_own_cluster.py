@@ -12,21 +12,13 @@ from constructs_lib.administrator_objects import objects
 from constructs_lib.cluster.access import DEPLOYER_GROUP
 from constructs_lib.settings.reading import read_settings
 from tests.conftest import Assembly, synthesize
+from tests.constructs_lib.test_settings import CLUSTER
 from tests.stacks.test_iam_lint import assert_explained
-from tests.stacks.test_own_network import OF_A_NETWORK, SUBNETS, VPC
+from tests.stacks.test_own_network import OF_A_NETWORK
 from tests.templates import Templates, as_list
 
 pytestmark = pytest.mark.synth
-CONTEXT = {
-    "existing_cluster": "Their_cluster",
-    "cluster_endpoint": "https://0123.gr7.us-east-2.eks.amazonaws.com",
-    "cluster_ca": "QUJD" * 30,
-    "cluster_security_group": "sg-0123456789abcdef0",
-    "cluster_oidc_issuer": "https://oidc.eks.us-east-2.amazonaws.com/id/0123",
-    "vpc_id": VPC,
-    "subnet_ids": ",".join(SUBNETS),
-    "availability_zones": "use2-az1,use2-az3",
-}
+CONTEXT = CLUSTER | {"existing_cluster": "Their_cluster"}
 OF_A_CLUSTER = {f"AWS::EKS::{kind}" for kind in ("Cluster", "Nodegroup", "Addon")} | {
     "AWS::IAM::OIDCProvider",
     "AWS::EC2::LaunchTemplate",

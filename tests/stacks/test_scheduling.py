@@ -17,6 +17,7 @@ from constructs_lib.settings.costs import capacity
 from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.reading import SettingsError, read_settings
 from stacks.scheduling import scheduled_run
+from tests.constructs_lib.test_settings import CLUSTER
 from tests.plans import plan_for
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -135,17 +136,7 @@ def test_what_a_run_in_a_block_adds_must_be_accepted_too() -> None:
 
 
 def test_what_nodes_that_are_simply_there_cost_is_said_to_be_bounded_by_nobody() -> None:
-    theirs = {
-        "existing_cluster": "theirs",
-        "cluster_endpoint": "https://0123.gr7.us-east-2.eks.amazonaws.com",
-        "cluster_ca": "QUJD" * 30,
-        "cluster_security_group": "sg-0123456789abcdef0",
-        "cluster_oidc_issuer": "https://oidc.eks.us-east-2.amazonaws.com/id/0123",
-        "vpc_id": "vpc-0123456789abcdef0",
-        "subnet_ids": "subnet-0123456789abcdef0,subnet-0123456789abcdef1",
-        "availability_zones": "use2-az1,use2-az3",
-    }
-    run = scheduled_run(settings(**theirs, schedule=WEEKLY), now=NOW)
+    run = scheduled_run(settings(**CLUSTER, schedule=WEEKLY), now=NOW)
     assert run is not None and "what it costs is not bounded here" in run.bound and "$" not in run.bound
 
 

@@ -18,13 +18,13 @@ from specdecode.experiment import ExperimentError, from_document, load_preset, t
 from specdecode.experiment.documents import parse_yaml
 from specdecode.kubernetes.diagnosis import explain, load_table
 from specdecode.kubernetes.evidence import collect_logs, collect_status
-from specdecode.manifests import RenderContext, all_objects
+from specdecode.manifests import all_objects
 from specdecode.pod.program import PodError, say
 from specdecode.steps.errors import LONGEST, InvalidExperiment
 from specdecode.steps.logs import JsonFormatter
 from specdecode.untrusted import Unreadable, read_file
 
-from tests.plans import plan_for
+from tests.plans import CTX, plan_for
 from tests.specdecode.steps.world import World
 from tests.untrusted.hostile import ALL, EVERYTHING
 
@@ -34,10 +34,7 @@ def test_text_in_yaml_stays_one_scalar() -> None:
     assert parse_yaml(to_yaml(experiment), origin="test")["description"] == EVERYTHING
     served = experiment.serving.model_copy(update={"extra_args": tuple(ALL), "env": {"A": EVERYTHING}})
     plan = plan_for(experiment.model_copy(update={"serving": served}))
-    rendering = RenderContext(
-        run_id="r", bucket="b", bundle_uri="s3://b/bundle.zip", bundle_sha256="0" * 64, region="us-east-2"
-    )
-    objects = all_objects(plan, rendering)
+    objects = all_objects(plan, CTX)
     assert list(yaml.safe_load_all(yaml.dump_all(objects, Dumper=BlockDumper, sort_keys=False))) == objects
 
 

@@ -13,12 +13,12 @@ import pytest
 from pydantic import ValidationError
 from specdecode.experiment import load_preset
 from specdecode.experiment.variants import Serving
-from specdecode.manifests import RenderContext, compile_job, serving
+from specdecode.manifests import compile_job, serving
 from specdecode.manifests.pods import literal
 
 from rehearsal.kubernetes.node.environment import expand
 from tests.finished_folders import finish
-from tests.plans import plan_for
+from tests.plans import CTX, plan_for
 from tests.pods import engine_of, make_node, on_node
 from tests.untrusted.hostile import EVERYTHING, SHELL
 
@@ -56,14 +56,7 @@ def run(container: dict[str, Any], folder: Path) -> dict[str, Any]:
     return json.loads(ended.stdout)
 
 
-@pytest.fixture
-def rendering() -> RenderContext:
-    return RenderContext(
-        run_id="r", bucket="b", bundle_uri="s3://b/bundle.zip", bundle_sha256="0" * 64, region="us-east-2"
-    )
-
-
-def test_arguments_and_variables_arrive_as_they_were_written(tmp_path: Path, rendering: RenderContext) -> None:
+def test_arguments_and_variables_arrive_as_they_were_written(tmp_path: Path) -> None:
     texts = tuple(text for text in TEXTS if text.isprintable() or text in ("a\tb", "\n touch pwned\n"))
     env = {"KEY": KEY, **{f"TEXT_{number}": text for number, text in enumerate(texts)}}
     experiment = load_preset("rehearsal")
@@ -73,12 +66,12 @@ def test_arguments_and_variables_arrive_as_they_were_written(tmp_path: Path, ren
     arm = plan.waves[0].arms[0]
     models = [model.prefix.rstrip("/") for model in experiment.models_of(experiment.variants[0])]
     finish(tmp_path / "work", f"compiled/{arm.fingerprint}", *models)
-    called = run(engine_of(serving(plan, arm, rendering)[0]), tmp_path)
+    called = run(engine_of(serving(plan, arm, CTX)[0]), tmp_path)
     assert tuple(called["words"][-len(texts) :]) == texts
     assert {name: called["env"][name] for name in env} == env
 
 
-def test_json_in_a_word_arrives_as_json(tmp_path: Path, rendering: RenderContext) -> None:
+def test_json_in_a_word_arrives_as_json(tmp_path: Path) -> None:
     plan = plan_for(load_preset("qwen3-32b"))
     config = {"a": [*SHELL, "$(KEY)", "'", '"', "\\"], "b": {"c": EVERYTHING}}
     experiment = plan.experiment.model_copy(
@@ -86,7 +79,7 @@ def test_json_in_a_word_arrives_as_json(tmp_path: Path, rendering: RenderContext
     )
     plan = plan_for(experiment)
     arm = plan.waves[0].arms[0]
-    script = engine_of(compile_job(plan, arm, rendering))
+    script = engine_of(compile_job(plan, arm, CTX))
     line = script["command"][2].rpartition(" -- ")[2]
     (tmp_path / "work").mkdir()
     called = run({**script, "command": ["/bin/sh", "-c", line]}, tmp_path)

@@ -1,24 +1,14 @@
 """`specdecode destroy` on the embedded cloud, as a user types it: it says what happens, and lies about nothing."""
 
-import os
-import subprocess
-
 import pytest
 from botocore.exceptions import ClientError
 
-from rehearsal import tools
-from tests.docs.markdown import ROOT
-from tests.patience import PATIENCE_S
 from tests.rehearsal.cloud.test_patches import SLOW
+from tests.rehearsal.cloud.test_readme import typed
 
 
-def typed(cloud, *words, region="us-east-2"):
-    aws = tools.aws_environment(cloud.services.endpoint) | {"AWS_REGION": region}
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    command = [".venv/bin/specdecode", "destroy", *words]
-    return subprocess.run(
-        command, cwd=ROOT, env=kept | aws, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+def destroy(cloud, *words, region="us-east-2"):
+    return typed([".venv/bin/specdecode", "destroy", *words], cloud, AWS_REGION=region)
 
 
 @pytest.fixture
@@ -45,19 +35,19 @@ def standing(cloud):
 
 
 def test_it_deletes_what_is_there_and_fails_where_nothing_is(deployed, cloud):
-    elsewhere = typed(cloud, "--yes", region="us-west-2")
+    elsewhere = destroy(cloud, "--yes", region="us-west-2")
     assert elsewhere.returncode == 3 and elsewhere.stdout == ""
     assert "there is no deployment in us-west-2: nothing was deleted" in elsewhere.stderr
     assert "one is in us-east-2: `.venv/bin/specdecode destroy --region us-east-2`" in elsewhere.stderr
-    unasked = typed(cloud)
+    unasked = destroy(cloud)
     assert unasked.returncode == 2 and "give --yes (nothing was deleted)" in unasked.stderr
     assert standing(cloud) == ["SpecDecodeStack", "TrainiumClusterStack"]
 
-    ended = typed(cloud, "--yes")
+    ended = destroy(cloud, "--yes")
     assert ended.returncode == 0, ended.stderr
     for words in ("what ends: 0.62 USD at rest", "the bucket artifacts-1, 0.0 GB at $0.00 a month", "five log groups"):
         assert words in ended.stdout
     assert ended.stdout.index("SpecDecodeStack is gone") < ended.stdout.index("TrainiumClusterStack is gone")
     assert standing(cloud) == []
-    again = typed(cloud, "--yes")
+    again = destroy(cloud, "--yes")
     assert again.returncode == 3 and "there is no deployment in us-east-2" in again.stderr

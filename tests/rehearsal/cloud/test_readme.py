@@ -72,13 +72,12 @@ def test_a_rehearsal_sets_no_more_than_a_user():
     assert set(tools.aws_environment("http://127.0.0.1:1")) == set(USER) | EMULATED
 
 
-def typed(words, cloud):
+def typed(words, cloud, **variables):
     """A command's output (both streams) and its exit code."""
     aws = {name: value for name, value in tools.aws_environment(cloud.services.endpoint).items() if name in EMULATED}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    return subprocess.run(
-        words, cwd=ROOT, env=kept | aws | USER, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    env = kept | aws | USER | variables
+    return subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 @pytest.mark.slow

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.cli import app
-from typer.testing import CliRunner
 
 from benchmarks.reference.steps import StepTime
 from tests.specdecode.benchmark.reference import serving
 from tests.specdecode.benchmark.virtual import World
+from tests.specdecode.cli.calling import call
 
 TOKENS, LEVELS = 64, (1, 4, 20)
 BASE = StepTime(base_s=0.006, per_sequence_s=0.00006)
@@ -30,8 +29,7 @@ def compared(world: World, folder: Path, other: StepTime) -> Comparison:
     with serving(world, steps=BASE) as base, serving(world, steps=other) as sd:
         given = ["--concurrency", levels, "--requests", "16", "--output-tokens", str(TOKENS), "--case", "repeat-line"]
         command = ["bench", f"base={base.url}", f"sd={sd.url}", *given, "--warmup", "0", "--out", str(folder / "out")]
-        result = CliRunner().invoke(app, command)
-    assert result.exit_code == 0, result.output
+        call(*command)
     return Comparison.model_validate_json((folder / "out" / "report.json").read_text())
 
 
@@ -87,8 +85,7 @@ def test_a_step_takes_its_time_and_yields_its_tokens(tmp_path: Path, world: Worl
     steps = StepTime(base_s=0.06, per_sequence_s=0.03, k=2, acceptance=1.0)
     with serving(world, steps=steps) as server:
         command = ["bench", f"base={server.url}", "--concurrency", "1,3", "--requests", "3", "--output-tokens", "13"]
-        result = CliRunner().invoke(app, [*command, "--case", "repeat-line", "--out", str(tmp_path / "out")])
-    assert result.exit_code == 0, result.output
+        call(*command, "--case", "repeat-line", "--out", tmp_path / "out")
     sent = server.truth()
     for answer in sent:
         *sizes, last = answer["tokens"]

@@ -19,6 +19,7 @@ from tests.patience import PATIENCE_S, until
 from tests.rehearsal.engine.conftest import DRAFT, serve
 from tests.specdecode.benchmark.reference import serving
 from tests.specdecode.benchmark.virtual import World
+from tests.specdecode.cli.calling import call
 
 KEYS = {"OPENAI_API_KEY_BASE": "canary-of-base", "OPENAI_API_KEY_SD": "canary-of-sd"}
 LOAD = ["--case", "repeat-line", "--endpoint", "completions", "--input-tokens", "24", "--output-tokens", "12"]
@@ -51,8 +52,7 @@ def test_it_compares_the_arms_and_leaves_the_report(measured: tuple[Path, Any]) 
     said = " ".join(result.stdout.split())
     assert "sd against base" in said and "structured prompts" in said
     assert {"report.html", "report.md", "report.csv", "report.json"} <= {path.name for path in folder.iterdir()}
-    shown = CliRunner().invoke(app, ["report", str(folder), "--full"])
-    assert shown.exit_code == 0
+    shown = call("report", folder, "--full")
     assert "sd against base" in shown.stdout and "6 of 6" in shown.stdout
 
 
@@ -81,8 +81,7 @@ def known(world: World) -> Iterator[tuple[str, str]]:
 def test_several_loads_and_an_objective_are_answered_in_the_terminal(known: tuple[str, str], tmp_path: Path) -> None:
     slo = ["--slo-e2e-s", "30", "--slo-ttft-ms", "20000"]
     many = ["--concurrency", "1,3", "--requests", "4", "--ignore-eos", "--warmup", "0", *slo]
-    result = CliRunner().invoke(app, ["bench", *known, *LOAD, *many, "--out", str(tmp_path / "out")])
-    assert result.exit_code == 0, result.output
+    result = call("bench", *known, *LOAD, *many, "--out", tmp_path / "out")
     said = " ".join(result.stdout.split())
     assert "sd over the load" in said and "At the first load, 1 at a time: " in said
     assert re.search(r"^1 at a time .*× .*^3 at a time .*×", result.stdout, re.M | re.S), "a row for each load"
@@ -102,9 +101,8 @@ def test_perfect_acceptance_is_100_percent_on_either(tmp_path: Path, most: str, 
         said = ["--most-tokens-per-step", f"sd={most}", "--speculative-tokens", "sd=7", "--json"]
         load = ["--case", "count", "--endpoint", "completions", "--requests", "4", "--ignore-eos", *said]
         load += ["--output-tokens", str(10 * tokens + 1), "--out", str(tmp_path / "out")]
-        result = CliRunner().invoke(app, ["bench", *arms, *load])
-        assert result.exit_code == 0, result.output
-    again = CliRunner().invoke(app, ["report", str(tmp_path / "out"), "--json"])
+        result = call("bench", *arms, *load)
+    again = call("report", tmp_path / "out", "--json")
     for report in (json.loads(result.stdout), json.loads(again.stdout)):
         arm = next(arm for arm in report["arms"] if arm["variant"] == "sd")
         assert arm["verified_drafts"] == tokens - 1 and arm["acceptance_source"] == source
@@ -158,7 +156,7 @@ def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(arms: tuple
     raw = folder / "raw" / "sd" / "repeat-line.jsonl"
     assert "Traceback" not in said
     assert f"specdecode report {folder}" in " ".join(said.split())
-    shown = CliRunner().invoke(app, ["report", str(folder), "--json"])
+    shown = call("report", folder, "--json")
     completed = {arm["variant"]: arm["completed"] for arm in json.loads(shown.stdout)["arms"]}
     assert completed["base"] == 30 and 4 <= completed["sd"] < 30
     before = raw.read_bytes().splitlines()[:4]

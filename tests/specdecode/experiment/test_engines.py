@@ -11,13 +11,11 @@ from specdecode.experiment.engine import Dialect
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.shapes import CPU, LARGE
 from specdecode.experiment.variants import Method
-from specdecode.manifests import RenderContext, all_objects
+from specdecode.manifests import all_objects
 
 from tests import kubernetes_schema
-from tests.plans import plan_for
+from tests.plans import CTX, plan_for
 from tests.pods import containers
-
-CTX = RenderContext(run_id="r", bucket="b", bundle_uri="s3://b/k", bundle_sha256="0" * 64, region="us-east-2")
 
 
 def test_the_generations_that_matter_are_there():

@@ -11,8 +11,7 @@ from specdecode.experiment import Capacity, ExperimentError, load_preset, preset
 from specdecode.experiment.shapes import ORDINARY, SHAPES, TRN2, TRN2_SMALL
 from specdecode.planning import make_bill
 
-from tests.plans import plan_for
-from tests.pricing import PRICED
+from tests.plans import PRICED, plan_for
 
 ROOT = Path(__file__).parents[3]
 TABLES = {"lambda/specdecode/experiment/shapes.py", "lambda/specdecode/experiment/prices.py"}

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from tests.rehearsal.engine import conftest as engine
 from tests.rehearsal.engine.conftest import DRAFT, serve
+from tests.specdecode.cli.calling import call
 
 CASES = ("json-records", "meaning-of-life", "python-skeleton")
 LOAD = [*(word for case in CASES for word in ("--case", case)), "--endpoint", "completions", "--input-tokens", "40"]
@@ -43,8 +44,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with serve() as base, serve("--speculative-config", config) as sd:
         arms = [f"base=http://127.0.0.1:{base.port}", f"sd=http://127.0.0.1:{sd.port}"]
         length = ["--requests", "1", "--output-tokens", "48", "--ignore-eos", "--warmup", "0"]
-        result = CliRunner().invoke(app, ["bench", *arms, *LOAD, *length, "--out", str(folder)])
-    assert result.exit_code == 0, result.output
+        call("bench", *arms, *LOAD, *length, "--out", folder)
     return folder
 
 
@@ -123,8 +123,7 @@ def test_an_experiment_with_its_forecast_is_planned_from_it(measured: Path, draf
     told_of = told("rehearsal-sweep", *arguments, "--runs", str(tmp_path))
     (whole,) = [on for on in told_of["payoff"]["on"] if on["prompts"] == "all"]
     assert whole["forecast"] and {at["k"] for at in whole["at"]} == {2, 4, 6, 8}
-    planned = CliRunner().invoke(app, ["plan", str(file)])
-    assert planned.exit_code == 0, planned.output
+    planned = call("plan", file)
     assert "forecast" in planned.output and "chance" in planned.output
     page = tmp_path / "page.html"
     again = told(str(file), "--runs", str(tmp_path), "--page", str(page))

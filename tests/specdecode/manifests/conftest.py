@@ -4,8 +4,7 @@ import pytest
 from specdecode.experiment import load_preset, preset_names
 from specdecode.manifests import RenderContext, all_objects
 
-from tests.plans import plan_for
-from tests.pricing import PRICED
+from tests.plans import PRICED, plan_for
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,7 @@ from specdecode.manifests import all_objects
 
 from rehearsal.kubernetes import quotas
 from rehearsal.kubernetes.resources import BUILT_IN, PODS
-from tests.plans import plan_for
-from tests.pricing import PRICED
+from tests.plans import PRICED, plan_for
 
 QUEUE = 100
 RESOURCES = {(resource.api_version, resource.kind): resource for resource in BUILT_IN}

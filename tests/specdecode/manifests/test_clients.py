@@ -8,8 +8,7 @@ from specdecode.experiment import ExperimentError, load_preset
 from specdecode.manifests import RenderContext
 
 from tests import kubernetes_schema
-from tests.plans import plan_for
-from tests.pricing import PRICED
+from tests.plans import PRICED, plan_for
 
 
 def job_of(ctx: RenderContext, preset: str = "qwen3-32b-load", **workload: object) -> dict[str, Any]:

@@ -10,9 +10,8 @@ from specdecode.experiment import load_preset, preset_names
 from specdecode.manifests import all_objects
 from specdecode.names import COMPONENT_LABEL, PLAIN_ACCOUNT
 
-from tests.plans import plan_for
+from tests.plans import PRICED, plan_for
 from tests.pods import containers as containers_of
-from tests.pricing import PRICED
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "security.md"
 HOST = ("hostNetwork", "hostPID", "hostIPC", "hostUsers")

@@ -17,8 +17,7 @@ from specdecode.planning.timeline import COUNT_MINUTES, SMOKE_MINUTES
 
 from tests import kubernetes_schema
 from tests.plans import plan_for
-from tests.pods import containers, engine_of
-from tests.specdecode.manifests.objects import pods
+from tests.pods import containers, engine_of, pods
 
 CLIENTS = ("benchmark", "smoke", "accuracy")
 

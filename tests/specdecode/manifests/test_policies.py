@@ -7,7 +7,7 @@ from specdecode.manifests import network_policies
 
 from tests import network
 from tests.network import chosen
-from tests.specdecode.manifests.objects import pods
+from tests.pods import pods
 
 POLICIES = network_policies()
 

@@ -15,9 +15,8 @@ from specdecode.experiment.variants import ModelRef
 from specdecode.manifests.bundle import LIMIT, Rights, session_policy
 
 from tests.access.policies import allows
-from tests.plans import plan_for
+from tests.plans import PRICED, plan_for
 from tests.pods import containers
-from tests.pricing import PRICED
 
 BUCKET = "arn:aws:s3:::{}/"
 OTHERS = (

@@ -10,32 +10,29 @@ from typing import Any
 import pytest
 import yaml
 from specdecode import names
-from specdecode.cli import app
 from specdecode.cli.standalone_view import COMMAND
 from specdecode.experiment import load_preset, preset_names
-from typer.testing import CliRunner
 
 from tests.network import reaches
 from tests.pods import containers
 from tests.rehearsal.kubernetes.conftest import double, kubectl, kubectl_binary, shared_double  # noqa: F401 (fixtures)
+from tests.specdecode.cli.calling import call
 
 Json = dict[str, Any]
 
 
 @cache
 def printed(preset: str, *options: str) -> str:
-    result = CliRunner().invoke(app, ["manifests", preset, "--complete", *options])
-    assert result.exit_code == 0, result.output
-    return result.output
+    return call("manifests", preset, "--complete", *options).output
 
 
 def test_compiling_on_cpu_nodes_is_refused_where_nobody_compiles_again_what_does_not_load() -> None:
     cpu = ["manifests", "qwen3-32b", "--set", "compile.on=cpu"]
-    refused = CliRunner().invoke(app, [*cpu, "--complete"])
-    assert refused.exit_code == 2 and "kind:" not in refused.stdout
+    refused = call(*cpu, "--complete", code=2)
+    assert "kind:" not in refused.stdout
     assert "compile.on: --complete compiles on the node that serves" in refused.output
     assert "fix: --set compile.on=accelerator" in refused.output
-    assert CliRunner().invoke(app, cpu).exit_code == 0, "the pipeline compiles again"
+    call(*cpu)  # the pipeline compiles again
 
 
 def parsed(text: str) -> list[Json]:

@@ -10,8 +10,7 @@ from specdecode.planning import Inventory, make_bill, needed_prefixes
 from specdecode.planning.events import HISTORY_LIMIT, longest_node_minutes
 from specdecode.planning.timeline import HEALTHY_SHARE
 
-from tests.plans import plan_for
-from tests.pricing import PRICED
+from tests.plans import PRICED, plan_for
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

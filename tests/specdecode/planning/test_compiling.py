@@ -5,14 +5,13 @@ from specdecode import names, s3_keys
 from specdecode.cli.experiments_view import cost_lines
 from specdecode.experiment import Capacity, load_preset
 from specdecode.experiment.shapes import COMPILER, COMPILERS
-from specdecode.manifests import RenderContext, compile_job
+from specdecode.manifests import compile_job
 from specdecode.planning import Inventory, Plan, make_bill
 from specdecode.planning.events import HISTORY_LIMIT, longest_node_minutes
 from specdecode.planning.timeline import turns
 
-from tests.plans import plan_for
+from tests.plans import CTX, plan_for
 
-CTX = RenderContext(run_id="r", bucket="b", bundle_uri="s3://a/b.zip", bundle_sha256="0" * 64, region="us-east-2")
 PRICE = COMPILER.price_in("us-east-2").usd
 
 

@@ -8,8 +8,7 @@ from specdecode.cli.experiments_view import cost_lines
 from specdecode.experiment import ExperimentError, load_preset, parse_overrides, preset_names
 from specdecode.planning import make_bill
 
-from tests.plans import plan_for
-from tests.pricing import PRICED
+from tests.plans import PRICED, plan_for
 
 OPTIONS = {
     "compile.on": ("accelerator", "cpu"), "sweep": (None, "grid"), "workload.rounds": (None, 1),

@@ -11,8 +11,7 @@ from specdecode.experiment.sizing import arms_at_once
 from specdecode.planning.waves import pack
 
 from tests.fuzz.profile import fuzz
-from tests.plans import plan_for
-from tests.pricing import PRICED
+from tests.plans import PRICED, plan_for
 
 TRIO = {"base": "base-async", "sd": "base"}
 """The native presets' arms, and what each is compared with."""

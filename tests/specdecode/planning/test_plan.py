@@ -26,8 +26,7 @@ from specdecode.pod.accuracy import SAMPLES
 from specdecode.steps.run import attentive
 
 from tests.finished_folders import mark
-from tests.plans import plan_for
-from tests.pricing import PRICED
+from tests.plans import PRICED, plan_for
 from tests.specdecode.steps.aws_fake import FakeS3
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

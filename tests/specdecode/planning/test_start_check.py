@@ -6,8 +6,7 @@ from specdecode.manifests.compiling import UNDER_A_HEAD, layers
 from specdecode.planning import Inventory, make_bill
 from specdecode.planning.artifacts import first_of_each_kind
 
-from tests.plans import plan_for
-from tests.pricing import PRICED
+from tests.plans import PRICED, plan_for
 
 
 @pytest.mark.parametrize(

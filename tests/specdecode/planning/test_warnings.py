@@ -13,8 +13,7 @@ from specdecode.experiment.model import Experiment, ServedExperiment
 from specdecode.planning.warnings import check_bursts, check_requests
 from typer.testing import CliRunner
 
-from tests.plans import plan_for
-from tests.pricing import PRICED
+from tests.plans import PRICED, plan_for
 
 
 def doubts(experiment: Experiment) -> list[str]:

@@ -11,7 +11,7 @@ from specdecode.planning import make_bill
 from specdecode.steps import accuracy, release
 from specdecode.steps.errors import HoldFailed
 
-from tests.plans import plan_for
+from tests.plans import CTX, plan_for
 from tests.specdecode.steps.faults import assert_nothing_left
 from tests.specdecode.steps.world import World
 
@@ -75,13 +75,10 @@ def test_each_arm_is_held_once_after_its_last_wave_and_the_plan_and_the_bill_hav
     assert bill.node_hours.low - without.node_hours.low == pytest.approx(len(held) / 2)
     assert bill.longest_node_hours - without.longest_node_hours >= len(held) / 2
     assert bill.more_rounds.high == pytest.approx(without.more_rounds.high), "it is of no round"
-    ctx = manifests.RenderContext(
-        run_id="r", bucket="b", bundle_uri="s3://b/z", bundle_sha256="0" * 64, region="us-east-2"
-    )
-    jobs = [obj for obj in manifests.all_objects(plan, ctx) if obj["kind"] == "Job"]
+    jobs = [obj for obj in manifests.all_objects(plan, CTX) if obj["kind"] == "Job"]
     assert sum(obj["metadata"]["labels"][names.COMPONENT_LABEL] == "hold" for obj in jobs) == len(held)
-    asks = f"asks/{ctx.run_id}/*"
-    assert manifests.hold_rights(ctx).model_dump() == {
+    asks = f"asks/{CTX.run_id}/*"
+    assert manifests.hold_rights(CTX).model_dump() == {
         "reads": (asks,), "writes": (asks,), "clears": True, "token": False
     }  # fmt: skip
 
