@@ -213,3 +213,8 @@ def test_cfn_lint(assembly: Assembly, tmp_path: Path, region: str) -> None:
         check=False,
     )
     assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.slow
+def test_the_validator_finds_nothing(tmp_path: Path) -> None:
+    assert synthesize(tmp_path, validator=True, accept_no_alerts="true").findings == ()
