@@ -49,7 +49,6 @@ http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 
 @pytest.fixture(autouse=True)
 def _quick(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(compiling, "LOOK_EVERY_S", 0.05)
     monkeypatch.setattr(compiling, "STOP_S", 0.3)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "bundle"))

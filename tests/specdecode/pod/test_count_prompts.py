@@ -54,11 +54,6 @@ def counted(tmp_path: Path, given: CountSpec, **files: bytes) -> PromptLengths:
     return count(bucket(given, **files), given, tmp_path / "work")
 
 
-@pytest.fixture(autouse=True)
-def _in_tmp(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def test_the_lengths_are_those_of_the_models_tokenizer(tmp_path):
     from rehearsal.engine.tokenizer import Tokenizer
 

@@ -19,7 +19,6 @@ def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeS3:
     made = FakeS3({f"models/m/{path}": body for path, body in FILES.items()})
     made.objects["models/m/COMPLETE.json"] = mark("models/m/", FILES)
     monkeypatch.setattr(fetch, "Bucket", lambda name: Bucket(name, made))
-    monkeypatch.chdir(tmp_path)
     return made
 
 

@@ -24,7 +24,6 @@ KEY = f"prompts/tickets@{digest(DATA)}.jsonl"
 
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
     with FakeHub({}) as server:
         server.data = {FILE: DATA}
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)

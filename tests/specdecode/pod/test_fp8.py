@@ -108,7 +108,6 @@ def test_not_a_safetensors_file(tmp_path, data):
 
 
 def test_as_a_staging_step(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     half = {k: v for k, v in GOOD.items() if "scale" not in k}
     raw = safetensors(tmp_path / "x", half)
     rest = safetensors(tmp_path / "y", {"layers.0.mlp.up.weight_scale": ("F32", SCALE)})

@@ -79,7 +79,6 @@ class FakeCloudWatch:
 @pytest.fixture
 def cloudwatch(monkeypatch, tmp_path):
     client = FakeCloudWatch()
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(neuron_metrics.aws, "client", lambda service, config: client)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("PYTHONPATH", "bundle")

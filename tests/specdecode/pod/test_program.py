@@ -226,7 +226,6 @@ def test_token_comes_from_the_environment_or_the_secret(monkeypatch):
 
 
 def test_accuracy_runs_the_pinned_tool_on_every_arm_and_uploads_its_results(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "common")
     monkeypatch.setenv("OPENAI_API_KEY_SD", "own")
     s3, commands, keys = FakeS3(), [], []
@@ -255,7 +254,6 @@ def test_accuracy_runs_the_pinned_tool_on_every_arm_and_uploads_its_results(monk
 
 
 def test_accuracy_fails_with_the_code_of_what_failed(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
     failed = subprocess.CompletedProcess([], 2)
     monkeypatch.setattr(accuracy.subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(PodError) as caught:

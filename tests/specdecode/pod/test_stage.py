@@ -22,11 +22,6 @@ PREFIX = "models/acme--m@v1/"
 FILES = {"imports/m/config.json": b"{}", "imports/m/sub/model.safetensors": b"weights"}
 
 
-@pytest.fixture(autouse=True)
-def _in_tmp(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def staged(s3: FakeS3) -> Bucket:
     """The bucket, once the import is staged."""
     bucket = Bucket("b", s3)

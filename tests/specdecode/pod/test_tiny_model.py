@@ -19,11 +19,6 @@ from tests.specdecode.steps.aws_fake import FakeS3
 MODEL = "models/llama/"
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def bucket_with(prefix: str, files: dict[str, bytes]) -> Bucket:
     bucket = Bucket("b", FakeS3({prefix + path: data for path, data in files.items()}))
     entries = [FileEntry(path, len(data), hashlib.sha256(data).hexdigest()) for path, data in files.items()]

@@ -44,16 +44,6 @@ class FakeCluster:
     def client(self) -> Kubernetes:
         return Kubernetes(self.send, token=lambda renew: "token", sleep=lambda s: None)
 
-    def fail_times(self, times: int, answer: Response | Exception) -> None:
-        """The next `times` requests go wrong."""
-        left = [times]
-
-        def fault(method: str, path: str) -> Response | Exception | None:
-            left[0] -= 1
-            return answer if left[0] >= 0 else None
-
-        self.fault = fault
-
     def all(self, kind: str) -> list[KubeObject]:
         return [obj for (k, _, _), obj in self.objects.items() if k == kind]
 
