@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.report import write_report
-from specdecode.cli import app
 from specdecode.records import RequestRecord
-from typer.testing import CliRunner
 
 from tests.specdecode.analysis.simulate import context, experiment, request, run
+from tests.specdecode.cli.calling import call
 
 Change = Callable[[RequestRecord], dict[str, Any]]
 
@@ -83,22 +82,18 @@ CASES: dict[str, tuple[Change, str, int]] = {
 }
 
 
-def call(*words: object) -> Any:
-    return CliRunner().invoke(app, [*map(str, words)])
-
-
 def judged(folder: Path, comparison: Comparison, *, says: str, code: int) -> None:
     write_report(comparison, folder)
-    found = call("gate", folder, "--min-speedup", "0.5", "--each-case", "--junit", folder / "gate.xml")
-    assert found.exit_code == code and says in found.stdout, found.output
-    cases = list(Xml.parse(folder / "gate.xml").iter("testcase"))
+    junit = folder / "gate.xml"
+    found = call("gate", folder, "--min-speedup", "0.5", "--each-case", "--junit", junit, code=code)
+    assert says in found.stdout
+    cases = list(Xml.parse(junit).iter("testcase"))
     kinds = [each[0].tag for each in cases]
     assert kinds[0] == ("failure" if code == 5 else "skipped") and "system-out" not in kinds
     page = (folder / "report.html").read_text()
     heading = page[page.index("<h1") : page.index("</h1>")].replace("&#39;", "'")
     assert says in heading
-    printed = call("winner", folder)
-    assert printed.exit_code == code and "kind: Deployment" not in printed.output
+    assert "kind: Deployment" not in call("winner", folder, code=code).output
     for form in ("terminal", "markdown"):
         text = " ".join(call("report", folder, "--format", form).stdout.replace("\\", "").split())
         assert "Use sd" not in text and "**pays**" not in text
@@ -123,7 +118,7 @@ def test_nothing_stops_a_run_that_is_as_it_should_be(tmp_path: Path) -> None:
     once = compared(lambda r: read_at_once(r, late_s=0.06) if r.index == 3 and r.case == "sonnet" else {})
     for number, found in enumerate((unseen, late, tie, once)):
         write_report(found, tmp_path / str(number))
-        assert call("gate", tmp_path / str(number), "--min-speedup", "1.1").exit_code == 0
+        call("gate", tmp_path / str(number), "--min-speedup", "1.1")
     assert any("5,760 tokens of sd are reasoning that the server counts and does not show" in note
                for note in unseen.notes)  # fmt: skip
 
@@ -145,6 +140,5 @@ def test_imported_times_in_another_unit_are_no_speed_up(tmp_path: Path, factor: 
         }  # fmt: skip
         (tmp_path / f"{arm}.json").write_text(json.dumps(document))
     out = tmp_path / "out"
-    found = call("import", f"base={tmp_path}/base.json", f"sd={tmp_path}/sd.json", "--out", out)
-    assert found.exit_code == 0, found.output
+    call("import", f"base={tmp_path}/base.json", f"sd={tmp_path}/sd.json", "--out", out)
     judged(out, Comparison.model_validate_json((out / "report.json").read_text()), says=says, code=5)

@@ -6,23 +6,19 @@ import re
 from pathlib import Path
 
 import pytest
-from specdecode.analysis import Comparison, compare_measured, measure
+from specdecode.analysis import Comparison
 from specdecode.analysis.report import render_html, render_markdown, render_terminal, write_report
 from specdecode.analysis.results.numbers import compact
 from specdecode.analysis.texts.setting import setting
 from specdecode.analysis.texts.wording import first_sentence
-from specdecode.cli import app
-from specdecode.measures.arm import Key, Measured
-from typer.testing import CliRunner
 
-from tests.specdecode.analysis.simulate import context, experiment, run
+from tests.specdecode.analysis.simulate import experiment, simulated
+from tests.specdecode.cli.calling import call
 
 
 @pytest.fixture(scope="module")
-def measured() -> tuple[Comparison, dict[Key, Measured]]:
-    tested, around = experiment(ks=(3, 7)), context()
-    levels = measure(experiment=tested, records=run(tested), context=around)
-    return compare_measured(experiment=tested, levels=levels, context=around), dict(levels[0].arms)
+def comparison() -> Comparison:
+    return simulated(tested=experiment(ks=(3, 7)))
 
 
 def texts(comparison: Comparison) -> dict[str, str]:
@@ -31,8 +27,7 @@ def texts(comparison: Comparison) -> dict[str, str]:
     return {name: " ".join(text.replace("\\", "").split()) for name, text in forms.items()}
 
 
-def test_every_text_has_the_same_answer_advice_and_speed_ups(measured: tuple[Comparison, dict[Key, Measured]]) -> None:
-    comparison, _ = measured
+def test_every_text_has_the_same_answer_advice_and_speed_ups(comparison: Comparison) -> None:
     assert comparison.advice and comparison.recommendation
     for name, text in texts(comparison).items():
         said = text.replace(" (95% CI", "(95% CI").replace(" ", "")
@@ -47,20 +42,19 @@ def test_every_text_has_the_same_answer_advice_and_speed_ups(measured: tuple[Com
                 assert case.verdict.value in text, (name, case.verdict)
 
 
-def test_advise_says_what_the_report_says(measured: tuple[Comparison, dict[Key, Measured]], tmp_path: Path) -> None:
-    comparison, _ = measured
+def test_advise_says_what_the_report_says(comparison: Comparison, tmp_path: Path) -> None:
     write_report(comparison, tmp_path)
-    alone = ("--runs", str(tmp_path / "none"))
-    shown = CliRunner().invoke(app, ["advise", str(tmp_path), *alone]).stdout
+    alone = ("advise", tmp_path, "--runs", tmp_path / "none")
+    shown = call(*alone).stdout
     assert shown.splitlines()[0] == comparison.advice
-    document = json.loads(CliRunner().invoke(app, ["advise", str(tmp_path), *alone, "--json"]).stdout)
+    document = json.loads(call(*alone, "--json").stdout)
     assert document["reason"] == comparison.advice
 
 
-def test_the_command_prints_the_same(measured: tuple[Comparison, dict[Key, Measured]], tmp_path: Path) -> None:
-    comparison, _ = measured
+def test_the_command_prints_the_same(comparison: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_report(comparison, tmp_path)
-    printed = CliRunner().invoke(app, ["report", str(tmp_path), "--full"], env={"COLUMNS": "250"}).stdout
+    monkeypatch.setenv("COLUMNS", "250")
+    printed = call("report", tmp_path, "--full").stdout
     assert " ".join(render_terminal(comparison, width=250).split()) == " ".join(printed.split())
     for fact, said in setting(comparison).items():
         for name, text in texts(comparison).items():

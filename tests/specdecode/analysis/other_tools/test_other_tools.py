@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 from specdecode.analysis import Comparison
 from specdecode.analysis.other_tools.imported import AIPERF, GUIDELLM, MEANS, VLLM, ImportProblem
 from specdecode.analysis.other_tools.newer_tools import read_other
-from specdecode.cli import app
-from typer.testing import CliRunner
+
+from tests.specdecode.cli.calling import call
 
 FILES = Path(__file__).with_name("imports")
 TOOLS = {"vllm": VLLM, "aiperf": AIPERF, "guidellm": GUIDELLM}
@@ -56,11 +57,7 @@ def mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
-def imported(*words: str, code: int = 0) -> Any:
-    result = CliRunner().invoke(app, ["import", *words])
-    assert result.exit_code == code, result.output + repr(result.exception)
-    assert "Traceback" not in result.output
-    return result
+imported = partial(call, "import")
 
 
 def arms_of(folder: Path) -> list[str]:

@@ -10,17 +10,16 @@ import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.advice.sweep import advise_sweep, k_by_load, next_step, observations
 from specdecode.analysis.report import write_report
-from specdecode.cli import app
 from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Level
 from specdecode.records import RequestRecord
 from specdecode.speculation.advisor import WORTH, advise, advise_over_loads
 from specdecode.speculation.belief import Candidate, Observation
-from typer.testing import CliRunner
 
 from tests.specdecode.analysis.simulate import context
 from tests.specdecode.analysis.simulate_load import Server, loads, run, true_gain
+from tests.specdecode.cli.calling import call
 
 BASE = Server()
 KS = {2: Server(base_s=0.023, per_sequence_s=0.0009, k=2, acceptance=0.8),
@@ -89,16 +88,13 @@ def test_the_time_to_the_first_token_is_no_part_of_what_is_learned(comparison: C
 
 def test_advise_prints_k_by_load(comparison: Comparison, tmp_path: Path) -> None:
     write_report(comparison, tmp_path)
-    shown = CliRunner().invoke(app, ["advise", str(tmp_path)]).stdout
+    shown = call("advise", tmp_path).stdout
     assert shown.splitlines()[0] == comparison.advice
     assert "k=2 (Qwen/Qwen3-1.7B) at 8 at a time; no speculation at 64 at a time." in shown
     assert [line.split()[0] for line in shown.splitlines() if " at a time  " in line] == ["1", "8", "64"]
-    document = json.loads(CliRunner().invoke(app, ["advise", str(tmp_path), "--json"]).stdout)
-    assert [(each["load"], each["best"] and each["best"]["k"]) for each in document["by_load"]] == [
-        ("c1", 6),
-        ("c8", 2),
-        ("c64", None),
-    ]
+    document = json.loads(call("advise", tmp_path, "--json").stdout)
+    best = {each["load"]: each["best"] and each["best"]["k"] for each in document["by_load"]}
+    assert best == {"c1": 6, "c8": 2, "c64": None}
 
 
 LOW, HIGH = Level(concurrency=1), Level(concurrency=32)
