@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 from benchmarks.reference.processes import reference_server
 from tests.specdecode.benchmark.chaos import BEHAVIOURS, Peer
 from tests.specdecode.benchmark.virtual import World
+from tests.specdecode.cli.calling import call
 
 MIX = {
     "good": None,
@@ -111,8 +112,7 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("option", "given"), [("--concurrency", "0"), ("--concurrency", "0,4"), ("--rate", "0")])
 def test_a_load_of_nothing_is_one_problem(option: str, given: str) -> None:
-    result = CliRunner().invoke(app, ["bench", "http://127.0.0.1:1", option, given])
-    assert result.exit_code == 2
+    result = call("bench", "http://127.0.0.1:1", option, given, code=2)
     assert result.stderr.strip().count("must be") == 1 and "Tuple" not in result.stderr
 
 
@@ -120,12 +120,11 @@ def test_a_failed_probe_leaves_the_folder_to_the_next_try(tmp_path: Path) -> Non
     """The first server is not there; the same command against one that is needs no other folder."""
     out = tmp_path / "results"
     words = ["--case", "count", "--requests", "1", "--output-tokens", "4", "--out", str(out)]
-    first = CliRunner().invoke(app, ["bench", "http://127.0.0.1:9", *words])
-    assert first.exit_code == 1
+    call("bench", "http://127.0.0.1:9", *words, code=1)
     assert not (out / "benchmark.json").exists()
     with reference_server("--first-ms", "5", "--gap-ms", "2") as url:
-        assert CliRunner().invoke(app, ["bench", url, *words]).exit_code == 0
-        assert CliRunner().invoke(app, ["bench", url, *words]).exit_code == 2
+        call("bench", url, *words)
+        call("bench", url, *words, code=2)
 
 
 @pytest.mark.parametrize("path", ["", "/v1", "/v1/", "/v1/chat/completions", "/v1/completions/", "/chat/completions"])
@@ -149,12 +148,11 @@ def test_the_time_is_told_and_the_resume_line_works(tmp_path: Path, monkeypatch:
             said = CliRunner().invoke(app, words).stderr
         again = re.search(r"the same command with (--resume --out \S+) goes on", said)
         assert again, said
-        went_on = CliRunner().invoke(app, [*words, *again[1].split()])
+        went_on = call(*words, *again[1].split())
     assert re.search(r"2 cells, about \d+ s at most \(--requests", said), said
     assert "cell 1 of 2: prompt-1, 1 at a time; about" in said
-    assert (went_on.exit_code, "5 requests were measured before" in went_on.stderr) == (0, True), went_on.stderr
-    refused = CliRunner().invoke(app, [*words, "--resume"])
-    assert (refused.exit_code, "give that folder" in refused.stderr) == (2, True)
+    assert "5 requests were measured before" in went_on.stderr
+    assert "give that folder" in call(*words, "--resume", code=2).stderr
 
 
 def test_the_defaults_take_five_minutes_at_most_where_a_token_takes_ten_milliseconds() -> None:
@@ -170,12 +168,12 @@ def test_the_defaults_take_five_minutes_at_most_where_a_token_takes_ten_millisec
 def test_one_server_has_its_own_figures_in_every_form(tmp_path: Path) -> None:
     with reference_server("--first-ms", "20", "--gap-ms", "4") as url:
         words = ["bench", url, "--prompt", "a", "--concurrency", "1,2", "--output-tokens", "24", "--out", str(tmp_path)]
-        shown = CliRunner().invoke(app, words).stdout
+        shown = call(*words).stdout
     document = json.loads((tmp_path / "report.json").read_text())
     arms = [*document["arms"], *document["loads"][0]["arms"]]
     assert len(arms) == 2 and all(arm["metrics"]["ttft"]["n"] == 5 for arm in arms)
     page = (tmp_path / "report.html").read_text().partition("<script")[0]
-    again = CliRunner().invoke(app, ["report", str(tmp_path), "--full"]).stdout
+    again = call("report", tmp_path, "--full").stdout
     assert "One server, compared with nothing" in shown
     for text in (again, (tmp_path / "report.md").read_text().replace("\\", ""), page):
         assert "One server, compared with nothing" in text

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from specdecode.cli import app
-from typer.testing import CliRunner
 
 from benchmarks.reference.steps import StepTime
 from tests.patience import PATIENCE_S, until
@@ -40,11 +38,7 @@ def measured(arms: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) ->
     """The results folder, and what the command said."""
     folder = tmp_path_factory.mktemp("bench") / "out"
     prices = ["--price-per-hour", "36", "--price-per-hour", "sd=72"]
-    result = CliRunner().invoke(
-        app, ["bench", *arms, *LOAD, "--requests", "6", "--ignore-eos", *prices, "--out", str(folder)], env=KEYS
-    )
-    assert result.exit_code == 0, result.output
-    return folder, result
+    return folder, call("bench", *arms, *LOAD, "--requests", "6", "--ignore-eos", *prices, "--out", folder, env=KEYS)
 
 
 def test_it_compares_the_arms_and_leaves_the_report(measured: tuple[Path, Any]) -> None:
@@ -129,8 +123,7 @@ def test_no_key_is_in_anything_that_was_written_or_said(measured: tuple[Path, An
 def test_a_refused_key_says_which_variable(
     arms: tuple[str, str], tmp_path: Path, keys: dict[str, str], says: str
 ) -> None:
-    result = CliRunner().invoke(app, ["bench", *arms, *LOAD, "--out", str(tmp_path / "out")], env=keys)
-    assert result.exit_code == 1
+    result = call("bench", *arms, *LOAD, "--out", tmp_path / "out", code=1, env=keys)
     assert says in " ".join(result.stderr.split())
 
 
