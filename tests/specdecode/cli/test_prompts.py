@@ -113,8 +113,8 @@ def test_add_puts_the_bytes_under_their_hash(file: Path, monkeypatch: pytest.Mon
 def test_add_passes_on_what_is_structured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prompts, "_store", lambda *_, **__: Store(s3=S3(), bucket="b"))
     path = tmp_path / "lists.jsonl"
-    header = {"set": {"name": "lists", "structured": ["json"]}}
-    row = {"id": "a", "category": "json", "turns": ["Five colours as a JSON list."]}
+    header = {"set": {"name": "lists", "structured": ["7"]}}
+    row = {"id": "a", "category": "7", "turns": ["Five colours as a JSON list."]}
     path.write_text(f"{json.dumps(header)}\n{json.dumps(row)}\n", encoding="utf-8")
     printed = run("add", str(path)).stdout
     given = from_document({"extends": "rehearsal", **yaml.safe_load(printed[printed.index("workload:") :])})
