@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 from specdecode.cli.runs_deployment import Execution
 from specdecode.experiment import load_preset
-from specdecode.manifests import RenderContext, Rights, benchmark_rights
+from specdecode.manifests import RenderContext, Rights, benchmark
 from specdecode.names import HF_TOKEN_SECRET, NAMESPACE
 
 from rehearsal import tools
@@ -168,7 +168,7 @@ def _tried(running):
     rights = {
         "staging": Rights(reads=("models/own@main/*",), writes=("models/own@main/*",)),
         "compile": Rights(reads=("compiled/own/*", "models/own@main/*"), writes=("compiled/own/*",)),
-        "results": benchmark_rights(ctx, plan_for(load_preset("rehearsal"))),
+        "results": benchmark(plan := plan_for(load_preset("rehearsal")), plan.waves[0], ctx).rights,
     }
     reached = {
         role: sessions.reached(caller, there, sessions.given(caller, there, role, its, ctx), sessions.FOREIGN + OWN)

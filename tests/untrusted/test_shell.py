@@ -79,7 +79,7 @@ def test_json_in_a_word_arrives_as_json(tmp_path: Path) -> None:
     )
     plan = plan_for(experiment)
     arm = plan.waves[0].arms[0]
-    script = engine_of(compile_job(plan, arm, CTX))
+    script = engine_of(compile_job(plan, arm, CTX).job)
     line = script["command"][2].rpartition(" -- ")[2]
     (tmp_path / "work").mkdir()
     called = run({**script, "command": ["/bin/sh", "-c", line]}, tmp_path)

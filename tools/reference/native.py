@@ -88,7 +88,7 @@ def arms_of(name: str, experiment: ServedExperiment, capacity: Capacity) -> Iter
     for arm in {arm.variant: arm for wave in plan.waves for arm in wave.arms}.values():
         deployment, _ = serving(plan, arm, ctx)
         pod = deployment["spec"]["template"]["spec"]
-        job = compile_job(plan, arm, ctx)["spec"]["template"]["spec"]
+        job = compile_job(plan, arm, ctx).job["spec"]["template"]["spec"]
         (server,) = [each for each in pod["containers"] if "vllm serve" in each["command"][-1]]
         (compiler,) = [each for each in job["initContainers"] if "vllm serve" in each["command"][-1]]
         yield Arm(

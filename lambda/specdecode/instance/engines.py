@@ -13,6 +13,7 @@ import specdecode
 from specdecode import manifests, names, s3_keys
 from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.experiment.shapes import CORES_PER_DEVICE
+from specdecode.manifests.bundle import StepJob
 from specdecode.manifests.compiling import COMPILE
 from specdecode.manifests.naming import RenderContext
 from specdecode.manifests.pods import CONTAINER, KubeObject
@@ -93,7 +94,7 @@ def render_context(run_id: str) -> RenderContext:
 
 def compiler(plan: Plan, arm: Arm, ctx: RenderContext, at: Folders) -> EngineRun:
     """The container that compiles for `arm`."""
-    pod = manifests.compile_job(plan, arm, ctx)["spec"]["template"]["spec"]
+    pod = manifests.compile_job(plan, arm, ctx).job["spec"]["template"]["spec"]
     return _engine_run(plan, pod, _named(pod["initContainers"], COMPILE), at, name=f"compile-{arm.variant}", place=0)
 
 
@@ -175,22 +176,22 @@ def programs_before(plan: Plan, ctx: RenderContext) -> list[Program]:
         (f"fetch the prompts {given.set}", manifests.fetch_prompts_job(plan, given, hub, ctx))
         for given, hub in hub_sets(plan.experiment)
     ]
-    return [Program(title=title, words=_words(job)) for title, job in found]
+    return [Program(title=title, words=_words(work.job)) for title, work in found]
 
 
 def keeping(arm: Arm, plan: Plan, ctx: RenderContext) -> Program:
     """The program that verifies what the compiler left, and puts it into the store."""
-    return Program(title=f"keep the artifact of {arm.variant}", words=_words(manifests.compile_job(plan, arm, ctx)))
+    return Program(title=f"keep the artifact of {arm.variant}", words=_words(manifests.compile_job(plan, arm, ctx).job))
 
 
-def asking(objects: Sequence[KubeObject], title: str, hosts: dict[str, str], more: Sequence[str] = ()) -> Program:
+def asking(work: StepJob, title: str, hosts: dict[str, str], more: Sequence[str] = ()) -> Program:
     """A program that asks servers. `hosts`: what Kubernetes says of the Services. `more`: in place of `--upload …`."""
-    kept = _words(objects[-1]).split(" --upload ")[0]
+    kept = _words(work.job).split(" --upload ")[0]
     files = tuple(
         (f"{volume['name']}/{path}", text)
-        for each in objects[:-1]
-        for volume in objects[-1]["spec"]["template"]["spec"]["volumes"]
-        if volume.get("configMap", {}).get("name") == each["metadata"]["name"]
+        for each in work.config
+        for volume in work.job["spec"]["template"]["spec"]["volumes"]
+        if "configMap" in volume
         for path, text in each["data"].items()
     )
     return Program(title=title, words=" ".join([kept, *more]), files=files, env=hosts)

@@ -10,9 +10,9 @@ from specdecode.experiment.prompt_lengths import LongestPrompt
 from specdecode.experiment.sizing import each_client
 from specdecode.experiment.step import most_tokens
 from specdecode.manifests.addresses import address, client_env
-from specdecode.manifests.bundle import Rights, program_job
+from specdecode.manifests.bundle import Rights, StepJob, program_job
 from specdecode.manifests.naming import RenderContext, labels, wave_name
-from specdecode.manifests.pods import KubeObject, config_map, on_held_node, word
+from specdecode.manifests.pods import KubeObject, on_held_node, word
 from specdecode.manifests.serve_command import served_model
 from specdecode.planning import Arm, Plan, Wave, first_served, last_served
 from specdecode.planning.timeline import ACCURACY_MINUTES
@@ -72,67 +72,59 @@ def _benchmark_arm(plan: Plan, arm: Arm, ctx: RenderContext) -> BenchmarkArm:
     )
 
 
-def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
-    """ConfigMap with the specification, and the Job, of one name; of several clients, an indexed Job with a pod for
-    each.
+def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> StepJob:
+    """The Job; of several clients, an indexed one with a pod for each. It reads prompts, records and conversations of
+    this run, and servers.json, and of an earlier run the records whose answers it takes.
     """
-    name, own = wave_name(wave, "benchmark", ctx), labels(ctx, "benchmark", wave=wave.index)
     spec = benchmark_spec(plan, wave, ctx)
     clients = spec.most_clients
     loaded = _loaded(plan, wave)
     arguments = ["--spec", "spec/spec.json", *_arms(plan, loaded, ctx)]
     arguments += _arms(plan, [arm for arm in wave.arms if arm not in loaded], ctx, option="--reader")
-    if answers := answers_of(plan.experiment):
+    answers = answers_of(plan.experiment) or ""
+    if answers:
         arguments += ["--answers", f'"s3://$BUCKET/{s3_keys.run_key(answers, "raw", "")}"']
     arguments += ["--upload", f'"s3://$BUCKET/{s3_keys.run_prefix(ctx.run_id)}"']
     if clients > 1:
         notes = s3_keys.run_key(ctx.run_id, s3_keys.NOTES)
         arguments += ["--client", '"$JOB_COMPLETION_INDEX"', "--meet", f'"s3://$BUCKET/{notes}${names.JOB_UID}/"']
-    folders: dict[str, KubeObject] = {"spec": {"configMap": {"name": name}}}
-    if plan.experiment.holds_node:  # for the tokenizer
-        folders["models"] = {"persistentVolumeClaim": {"claimName": names.model_pv("models"), "readOnly": True}}
-    made = program_job(
+    tokenizer = {"models": {"persistentVolumeClaim": {"claimName": names.model_pv("models"), "readOnly": True}}}
+    parts = (("raw", "*"), (CONVERSATIONS, "*"), (SERVERS,))
+    own = tuple(s3_keys.run_key(ctx.run_id, *part) for part in parts)
+    earlier = tuple(s3_keys.run_key(answers, "raw", each.name, "*") for each in answered(plan.experiment))
+    return program_job(
         plan,
         ctx,
         "specdecode.forecast" if spec.readers else "specdecode.benchmark",
         arguments,
-        name=name,
-        labels=own,
+        name=wave_name(wave, "benchmark", ctx),
+        labels=labels(ctx, "benchmark", wave=wave.index),
         resources=each_client(plan.engine.resources.benchmark, clients),
         references=[*client_env(plan, wave.arms, ctx), *([JOB_UID] if clients > 1 else [])],
-        folders=folders,
+        files={"spec": {"spec.json": spec.model_dump_json(indent=2)}},
+        folders=tokenizer if plan.experiment.holds_node else None,
         account=names.SERVICE_ACCOUNTS["benchmark"],
         minutes=plan.experiment.deadlines.benchmark,
         retries=2,
+        rights=Rights(reads=(*own, s3_keys.run_key(ctx.run_id, s3_keys.PROMPTS) + "*", *earlier), writes=own),
         indexes=clients,
         **_beside_the_servers(plan, ctx),
     )
-    return [config_map(name, own, {"spec.json": spec.model_dump_json(indent=2)}), made]
 
 
-def benchmark_rights(ctx: RenderContext, plan: Plan) -> Rights:
-    """Prompts, records and conversations of this run, and servers.json; of an earlier run the records that are read."""
-    parts = (("raw", "*"), (CONVERSATIONS, "*"), (SERVERS,))
-    own = tuple(s3_keys.run_key(ctx.run_id, *part) for part in parts)
-    earlier = answers_of(plan.experiment) or ""
-    read = tuple(s3_keys.run_key(earlier, "raw", each.name, "*") for each in answered(plan.experiment))
-    return Rights(reads=(*own, s3_keys.run_key(ctx.run_id, s3_keys.PROMPTS) + "*", *read), writes=own)
-
-
-def smoke(plan: Plan, wave: Wave, ctx: RenderContext, longest: LongestPrompt | None = None) -> list[KubeObject]:
+def smoke(plan: Plan, wave: Wave, ctx: RenderContext, longest: LongestPrompt | None = None) -> StepJob:
     """Job that sends one real request to every arm of `wave`, then the `longest` prompt of the ConfigMap before it, and
     fails unless each answers with text and usage and has room for prompt and answer.
     """
-    name, own = wave_name(wave, "smoke", ctx), labels(ctx, "smoke", wave=wave.index)
     arguments = ["--endpoint", plan.experiment.workload.endpoint]
     arguments += ["--longest", "longest/prompt.json"] if longest else []
-    folders = {"longest": {"configMap": {"name": name}}} if longest else {}
-    asks = _asking(plan, wave, ctx, "smoke", arguments, wave.arms, minutes=SMOKE_MINUTES, folders=folders)
-    return [*([config_map(name, own, {"prompt.json": longest.model_dump_json()})] if longest else []), asks]
+    files = {"longest": {"prompt.json": longest.model_dump_json()}} if longest else {}
+    return _asking(plan, wave, ctx, "smoke", arguments, wave.arms, minutes=SMOKE_MINUTES, files=files)
 
 
-def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
-    """Job that measures the arms that `wave` is the first to serve with lm-eval, into runs/<run id>/accuracy/.
+def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> StepJob:
+    """Job that measures the arms that `wave` is the first to serve with lm-eval, into runs/<run id>/accuracy/. It may
+    touch nothing else: lm-eval is foreign code.
 
     In the engine's image: lm-eval's wheels need a newer glibc than the small image's 2.26 (numpy 2.3 and later: 2.27).
     """
@@ -140,31 +132,22 @@ def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
     asked = max(level.concurrency or 1 for level in experiment.workload.levels)
     arguments = ["--bucket", '"$BUCKET"', "--prefix", word(s3_keys.run_key(ctx.run_id, "accuracy", ""))]
     arguments += ["--concurrency", str(experiment.batch or asked)]
-    minutes, image = ACCURACY_MINUTES * len(arms), plan.engine.reference
-    return _asking(plan, wave, ctx, "accuracy", arguments, arms, minutes=minutes, image=image)
+    more = {"rights": Rights(writes=(s3_keys.run_key(ctx.run_id, "accuracy", "*"),)), "image": plan.engine.reference}
+    return _asking(plan, wave, ctx, "accuracy", arguments, arms, minutes=ACCURACY_MINUTES * len(arms), **more)
 
 
-def accuracy_rights(ctx: RenderContext) -> Rights:
-    """The results of this run's accuracy test and nothing else: lm-eval, which is foreign code, runs in the pod."""
-    return Rights(writes=(s3_keys.run_key(ctx.run_id, "accuracy", "*"),))
-
-
-def hold_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
+def hold_job(plan: Plan, wave: Wave, ctx: RenderContext) -> StepJob:
     """Job that asks the arms that `wave` is the last to serve what people put into asks/<run id>/."""
     arguments = ["--endpoint", plan.experiment.workload.endpoint, "--bucket", '"$BUCKET"']
     arguments += ["--prefix", word(s3_keys.asks_prefix(ctx.run_id))]
-    arms, minutes = last_served(plan.waves, wave), plan.experiment.holds_arms
-    return _asking(plan, wave, ctx, "hold", arguments, arms, minutes=minutes)
-
-
-def hold_rights(ctx: RenderContext) -> Rights:
-    asks = s3_keys.asks_prefix(ctx.run_id) + "*"
-    return Rights(reads=(asks,), writes=(asks,), clears=True)
+    arms, asks = last_served(plan.waves, wave), (s3_keys.asks_prefix(ctx.run_id) + "*",)
+    rights = Rights(reads=asks, writes=asks, clears=True)
+    return _asking(plan, wave, ctx, "hold", arguments, arms, minutes=plan.experiment.holds_arms, rights=rights)
 
 
 def _asking(
     plan: Plan, wave: Wave, ctx: RenderContext, component: str, arguments: list[str], arms: Sequence[Arm], **more: Any
-) -> KubeObject:
+) -> StepJob:
     """Job of the program `specdecode.pod.<component>` with the model and `arms` as arguments. `more`: of the Job."""
     arguments = ["--model", word(served_model(plan.experiment)), *arguments, *_arms(plan, arms, ctx)]
     for arm in arms:

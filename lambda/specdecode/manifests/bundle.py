@@ -7,7 +7,7 @@ mounted only where the bundle runs. No service account of these pods has a role.
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -16,7 +16,17 @@ from specdecode.exit_codes import PERMANENT, Exit
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.engine_parts import Resources
 from specdecode.manifests.naming import RenderContext
-from specdecode.manifests.pods import CONTAINER, KubeObject, container, job, on_cpu_nodes, pod_template, secret, word
+from specdecode.manifests.pods import (
+    CONTAINER,
+    KubeObject,
+    config_map,
+    container,
+    job,
+    on_cpu_nodes,
+    pod_template,
+    secret,
+    word,
+)
 from specdecode.planning import Plan
 
 HOME = """\
@@ -150,6 +160,22 @@ def session_secret(job: KubeObject, credentials: Mapping[str, Any]) -> KubeObjec
     return secret(job["metadata"]["name"], job["metadata"]["labels"], files)
 
 
+class StepJob(NamedTuple):
+    """A Job for which a step waits, and what belongs to it."""
+
+    job: KubeObject
+    minutes: int
+    """How long the step waits."""
+    rights: Rights = Rights()
+    """Of its pods, in AWS."""
+    config: tuple[KubeObject, ...] = ()
+    """The ConfigMap that it reads, if any: of its name."""
+
+    @property
+    def objects(self) -> tuple[KubeObject, ...]:
+        return *self.config, self.job
+
+
 def program_job(
     plan: Plan,
     ctx: RenderContext,
@@ -161,21 +187,24 @@ def program_job(
     resources: Resources,
     minutes: int,
     retries: int,
+    rights: Rights = Rights(),  # noqa: B008 (it is frozen)
     image: str | None = None,
     env: Mapping[str, str] | None = None,
     references: Sequence[KubeObject] = (),
+    files: Mapping[str, Mapping[str, str]] | None = None,
     folders: Mapping[str, KubeObject] | None = None,
     placement: KubeObject | None = None,
     account: str = names.PLAIN_ACCOUNT,
     indexes: int = 1,
     finds_services: bool = False,
-) -> KubeObject:
+) -> StepJob:
     """Job of one container, which runs a program of the bundle with the session in the Secret of the Job's name.
 
-    `folders`: volumes that it reads, below the working directory. By default in the small image, on an ordinary CPU
-    node, by an account without a role.
+    It reads below the working directory `files`, text by name in one folder, and `folders`, volumes. By default in the
+    small image, on an ordinary CPU node, by an account without a role.
     """
-    folders = folders or {}
+    files = files or {}
+    folders = {key: {"configMap": {"name": name}} for key in files} | dict(folders or {})
     main = container(
         image=image or plan.engine.tools_reference,
         script=bundle_script(module, arguments),
@@ -195,7 +224,7 @@ def program_job(
         restart_policy="Never",
         finds_services=finds_services,
     )
-    return job(
+    made = job(
         name=name,
         labels=labels,
         template=template,
@@ -204,3 +233,4 @@ def program_job(
         permanent_exits=PERMANENT,
         indexes=indexes,
     )
+    return StepJob(made, minutes, rights, tuple(config_map(name, labels, data) for data in files.values()))

@@ -13,7 +13,16 @@ from specdecode.exit_codes import PERMANENT, Exit
 from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine_parts import Resources
 from specdecode.experiment.variants import HEADS, ServedVariant
-from specdecode.manifests.bundle import ENV, MOUNT, Rights, bundle_env, bundle_script, fetched_bundle_script, volume
+from specdecode.manifests.bundle import (
+    ENV,
+    MOUNT,
+    Rights,
+    StepJob,
+    bundle_env,
+    bundle_script,
+    fetched_bundle_script,
+    volume,
+)
 from specdecode.manifests.early import device_check, disk_check
 from specdecode.manifests.naming import RenderContext, compile_name, labels, object_name
 from specdecode.manifests.pods import (
@@ -46,8 +55,9 @@ UNDER_A_HEAD = 8
 """
 
 
-def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
-    """Job that makes `compiled/<fingerprint>/`, COMPLETE.json last: fetch the weights, compile, store the artifact.
+def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> StepJob:
+    """Job that makes `compiled/<fingerprint>/`, COMPLETE.json last: fetch the weights, compile, store the artifact. It
+    writes only there, and reads the weights.
 
     It claims the devices that the arm will be served on: a server is only healthy once it has loaded. The first
     container looks at devices, driver and disk before it fetches a byte. An arm with a `fallback` is compiled on a CPU
@@ -102,15 +112,17 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
         compiles, placement = claiming(compiles, experiment, ctx)
     own = {**labels(ctx, "compile", variant=arm.variant), names.ARTIFACT_LABEL: arm.fingerprint}
     containers = fetch, compiles, store
-    disks = ("compiled",)
-    return _job(compile_name(arm, ctx), own, containers, placement, disks=disks, minutes=deadline, retries=2, **common)
+    models = (f"{model.prefix}*" for model in experiment.models_of(variant))
+    rights = Rights(reads=(f"{folder}*", *models), writes=(f"{folder}*",), clears=True)
+    common |= {"rights": rights, "disks": ("compiled",), "minutes": deadline, "retries": 2}
+    return _job(compile_name(arm, ctx), own, containers, placement, **common)
 
 
-def start_check_job(plan: Plan, variant: ServedVariant, ctx: RenderContext) -> KubeObject:
+def start_check_job(plan: Plan, variant: ServedVariant, ctx: RenderContext) -> StepJob:
     """Job that makes tiny models, starts the server of `variant` with them, and asks it for some tokens.
 
-    Nothing that it writes is kept. A try that fails is made once more, unless the server was not healthy in time: it
-    would cost the same again.
+    It reads the models that the tiny ones are made after, and nothing that it writes is kept. A try that fails is made
+    once more, unless the server was not healthy in time: it would cost the same again.
     """
     experiment, engine, minutes = plan.served, plan.engine, plan.served.deadlines.start_check
     resources = engine.resources.serving
@@ -130,8 +142,9 @@ def start_check_job(plan: Plan, variant: ServedVariant, ctx: RenderContext) -> K
     serve = _engine_runs(plan, variant, "compiled/", ask, minutes=minutes, **common)
     make, _ = claiming(make, experiment, ctx)
     serve, placement = claiming(serve, experiment, ctx)
-    exits = (*PERMANENT, Exit.NOT_HEALTHY)
-    return _job(name, own, (make, serve), placement, minutes=minutes, retries=1, exits=exits, **common)
+    rights = Rights(reads=tuple(f"{model.prefix}*" for model in experiment.models_of(variant)))
+    common |= {"rights": rights, "exits": (*PERMANENT, Exit.NOT_HEALTHY), "minutes": minutes, "retries": 1}
+    return _job(name, own, (make, serve), placement, **common)
 
 
 def _carrier(plan: Plan, ctx: RenderContext, script: str, mounts: Sequence[KubeObject], **more: Any) -> KubeObject:
@@ -188,8 +201,9 @@ def _job(
     disks: Sequence[str] = (),
     minutes: int,
     retries: int,
+    rights: Rights,
     exits: Sequence[int] = PERMANENT,
-) -> KubeObject:
+) -> StepJob:
     """Job of `containers`, one after the other. `disks`: volumes beside those that all have."""
     *first, main = containers
     on_disk = (f"{CARRIER}work", f"{CARRIER}tmp", "bundle", "models", *disks)
@@ -207,16 +221,10 @@ def _job(
         restart_policy="Never",
         grace_s=60,
     )
-    return job(
+    made = job(
         name=name, labels=own, template=template, retries=retries, deadline_minutes=minutes, permanent_exits=exits
     )
-
-
-def compile_rights(plan: Plan, arm: Arm) -> Rights:
-    """Write only this artifact, and read the weights that it is made of."""
-    models = plan.served.models_of(plan.served.variant(arm.variant))
-    own = f"{s3_keys.compiled_prefix(arm.fingerprint)}*"
-    return Rights(reads=(own, *(f"{model.prefix}*" for model in models)), writes=(own,), clears=True)
+    return StepJob(made, minutes, rights)
 
 
 def _mount(name: str, *, read_only: bool = False) -> dict[str, Any]:
@@ -228,11 +236,6 @@ def _tiny(plan: Plan, variant: ServedVariant) -> list[str]:
     kind = "--head" if has_head(variant) else "--model"
     words = ["--bucket", '"$BUCKET"', "--layers", str(layers(variant)), "--model", word(target.prefix)]
     return words + [item for draft in drafts for item in (kind, word(draft.prefix))]
-
-
-def start_check_rights(plan: Plan, variant: ServedVariant) -> Rights:
-    """Read the models that the tiny ones are made after, and write nothing."""
-    return Rights(reads=tuple(f"{model.prefix}*" for model in plan.served.models_of(variant)))
 
 
 def has_head(variant: ServedVariant) -> bool:

@@ -3,9 +3,9 @@
 from specdecode import names, s3_keys
 from specdecode.experiment.prompt_lengths import CountSpec
 from specdecode.experiment.variants import ModelRef
-from specdecode.manifests.bundle import Rights, program_job
+from specdecode.manifests.bundle import Rights, StepJob, program_job
 from specdecode.manifests.naming import RenderContext, labels, object_name, staging_name
-from specdecode.manifests.pods import KubeObject, config_map, word
+from specdecode.manifests.pods import word
 from specdecode.planning import Plan
 from specdecode.planning.timeline import COUNT_MINUTES
 from specdecode.prompts import HubFile, PromptsOf
@@ -15,8 +15,11 @@ FEW_SETS = 6
 TO_BUCKET = ("--bucket", '"$BUCKET"')
 
 
-def staging_job(plan: Plan, model: ModelRef, ctx: RenderContext) -> KubeObject:
-    """Job that downloads `model` (or copies it from its import prefix) to `models/…`, COMPLETE.json last."""
+def staging_job(plan: Plan, model: ModelRef, ctx: RenderContext) -> StepJob:
+    """Job that downloads `model` (or copies it from its import prefix) to `models/…`, COMPLETE.json last. It writes
+    only there.
+    """
+    own, imported = f"{model.prefix}*", (f"{model.import_prefix}*",) if model.import_prefix else ()
     source = ["--model", word(model.id), "--revision", word(model.revision)]
     if model.import_prefix:
         source = ["--import-prefix", word(model.import_prefix)]
@@ -34,18 +37,12 @@ def staging_job(plan: Plan, model: ModelRef, ctx: RenderContext) -> KubeObject:
         env=_token(model.gated),
         minutes=plan.experiment.deadlines.staging,
         retries=4,
+        rights=Rights(reads=(own, *imported), writes=(own,), clears=True, token=model.gated),
     )
 
 
-def staging_rights(model: ModelRef) -> Rights:
-    """Write only this model's folder, and read its import prefix."""
-    own = f"{model.prefix}*"
-    imported = (f"{model.import_prefix}*",) if model.import_prefix else ()
-    return Rights(reads=(own, *imported), writes=(own,), clears=True, token=model.gated)
-
-
-def fetch_prompts_job(plan: Plan, given: PromptsOf, hub: HubFile, ctx: RenderContext) -> KubeObject:
-    """Job that puts the file of `hub` under the set's key, its hash checked."""
+def fetch_prompts_job(plan: Plan, given: PromptsOf, hub: HubFile, ctx: RenderContext) -> StepJob:
+    """Job that puts the file of `hub` under the set's key, its hash checked. It writes only this file."""
     words = {"key": given.key, "sha256": given.sha256, "repo": hub.repo, "revision": hub.revision, "file": hub.file}
     return program_job(
         plan,
@@ -58,38 +55,29 @@ def fetch_prompts_job(plan: Plan, given: PromptsOf, hub: HubFile, ctx: RenderCon
         env=_token(hub.gated),
         minutes=plan.experiment.deadlines.staging,
         retries=2,
+        rights=Rights(writes=(given.key,), token=hub.gated),
     )
 
 
-def fetch_prompts_rights(given: PromptsOf, hub: HubFile) -> Rights:
-    """Write only this file."""
-    return Rights(writes=(given.key,), token=hub.gated)
-
-
-def count_prompts_job(plan: Plan, spec: CountSpec, ctx: RenderContext) -> list[KubeObject]:
-    """ConfigMap with what is to be counted, and the Job, both of one name."""
-    name, own = object_name(ctx.run_id, "count"), labels(ctx, "staging")
-    made = program_job(
+def count_prompts_job(plan: Plan, spec: CountSpec, ctx: RenderContext) -> StepJob:
+    """Job that reads the model's tokenizer and the sets, and writes the lengths."""
+    sets = tuple(dict.fromkeys(case.prompts.key for case in spec.cases if case.prompts))
+    if len(sets) > FEW_SETS:
+        sets = (f"{s3_keys.PROMPTS}*",)
+    reads = (f"{spec.model}tokenizer*", f"{spec.model}chat_template.jinja", *sets)
+    return program_job(
         plan,
         ctx,
         "specdecode.pod.count_prompts",
         [*TO_BUCKET, "--spec", "spec/spec.json"],
-        name=name,
-        labels=own,
+        name=object_name(ctx.run_id, "count"),
+        labels=labels(ctx, "staging"),
         resources=plan.engine.resources.staging,
-        folders={"spec": {"configMap": {"name": name}}},
+        files={"spec": {"spec.json": spec.model_dump_json(indent=2)}},
         minutes=COUNT_MINUTES,
         retries=2,
+        rights=Rights(reads=reads, writes=(spec.key,)),
     )
-    return [config_map(name, own, {"spec.json": spec.model_dump_json(indent=2)}), made]
-
-
-def count_prompts_rights(spec: CountSpec) -> Rights:
-    """Read the model's tokenizer and the sets, write the lengths."""
-    sets = tuple(dict.fromkeys(case.prompts.key for case in spec.cases if case.prompts))
-    if len(sets) > FEW_SETS:
-        sets = (f"{s3_keys.PROMPTS}*",)
-    return Rights(reads=(f"{spec.model}tokenizer*", f"{spec.model}chat_template.jinja", *sets), writes=(spec.key,))
 
 
 def _token(is_needed: bool) -> dict[str, str]:

@@ -73,8 +73,8 @@ def standalone(plan: Plan, ctx: RenderContext) -> Standalone:
     adapt = _Adapting(plan, ctx)
     root = run_root(plan, ctx)
     root = {**root, "data": {**root["data"], EXPERIMENT: to_yaml(experiment)}}
-    staged = [staging_job(plan, model, ctx) for model in plan.models_to_stage]
-    staged += [fetch_prompts_job(plan, given, hub, ctx) for given, hub in hub_sets(experiment)]
+    staged = [staging_job(plan, model, ctx).job for model in plan.models_to_stage]
+    staged += [fetch_prompts_job(plan, given, hub, ctx).job for given, hub in hub_sets(experiment)]
     steps = [UserStep(title="bring weights and prompts to the bucket", before=tuple(map(adapt.job, staged)))]
     compiled: set[str] = set()
     for wave in plan.waves:
@@ -94,12 +94,12 @@ def _of_wave(plan: Plan, wave: Wave, ctx: RenderContext, adapt: _Adapting, compi
     for arm in wave.arms:
         if arm.fingerprint in to_do - compiled:
             compiled.add(arm.fingerprint)
-            jobs.append(adapt.job(compile_job(plan, arm, ctx)))
+            jobs.append(adapt.job(compile_job(plan, arm, ctx).job))
     for arm in wave.served:
         deployment, service = serving(plan, arm, ctx)
         servers.append(adapt.server(deployment, arm))
         others.append(service)
-    asking = [*smoke(plan, wave, ctx, longest_prompt(plan.experiment, {})), *benchmark(plan, wave, ctx)]
+    asking = [smoke(plan, wave, ctx, longest_prompt(plan.experiment, {})), benchmark(plan, wave, ctx)]
     if plan.experiment.accuracy and first_served(plan.waves, wave):
         asking.append(accuracy_job(plan, wave, ctx))
     arms = ", ".join(arm.variant for arm in wave.arms)
@@ -107,8 +107,8 @@ def _of_wave(plan: Plan, wave: Wave, ctx: RenderContext, adapt: _Adapting, compi
         title=f"wave {wave.index}: {arms}",
         before=tuple(jobs),
         servers=tuple(servers),
-        asking=tuple(adapt.job(obj) for obj in asking if obj["kind"] == "Job"),
-        others=(*others, *(obj for obj in asking if obj["kind"] != "Job")),
+        asking=tuple(adapt.job(each.job) for each in asking),
+        others=(*others, *(obj for each in asking for obj in each.config)),
     )
 
 

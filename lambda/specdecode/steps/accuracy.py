@@ -10,11 +10,10 @@ from functools import partial
 
 from specdecode import manifests
 from specdecode.analysis.results.run_context import Failure
-from specdecode.kubernetes.resources import KubeObject, name_of
-from specdecode.manifests import Rights
+from specdecode.kubernetes.resources import name_of
+from specdecode.manifests import StepJob
 from specdecode.planning import first_served, last_served
 from specdecode.planning.events import JOB_GRACE_MINUTES
-from specdecode.planning.timeline import ACCURACY_MINUTES
 from specdecode.runs.state import change_state
 from specdecode.steps.acquire import looks_twice, require_node
 from specdecode.steps.errors import AccuracyFailed, HoldFailed, StepFailed
@@ -38,10 +37,8 @@ def _test(given: StepInput, rt: Runtime, run: Run) -> Progress:
     new = first_served(run.plan.waves, wave)
     if not (new and run.is_served(given.wave)):
         return Progress(done=True, message="no arm of this wave is tested: it was in an earlier one, or is not served")
-    ctx = render_context(run, rt)
-    job, limit = manifests.accuracy_job(run.plan, wave, ctx), ACCURACY_MINUTES * len(new)
-    rights = manifests.accuracy_rights(ctx)
-    found = _advance(job, given, rt, run, rights=rights, limit_min=limit, failure=AccuracyFailed)
+    work = manifests.accuracy_job(run.plan, wave, render_context(run, rt))
+    found = _advance(work, given, rt, run, failure=AccuracyFailed)
     expected = run.plan.timeline.most_minutes("Accuracy", given.wave)
     return Progress(
         done=found.done, message=found.message, wait_s=attentive(run.plan, found.age, expected_min=expected)
@@ -54,10 +51,8 @@ def _hold(given: StepInput, rt: Runtime, run: Run) -> Progress | None:
     arms = last_served(run.plan.waves, wave)
     if not (minutes and arms and run.is_served(given.wave)):
         return None
-    ctx = render_context(run, rt)
-    job, rights = manifests.hold_job(run.plan, wave, ctx), manifests.hold_rights(ctx)
-    limit = minutes + JOB_GRACE_MINUTES
-    done, _, age, _ = _advance(job, given, rt, run, rights=rights, limit_min=limit, failure=HoldFailed)
+    work = manifests.hold_job(run.plan, wave, render_context(run, rt))._replace(minutes=minutes + JOB_GRACE_MINUTES)
+    done, _, age, _ = _advance(work, given, rt, run, failure=HoldFailed)
     left = timedelta(minutes=minutes) - age
     if done or left <= timedelta():
         change_state(rt.store, given.run_id, answering=(), answers_until=None)
@@ -69,23 +64,14 @@ def _hold(given: StepInput, rt: Runtime, run: Run) -> Progress | None:
     return Progress(done=False, message=message, wait_s=attentive(run.plan, age, expected_min=minutes))
 
 
-def _advance(
-    job: KubeObject,
-    given: StepInput,
-    rt: Runtime,
-    run: Run,
-    *,
-    rights: Rights,
-    limit_min: int,
-    failure: type[StepFailed],
-) -> Advance:
+def _advance(work: StepJob, given: StepInput, rt: Runtime, run: Run, *, failure: type[StepFailed]) -> Advance:
     """One look at a Job beside the servers. If it raises `failure`, that is first noted for the report."""
     require_node(given, rt, run)
     try:
         check_alive(rt.kube, given.run_id, run.wave(given.wave), failure=failure)
-        return advance_job(run, rt, [job], rights=rights, limit_min=limit_min, failure=failure)
+        return advance_job(run, rt, work, failure=failure)
     except failure as error:
-        keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(job))
+        keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(work.job))
         stage = failure.__name__.removesuffix("Failed")
         failures = (*run.state.failures, Failure(stage=stage, message=str(error), diagnostics="diagnostics/logs/"))
         change_state(rt.store, given.run_id, failures=failures, answering=(), answers_until=None)

@@ -16,14 +16,7 @@ def benchmark(given: StepInput, rt: Runtime, run: Run) -> Progress:
     ctx = render_context(run, rt)
     wave = run.wave(given.wave)
     check_alive(rt.kube, given.run_id, wave, failure=BenchmarkFailed)
-    found = advance_job(
-        run,
-        rt,
-        manifests.benchmark(run.plan, wave, ctx),
-        rights=manifests.benchmark_rights(ctx, run.plan),
-        limit_min=run.plan.experiment.deadlines.benchmark,
-        failure=BenchmarkFailed,
-    )
+    found = advance_job(run, rt, manifests.benchmark(run.plan, wave, ctx), failure=BenchmarkFailed)
     if found.done:
         change_state(rt.store, given.run_id, measured=tuple(sorted({*run.state.measured, given.wave})))
     expected = run.plan.timeline.most_minutes("Benchmark", given.wave)

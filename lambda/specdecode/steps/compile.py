@@ -42,14 +42,14 @@ def _on_the_node(given: StepInput, rt: Runtime, run: Run) -> Progress:
     if run.plan.engine.artifact is None:
         return Progress(done=True, message=f"{run.plan.engine.name} compiles nothing")
     arms = {arm.fingerprint: arm for arm in run.wave(given.wave).arms if not arm.fallback}
-    missing, deadline = _missing(arms, rt), run.plan.experiment.deadlines.compile
+    missing = _missing(arms, rt)
     if ending := _ending(rt.kube, given.run_id, still_to_do={arm.variant for arm in missing}):
         text = f"{ending} has stored its artifact and still holds its devices"
         return Progress(done=False, message=text, wait_s=run.plan.attentive_seconds)
     waits: list[str] = []
     for arm in _begun_first(missing, run, rt):
         try:
-            found = _advance(arm, run, rt, awaited_min=_limit_min(run, given.wave), limit_min=deadline)
+            found = _advance(arm, run, rt, awaited_min=_limit_min(run, given.wave))
         except CompileFailed as error:
             return go_on_without(arm, error, run=run, rt=rt)
         if found.is_elsewhere:
@@ -80,7 +80,7 @@ def _compile_ahead(run: Run, rt: Runtime) -> Progress:
     limit = cpu_deadline(run.plan.served, run.plan.engine)
     for arm in missing[:COMPILERS]:
         try:
-            found = _advance(arm, run, rt, awaited_min=limit, limit_min=limit)
+            found = _advance(arm, run, rt, awaited_min=limit)
         except CompileFailed as error:
             raise CompileFailed(f"{arm.variant}: {error} ({INSTEAD})") from None
         if found.done:
@@ -92,18 +92,15 @@ def _compile_ahead(run: Run, rt: Runtime) -> Progress:
     return Progress(done=True, message=f"{len(arms)} artifacts are ready, compiled on CPU nodes")
 
 
-def _advance(arm: Arm, run: Run, rt: Runtime, *, awaited_min: int, limit_min: int) -> Advance:
-    """One look at the artifact of `arm`. `awaited_min`: limit for another run's and the own compilation together;
-    `limit_min`: for the Job alone.
-    """
-    job = manifests.compile_job(run.plan, arm, render_context(run, rt))
-    keep_failed_logs(rt.kube, rt.store, run_id=run.state.run_id, job=name_of(job))
+def _advance(arm: Arm, run: Run, rt: Runtime, *, awaited_min: int) -> Advance:
+    """One look at the artifact of `arm`. `awaited_min`: limit for another run's and the own compilation together."""
+    work = manifests.compile_job(run.plan, arm, render_context(run, rt))
+    keep_failed_logs(rt.kube, rt.store, run_id=run.state.run_id, job=name_of(work.job))
     if other := made_elsewhere(arm, run, rt, limit_min=awaited_min):
         text = f"{arm.variant}: {other} compiles the same artifact; this run waits for it"
         return Advance(False, text, is_elsewhere=True)
-    rights = manifests.compile_rights(run.plan, arm)
     try:
-        found = advance_job(run, rt, [job], rights=rights, limit_min=limit_min, failure=CompileFailed)
+        found = advance_job(run, rt, work, failure=CompileFailed)
     except CompileFailed as error:
         raise CompileFailed(f"{error}{set_aside(error.exit_codes, arm, run, rt)}") from None
     return found._replace(message=f"{arm.variant}: {found.message}")
@@ -234,12 +231,10 @@ def _require_devices(run: Run, rt: Runtime) -> None:
 
 def _advance_check(name: str, run: Run, rt: Runtime) -> Advance:
     """One look at the Job of the arm. Raises StartCheckFailed, which names the arm."""
-    variant = run.plan.served.variant(name)
-    job = manifests.start_check_job(run.plan, variant, render_context(run, rt))
-    keep_failed_logs(rt.kube, rt.store, run_id=run.state.run_id, job=name_of(job))
-    rights, limit = manifests.start_check_rights(run.plan, variant), run.plan.experiment.deadlines.start_check
+    work = manifests.start_check_job(run.plan, run.plan.served.variant(name), render_context(run, rt))
+    keep_failed_logs(rt.kube, rt.store, run_id=run.state.run_id, job=name_of(work.job))
     try:
-        return advance_job(run, rt, [job], rights=rights, limit_min=limit, failure=StartCheckFailed)
+        return advance_job(run, rt, work, failure=StartCheckFailed)
     except StartCheckFailed as error:
         raise StartCheckFailed(f"{name}: {error}") from None
 

@@ -23,7 +23,7 @@ from specdecode.kubernetes.pods import (
     restarts,
 )
 from specdecode.kubernetes.resources import KubeObject, name_of
-from specdecode.manifests import RenderContext, Rights, owned, run_root, session_policy, session_secret
+from specdecode.manifests import RenderContext, Rights, StepJob, owned, run_root, session_policy, session_secret
 from specdecode.planning import Arm, Wave
 from specdecode.steps import logs
 from specdecode.steps.errors import AccessRefused, StepFailed
@@ -78,22 +78,19 @@ class Advance(NamedTuple):
 def advance_job(
     run: Run,
     rt: Runtime,
-    objects: Sequence[KubeObject],
+    work: StepJob,
     *,
-    rights: Rights,
-    limit_min: int,
     failure: type[StepFailed],
 ) -> Advance:
-    """Make the Job among `objects` exist, with a session of `rights` for its pods; its state.
+    """Make the Job exist, with a session of its rights for its pods; its state.
 
-    Raises `failure` if it failed, if its pod cannot start, or if it is older than `limit_min` minutes.
+    Raises `failure` if it failed, if its pod cannot start, or if it is older than its minutes.
     """
     kube, now, ctx = rt.kube, rt.now(), render_context(run, rt)
-    sessions = Sessions(rt, ctx, rights)
-    (job,) = [obj for obj in objects if obj["kind"] == "Job"]
+    sessions, job = Sessions(rt, ctx, work.rights), work.job
     live = kube.get("Job", name_of(job), namespace=names.NAMESPACE)
     if live is None:
-        apply_missing(kube, objects, root=run_root(run.plan, ctx), fresh=[sessions.make(job)])
+        apply_missing(kube, work.objects, root=run_root(run.plan, ctx), fresh=[sessions.make(job)])
         return Advance(False, f"started {name_of(job)}")
     state = job_state(live)
     if state.phase is Phase.COMPLETE:
@@ -106,8 +103,8 @@ def advance_job(
     hopeless = [p for p in found if p.fatal and (p.pod not in ended or p.kind is Kind.OUT_OF_MEMORY)]
     if hopeless:
         raise failure(f"{name_of(job)} cannot finish{_because(hopeless)}")
-    if now - created_at(live) > timedelta(minutes=limit_min):
-        raise failure(f"{name_of(job)} did not finish within {limit_min} min{_because(found)}")
+    if now - created_at(live) > timedelta(minutes=work.minutes):
+        raise failure(f"{name_of(job)} did not finish within {work.minutes} min{_because(found)}")
     sessions.renew(live)
     waiting = f"; {found[0]}" if found else ""
     message = f"{name_of(job)}: {state.message}, {state.failed_pods} failed{waiting}"

@@ -6,7 +6,6 @@ from functools import partial
 from specdecode import manifests, names
 from specdecode.experiment.prompt_lengths import longest_prompt
 from specdecode.kubernetes.resources import name_of
-from specdecode.manifests.benchmarking import SMOKE_MINUTES
 from specdecode.planning.artifacts import served_key
 from specdecode.steps.acquire import on_the_node
 from specdecode.steps.errors import SmokeFailed
@@ -19,13 +18,12 @@ from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 @on_the_node
 def smoke(given: StepInput, rt: Runtime, run: Run) -> Progress:
     ctx = render_context(run, rt)
-    (job,) = manifests.smoke(run.plan, run.wave(given.wave), ctx)
-    objects = [job]
-    if rt.kube.get("Job", name_of(job), namespace=names.NAMESPACE) is None:
+    work = manifests.smoke(run.plan, run.wave(given.wave), ctx)
+    if rt.kube.get("Job", name_of(work.job), namespace=names.NAMESPACE) is None:
         sets = kept_sets(rt.store, run.plan.experiment, run_id=given.run_id)
         longest = longest_prompt(run.plan.experiment, sets)
-        objects = manifests.smoke(run.plan, run.wave(given.wave), ctx, longest)
-    found = advance_job(run, rt, objects, rights=manifests.Rights(), limit_min=SMOKE_MINUTES, failure=SmokeFailed)
+        work = manifests.smoke(run.plan, run.wave(given.wave), ctx, longest)
+    found = advance_job(run, rt, work, failure=SmokeFailed)
     if found.done and run.plan.experiment.holds_node:
         _mark_served(run, given.wave, rt)
     return Progress(done=found.done, message=found.message, wait_s=soon(found.age, then_s=run.plan.poll_seconds))

@@ -10,7 +10,6 @@ from specdecode.experiment.model import answers_of
 from specdecode.experiment.prompt_lengths import CountSpec, PromptLengths, count_spec, do_not_fit
 from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.manifests import RenderContext
-from specdecode.planning.timeline import COUNT_MINUTES
 from specdecode.steps.errors import PromptsRefused, StagingFailed
 from specdecode.steps.jobs import advance_job
 from specdecode.steps.prompts import keep_sets, said
@@ -38,12 +37,10 @@ def stage(given: StepInput, rt: Runtime) -> Progress:
 
 def _models(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
     """A line for each model that is still missing."""
-    limit = run.plan.experiment.deadlines.staging
     for model in (item.model for item in run.plan.models):
         if is_there(model.prefix, rt):
             continue
-        job = manifests.staging_job(run.plan, model, ctx)
-        found = _advance(run, rt, [job], rights=manifests.staging_rights(model), limit_min=limit)
+        found = _advance(run, rt, manifests.staging_job(run.plan, model, ctx))
         if not found.done:
             yield f"{model.id}: {found.message}"
         elif not is_there(model.prefix, rt):
@@ -52,12 +49,10 @@ def _models(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
 
 def _sets(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
     """A line for each set of the Hugging Face hub that is still missing."""
-    limit = run.plan.experiment.deadlines.staging
     for given, hub in hub_sets(run.plan.experiment):
         if rt.store.read(given.key, at_most=1) is not None:
             continue
-        job = manifests.fetch_prompts_job(run.plan, given, hub, ctx)
-        found = _advance(run, rt, [job], rights=manifests.fetch_prompts_rights(given, hub), limit_min=limit)
+        found = _advance(run, rt, manifests.fetch_prompts_job(run.plan, given, hub, ctx))
         if not found.done:
             yield f"{hub}: {found.message}"
         elif rt.store.read(given.key, at_most=1) is None:
@@ -75,9 +70,7 @@ def _prompts(run: Run, ctx: RenderContext, rt: Runtime, *, run_id: str) -> tuple
         return True, ""
     lengths = _lengths(spec, rt)
     if lengths is None or not lengths.exact:  # what kept an earlier run from counting may be gone
-        objects = manifests.count_prompts_job(run.plan, spec, ctx)
-        rights = manifests.count_prompts_rights(spec)
-        found = _advance(run, rt, objects, rights=rights, limit_min=COUNT_MINUTES)
+        found = _advance(run, rt, manifests.count_prompts_job(run.plan, spec, ctx))
         if not found.done:
             return False, f"counting prompts: {found.message}"
         lengths = _lengths(spec, rt)

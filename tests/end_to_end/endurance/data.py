@@ -41,7 +41,7 @@ def _plan(cases: int) -> dict[str, Any]:
     plan = plan_for(experiment)
     took = time.monotonic() - begun
     context = RenderContext(run_id="r", bucket="b", bundle_uri="s3://b/k", bundle_sha256="0" * 64, region="us-east-2")
-    config = benchmark(plan, plan.waves[0], context)[0]
+    config = benchmark(plan, plan.waves[0], context).config[0]
     request = json.dumps({"experiment": experiment.model_dump(mode="json")}, separators=(",", ":"))
     return {
         "seconds": took,

@@ -36,7 +36,7 @@ def engine_containers(plan, wave):
         (pod,) = manifests.serving(plan, arm, CTX)[0]["spec"]["template"]["spec"]["containers"][:1]
         yield pod, engines.server(plan, arm, CTX, AT, place=place)
     for _, arm in engines.artifacts(plan):
-        _, pod = manifests.compile_job(plan, arm, CTX)["spec"]["template"]["spec"]["initContainers"]
+        _, pod = manifests.compile_job(plan, arm, CTX).job["spec"]["template"]["spec"]["initContainers"]
         yield pod, engines.compiler(plan, arm, CTX, AT)
 
 
@@ -66,7 +66,7 @@ def test_one_machine_and_the_cluster_run_the_same_lines(name: str) -> None:
 def test_programs_have_the_words_of_the_pods() -> None:
     plan = plan_of("qwen3-32b-latency")
     (first, *_) = engines.programs_before(plan, CTX)
-    job = manifests.staging_job(plan, plan.models_to_stage[0], CTX)
+    job = manifests.staging_job(plan, plan.models_to_stage[0], CTX).job
     assert job["spec"]["template"]["spec"]["containers"][0]["command"][2].endswith(f"exec python3 -m {first.words}")
     assert "--model Qwen/Qwen3-32B" in first.words
 

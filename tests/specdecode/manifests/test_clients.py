@@ -14,7 +14,7 @@ from tests.plans import PRICED, plan_for
 def job_of(ctx: RenderContext, preset: str = "qwen3-32b-load", **workload: object) -> dict[str, Any]:
     experiment = load_preset(preset, overrides={f"workload.{name}": value for name, value in workload.items()})
     plan = plan_for(experiment, capacity=PRICED)
-    (job,) = (obj for obj in manifests.benchmark(plan, plan.waves[0], ctx) if obj["kind"] == "Job")
+    job = manifests.benchmark(plan, plan.waves[0], ctx).job
     kubernetes_schema.validate(job)
     return job
 
@@ -40,7 +40,8 @@ def test_a_level_of_many_streams_is_an_indexed_job(ctx: RenderContext) -> None:
 
 
 def test_what_they_write_is_within_the_sessions_rights(ctx: RenderContext) -> None:
-    rights = manifests.benchmark_rights(ctx, plan_for(load_preset("rehearsal")))
+    plan = plan_for(load_preset("rehearsal"))
+    rights = manifests.benchmark(plan, plan.waves[0], ctx).rights
     assert f"runs/{ctx.run_id}/raw/*" in rights.writes and f"runs/{ctx.run_id}/raw/*" in rights.reads
 
 

@@ -79,7 +79,7 @@ def test_a_device_that_only_opening_tells_is_closed_is_seen(tmp_path):
 def test_it_stands_before_the_first_byte_of_weights(ctx):
     plan = plan_for(load_preset("qwen3-32b"))
     arm = plan.waves[0].arms[1]
-    fetch = containers(compile_job(plan, arm, ctx)["spec"]["template"])["fetch"]
+    fetch = containers(compile_job(plan, arm, ctx).job["spec"]["template"])["fetch"]
     script = fetch["command"][2]
     assert script.index("8 Neuron devices were claimed") < script.index("download_file") < script.index("pod.fetch")
     assert fetch["resources"]["claims"] == [{"name": "neuron"}], "or it would see none"

@@ -222,12 +222,12 @@ def test_an_artifact_that_must_be_writable_is_copied(shell, plan, ctx):
     assert is_writable(local), "it takes locks there"
     assert not (shell.work / "local" / "models").exists(), "ranks read the weights at once: the mount is as fast"
     assert shell.env_of()["VLLM_NEURON_DISABLE_WARMUP_COMPILE"] == "1"
-    compiling = engine_of(compile_job(native, arm, ctx))
+    compiling = engine_of(compile_job(native, arm, ctx).job)
     assert "VLLM_NEURON_DISABLE_WARMUP_COMPILE" not in json.dumps(compiling), "there it must compile"
 
 
 def test_a_bundle_that_is_not_the_one_planned_is_not_run(shell, plan, ctx):
-    container = engine_of(staging_job(plan, plan.models[0].model, ctx))
+    container = engine_of(staging_job(plan, plan.models[0].model, ctx).job)
     code, called, stderr = shell(container)
     assert (code, called) == (65, [])
     assert stderr.startswith("specdecode: error 65: s3://assets/bundle.zip is not the bundle of this run")
@@ -235,7 +235,7 @@ def test_a_bundle_that_is_not_the_one_planned_is_not_run(shell, plan, ctx):
 
 
 def test_a_bundle_that_cannot_be_had_is_one_line(shell, plan, ctx):
-    container = engine_of(staging_job(plan, plan.models[0].model, ctx))
+    container = engine_of(staging_job(plan, plan.models[0].model, ctx).job)
     code, called, stderr = shell(container, DENIED="1", BUNDLE_SHA256=digest())
     assert (code, called) == (69, [])
     assert stderr.splitlines() == [
@@ -245,7 +245,7 @@ def test_a_bundle_that_cannot_be_had_is_one_line(shell, plan, ctx):
 
 
 def test_boto3_beside_the_runtime_of_an_image_of_lambda_is_found(shell, plan, ctx):
-    container = engine_of(staging_job(plan, plan.models[0].model, ctx))
+    container = engine_of(staging_job(plan, plan.models[0].model, ctx).job)
     assert shell(container, BUNDLE_SHA256=digest(), LAMBDA_RUNTIME_DIR="/var/runtime")[0] == 0
     assert shell.env_of()["PYTHONPATH"] == f"{shell.work}/bundle:/var/runtime"
 
@@ -256,7 +256,7 @@ def digest():
 
 def test_programs_run_from_the_verified_bundle(shell, plan, ctx):
     arm = plan.waves[0].arms[1]
-    pod = containers(compile_job(plan, arm, ctx)["spec"]["template"])
+    pod = containers(compile_job(plan, arm, ctx).job["spec"]["template"])
     code, called, stderr = shell(pod["fetch"], BUNDLE_SHA256=digest())
     assert code == 0, stderr
     assert (shell.work / "bundle" / "specdecode" / "__init__.py").exists()
@@ -275,7 +275,7 @@ def test_programs_run_from_the_verified_bundle(shell, plan, ctx):
 
 def test_clients_find_the_arms_by_their_services(shell, plan, ctx):
     wave = plan.waves[0]
-    container = engine_of(smoke(plan, wave, ctx)[0])
+    container = engine_of(smoke(plan, wave, ctx).job)
     hosts = {
         obj["metadata"]["name"].upper().replace("-", "_") + "_SERVICE_HOST": f"10.0.0.{n}"
         for n, arm in enumerate(wave.arms)
@@ -294,7 +294,7 @@ def test_clients_find_the_arms_by_their_services(shell, plan, ctx):
 
 def test_the_compile_command_is_the_serving_command(plan, ctx):
     for arm in plan.waves[0].arms:
-        compiled = engine_of(compile_job(plan, arm, ctx))["command"][2]
+        compiled = engine_of(compile_job(plan, arm, ctx).job)["command"][2]
         served = engine_of(serving(plan, arm, ctx)[0])["command"][2]
         mapping = '"on_device_sampling_config": {"top_k": 1, "do_sample": false}, '  # the artifact has it
         assert mapping in compiled
@@ -306,7 +306,7 @@ def test_what_libraries_write_lies_on_a_volume(shell, plan, ctx, compiling):
     """As user 1000 of an image made for root: a cache at its default place fails or fills the image's layer."""
     arm = plan.waves[0].arms[0]
     finish(shell.work, f"compiled/{arm.fingerprint}", plan.experiment.target.prefix.rstrip("/"))
-    made = compile_job(plan, arm, ctx) if compiling else serving(plan, arm, ctx)[0]
+    made = compile_job(plan, arm, ctx).job if compiling else serving(plan, arm, ctx)[0]
     template = made["spec"]["template"]["spec"]
     container = engine_of(made)
     assert shell(container, BUNDLE_SHA256=digest())[0] == 0
@@ -325,6 +325,6 @@ def test_environment_of_compiling_and_serving_is_equal(plan, ctx):
         return {e["name"]: e.get("value") for e in engine_of(obj)["env"]}
 
     for arm in plan.waves[0].arms:
-        compiled, served = env(compile_job(plan, arm, ctx)), env(serving(plan, arm, ctx)[0])
+        compiled, served = env(compile_job(plan, arm, ctx).job), env(serving(plan, arm, ctx)[0])
         assert compiled | {"VLLM_API_KEY": None} == served
     assert os.environ.get("HF_TOKEN") is None or "HF_TOKEN" not in compiled

@@ -43,17 +43,18 @@ def plans():
 def rights_of(plan, ctx):
     """(what, rights, keys that it must be able to write)."""
     for model in plan.models_to_stage:
-        yield "staging", manifests.staging_rights(model), [f"{model.prefix}COMPLETE.json"]
+        yield "staging", manifests.staging_job(plan, model, ctx).rights, [f"{model.prefix}COMPLETE.json"]
     for given, hub in hub_sets(plan.experiment):
-        yield "prompts", manifests.fetch_prompts_rights(given, hub), [given.key]
+        yield "prompts", manifests.fetch_prompts_job(plan, given, hub, ctx).rights, [given.key]
     if spec := count_spec(plan.experiment, {}):
-        yield "count", manifests.count_prompts_rights(spec), [spec.key]
+        yield "count", manifests.count_prompts_job(plan, spec, ctx).rights, [spec.key]
     for arm in plan.compiles_to_do:
-        yield "compile", manifests.compile_rights(plan, arm), [f"compiled/{arm.fingerprint}/a/model.pt"]
-    yield "smoke", Rights(), []
+        yield "compile", manifests.compile_job(plan, arm, ctx).rights, [f"compiled/{arm.fingerprint}/a/model.pt"]
+    wave = plan.waves[0]
+    yield "smoke", manifests.smoke(plan, wave, ctx).rights, []
     raw = [f"runs/{ctx.run_id}/{name}" for name in ("raw/base/count.jsonl", "conversations/chat.json", "servers.json")]
-    yield "benchmark", manifests.benchmark_rights(ctx, plan), raw
-    yield "accuracy", manifests.accuracy_rights(ctx), [f"runs/{ctx.run_id}/accuracy/base.json"]
+    yield "benchmark", manifests.benchmark(plan, wave, ctx).rights, raw
+    yield "accuracy", manifests.accuracy_job(plan, wave, ctx).rights, [f"runs/{ctx.run_id}/accuracy/base.json"]
 
 
 def may(rights, ctx, action, key):
@@ -62,7 +63,8 @@ def may(rights, ctx, action, key):
 
 
 def test_the_benchmark_reads_the_prompts_of_its_run_and_cannot_change_them(ctx):
-    rights = manifests.benchmark_rights(ctx, plan_for(load_preset("rehearsal")))
+    plan = plan_for(load_preset("rehearsal"))
+    rights = manifests.benchmark(plan, plan.waves[0], ctx).rights
     key = f"runs/{ctx.run_id}/{s3_keys.prompts_key('tickets', '0' * 64)}"
     assert may(rights, ctx, "s3:GetObject", key)
     assert not may(rights, ctx, "s3:PutObject", key)
@@ -89,7 +91,7 @@ def test_a_session_writes_its_own_and_nothing_of_others(ctx):
 def test_a_compile_reads_its_weights_and_the_bundle(ctx):
     plan = plan_for(load_preset("qwen3-32b"))
     arm = next(arm for arm in plan.compiles_to_do if plan.experiment.variant(arm.variant).speculation)
-    rights = manifests.compile_rights(plan, arm)
+    rights = manifests.compile_job(plan, arm, ctx).rights
     for model in plan.models:
         assert may(rights, ctx, "s3:GetObject", f"{model.prefix}model.safetensors")
         assert not may(rights, ctx, "s3:PutObject", f"{model.prefix}model.safetensors")
@@ -100,9 +102,10 @@ def test_a_compile_reads_its_weights_and_the_bundle(ctx):
 
 
 def test_the_hubs_token_is_for_gated_models_alone(ctx):
+    plan = plan_for(load_preset("rehearsal"))
     for gated in (False, True):
         model = ModelRef(id="a/b", size_gib=1, gated=gated)
-        policy = json.loads(session_policy(manifests.staging_rights(model), ctx))
+        policy = json.loads(session_policy(manifests.staging_job(plan, model, ctx).rights, ctx))
         asked = {"action": "secretsmanager:GetSecretValue", "resource": "arn:aws:secretsmanager:::x", "context": {}}
         assert allows(policy["Statement"], **asked) is gated
 
@@ -127,7 +130,8 @@ def test_the_longest_names_fit_into_a_session_policy(ctx):
     )
     compiling = Rights(reads=("c" * 80, f"{model.prefix}*", f"{model.prefix}*"), writes=("c" * 80,))
     reading = plan_for(load_preset("rehearsal-forecast", overrides={"answers": "a" * 80}))
-    for rights in (manifests.staging_rights(model), compiling, manifests.benchmark_rights(long, reading)):
+    jobs = manifests.staging_job(reading, model, long), manifests.benchmark(reading, reading.waves[0], long)
+    for rights in (compiling, *(each.rights for each in jobs)):
         policy = session_policy(rights, long, partition="aws-us-gov")
         assert len(policy) <= LIMIT, len(policy)
         assert policy.isascii() and "${" not in policy

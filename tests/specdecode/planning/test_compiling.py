@@ -100,7 +100,7 @@ def test_cpu_nodes_take_turns_beyond_their_number(artifacts, expected):
 def test_the_job_runs_without_devices_on_a_cpu_node_and_knows_what_a_whole_artifact_is():
     plan = plan_of("cpu")
     (arm,) = (arm for arm in plan.waves[0].arms if arm.variant == "sd")
-    job = compile_job(plan, arm, CTX)
+    job = compile_job(plan, arm, CTX).job
     spec = job["spec"]["template"]["spec"]
     assert spec["nodeSelector"] == {"karpenter.sh/nodepool": names.COMPILE_NODEPOOL}
     assert "resourceClaims" not in spec

@@ -51,10 +51,9 @@ def test_its_pods_read_the_raw_records_of_the_arm_that_is_read_and_nothing_else_
     world.plan("run-2", AGAIN)
     run = load_run(world.rt.store, "run-2")
     ctx = render_context(run, world.rt)
-    rights = manifests.benchmark_rights(ctx, run.plan)
+    job, _, rights, (config,) = manifests.benchmark(run.plan, run.plan.waves[0], ctx)
     assert [key for key in rights.reads if "run-1" in key] == ["runs/run-1/raw/base/*"]
     assert not [key for key in rights.writes if "run-1" in key]
-    config, job = manifests.benchmark(run.plan, run.plan.waves[0], ctx)
     script = job["spec"]["template"]["spec"]["containers"][0]["command"][2]
     assert (
         '--answers "s3://$BUCKET/runs/run-1/raw/"' in script and "--reader draft=" in script and "--arm" not in script

@@ -78,7 +78,7 @@ def test_each_arm_is_held_once_after_its_last_wave_and_the_plan_and_the_bill_hav
     jobs = [obj for obj in manifests.all_objects(plan, CTX) if obj["kind"] == "Job"]
     assert sum(obj["metadata"]["labels"][names.COMPONENT_LABEL] == "hold" for obj in jobs) == len(held)
     asks = f"asks/{CTX.run_id}/*"
-    assert manifests.hold_rights(CTX).model_dump() == {
+    assert manifests.hold_job(plan, plan.waves[-1], CTX).rights.model_dump() == {
         "reads": (asks,), "writes": (asks,), "clears": True, "token": False
     }  # fmt: skip
 

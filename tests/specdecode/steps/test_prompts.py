@@ -129,10 +129,10 @@ def test_a_gated_set_gets_the_token_and_no_other(world: World) -> None:
     run = load_run(world.rt.store, "run-1")
     ctx = render_context(load_run(world.rt.store, "run-1"), world.rt)
     ((given, hub),) = hub_sets(run.plan.experiment)
-    job = manifests.fetch_prompts_job(run.plan, given, hub, ctx)
-    assert names.HF_TOKEN_SECRET in json.dumps(job)
-    assert manifests.fetch_prompts_rights(given, hub).token
-    assert not manifests.fetch_prompts_rights(given, hub.model_copy(update={"gated": False})).token
+    work = manifests.fetch_prompts_job(run.plan, given, hub, ctx)
+    assert names.HF_TOKEN_SECRET in json.dumps(work.job) and work.rights.token
+    other = manifests.fetch_prompts_job(run.plan, given, hub.model_copy(update={"gated": False}), ctx)
+    assert names.HF_TOKEN_SECRET not in json.dumps(other.job) and not other.rights.token
 
 
 LONG = {"name": "long", "label": "long", "kind": "text", "text": "wörd " * 300, "structured": False}
