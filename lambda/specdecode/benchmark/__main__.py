@@ -16,14 +16,13 @@ from specdecode.benchmark.runner import EXIT_BAD_INPUT, EXIT_FAILED, launch
 from specdecode.escape import line
 from specdecode.experiment.benchmark_spec import BenchmarkSpec, read_specification
 from specdecode.experiment.prompt_sets import bucket_sets
-from specdecode.untrusted import Unreadable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code: 0 all measured, 1 an arm or too many requests failed, 2 bad input."""
     args = parser().parse_args(arguments)
     try:
-        spec = specification(args.spec)
+        spec = read_specification(args.spec)
         endpoints = _endpoints(args.arm, spec)
         if args.upload:
             S3Folder(args.upload)
@@ -72,14 +71,6 @@ def fetch_sets(spec: BenchmarkSpec, uri: str | None) -> None:
         if data is None:
             raise PlaceError(f"{folder.uri}{key} is not there any more, or may not be read")
         (FETCHED / Path(key).name).write_bytes(data)
-
-
-def specification(path: Path) -> BenchmarkSpec:
-    """The specification in a file. Raises BadRequest."""
-    try:
-        return read_specification(path)
-    except Unreadable as error:
-        raise BadRequest(str(error)) from None
 
 
 def _meeting(client: int, place: str | None, spec: BenchmarkSpec) -> Meeting | None:

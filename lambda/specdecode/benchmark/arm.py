@@ -27,8 +27,6 @@ class ArmLoad:
     """A prompt for each request of the largest level, then one for each warm-up request. Warm-up has prompts of its
     own, so that a server that caches prefixes does not know the measured ones."""
     plan: LoadPlan
-    requests: int
-    """Requests of all clients."""
     own: int | None
     """Requests of this client. None for a load that ends by time."""
     skip: Collection[int]

@@ -153,7 +153,6 @@ class Loading:
             workload=self.spec.workload,
             prompts=prompts,
             plan=plan,
-            requests=requests,
             own=None if endless else len(own),
             skip=frozenset(measured) if endless else frozenset(measured & set(own)),
             histories=self.talks.of(case.name),
@@ -184,7 +183,9 @@ class Loading:
             if barrier.arrival.left:
                 block = variant, case, self.spec.round, level.name
                 now = (
-                    len(self.enough.measured[variant, case, level.name]) if load_slice.clients == 1 else asked.requests
+                    len(self.enough.measured[variant, case, level.name])
+                    if load_slice.clients == 1
+                    else asked.plan.requests or 0
                 )
                 self.counters.add(block, counters, already=barrier.arrival.already, now=now)
 
@@ -193,7 +194,7 @@ class Loading:
 class LoadBlock:
     """One case at one level, on one arm or on several."""
 
-    case: str
+    case: TestCase
     level: Level
     turns: tuple[tuple[str, ...], ...]
     """Turns, one after the other. The arms of a turn are loaded at once."""
@@ -201,34 +202,27 @@ class LoadBlock:
     """The first arm is loaded first at every look: its answers are the history of the other arms' conversations."""
 
 
-def blocks(
-    *,
-    arms: Sequence[str],
-    cases: Sequence[str],
-    levels: Sequence[Level],
-    order: Load,
-    seed: int,
-    led: Collection[str] = (),
-) -> Iterator[LoadBlock]:
-    """Blocks of a round.
+def blocks(spec: BenchmarkSpec, led: Collection[str] = ()) -> Iterator[LoadBlock]:
+    """Blocks of a round; if it is resumed, in the same order. `led`: cases in which the first arm must be loaded first.
 
-    `seed` sets the order of the levels. `led`: cases in which the first arm must be loaded first. Interleaved: each
-    case and level on every arm before the next, every other time with the arms in reverse (A B, B A), so that a slow
-    drift of the machine affects all arms alike. Sequential: everything of an arm before the next arm. Simultaneous: all
-    arms at once, as the public sample does. Each case has its own order of levels, so that a drift does not look like
-    an effect of the load.
+    Interleaved: each case and level on every arm before the next, every other time with the arms in reverse (A B, B A),
+    so that a slow drift of the machine affects all arms alike. Sequential: everything of an arm before the next arm.
+    Simultaneous: all arms at once, as the public sample does. Each case has its own order of levels, so that a drift
+    does not look like an effect of the load.
     """
-    shuffled = random.Random(seed)
-    loads = [(case, level) for case in cases for level in shuffled.sample(levels, len(levels))]
-    match order:
+    arms, load = tuple(arm.variant for arm in spec.arms), spec.workload
+    shuffled = random.Random(load.seed + spec.round)
+    loads = [(case, level) for case in load.cases for level in shuffled.sample(load.levels, len(load.levels))]
+    match load.load:
         case Load.SIMULTANEOUS:
             for case, level in loads:
-                yield LoadBlock(case=case, level=level, turns=(tuple(arms),))
+                yield LoadBlock(case=case, level=level, turns=(arms,))
         case Load.SEQUENTIAL:
             for arm in arms:
                 for case, level in loads:
                     yield LoadBlock(case=case, level=level, turns=((arm,),))
         case Load.INTERLEAVED:
             for number, (case, level) in enumerate(loads):
-                ordered = arms if number % 2 == 0 or case in led else tuple(reversed(arms))
-                yield LoadBlock(case=case, level=level, turns=tuple((arm,) for arm in ordered), led=case in led)
+                is_led = case.name in led
+                ordered = arms if number % 2 == 0 or is_led else arms[::-1]
+                yield LoadBlock(case=case, level=level, turns=tuple((arm,) for arm in ordered), led=is_led)

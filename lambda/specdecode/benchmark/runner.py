@@ -126,18 +126,7 @@ class Benchmark:
 
     async def _load_all(self, prompts: Mapping[str, list[Prompt]]) -> None:
         """Load all blocks in their order."""
-        workload = self._spec.workload
-        cases = {case.name: case for case in workload.cases}
-        order = list(
-            blocks(
-                arms=[arm.variant for arm in self._spec.arms],
-                cases=list(cases),
-                levels=workload.levels,
-                order=workload.load,
-                seed=workload.seed + self._spec.round,  # a resumed round has the same order
-                led=self._loading.talks.unfinished,
-            )
-        )
+        order = list(blocks(self._spec, self._loading.talks.unfinished))
         began, count = time.monotonic(), len(order)
         left = takes_s(self._spec, self._options.duration_s, [arm.facts for arm in self._arms.values()])
         more = "" if self._options.meeting else " (--requests, --output-tokens and --case set how long)"
@@ -145,9 +134,9 @@ class Benchmark:
         for number, block in enumerate(order):
             if number:
                 left = (time.monotonic() - began) / number * (count - number)
-            cell = f"cell {number + 1} of {count}: {block.case}, {block.level}"
+            cell = f"cell {number + 1} of {count}: {block.case.name}, {block.level}"
             self._progress.message(f"{cell}; about {in_time(left)} left")
-            await self._block(block, cases[block.case], prompts[block.case])
+            await self._block(block, prompts[block.case.name])
 
     def _note(self, *texts: str) -> None:
         self._notes += texts
@@ -183,9 +172,9 @@ class Benchmark:
                 f"The arms serve different models ({shown}): a speed-up between them is not speculation's alone."
             )
 
-    async def _block(self, block: LoadBlock, case: TestCase, prompts: list[Prompt]) -> None:
+    async def _block(self, block: LoadBlock, prompts: list[Prompt]) -> None:
         """Load the arms in turns: A B B A A B B A …, so that what the machine does meanwhile weighs on all alike."""
-        level = block.level
+        case, level = block.case, block.level
         if self._group.load_slice(level) is None:
             return
         gc.collect()

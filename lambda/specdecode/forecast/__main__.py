@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from specdecode.benchmark.__main__ import fetch_sets, parser, specification
+from specdecode.benchmark.__main__ import fetch_sets, parser
 from specdecode.benchmark.__main__ import main as load
 from specdecode.benchmark.adhoc import BadRequest, endpoints_of
 from specdecode.benchmark.endpoint import Endpoint
@@ -17,7 +17,7 @@ from specdecode.benchmark.results import Results
 from specdecode.benchmark.runner import EXIT_BAD_INPUT, EXIT_FAILED
 from specdecode.benchmark.tokens import token_counter
 from specdecode.escape import line
-from specdecode.experiment.benchmark_spec import BenchmarkSpec
+from specdecode.experiment.benchmark_spec import BenchmarkSpec, read_specification
 from specdecode.experiment.told import Forecasted
 from specdecode.experiment.workload import TestCase
 from specdecode.forecast.answers import BadAnswers, of_run
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given, rest = own.parse_known_args(arguments)
     args = parser().parse_args(rest)
     try:
-        spec, readers = specification(args.spec), endpoints_of(given.reader, environ=os.environ)
+        spec, readers = read_specification(args.spec), endpoints_of(given.reader, environ=os.environ)
         if {one.variant for one in spec.readers} != readers.keys():
             raise BadRequest(f"--reader: one for each of {', '.join(one.variant for one in spec.readers)}")
     except ValueError as error:

@@ -16,12 +16,11 @@ from tests.specdecode.benchmark.pace import Pace
 from tests.specdecode.benchmark.running import records, run
 from tests.specdecode.benchmark.virtual import World
 
-LEVELS = tuple(Level(concurrency=number) for number in (1, 2, 4, 8))
-
 
 def order(load: Load = Load.INTERLEAVED, seed: int = 1) -> list[tuple[str, str, tuple[str, ...]]]:
-    found = blocks(arms=("base", "sd"), cases=("a", "b", "c"), levels=LEVELS, order=load, seed=seed)
-    return [(block.case, block.level.name, arms) for block in found for arms in block.turns]
+    asked = {"cases": tuple(map(case, "abc")), "concurrency": (1, 2, 4, 8), "load": load, "seed": seed}
+    found = blocks(spec(arms=("base", "sd"), **asked))
+    return [(block.case.name, block.level.name, arms) for block in found for arms in block.turns]
 
 
 @pytest.mark.parametrize("load", list(Load))
