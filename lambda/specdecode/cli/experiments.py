@@ -29,9 +29,9 @@ def presets(as_json: AsJson = False) -> None:
     from specdecode.experiment import load_preset, preset_names
     from specdecode.planning.offers import offers
 
-    found = [view.offer_summary(offer) for offer in offers()]
-    known = {each["name"] for each in found}
-    found += [view.summary(load_preset(name)) for name in preset_names() if name not in known]
+    offered = {offer.name: offer for offer in offers()}
+    names = dict.fromkeys([*offered, *preset_names()])
+    found = [view.summary(load_preset(name), offered.get(name)) for name in names]
     if as_json:
         say_json(found)
     else:

@@ -45,8 +45,8 @@ def objects_text(objects: Iterable[Mapping[str, Any]]) -> str:
     return yaml.dump_all(objects, Dumper=BlockDumper, sort_keys=False, width=10_000)
 
 
-def summary(experiment: Experiment) -> dict[str, Any]:
-    """An experiment in a few fields."""
+def summary(experiment: Experiment, offer: Offer | None = None) -> dict[str, Any]:
+    """An experiment in a few fields. Of a preset for AWS: its engine's support and its price too."""
     load = experiment.workload
     cases = f"{len(load.cases)} case{'s' if len(load.cases) != 1 else ''}"
     asked = sorted({load.requests_of(case) for case in load.cases})
@@ -55,6 +55,7 @@ def summary(experiment: Experiment) -> dict[str, Any]:
     serving = f"TP {parallel} on {experiment.devices} devices, batch {batch}, {window} tokens long at most"
     return {
         "name": experiment.name,
+        **({"support": offer.support, "node": experiment.node, "first_run": offer.price} if offer else {}),
         "title": experiment.title,
         "engine": experiment.served_by,
         "target": experiment.target.id,
@@ -64,14 +65,8 @@ def summary(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def offer_summary(offer: Offer) -> dict[str, Any]:
-    """A preset for AWS in a few fields: its engine's support and its price first."""
-    known = {"support": offer.support, "node": offer.experiment.node, "first_run": offer.price}
-    return {"name": offer.name, **known, **summary(offer.experiment)}
-
-
 def presets_table(shown: Iterable[dict[str, Any]]) -> Table:
-    """`shown`: an `offer_summary` of each preset for AWS, a `summary` of the others."""
+    """`shown`: a `summary` of each preset."""
     table = Table(title="Presets", show_lines=True)
     table.add_column("preset", no_wrap=True)
     table.add_column("support of its engine, price, question and shape")

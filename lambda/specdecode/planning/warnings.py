@@ -274,16 +274,15 @@ def check_backstop(longest_minutes: float, hours: Range, capacity: Capacity) -> 
         )
 
 
-def check_window(hours: Range, capacity: Capacity, *, now: datetime) -> list[str]:
+def check_window(hours: Range, capacity: Capacity, *, now: datetime) -> Iterator[str]:
     """The run may not fit into the Capacity Block. Its last 40 minutes are lost to draining."""
     if capacity.block_end is None or hours.high == 0:
-        return []
+        return
     start = max(now, capacity.block_start) if capacity.block_start else now
     usable = (capacity.block_end - start - timedelta(minutes=DRAIN_BEFORE_BLOCK_END_MINUTES)).total_seconds() / 3600
     if usable <= 0:
-        return [f"the Capacity Block is over for new work ({DRAIN_BEFORE_BLOCK_END_MINUTES} minutes before its end)"]
-    if hours.high <= usable:
-        return []
-    takes = f"takes at least {hours.low:.1f} h" if hours.low > usable else f"may take {hours.high:.1f} h"
-    window = f"{usable:.1f} h of the Capacity Block are usable (draining begins 40 minutes before its end)"
-    return [f"{window}, and the run {takes}: it {_will(hours, usable)} not finish"]
+        yield f"the Capacity Block is over for new work ({DRAIN_BEFORE_BLOCK_END_MINUTES} minutes before its end)"
+    elif hours.high > usable:
+        takes = f"takes at least {hours.low:.1f} h" if hours.low > usable else f"may take {hours.high:.1f} h"
+        window = f"{usable:.1f} h of the Capacity Block are usable (draining begins 40 minutes before its end)"
+        yield f"{window}, and the run {takes}: it {_will(hours, usable)} not finish"
