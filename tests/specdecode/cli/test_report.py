@@ -189,6 +189,17 @@ def test_runs_of_two_versions_are_compared_by_what_varies_between_runs(repeated:
     assert "worse" in call("compare", *repeated).stdout
 
 
+def test_no_change_is_shown_between_runs_of_two_questions(repeated: list[Path], tmp_path: Path) -> None:
+    others = []
+    for folder in repeated[3:]:
+        document = json.loads((folder / "report.json").read_text())
+        document["experiment"]["target"]["id"] = "another"
+        others.append(tmp_path / f"{folder.name}.json")
+        others[-1].write_text(json.dumps(document))
+    document = json.loads(call("compare", *repeated[:3], *others, "--json").stdout)
+    assert document["incomparable"] and {case["shown"] for case in document["cases"]} == {False}
+
+
 def test_runs_of_one_question_are_taken_together(repeated: list[Path]) -> None:
     document = json.loads(call("compare", *repeated[:3], "--json").stdout)
     assert document["runs"] == ["old-0", "old-1", "old-2"]

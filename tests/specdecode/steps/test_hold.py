@@ -57,11 +57,15 @@ def test_somebody_ends_it_before_its_time() -> None:
 
 def test_a_hold_that_fails_costs_no_measured_benchmark() -> None:
     world = at_the_hold(job_fails={"hold": 69})
+    for _ in range(2):
+        accuracy.accuracy(world.given("run-1"), world.rt)
+    assert answering(world) == ("base", "sd")
     del world.trouble["hold"]
     with pytest.raises(HoldFailed, match="BackoffLimitExceeded"):
         world.finish("Accuracy")
     state = world.record()
     assert state.measured == (0,) and [each.stage for each in state.failures] == ["Hold"]
+    assert answering(world) == ()
 
 
 @pytest.mark.parametrize(("preset", "held"), [("rehearsal", [1]), ("qwen3-32b-latency", [1, 2]), ("qwen3-32b", [1])])
