@@ -89,14 +89,15 @@ GOOD = {"choices": [{"message": {"content": " 4, 5"}}], "usage": {"completion_to
 
 
 def ask(server, endpoint="chat"):
-    smoke.main(["--model", "m", "--endpoint", endpoint, "--arm", f"base={server.url}", "--arm", f"sd={server.url}/"])
+    arms = ["--arm", f"base={server.url}", "--arm", f"sd={server.url}/", "--arm-model", "sd=other"]
+    smoke.main(["--model", "m", "--endpoint", endpoint, *arms])
 
 
 def test_smoke_asks_every_arm_greedily(server, capsys):
     server.answer = (200, GOOD)
     ask(server)
     assert [path for path, _ in server.asked] == ["/v1/chat/completions"] * 2
-    assert all(body["temperature"] == 0 and body["model"] == "m" for _, body in server.asked)
+    assert [(body["temperature"], body["model"]) for _, body in server.asked] == [(0, "m"), (0, "other")]
     assert "sd answers: 8 tokens" in capsys.readouterr().out
     server.answer = (200, {"choices": [{"text": "4"}], "usage": {"completion_tokens": 1}})
     ask(server, "completions")
