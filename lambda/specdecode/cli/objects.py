@@ -86,7 +86,7 @@ def objects_of(
     from specdecode.experiment import Capacity, engine_of
     from specdecode.experiment.model import Sweep
     from specdecode.manifests import RenderContext
-    from specdecode.manifests.production import production
+    from specdecode.manifests.serving import production
     from specdecode.planning import Inventory, make_plan
 
     contents = {prefix: content for prefix, content in (stored or {}).items() if content}

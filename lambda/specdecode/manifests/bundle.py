@@ -77,16 +77,12 @@ CONFIG = f"[default]\ncredential_process = cat {VOLUME}/credentials.json\n"
 """SDKs and the AWS CLI run the process again when `Expiration` nears (AWS SDKs guide, "Process provider")."""
 
 
-def bundle_script(module: str, arguments: Sequence[str]) -> str:
+def bundle_script(module: str, arguments: Sequence[str], *, fetches: bool = True) -> str:
     """Shell script that fetches the bundle, verifies it and becomes `python3 -m module` with `arguments`, words of
-    shell source: quote literals with `pods.word`.
+    shell source: quote literals with `pods.word`. Without `fetches`, the pod's first container has done it.
     """
-    return f"{HOME}{_PATH}python3 -P -c {word(_FETCH)}\n{_run(module, arguments)}"
-
-
-def fetched_bundle_script(module: str, arguments: Sequence[str]) -> str:
-    """The same in a container of a pod whose first container has fetched and verified the bundle."""
-    return HOME + _PATH + _run(module, arguments)
+    fetched = f"python3 -P -c {word(_FETCH)}\n" if fetches else ""
+    return f"{HOME}{_PATH}{fetched}exec python3 -m {' '.join([module, *arguments])}"
 
 
 def bundle_env(ctx: RenderContext) -> dict[str, str]:
@@ -105,10 +101,6 @@ def bundle_env(ctx: RenderContext) -> dict[str, str]:
         "AWS_MAX_ATTEMPTS": "10",
         "PYTHONUNBUFFERED": "1",
     }
-
-
-def _run(module: str, arguments: Sequence[str]) -> str:
-    return "exec python3 -m " + " ".join([module, *arguments])
 
 
 class Rights(Frozen):

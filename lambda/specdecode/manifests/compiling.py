@@ -13,16 +13,7 @@ from specdecode.exit_codes import PERMANENT, Exit
 from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine_parts import Resources
 from specdecode.experiment.variants import HEADS, ServedVariant
-from specdecode.manifests.bundle import (
-    ENV,
-    MOUNT,
-    Rights,
-    StepJob,
-    bundle_env,
-    bundle_script,
-    fetched_bundle_script,
-    volume,
-)
+from specdecode.manifests.bundle import ENV, MOUNT, Rights, StepJob, bundle_env, bundle_script, volume
 from specdecode.manifests.early import device_check, disk_check
 from specdecode.manifests.naming import RenderContext, compile_name, labels, object_name
 from specdecode.manifests.pods import (
@@ -88,7 +79,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> StepJob:
     store = _carrier(
         plan,
         ctx,
-        fetched_bundle_script("specdecode.pod.store", [*transfer, "--", *command]),
+        bundle_script("specdecode.pod.store", [*transfer, "--", *command], fetches=False),
         [_mount("bundle", read_only=True), _mount("compiled", read_only=True)],
         name=STORE,
         **common,
@@ -178,7 +169,7 @@ def _engine_runs(
     words = ["--artifact", word(folder), "--artifact-variable", engine.artifact.variable] if engine.artifact else []
     words += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"', "--minutes", f"{minutes * HEALTHY_SHARE:g}"]
     command = serve_words(plan.served, variant, engine, compiled=False)
-    script = fetched_bundle_script("specdecode.pod.compile", [*words, *arguments, "--", *command])
+    script = bundle_script("specdecode.pod.compile", [*words, *arguments, "--", *command], fetches=False)
     return container(
         image=engine.reference,
         script=forgotten(engine) + script,
