@@ -7,10 +7,8 @@ import pytest
 from aws_cdk import assertions
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
-from specdecode.analysis import compare, datums
-from specdecode.measures import publish
+from specdecode.analysis import compare_measured, datums, measure
 from specdecode.measures.accounting import Accounting
-from specdecode.measures.arm import measure_arm
 
 from constructs_lib.observability.alarms import OPERATIONS, ResultAlarms
 from constructs_lib.observability.dashboard import Dashboard
@@ -52,13 +50,9 @@ def test_the_place_that_every_alarm_names_is_there_and_has_a_line_for_each(templ
 def test_the_metrics_that_are_queried_are_sent_with_the_dimensions_of_the_query() -> None:
     """Metrics Insights' SCHEMA takes series with exactly these dimensions, no more and no fewer."""
     tested = experiment()
-    records = list(run(tested))
-    comparison = compare(experiment=tested, records=records, context=context())
-    block = publish.metric_data(
-        measure_arm(records),
-        accounting=Accounting("usage"),
-        places=publish.places(tested, variant="SD", case="repeat", level=tested.workload.levels[0]),
-    )
+    levels = measure(experiment=tested, records=run(tested), context=context())
+    comparison = compare_measured(experiment=tested, levels=levels, context=context())
+    block = datums.request_data(tested, levels, Accounting("usage"))
     for name, data in (
         ("ErrorRate", block),
         ("SpeedupOverLastRun", datums.metric_data(comparison, previous=comparison)),
