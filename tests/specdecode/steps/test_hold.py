@@ -9,7 +9,7 @@ from specdecode.experiment import ExperimentError, load_preset
 from specdecode.experiment.capacity import Capacity
 from specdecode.planning import make_bill
 from specdecode.steps import accuracy, release
-from specdecode.steps.errors import HoldFailed
+from specdecode.steps.errors import HoldFailed, LeaseLost
 
 from tests.plans import CTX, plan_for
 from tests.specdecode.steps.faults import assert_nothing_left
@@ -53,6 +53,15 @@ def test_somebody_ends_it_before_its_time() -> None:
     del world.trouble["hold"]
     assert world.finish("Accuracy")[-1].message == "the arms were held for 3 of 30 min"
     assert answering(world) == ()
+
+
+def test_a_run_that_lost_its_lease_holds_nothing_though_its_servers_answer() -> None:
+    world = at_the_hold()
+    release.release(world.given("run-1"), world.rt)
+    before = world.workloads()
+    with pytest.raises(LeaseLost):
+        accuracy.accuracy(world.given("run-1"), world.rt)
+    assert world.workloads() == before
 
 
 def test_a_hold_that_fails_costs_no_measured_benchmark() -> None:
