@@ -8,7 +8,7 @@ from specdecode.runs.cluster_view import ClusterView
 from specdecode.runs.lease import Claim, Lease
 from specdecode.runs.state import StateDamaged
 
-from tests.specdecode.cli.runs_fake import NOW, RUNNING, FakeDeployment
+from tests.specdecode.cli.runs_fake import NOW, POD, RUNNING, FakeDeployment
 
 
 def test_stop_stops_and_waits_for_the_release(command):
@@ -126,6 +126,13 @@ def test_where_two_runs_hold_a_node_none_is_stopped_unless_it_is_named(command, 
     assert (result.exit_code, FakeDeployment.stopped) == (2, [])
     assert "2 runs hold a node each" in result.stderr
     assert "specdecode stop r" in result.stderr and "specdecode stop s" in result.stderr
+
+
+def test_a_run_whose_pods_stand_is_not_said_to_be_released(command, monkeypatch):
+    stands = ClusterView(lease=Lease(), replicas=0, nodes=(), pods=(POD,))
+    monkeypatch.setattr(FakeDeployment, "cluster", lambda self: stands)
+    result = command("stop", "r")
+    assert result.exit_code == 1 and "r still has workloads" in result.stderr and "released" not in result.stdout
 
 
 def test_a_holder_that_step_functions_has_forgotten_is_released_too(command):
