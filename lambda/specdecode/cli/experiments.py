@@ -83,10 +83,9 @@ def plan(
     Without --bucket every model and artifact counts as missing. Exit codes: 0 planned, 2 the experiment cannot run,
     3 the bucket cannot be read.
     """
-    from specdecode.analysis.advice.sweep import next_step
+    from specdecode.analysis.advice.sweep import first_steps
     from specdecode.cli import experiments_view as view
     from specdecode.experiment import engine_of, load
-    from specdecode.experiment.model import Sweep
     from specdecode.planning import Inventory, make_bill, make_plan
     from specdecode.planning.several_nodes import plan_parts
 
@@ -97,8 +96,7 @@ def plan(
     if bucket:
         experiment, inventory = _known(experiment, engine, bucket, region=region, profile=profile)
     parts = plan_parts(experiment, nodes, inventory=inventory, capacity=capacity) if nodes > 1 else ()
-    begun = (next_step(experiment, ()),) if experiment.sweep is Sweep.ADAPTIVE else ()
-    planned = make_plan(experiment, engine, inventory=inventory, capacity=capacity, sweep=begun)
+    planned = make_plan(experiment, engine, inventory=inventory, capacity=capacity, sweep=first_steps(experiment))
     bill = make_bill(planned, capacity)
     if parts and as_json:
         say_json([_document(part.plan, part.bill) for part in parts])

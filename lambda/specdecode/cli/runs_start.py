@@ -8,6 +8,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import s3_keys
+from specdecode.analysis.advice.sweep import first_steps
 from specdecode.cli.aws_errors import in_a_line
 from specdecode.cli.experiments_view import cost_lines, parts_tables
 from specdecode.cli.forecast_view import expected_lines
@@ -88,7 +89,7 @@ def estimate(deployment: Deployment, experiment: AnyExperiment, inventory: Inven
     experiment = with_prompts_of_answers(deployment.store, experiment)
     if problems := rules.check(experiment, engine, capacity):
         raise ExperimentError(problems)
-    plan = make_plan(experiment, engine, inventory=inventory, capacity=capacity)
+    plan = make_plan(experiment, engine, inventory=inventory, capacity=capacity, sweep=first_steps(experiment))
     return plan, make_bill(plan, capacity)
 
 

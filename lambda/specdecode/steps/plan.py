@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from specdecode import names, s3_keys
-from specdecode.analysis.advice.sweep import next_step
+from specdecode.analysis.advice.sweep import first_steps
 from specdecode.escape import clip
 from specdecode.experiment import (
     Capacity,
@@ -22,7 +22,7 @@ from specdecode.experiment import (
     to_yaml,
 )
 from specdecode.experiment.documents import parse_yaml
-from specdecode.experiment.model import AnyExperiment, ServedExperiment, Sweep
+from specdecode.experiment.model import AnyExperiment, ServedExperiment
 from specdecode.experiment.sizing import unfit
 from specdecode.experiment.told import without_absent_figures
 from specdecode.kubernetes.node_group import NodeGroup
@@ -263,11 +263,9 @@ def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[AnyExperime
 
 def _sweep_so_far(store: Store, experiment: Experiment, request: RunRequest) -> tuple[SweepStep, ...]:
     """The steps of an adaptive sweep: those of the run that is resumed, or the first one."""
-    if experiment.sweep is not Sweep.ADAPTIVE:
-        return ()
     data = store.read(s3_keys.run_key(request.resume, PLAN)) if request.resume else None
     old = Plan.model_validate_json(data).sweep if data else None
-    return old.steps if old else (next_step(experiment, ()),)
+    return old.steps if old else first_steps(experiment)
 
 
 def inherit(store: Store, state: RunState, old: RunState) -> RunState:

@@ -7,9 +7,12 @@ from types import SimpleNamespace
 import pytest
 import typer
 from specdecode import s3_keys
+from specdecode.analysis.advice.sweep import first_steps
 from specdecode.cli.runs_deployment import Deployment
+from specdecode.cli.runs_start import estimate
 from specdecode.experiment import Capacity, load_engine, load_preset
-from specdecode.planning import needed_prefixes
+from specdecode.experiment.model import Sweep
+from specdecode.planning import Inventory, needed_prefixes
 from specdecode.store import Store
 
 from tests.finished_folders import mark
@@ -152,6 +155,12 @@ def test_what_lies_in_the_bucket_is_not_estimated_again(command):
     result = command("run", "qwen3-32b", "--yes")
     assert "0 models to stage, 0 artifacts to compile" in result.output
     assert "staging" not in result.output
+
+
+def test_a_sweep_is_estimated_with_the_arm_that_it_begins_with():
+    experiment = load_preset("qwen3-32b-tuning").model_copy(update={"sweep": Sweep.ADAPTIVE})
+    plan, _ = estimate(FakeDeployment(), experiment, Inventory())
+    assert plan.sweep is not None and plan.sweep.steps == first_steps(experiment)
 
 
 def test_a_bucket_that_may_not_be_read_is_said_and_everything_counts_as_missing(command):

@@ -151,6 +151,11 @@ def k_by_load(found: LoadsAdvice) -> str:
     return f"Best measured by load: {'; '.join(said)}." if said else ""
 
 
+def first_steps(experiment: Experiment) -> tuple[SweepStep, ...]:
+    """What an adaptive sweep begins with, as a plan wants it; nothing for any other experiment."""
+    return (next_step(experiment, ()),) if experiment.sweep is Sweep.ADAPTIVE else ()
+
+
 def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost: Collection[str] = ()) -> SweepStep:
     """What an adaptive sweep measures next. `comparisons`: one for each measured step, of that step's records alone;
     `lost`: arms that cannot be compiled or served. The first that applies: compile a new arm, if that is worth its cost
