@@ -55,7 +55,7 @@ def _window(plan: Plan, capacity: Capacity, settings: Settings) -> list[tuple[st
     """The steps that are too long for the block that the run starts with, and whether that is certain."""
     assert settings.capacity_start is not None  # noqa: S101 (the settings' rules refuse a block without its start)
     hours = plan.node_hours
-    at_least = check_window(Range(low=hours.low, high=hours.low), capacity, now=settings.capacity_start)
+    at_least = list(check_window(Range(low=hours.low, high=hours.low), capacity, now=settings.capacity_start))
     return [(doubt, bool(at_least)) for doubt in check_window(hours, capacity, now=settings.capacity_start)]
 
 

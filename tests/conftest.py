@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import re
+import signal
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ STACKS = ("TrainiumClusterStack", "SpecDecodeStack")
 Template = dict[str, Any]
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # hypothesis fails a property by the clock, unless it is told not to
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""A shell ignores Ctrl-C for what it starts in its background, and so would all that a test starts and interrupts."""
 
 typer.testing._get_command = cache(typer.testing._get_command)
 """All commands with their options are built once, not for each call (23 ms of CPU)."""

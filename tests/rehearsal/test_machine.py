@@ -61,8 +61,7 @@ class Machine:
         assert self.run("--print", *words) == 0, self.text()
         (self.folder / "run.sh").write_text(self.text())
         env = {"PATH": f"{self.folder / 'bin'}:/usr/local/bin:/usr/bin:/bin", "REHEARSAL_DOCKER": str(self.docker)}
-        # A suite in the background ignores SIGINT, and no shell traps what was ignored when it began.
-        return self.program(["env", "--default-signal=INT", "dash", "run.sh"], env)
+        return self.program(["dash", "run.sh"], env)
 
     def text(self) -> str:
         return (self.folder / "said").read_text() if (self.folder / "said").exists() else ""

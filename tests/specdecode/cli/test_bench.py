@@ -136,10 +136,10 @@ def test_the_time_is_told_and_the_resume_line_works(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     whole = Benchmark._block
 
-    async def stopped(self: Benchmark, block: Any, case: Any, prompts: Any) -> None:
-        if case.name == "prompt-2":
+    async def stopped(self: Benchmark, block: Any, prompts: Any) -> None:
+        if block.case.name == "prompt-2":
             raise asyncio.CancelledError
-        await whole(self, block, case, prompts)
+        await whole(self, block, prompts)
 
     with reference_server("--first-ms", "5", "--gap-ms", "2") as url:
         words = ["bench", f"{url}/v1/chat/completions", "--prompt", "a", "--prompt", "b"]
