@@ -63,7 +63,7 @@ def _faults(cluster: str) -> Suite:
 DOUBLE = "tests/conformance tests/rehearsal/cloud tests/rehearsal/engine tests/rehearsal/kubernetes"
 PARSERS = "tests/upstream/against_engines.py"
 SUITES = {
-    "slow": Suite("-m slow tests --ignore tests/rehearsal", (*CODE, "tests"), 30),
+    "slow": Suite("-m slow tests --ignore tests/rehearsal", (*CODE, "tests"), 60),
     "double": Suite(f"-m= {DOUBLE}", ("rehearsal", *DOUBLE.split()), 20, (("CONFORMANCE_KUBECONFIG", ""),)),
     "rehearsal": Suite("-m slow tests/rehearsal", (*RUN, "tests/rehearsal"), 20),
     "attack": _cloud(20, "attack", "trust"),
