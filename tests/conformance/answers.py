@@ -57,14 +57,14 @@ def places(server: Server) -> Places:
             continue
         if kind in CLUSTER_WIDE:
             body = {**seed, "metadata": {**seed["metadata"], "name": f"stored-{made['open']}"}}
-            stored["stored open", kind] = server.make(path_of(seed, ""), body)
+            stored["stored open", kind] = stored["stored restricted", kind] = server.make(path_of(seed, ""), body)
         else:
             for place in ("stored limits",) if kind in _OWN_PLACE else ("stored open", "stored restricted"):
                 stored[place, kind] = server.ok("POST", path_of(seed, made[place]), seed)
     for (_, kind), body in stored.items():
         body |= {key: value for key, value in seeds()[kind].items() if key not in body}  # a Secret's stringData
         for field in ("resourceVersion", "managedFields"):
-            del body["metadata"][field]
+            body["metadata"].pop(field, None)
     return Places(made, stored)
 
 
@@ -78,11 +78,7 @@ def send(server: Server, mutant: Mutant, places: Places, how: str) -> tuple[int,
     where, name, body = mutant.namespace, seed["metadata"]["name"], mutant.body
     if how in ("updated", "reapplied"):
         where = "stored limits" if mutant.seed in _OWN_PLACE else f"stored {where}"
-        stored = (
-            places.stored[where, mutant.seed]
-            if mutant.seed not in CLUSTER_WIDE
-            else places.stored["stored open", mutant.seed]
-        )
+        stored = places.stored[where, mutant.seed]
         name = stored["metadata"]["name"]
         body = mutant.of(stored if how == "updated" else {**seed, "metadata": {**seed["metadata"], "name": name}})
     path = path_of(seed, places.namespaces[where])

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from rehearsal.kubernetes import volume_rules
+from rehearsal.kubernetes.errors import ApiError
 from tests.conformance.mutants import seeds
 from tests.conformance.server import Json, Server, path_of
 
@@ -140,3 +142,16 @@ def test_an_apply_without_the_key_of_a_list_s_item_names_another_item(
     headers = {"Content_Type": "application/apply-patch+yaml"}
     got, answer = server.request("PATCH", f"{path}?{asked}", body, **headers)
     assert got == status and said in answer.get("message", said), answer
+
+
+def test_a_bound_claim_grows_in_no_class_of_ours() -> None:
+    """plugin/pkg/admission/storage/persistentvolume/resize/admission.go. Of the double alone: elsewhere only a controller
+    binds a claim.
+    """
+    bound = {**copy.deepcopy(seeds()["PersistentVolumeClaim"]), "status": {"phase": "Bound"}}
+    grown = copy.deepcopy(bound)
+    _grow(grown)
+    assert not [*volume_rules.claim(copy.deepcopy(bound), bound)]
+    with pytest.raises(ApiError, match="only dynamically provisioned pvc can be resized") as refused:
+        list(volume_rules.claim(grown, bound))
+    assert refused.value.code == 403
