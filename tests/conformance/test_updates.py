@@ -145,8 +145,8 @@ def test_an_apply_without_the_key_of_a_list_s_item_names_another_item(
 
 
 def test_a_bound_claim_grows_in_no_class_of_ours() -> None:
-    """plugin/pkg/admission/storage/persistentvolume/resize/admission.go. Of the double alone: elsewhere only a controller
-    binds a claim.
+    """plugin/pkg/admission/storage/persistentvolume/resize/admission.go. Of the double alone: elsewhere only a
+    controller binds a claim.
     """
     bound = {**copy.deepcopy(seeds()["PersistentVolumeClaim"]), "status": {"phase": "Bound"}}
     grown = copy.deepcopy(bound)
