@@ -11,6 +11,7 @@ from specdecode import names
 from specdecode.experiment import shapes
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.engine_parts import AmiVersion, Resources
+from specdecode.experiment.problems import refused
 from specdecode.experiment.standing import standing_price
 from specdecode.giving_back import LONGEST_RUN_HOURS, STUCK_GRACE_HOURS
 
@@ -86,6 +87,15 @@ class Capacity(Frozen):
             return self.model_copy(update=own | unset | {"efa_interfaces": False})
         said = self.price_per_node_hour
         return self.model_copy(update=own if said is None else own | {"price_per_node_hour": said})
+
+    def price(self) -> float:
+        """US dollars for an hour of the node of these terms (`of`). Raises ExperimentError if nobody knows them."""
+        if self.price_per_node_hour is None:
+            message = f"AWS publishes no price of a {self.node} in {self.region} that is known here"
+            fix = "say what you pay for an hour: --price of `plan` and `instance`, in a deployment price_per_node_hour"
+            source = shapes.SHAPES[self.node].source if self.node else ""
+            raise refused("node", message, fix, rule="node-price", source=source)
+        return self.price_per_node_hour
 
     @property
     def backstop_hours(self) -> int:

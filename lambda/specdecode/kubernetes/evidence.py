@@ -112,19 +112,21 @@ def _events(kube: Kubernetes, found: Evidence) -> list[KubeObject]:
 
 
 def _logs(kube: Kubernetes, found: Evidence, pod: KubeObject, *, is_over: Callable[[], bool]) -> None:
+    """Of each container and of its run before: it may have started again after its pod was read."""
     for status in container_statuses(pod):
-        container = status["name"]
-        runs = [("", False)] if status.get("restartCount", 0) == 0 else [("", False), (".previous", True)]
-        for suffix, previous in runs:
-            path = f"logs/{name_of(pod)}.{container}{suffix}.log"
+        container, restarted = status["name"], status.get("restartCount", 0) > 0
+        for suffix, previous in (("", False), (".previous", True)):
+            path, expected = f"logs/{name_of(pod)}.{container}{suffix}.log", restarted or not previous
             if is_over():
-                found.missing.append(f"{path}: the {LOG_BUDGET_S:.0f} s for logs are over")
+                found.missing += [f"{path}: the {LOG_BUDGET_S:.0f} s for logs are over"] * expected
                 continue
             try:
                 log = kube.logs(name_of(pod), namespace=names.NAMESPACE, container=container, previous=previous)
                 found.files[path] = log[-LONGEST_LOG:]
             except KubernetesError as error:
-                found.missing.append(f"{path}: {error}")
+                found.missing += [f"{path}: {error}"] * expected
+                if not restarted:
+                    break
 
 
 def _when(event: KubeObject) -> str:

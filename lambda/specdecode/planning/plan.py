@@ -12,7 +12,6 @@ from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.effective import on_node_of
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import AnyExperiment, ServedExperiment
-from specdecode.experiment.problems import refused
 from specdecode.experiment.sizing import arms_at_once
 from specdecode.experiment.variants import ModelRef
 from specdecode.experiment.workload import Level
@@ -167,11 +166,7 @@ def make_plan(
     if isinstance(experiment, ServedExperiment):
         experiment = on_node_of(given, experiment, engine)
     terms, size = given.of(experiment.node), arms_at_once(experiment, engine)
-    price = terms.price_per_node_hour if experiment.holds_node else 0
-    if price is None:
-        message = f"AWS publishes no price of a {experiment.node} in {terms.region} that is known here"
-        fix = "say what you pay for an hour: --price of `plan` and `instance`, in a deployment price_per_node_hour"
-        raise refused("node", message, fix, rule="node-price", source=experiment.shape.source)
+    price = terms.price() if experiment.holds_node else 0
     found = taken(experiment, engine, inventory)
     course = make_course(experiment, found, size=size, steps=sweep)
     checks = to_check(experiment, engine, inventory.prefixes)

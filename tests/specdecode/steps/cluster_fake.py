@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 
 import urllib3
 from specdecode.kubernetes.client import Kubernetes, Response
+from specdecode.kubernetes.pods import container_statuses
 from specdecode.kubernetes.resources import RESOURCES, KubeObject
 
 from rehearsal.kubernetes.queries import field_selector
@@ -112,6 +113,9 @@ class FakeCluster:
                 return status(404, f"{kind} {name} not found")
             return self._create(body, namespace, replace=method == "PUT")
         if method == "GET" and sub == "log":
+            pod = self.objects[key]
+            if options.get("previous") and not any(each.get("restartCount") for each in container_statuses(pod)):
+                return status(400, f'previous terminated container "{options["container"]}" in pod "{name}" not found')
             return Response(200, self.logs.get(name, "").encode())
         if method == "GET" and not name:
             found = self._select(kind, namespace, options.get("labelSelector", ""))

@@ -8,7 +8,8 @@ from specdecode import names
 from specdecode.finished import look
 from specdecode.kubernetes.client import ATTEMPTS, QuotaExceeded, Response
 from specdecode.kubernetes.evidence import LOG_BUDGET_S, collect_logs, collect_status
-from specdecode.kubernetes.resources import KubeObject
+from specdecode.kubernetes.pods import container_statuses
+from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.kubernetes.teardown import run_selector
 from specdecode.steps import accuracy, release
 from specdecode.steps.diagnose import diagnose, examine
@@ -283,6 +284,21 @@ def test_all_logs_together_have_one_time_budget(world, monkeypatch):
     assert len(found.missing) == 40, "each log that is not there has its reason"
     assert "i/o timeout" in found.missing[0]
     assert f"the {LOG_BUDGET_S:.0f} s for logs are over" in found.missing[-1]
+
+
+def test_the_log_of_a_container_that_starts_again_while_evidence_is_collected_is_kept(world):
+    up_to(world, "Serve")
+    world.trouble["serving"] = waiting("CrashLoopBackOff", restartCount=0)
+    with pytest.raises(ServeNotReady):
+        world.finish("Serve")
+    found = collect_status(world.rt.kube, selector=run_selector("run-1"))
+    again = [name_of(pod) for pod in found.pods if container_statuses(pod)]
+    for pod in again:
+        world.cluster.objects["Pod", names.NAMESPACE, pod]["status"]["containerStatuses"][0]["restartCount"] = 1
+    collect_logs(world.rt.kube, found)
+    kept = [path for path in found.files if path.endswith(".previous.log")]
+    assert again and kept == [f"logs/{pod}.main.previous.log" for pod in again]
+    assert found.missing == []
 
 
 def test_an_api_server_that_does_not_answer_is_asked_once(world):
