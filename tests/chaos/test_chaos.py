@@ -10,8 +10,8 @@ from specdecode.manifests import verified_copy
 from specdecode.runs.lease import LeaseStore
 
 from tests.chaos import draws
-from tests.chaos.draws import Played, draw, play, shrunk
-from tests.chaos.faults import KINDS
+from tests.chaos.draws import Draw, Played, draw, play, shrunk
+from tests.chaos.faults import KINDS, Kind
 from tests.end_to_end.page import write
 
 DRAWS = 300
@@ -37,13 +37,30 @@ def test_a_seed_says_everything() -> None:
 @pytest.mark.slow
 def test_three_hundred_draws() -> None:
     played = [play(draw(seed)) for seed in range(DRAWS)]
-    write("chaos", [(kind, *_told([each for each in played if _has(each, kind)])) for kind in KINDS], key=1)
+    write("chaos", [(kind, *_told([each for each in played if _has(each.draw, kind)])) for kind in KINDS], key=1)
     for each in played:
         assert_kept(each)
 
 
-def _has(played: Played, kind: str) -> bool:
-    return any(fault.kind == kind for fault in played.draw.faults)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_fault_changes_how_a_draw_ends(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    with_it = [each for each in map(draw, range(DRAWS)) if _has(each, kind)]
+    monkeypatch.setitem(KINDS, "nothing", Kind())  # a draw goes on until its last fault is over, so none would differ
+    assert any(_end(each) != _end(_without(kind, each)) for each in with_it)
+
+
+def _without(kind: str, draw: Draw) -> Draw:
+    return draw._replace(faults=tuple(f._replace(kind="nothing") if f.kind == kind else f for f in draw.faults))
+
+
+def _end(draw: Draw) -> tuple[object, ...]:
+    played = play(draw)
+    return played.ends, played.hours, played.node_hours
+
+
+def _has(draw: Draw, kind: str) -> bool:
+    return any(fault.kind == kind for fault in draw.faults)
 
 
 def _told(played: list[Played]) -> tuple[str, ...]:
