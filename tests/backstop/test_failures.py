@@ -49,6 +49,16 @@ def test_without_step_functions_only_what_no_run_can_need_is_ended(aws, age, end
     assert (aws.alive == []) is ended
 
 
+@pytest.mark.parametrize(("age", "left"), [(OLD, ["i-compiles"]), (timedelta(hours=26), [])])
+def test_without_step_functions_an_instance_that_compiles_is_taken_to_be_in_use(aws, age, left):
+    aws.instances.clear()
+    aws.instance("i-compiles", age, **{"karpenter.sh/nodepool": "compile"})
+    aws.denied = {"list_executions"}
+    with pytest.raises(RuntimeError, match="the executions cannot be listed"):
+        look(aws)
+    assert aws.alive == left
+
+
 FOREIGN = ("KARPENTER_ROLE", "NO_LAUNCH_POLICIES", "COMPILE_NODEPOOL")
 """What it is not told where Karpenter is somebody else's."""
 

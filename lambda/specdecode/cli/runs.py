@@ -82,13 +82,14 @@ def run(
     starting.consent(wanted, plan, bill, accepted=accept_cost, yes=yes, as_json=as_json)
     said = {"accept_cost": accept_cost, "started_by": deployment.caller()}
     run_id = new_run_id(wanted.name)
-    arn = deployment.start(run_id, {**wanted.request, **{key: value for key, value in said.items() if value}})
+    request = {**wanted.request, **{key: value for key, value in said.items() if value}}
+    arn = starting.begin(deployment, {run_id: request}, quiet=as_json or watch)[run_id]
     if watch:
         _follow(deployment, run_id, interval=interval, as_json=as_json)
     elif as_json:
         say_json({"run_id": run_id, "execution_arn": arn, "bill": bill.model_dump(mode="json")})
     else:
-        say(f"started {run_id}\nspecdecode status {run_id} --watch")
+        say(f"specdecode status {run_id} --watch")
 
 
 def status(
@@ -137,6 +138,7 @@ def stop(
 
     Without RUN it stops the run that holds the node, else the newest that goes on, after it asked; without a terminal
     it needs --yes. If no run goes on, it gives the node back all the same. If several hold a node each, it stops none.
+    If there is no run of a given id, it stops the others, and the exit code is 2.
     """
     from specdecode.cli import runs_release
     from specdecode.cli.runs_view import TERMINAL, lines, run_now
@@ -146,7 +148,8 @@ def stop(
     if wanted is None:
         runs_release.bring_to_zero(deployment)
         return
-    runs = {each: deployment.execution(each) if run_id else deployment.find(each) for each in wanted.split(",")}
+    asked = {each: deployment.find(each) for each in wanted.split(",")}
+    runs = {each: found for each, found in asked.items() if found or not run_id}
     for each, found in runs.items():
         if found is None or found.status in TERMINAL:
             say(f"{each} has already ended: {found.status if found else 'Step Functions has forgotten it'}")
@@ -157,6 +160,8 @@ def stop(
             runs_release.stop_run(deployment, found)
     for each in runs:
         runs_release.give_back(deployment, each)
+    if missing := [each for each in asked if each not in runs]:
+        raise stop_with(f"there is no run {', '.join(missing)} (`specdecode runs` lists them)")
 
 
 def diagnose(run_id: RunId = None, where: Where = WHERE, as_json: AsJson = False) -> None:

@@ -5,6 +5,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
+import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import s3_keys
@@ -153,16 +154,7 @@ def start_on_nodes(
     }
     for request in asked.values():
         deployment.input_of(request)  # none is too large
-    started: dict[str, str] = {}
-    for run_id, request in asked.items():
-        try:
-            started[run_id] = deployment.start(run_id, request)
-        except (ClientError, BotoCoreError) as error:
-            goes_on = f". These go on: {', '.join(started)}\nStop them: specdecode stop {','.join(started)}"
-            told = f"{run_id} could not be started: {in_a_line(error)}"
-            raise stop_with(told + (goes_on if started else "; nothing was started"), EXIT_ENVIRONMENT) from None
-        if not as_json:
-            say(f"started {run_id}")
+    started = begin(deployment, asked, quiet=as_json)
     listed = ",".join(started)
     if not as_json:
         say(f"specdecode status {listed}\nspecdecode compare {listed}    # all arms together, once all have ended")
@@ -170,3 +162,48 @@ def start_on_nodes(
     pairs = zip(started.items(), parts, strict=True)
     bills = ((run_id, arn, part.arms, part.bill.model_dump(mode="json")) for (run_id, arn), part in pairs)
     say_json([dict(zip(("run_id", "execution_arn", "arms", "bill"), each, strict=True)) for each in bills])
+
+
+def begin(deployment: Deployment, asked: dict[str, dict[str, Any]], *, quiet: bool) -> dict[str, str]:
+    """Start these runs, one after another. Returns their ARNs by id.
+
+    If a start fails, or at Ctrl-C, it ends the command with what goes on, what may go on, and how to stop both. By then
+    the SDK has asked again: Step Functions starts one run for the same name and input, however often it is asked.
+    """
+    started: dict[str, str] = {}
+    try:
+        for run_id, request in asked.items():
+            started[run_id] = deployment.start(run_id, request)
+            if not quiet:
+                say(f"started {run_id}")
+    except (ClientError, BotoCoreError, KeyboardInterrupt) as error:
+        raise _broken_off(started, [run_id for run_id in asked if run_id not in started][:1], error) from None
+    return started
+
+
+def _broken_off(started: dict[str, str], current: list[str], error: BaseException) -> typer.Exit:
+    """End the command. `current`: the run whose start ended so, if there is one."""
+    pressed, said = isinstance(error, KeyboardInterrupt), []
+    may_run = [] if _refused(error) else current
+    if may_run:
+        why = "Ctrl-C came before the answer to its start" if pressed else error
+        said.append(f"{may_run[0]} may be running: {why}")
+    elif current and isinstance(error, ClientError):
+        said.append(f"{current[0]} could not be started: {in_a_line(error)}")
+    if started:
+        said.append(f"these go on: {', '.join(started)}")
+    elif not may_run:
+        said.append("nothing was started")
+    lines = ["; ".join(said), *(f"Does it run? specdecode status {run_id}" for run_id in may_run)]
+    if to_stop := [*started, *may_run]:
+        lines.append(f"To stop: specdecode stop {','.join(to_stop)}")
+    code = 130 if pressed else EXIT_ENVIRONMENT
+    return stop_with("\n".join(lines), code, started=started, may_be_running=may_run)
+
+
+def _refused(error: BaseException) -> bool:
+    """Whether AWS answered that it starts nothing, and no earlier request went out whose answer could be lost."""
+    if not isinstance(error, ClientError):
+        return False
+    answer = error.response["ResponseMetadata"]
+    return answer["HTTPStatusCode"] < 500 and not answer.get("RetryAttempts")

@@ -2,9 +2,12 @@
 
 import json
 
+import boto3
 import pytest
-from specdecode.cli import runs_deployment
-from specdecode.cli.runs_deployment import Execution
+from botocore.awsrequest import AWSResponse
+from botocore.exceptions import ReadTimeoutError
+from specdecode.cli import runs_deployment, runs_start
+from specdecode.cli.runs_deployment import Deployment, Execution
 from specdecode.experiment import Capacity
 from specdecode.names import run_label
 from specdecode.steps.plan import experiment_of, parse_request
@@ -112,21 +115,98 @@ def test_no_part_starts_if_one_is_too_large(four, monkeypatch):
     assert "as an execution's input" in result.stderr
 
 
-def test_a_start_that_fails_in_the_middle_says_what_goes_on_and_how_to_stop_it(four, monkeypatch):
-    begin = FakeDeployment.start
+REFUSED = client_error("ExecutionLimitExceeded")
+LOST = ReadTimeoutError(endpoint_url="https://states")
+ASKED_AGAIN = client_error("ExecutionAlreadyExists")
+ASKED_AGAIN.response["ResponseMetadata"]["RetryAttempts"] = 1
+BROKEN_OFF = {
+    "refused": (REFUSED, 3, False),
+    "lost": (LOST, 3, True),
+    "lost, 500": (client_error("InternalError", http=500), 3, True),
+    "lost, then refused": (ASKED_AGAIN, 3, True),
+    "Ctrl-C": (KeyboardInterrupt(), 130, True),
+}
+"""What the start of a run raises -> exit code, and whether the run may be running."""
+
+
+def starts_until(monkeypatch, end, raised):
+    """Ids of the starts that are asked for from now on; that of an id with this end raises."""
+    begin, asked = FakeDeployment.start, []
 
     def start(self, run_id, request):
-        if run_id.endswith("-3"):
-            raise client_error("ExecutionLimitExceeded")
+        asked.append(run_id)
+        if run_id.endswith(end):
+            raise raised
         return begin(self, run_id, request)
 
     monkeypatch.setattr(FakeDeployment, "start", start)
+    return asked
+
+
+@pytest.mark.parametrize(("raised", "code", "may_run"), BROKEN_OFF.values(), ids=BROKEN_OFF)
+def test_a_start_that_breaks_off_in_the_middle_says_what_goes_on_and_how_to_stop_it(
+    four, monkeypatch, raised, code, may_run
+):
+    asked = starts_until(monkeypatch, "-3", raised)
     result = four(*SWEEP, "--nodes", "4", "--yes")
-    assert result.exit_code == 3 and "Traceback" not in result.output
-    first, second = (run_id for run_id, _ in FakeDeployment.started)
-    assert f"These go on: {first}, {second}" in result.stderr
-    assert f"specdecode stop {first},{second}" in result.stderr
+    first, second, third = asked
+    assert result.exit_code == code and "Traceback" not in result.output
+    assert f"these go on: {first}, {second}\n" in result.stderr
+    assert result.stderr.endswith(f"specdecode stop {','.join(asked if may_run else asked[:2])}\n")
+    assert (f"{third} may be running" in result.stderr) is may_run
+    assert (f"specdecode status {third}\n" in result.stderr) is may_run
+    assert (f"{third} could not be started" in result.stderr) is not may_run
     assert "specdecode compare" not in result.output
+    asked.clear()
+    found = json.loads(four(*SWEEP, "--nodes", "4", "--yes", "--json").stdout)
+    assert found["started"] == {run_id: f"arn:{run_id}" for run_id in asked[:2]}
+    assert (found["may_be_running"], found["exit_code"]) == (asked[2:] if may_run else [], code)
+
+
+@pytest.mark.parametrize(("raised", "code", "may_run"), BROKEN_OFF.values(), ids=BROKEN_OFF)
+def test_the_start_of_one_run_says_whether_it_may_be_running(command, monkeypatch, raised, code, may_run):
+    asked = starts_until(monkeypatch, "", raised)
+    result = command("run", "rehearsal", "--yes")
+    assert result.exit_code == code
+    assert (f"{asked[0]} may be running" in result.stderr) is may_run
+    assert result.stderr.endswith(f"specdecode stop {asked[0]}\n") is may_run
+    assert ("nothing was started" in result.stderr) is not may_run
+
+
+def test_ctrl_c_after_the_last_start_names_all(four, monkeypatch):
+    def interrupted(text):
+        if text.endswith("-2"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs_start, "say", interrupted)
+    result = four(*SWEEP, "--nodes", "2", "--yes")
+    ids = ",".join(run_id for run_id, _ in FakeDeployment.started)
+    assert result.exit_code == 130 and result.stderr.endswith(f"specdecode stop {ids}\n")
+    assert "may be running" not in result.stderr
+
+
+@pytest.mark.parametrize(("lost", "answers"), [(1, True), (99, False)])
+def test_the_sdk_asks_again_for_the_same_run_if_an_answer_is_lost(monkeypatch, lost, answers):
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    session, asked = boto3.Session("a", "b", region_name="us-east-2"), []
+
+    def answer(request, **_):
+        asked.append(request.body)
+        if len(asked) <= lost:
+            raise LOST
+        answered = AWSResponse(request.url, 200, {}, None)
+        answered._content = b'{"executionArn": "arn"}'
+        return answered
+
+    session.events.register("before-send.sfn.StartExecution", answer)
+    deployment = Deployment(session=session)
+    deployment.__dict__["outputs"] = {"StateMachineArn": "machine"}
+    if answers:
+        assert deployment.start("r", {"experiment": "rehearsal"}) == "arn"
+    else:
+        with pytest.raises(ReadTimeoutError):
+            deployment.start("r", {"experiment": "rehearsal"})
+    assert len(asked) == min(lost + 1, 5) and len(set(asked)) == 1
 
 
 def test_json_has_every_run_with_its_arms_and_its_bill(four):
@@ -141,7 +221,7 @@ TWO = {name: Execution(**{**vars(RUNNING), "run_id": name, "arn": f"arn:{name}"}
 @pytest.fixture
 def two(command, monkeypatch):
     monkeypatch.setattr(FakeDeployment, "execution", lambda self, run_id: TWO[run_id])
-    monkeypatch.setattr(FakeDeployment, "find", lambda self, run_id: TWO[run_id])
+    monkeypatch.setattr(FakeDeployment, "find", lambda self, run_id: TWO.get(run_id))
     return command
 
 
@@ -153,10 +233,12 @@ def test_status_shows_each_of_several_runs(two):
     assert "--watch follows one run" in two("status", "r,s", "--watch").stderr
 
 
-def test_stop_stops_all_before_it_waits_for_the_first(two, monkeypatch):
+@pytest.mark.parametrize(("asked", "code"), [("r,s", 0), ("r,none,s", 2)])
+def test_stop_stops_all_that_there_are_before_it_waits_for_the_first(two, monkeypatch, asked, code):
     released = []
     monkeypatch.setattr("specdecode.cli.runs_release.give_back", lambda deployment, run_id: released.append(
         (run_id, [*FakeDeployment.stopped])
     ))  # fmt: skip
-    assert two("stop", "r,s").exit_code == 0
+    result = two("stop", asked)
+    assert (result.exit_code, "there is no run none (" in result.stderr) == (code, code == 2)
     assert released == [("r", ["arn:r", "arn:s"]), ("s", ["arn:r", "arn:s"])]
