@@ -61,7 +61,7 @@ test: install install-rehearsal
 test-all: install install-rehearsal
 	@.venv/bin/python -m tools.suites all $(if $(filter command% environment,$(origin MINUTES)),$(MINUTES),0)
 
-suite: install install-rehearsal $(if $(filter vllm,$(NAME)),install-vllm)
+suite: install install-rehearsal $(if $(filter vllm parsers,$(NAME)),install-vllm)
 	@.venv/bin/python -m tools.suites run "$(NAME)"
 
 suites:
@@ -98,6 +98,7 @@ bench: install-rehearsal
 	.venv/bin/python benchmarks/client_levels.py
 	.venv/bin/python benchmarks/advisor.py
 	.venv/bin/python benchmarks/statistics_coverage.py
+	.venv/bin/python benchmarks/command_start.py
 
 bundle: .venv/.installed
 	@.venv/bin/python -m constructs_lib.storage.bundle

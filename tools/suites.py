@@ -8,6 +8,7 @@ Only the standard library and git, so that the table needs no installation. `all
 since what passed on this code is not run again. It starts a suite only if its bound fits into the minutes (0: any).
 """
 
+import ast
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ import tempfile
 import time
 import xml.etree.ElementTree as xml
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,14 +34,18 @@ WRITTEN = (
     "docs/security-access.csv",
 )
 """What suites themselves write. It makes no tree dirty."""
-CODE = ("lambda", "constructs_lib", "stacks", "assets", "app.py", "cdk.json", "requirements", "requirements.txt")
+LOCKS = ("requirements", "requirements.txt", "package-lock.json", "pyproject.toml")
+CODE = ("lambda", "constructs_lib", "stacks", "assets", "app.py", "cdk.json", *LOCKS)
 RUN = (*CODE, "rehearsal")
+TRIED = ("README.md", "docs/operations.md")
+"""Pages whose lines tests run."""
+SOURCES = ("", "lambda", "lambda/backstop")
+"""Where Python finds the project's modules."""
 
 
 class Suite(NamedTuple):
-    """`words`: of pytest. `judges`: the paths whose change makes a pass old. `minutes`: then it is stopped, and failed.
-
-    `needs`: a file without which `all` leaves it out.
+    """`words`: of pytest. `judges`: the paths whose change makes a pass old, as that of a module that its tests import
+    does (`judged`). `minutes`: then it is stopped, and failed. `needs`: a file without which `all` leaves it out.
     """
 
     words: str
@@ -49,10 +55,10 @@ class Suite(NamedTuple):
     needs: str = ""
 
 
-def _cloud(minutes: int, *names: str, needs: str = "") -> Suite:
+def _cloud(minutes: int, *names: str, reads: tuple[str, ...] = (), needs: str = "") -> Suite:
     """Runs of the deployed stacks in the embedded cloud."""
     words = " ".join(f"tests/end_to_end/{name}.py" for name in names)
-    return Suite(words, (*RUN, "tests/end_to_end"), minutes, needs=needs)
+    return Suite(words, (*RUN, *reads, "tests/end_to_end"), minutes, needs=needs)
 
 
 def _faults(cluster: str) -> Suite:
@@ -62,24 +68,24 @@ def _faults(cluster: str) -> Suite:
 
 DOUBLE = "tests/conformance tests/rehearsal/cloud tests/rehearsal/engine tests/rehearsal/kubernetes"
 PARSERS = "tests/upstream/against_engines.py"
-SUITES = {
-    "slow": Suite("-m slow tests --ignore tests/rehearsal", (*CODE, "tests"), 60),
-    "double": Suite(f"-m= {DOUBLE}", ("rehearsal", *DOUBLE.split()), 20, (("CONFORMANCE_KUBECONFIG", ""),)),
-    "rehearsal": Suite("-m slow tests/rehearsal", (*RUN, "tests/rehearsal"), 20),
+SUITES = {  # in this order: the short ones first, so that `slow` begins within the hour of CI
+    "double": Suite(f"-m= {DOUBLE}", (*RUN, *TRIED, *DOUBLE.split()), 20, (("CONFORMANCE_KUBECONFIG", ""),)),
+    "rehearsal": Suite("-m slow tests/rehearsal", (*RUN, *TRIED, "tests/rehearsal"), 20),
     "attack": _cloud(20, "attack", "trust"),
+    "slow": Suite("-m slow tests --ignore tests/rehearsal", (*CODE, "tests"), 45),
     "runs": _cloud(35, "clients", "compile", "kinds", "waves", "live"),
     "nodes": _cloud(40, "two_nodes", "several_nodes"),
     "own": _cloud(30, "own_cluster", "own_karpenter", "own_node_group", "namespace"),
-    "redeploy": _cloud(30, "redeploy", "settings"),
+    "redeploy": _cloud(30, "redeploy", "settings", reads=(*TRIED, "docs/how-to", "docs/tutorials")),
     "faults": _faults("one-node"),
     "faults2": _faults("two-nodes"),
     "chaos": Suite("-m slow tests/chaos", (*CODE, "tests/chaos"), 60),
     "hardship": _cloud(60, "hardship"),
     "endurance": _cloud(60, "endurance/*"),
     "vllm": _cloud(60, "vllm", needs=".rehearsal/vllm/.models"),
-    "parsers": Suite(PARSERS, (*CODE, PARSERS), 40, needs=".rehearsal/vllm/.installed"),
-    "fuzz": Suite("tests/fuzz -o timeout=0", ("lambda", "tests/fuzz"), 150, (("FUZZ_MINUTES", "2"),)),
-    "mutation": Suite("", ("lambda", "tests/specdecode"), 90),
+    "parsers": Suite(PARSERS, (*CODE, "tests/upstream"), 40, needs=".rehearsal/vllm/.installed"),
+    "fuzz": Suite("tests/fuzz -o timeout=0", (*CODE, "tests/fuzz"), 150, (("FUZZ_MINUTES", "2"),)),
+    "mutation": Suite("", (*CODE, "tests/specdecode", "tools/mutate.py"), 90),
 }
 
 
@@ -115,8 +121,56 @@ def write(results: dict[str, Noted]) -> None:
 
 def code(suite: Suite) -> str:
     """The committed content of the paths that it judges, as a short hash; with a mark where the tree differs."""
-    changed = dirty(*suite.judges)
-    return hashlib.sha256(git("ls-tree", "HEAD", *suite.judges).encode()).hexdigest()[:12] + "+" * changed
+    paths = judged(suite)
+    return hashlib.sha256(git("ls-tree", "HEAD", *paths).encode()).hexdigest()[:12] + "+" * dirty(*paths)
+
+
+def judged(suite: Suite) -> list[str]:
+    """Its `judges`, and each module elsewhere in the project that its tests import, or that one of these imports."""
+    words = [path for word in suite.words.split() for path in _expanded(word)]
+    named = [ROOT / path for path in words or suite.judges if path.startswith("tests")]
+    todo = {path for folder in named for path in (folder, *folder.rglob("*.py")) if path.suffix == ".py"}
+    todo |= {path for folder in named for up in folder.parents if (path := up / "conftest.py").exists()}
+    whole, found = [ROOT / path for path in suite.judges], set[Path]()
+    while todo:
+        path = todo.pop()
+        found.add(path)
+        reached = {file for level, name in _imports(path.read_text()) for file in _files(path, level, name)} - found
+        todo |= {file for file in reached if _of_tests(file) or not any(map(file.is_relative_to, whole))}
+    return [
+        *suite.judges,
+        *sorted(str(each.relative_to(ROOT)) for each in found if not any(map(each.is_relative_to, whole))),
+    ]
+
+
+def _of_tests(path: Path) -> bool:
+    return path.is_relative_to(ROOT / "tests")
+
+
+def _files(path: Path, level: int, name: str) -> list[Path]:
+    """The files of the project that one import of a file runs: a module, and the packages around it."""
+    within = [path.parents[level - 1]] if level else [ROOT / source for source in SOURCES]
+    return [file for folder in within for file in _modules(folder, name)]
+
+
+@cache
+def _modules(folder: Path, name: str) -> list[Path]:
+    """As they are when first asked: a process of this tool is short."""
+    parts = name.split(".")
+    bases = [folder.joinpath(*parts[:count]) for count in range(1, len(parts) + 1)]
+    return [file for base in bases for file in (base.with_suffix(".py"), base / "__init__.py") if file.exists()]
+
+
+@cache
+def _imports(text: str) -> frozenset[tuple[int, str]]:
+    """How many folders up, and what: each import of a file's text. The last word may be no module."""
+    found = set[tuple[int, str]]()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {(0, alias.name) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {(node.level, ".".join(filter(None, (node.module, alias.name)))) for alias in node.names}
+    return frozenset(found)
 
 
 def dirty(*paths: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tools.suites import SUITES
 from tools.supply.locks import ROOT
 
 GITHUB = ROOT / ".github"
@@ -25,7 +26,7 @@ def test_a_workflow_may_only_read_and_ends_by_itself(path: Path) -> None:
     assert workflow["concurrency"]["cancel-in-progress"] is not deploys, "who deploys must come to destroying"
     for job in jobs(path):
         assert job.get("permissions") == ({"contents": "read", "id-token": "write"} if deploys else None)
-        longest = {"account-check.yml": 200, "nightly.yml": 350, "test.yml": 75}.get(path.name, 30)
+        longest = {"account-check.yml": 200, "nightly.yml": 180, "test.yml": 75}.get(path.name, 30)
         assert job["timeout-minutes"] <= longest
         if deploys:
             assert all(step["timeout-minutes"] <= 60 for step in job["steps"] if "cdk " in step.get("run", ""))
@@ -45,7 +46,7 @@ def test_actions_are_pinned_by_commit_with_the_version_beside(path: Path) -> Non
     ("name", "targets"),
     [
         ("test", ["test", "test-all MINUTES=60"]),
-        ("nightly", ["test-all MINUTES=340"]),
+        ("nightly", ["suite NAME=${{ matrix.suite }}"]),
         ("audit", ["audit"]),
         ("upstream", ["upstream"]),
     ],
@@ -53,6 +54,15 @@ def test_actions_are_pinned_by_commit_with_the_version_beside(path: Path) -> Non
 def test_a_workflow_runs_make_targets_and_nothing_else(name: str, targets: list[str]) -> None:
     ran = [step["run"] for job in jobs(WORKFLOWS[name]) for step in job["steps"] if "run" in step]
     assert ran == [f"make {target}" for target in targets]
+
+
+def test_every_suite_runs_at_night_with_time_to_install_it_and_to_stop_it() -> None:
+    (job,) = jobs(WORKFLOWS["nightly"])
+    assert job["strategy"] == {"fail-fast": False, "matrix": {"suite": list(SUITES)}}
+    assert job["timeout-minutes"] >= 30 + max(suite.minutes for suite in SUITES.values())
+    vllm = {name for name, suite in SUITES.items() if suite.needs}
+    (needing,) = re.findall(r"\nsuite:.*filter (.+?),\$\(NAME\)\),install-vllm", (ROOT / "Makefile").read_text())
+    assert set(needing.split()) == vllm
 
 
 def test_updates_come_for_everything_that_is_pinned() -> None:

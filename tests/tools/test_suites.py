@@ -3,6 +3,7 @@
 import json
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,17 +14,17 @@ from tools.suites import Suite
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with a package, and a suite that judges it."""
-    for folder in ("package", "checks", "tools"):
+    for folder in ("package", "tests", "tools"):
         (tmp_path / folder).mkdir()
     (tmp_path / "package" / "code.py").write_text("right = True\n")
-    (tmp_path / "checks" / "one.py").write_text(
+    (tmp_path / "tests" / "one.py").write_text(
         "def test_one():\n    assert 'right = True' in open('package/code.py').read()\n"
     )
     monkeypatch.setattr(suites, "ROOT", tmp_path)
-    words = "-p no:cacheprovider -p no:randomly checks/*.py"
+    words = "-p no:cacheprovider -p no:randomly tests/*.py"
     found = {
         "one": Suite(words, ("package",), 1),
-        "all": Suite(words, ("package", "checks"), 60),
+        "all": Suite(words, ("package", "tests"), 60),
         "rare": Suite("", (), 1, needs="rare"),
     }
     monkeypatch.setattr(suites, "SUITES", found)
@@ -53,7 +54,7 @@ def test_a_pass_counts_until_the_code_changes_that_it_judges(checkout: Path) -> 
     assert suites.run("one")
     assert state("one") == "passed"
     commit(checkout)  # the note itself
-    (checkout / "checks" / "two.py").write_text("def test_two():\n    pass\n")
+    (checkout / "tools" / "other.py").write_text("x = 1\n")
     commit(checkout)
     assert state("one") == "passed", "of another path"
     (checkout / "package" / "code.py").write_text("right = True  # still\n")
@@ -62,6 +63,36 @@ def test_a_pass_counts_until_the_code_changes_that_it_judges(checkout: Path) -> 
     assert state("one") == "older than its code"
     (note,) = json.loads((checkout / suites.NOTED).read_text()).values()
     assert (note["passed"], note["failed"], note["dirty"]) == (1, 0, False)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from tests.by import it",
+        "from tests.by.it import x",
+        "import tests.by.it",
+        "from .by.it import x",
+        "from .by import it",
+    ],
+)
+def test_it_judges_the_helpers_that_its_tests_import(checkout: Path, line: str) -> None:
+    """Also by way of another helper, and of a module elsewhere."""
+    (checkout / "tests" / "conftest.py").write_text(f"def later():\n    {line}\n")
+    (checkout / "tests" / "by").mkdir()
+    (checkout / "tests" / "by" / "it.py").write_text("import tools.other\n")
+    (checkout / "tools" / "other.py").touch()
+    helpers = ["tests/by/it.py", "tests/conftest.py", "tests/one.py", "tools/other.py"]
+    assert suites.judged(suites.SUITES["one"]) == ["package", *helpers]
+    assert suites.judged(suites.SUITES["all"]) == ["package", "tests", "tools/other.py"]
+
+
+def test_what_a_suite_judges_is_what_it_runs() -> None:
+    least = {"lambda", "assets", "requirements", "pyproject.toml", "package-lock.json"}
+    assert all(least <= set(suite.judges) for suite in suites.SUITES.values())
+    double, chaos = (set(suites.judged(suites.SUITES[name])) for name in ("double", "chaos"))
+    assert {"tests/patience.py", "tests/canaries.py", "rehearsal"} <= double
+    assert {"tests/specdecode/steps/world.py", "tests/giving_back/replay.py", "tests/backstop/aws.py"} <= chaos
+    assert "tests/end_to_end/attack.py" not in double | chaos
 
 
 def test_a_failure_is_noted_beside_the_last_pass(checkout: Path) -> None:
@@ -85,7 +116,7 @@ def test_a_tree_with_changes_does_not_count(checkout: Path) -> None:
 def test_what_takes_longer_than_its_bound_is_stopped_and_has_failed(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (checkout / "checks" / "one.py").write_text("import time\ndef test_one():\n    time.sleep(600)\n")
+    (checkout / "tests" / "one.py").write_text("import time\ndef test_one():\n    time.sleep(600)\n")
     commit(checkout)
     monkeypatch.setitem(suites.SUITES, "one", suites.SUITES["one"]._replace(minutes=1 / 60))
     assert not suites.run("one")
@@ -110,6 +141,22 @@ def test_all_runs_what_did_not_pass_here_as_far_as_the_minutes_go(
     assert ran == ["one", "all"], "the first has passed"
     *_, rare, end = capsys.readouterr().out.splitlines()
     assert rare.startswith("rare") and end.startswith("2 of 3 suites passed on this code")
+
+
+def test_the_short_ones_and_slow_begin_within_the_hour_of_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine where each takes a fifth of its bound."""
+    ran, now = list[str](), [0.0]
+
+    def run(name: str) -> bool:
+        ran.append(name)
+        now[0] += 12 * suites.SUITES[name].minutes
+        return True
+
+    monkeypatch.setattr(suites, "run", run)
+    monkeypatch.setattr(suites, "fresh", lambda *_: False)
+    monkeypatch.setattr(suites, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    assert suites.run_all(60)
+    assert {"slow", *(name for name, suite in suites.SUITES.items() if suite.minutes <= 20)} <= set(ran)
 
 
 def test_every_file_of_a_slow_suite_is_of_one() -> None:
