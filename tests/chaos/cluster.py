@@ -279,8 +279,9 @@ class ChaosWorld(SideBySide):
 
     # --- what happens to pods
 
-    def kill(self, component: str, code: int = 137, *, log: str = "") -> None:
-        """End the running containers of a component with an exit code."""
+    def kill(self, component: str, code: int = 137, *, log: str = "") -> bool:
+        """End the running containers of a component with an exit code. Returns whether there was one."""
+        killed = False
         for kind in ("Job", "Deployment"):
             for owner in self.cluster.all(kind):
                 pod = self.cluster.objects.get(("Pod", names.NAMESPACE, f"{name_of(owner)}-0"))
@@ -288,13 +289,16 @@ class ChaosWorld(SideBySide):
                     self.cluster.logs[name_of(pod)] = log
                     work = self.work.setdefault(owner["metadata"]["uid"], Work(self.time))
                     if kind == "Job" and not owner.get("status", {}).get("conditions"):
+                        killed = True
                         self._fails(owner, pod, work, code)
                     elif kind == "Deployment":
+                        killed = True
                         work.failures += 1
                         ended = {"terminated": {"exitCode": code, "reason": "Error"}}
                         status = {"name": "main", "restartCount": work.failures, "state": {"running": {}}}
                         pod["status"] = {"phase": "Running", "containerStatuses": [status | {"lastState": ended}]}
                         self._anew(work)
+        return killed
 
     def _fails(self, job: KubeObject, pod: KubeObject, work: Work, code: int) -> None:
         """As the Job controller: another pod, until the backoff limit or a code of the failure policy."""

@@ -41,7 +41,8 @@ DRAINS_MIN = 35.0
 EXECUTION_MIN, BACKSTOP_MIN = 60 * BACKSTOP_WAITS_HOURS, 50.0
 """Minutes after which a running execution protects no node from the backstop, and until it has then ended it."""
 PROCESS_RUNTIME = runtime.process_runtime
-TICK_S = 15
+TICK_S, STEP_S = 15, 900
+"""A step of a run takes less."""
 
 
 class Shape(NamedTuple):
@@ -209,7 +210,10 @@ class Game:
             self.clock.start(partial(self._call, *run.last))
 
     def _pods_are_killed(self, fault: Fault) -> None:
-        self.world.kill(fault.part)
+        """Those that run then, else the next that do."""
+        late_s = (self.clock.now - NOW).total_seconds() - fault.at_s
+        if not self.world.kill(fault.part) and late_s < STEP_S:
+            self.clock.at(self.clock.now + timedelta(seconds=TICK_S), partial(self._pods_are_killed, fault))
 
     def _the_disk_is_full(self, fault: Fault) -> None:
         if self.faults.active(fault.kind):
