@@ -2,7 +2,7 @@
 
     python benchmarks/early_stop.py [--runs 2000] [--write]
 
-Each run is measured twice from the same values: to the end, and with looks that may end it. The looks and the rule are
+Each run is measured twice from the same values: to the end, and with tests that may end it. The tests and the rule are
 the benchmark's own (`specdecode.measures.observations`).
 """
 
@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from specdecode.analysis import Verdict
 from specdecode.analysis.results.pairs import Estimate
 from specdecode.analysis.statistics.verdict import estimate, judge, judge_loss
-from specdecode.measures.observations import RELEVANT, Asked, difference, looks, settled
+from specdecode.measures.observations import RELEVANT, Asked, difference, interim_counts, settled
 from specdecode.measures.student import LogMean
 
 from benchmarks.publishing import measure_and_publish
@@ -41,14 +41,14 @@ COPIES = {"one in 10 copies: 3×": (0.1, 3.0), "one in 20 copies: 6×": (0.05, 6
 
 def ended(base: Sequence[float], other: Sequence[float]) -> LogMean:
     """What a measurement of these ln(tokens/s), in this order, comes to when it may end early."""
-    for count in looks(FEWEST, MOST, STEP):
+    for count in interim_counts(FEWEST, MOST, STEP):
         found = difference(prompts(base[:count]), prompts(other[:count]))
         assert found is not None
         if count == MOST:
             return found._replace(early=False)
         if settled(found, PRECISION):
             return found
-    raise AssertionError("the last look is at the most")
+    raise AssertionError("the last test is at the most")
 
 
 def prompts(logs: Sequence[float]) -> dict[Asked, float]:

@@ -73,7 +73,7 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _before_the_waves(functions: Mapping[str, str]) -> dict[str, State]:
-    """Plan, then what the run needs: models, artifacts from CPU nodes, its node or its turn."""
+    """Plan, then what the run needs: models, artifacts from CPU nodes, its node or its place in the queue."""
     states = {
         "Plan": task(
             functions["Plan"],

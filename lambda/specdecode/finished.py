@@ -61,7 +61,7 @@ def parse(prefix: str, text: bytes) -> list[FileEntry]:
     return files
 
 
-class Look(NamedTuple):
+class Found(NamedTuple):
     """What a listing and COMPLETE.json show of a folder. No file is read: whoever serves it does that."""
 
     content: str | None = None
@@ -70,23 +70,23 @@ class Look(NamedTuple):
     """In what it is not as COMPLETE.json says."""
 
 
-def look(store: Store, prefix: str) -> Look:
+def find(store: Store, prefix: str) -> Found:
     text = store.read(prefix + s3_keys.COMPLETE, at_most=LARGEST + 1)
     if text is None:
-        return Look()
+        return Found()
     if len(text) > LARGEST:
-        return Look(damage=f"{prefix}{s3_keys.COMPLETE} is larger than {LARGEST} bytes")
+        return Found(damage=f"{prefix}{s3_keys.COMPLETE} is larger than {LARGEST} bytes")
     try:
         files = parse(prefix, text)
     except Damaged as error:
-        return Look(damage=str(error))
+        return Found(damage=str(error))
     listed = {entry.path: entry.size for entry in files}
     there = {path: size for path, (size, _) in store.listing(prefix).items() if path != s3_keys.COMPLETE}
     wrong = sorted({path for path, _ in listed.items() ^ there.items()})
     if wrong:
         shown = ", ".join(wrong[:SHOWN]) + (" …" if len(wrong) > SHOWN else "")
-        return Look(damage=f"{prefix} is not as its {s3_keys.COMPLETE} says: {shown}")
-    return Look(content=content(files))
+        return Found(damage=f"{prefix} is not as its {s3_keys.COMPLETE} says: {shown}")
+    return Found(content=content(files))
 
 
 def set_aside(store: Store, prefix: str) -> None:

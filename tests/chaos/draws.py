@@ -258,7 +258,7 @@ class Game:
         pools = world.cluster.all("NodePool")
         yield from (f"{each['metadata']['name']} has replicas" for each in pools if each["spec"]["replicas"])
         yield from (f"{each} is left" for each in world.workloads())
-        for queue in (world.rt.lease, world.rt.turns):
+        for queue in (world.rt.lease, world.rt.queue):
             known = LeaseStore(
                 s3=world.s3, bucket="bucket", key=queue._key, slots=queue.slots, now=lambda: self.clock.now
             )

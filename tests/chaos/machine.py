@@ -103,7 +103,7 @@ class Invocation:
             kubernetes=lambda: Kubernetes(send, token=lambda renew: "token", sleep=world.clock.sleep, sees=sees),
             now=lambda: world.clock.now + skew,
         )
-        for queue in ("lease", "turns"):
+        for queue in ("lease", "queue"):
             known: LeaseStore = getattr(made, queue)
             known._sleep = world.clock.sleep
         return made

@@ -127,7 +127,7 @@ def test_rbac_is_what_a_run_needs_and_nothing_more():
     world.run_through()
     release.release(world.given("run-1"), world.rt)
     world.run_through("run-2", until="Serve")
-    inspect.look(world.given("inspect"), world.rt)
+    inspect.cluster_view(world.given("inspect"), world.rt)
     why_no_node(world.rt.kube, world.cluster.all("NodePool")[0], since=world.time, now=world.time)  # no claim has come
     world.clean_up(ServeNotReady("GET /api/v1/x: 403 pods is forbidden: User me cannot list"), "run-2")
     world.cluster.put({"kind": "NodeClaim", "metadata": {"name": "c", "labels": {"karpenter.sh/nodepool": "trn2"}}})

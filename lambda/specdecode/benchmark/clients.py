@@ -43,7 +43,7 @@ class LoadSlice:
     clients: int = 1
 
     def streams(self, concurrency: int) -> int:
-        """Number of this client's streams in a closed loop. Streams are dealt in turn."""
+        """Number of this client's streams in a closed loop. Streams are dealt one by one."""
         return len(range(self.client, concurrency, self.clients))
 
     def of(self, arrivals: Sequence[T], *, concurrency: int | None) -> list[T]:
@@ -262,5 +262,5 @@ class Clients:
                     "its times are marked as doubtful."
                 )
             elif clients > 1:
-                found.append(f"{level}: measured by {clients} clients together; it sends all requests, without a look.")
+                found.append(f"{level}: measured by {clients} clients together; it cannot end early.")
         return found

@@ -196,10 +196,10 @@ class LoadBlock:
 
     case: TestCase
     level: Level
-    turns: tuple[tuple[str, ...], ...]
-    """Turns, one after the other. The arms of a turn are loaded at once."""
+    order: tuple[tuple[str, ...], ...]
+    """Arms that are loaded at once, such groups one after the other."""
     led: bool = False
-    """The first arm is loaded first at every look: its answers are the history of the other arms' conversations."""
+    """The first arm is loaded first in every portion: its answers are the history of the other arms' conversations."""
 
 
 def blocks(spec: BenchmarkSpec, led: Collection[str] = ()) -> Iterator[LoadBlock]:
@@ -216,13 +216,13 @@ def blocks(spec: BenchmarkSpec, led: Collection[str] = ()) -> Iterator[LoadBlock
     match load.load:
         case Load.SIMULTANEOUS:
             for case, level in loads:
-                yield LoadBlock(case=case, level=level, turns=(arms,))
+                yield LoadBlock(case=case, level=level, order=(arms,))
         case Load.SEQUENTIAL:
             for arm in arms:
                 for case, level in loads:
-                    yield LoadBlock(case=case, level=level, turns=((arm,),))
+                    yield LoadBlock(case=case, level=level, order=((arm,),))
         case Load.INTERLEAVED:
             for number, (case, level) in enumerate(loads):
                 is_led = case.name in led
                 ordered = arms if number % 2 == 0 or is_led else arms[::-1]
-                yield LoadBlock(case=case, level=level, turns=tuple((arm,) for arm in ordered), led=is_led)
+                yield LoadBlock(case=case, level=level, order=tuple((arm,) for arm in ordered), led=is_led)

@@ -47,7 +47,7 @@ class BlockProgress:
     finished: bool = False
     """No request is left."""
     elapsed_s: float = 0.0
-    """Seconds in which a measured request that has ended was under way. The arms take turns: another arm's time is not
+    """Seconds in which a measured request that has ended was under way. The arms alternate: another arm's time is not
     in it."""
     ended: int = 0
     failed: int = 0

@@ -173,20 +173,20 @@ class Benchmark:
             )
 
     async def _block(self, block: LoadBlock, prompts: list[Prompt]) -> None:
-        """Load the arms in turns: A B B A A B B A …, so that what the machine does meanwhile weighs on all alike."""
+        """Load the arms alternately: A B B A A B B A …, so that what the machine does meanwhile weighs on all alike."""
         case, level = block.case, block.level
         if self._group.load_slice(level) is None:
             return
         gc.collect()
         gc.freeze()
-        arms = [self._arms[name] for turn in block.turns for name in turn]
+        arms = [self._arms[name] for together in block.order for name in together]
         for arm in arms:
             self._loading.begin(arm, case, level)
         delivered = time.monotonic()
-        takes_turns = len(block.turns) > 1 and self._options.duration_s is None
-        for portion, requests in enumerate(self._loading.enough.portions(case, level, takes_turns=takes_turns)):
-            for turn in block.turns if portion % 2 == 0 or block.led else reversed(block.turns):
-                at_once = [self._arms[name] for name in turn]
+        alternate = len(block.order) > 1 and self._options.duration_s is None
+        for portion, requests in enumerate(self._loading.enough.portions(case, level, alternate=alternate)):
+            for together in block.order if portion % 2 == 0 or block.led else reversed(block.order):
+                at_once = [self._arms[name] for name in together]
                 await self._loading.load(at_once, case, level, prompts, portion=portion, requests=requests)
             if time.monotonic() - delivered > DELIVER_EVERY_S:
                 await self._deliver(arms, case)

@@ -58,7 +58,8 @@ class WhatOptions:
 
     show: Annotated[bool, typer.Option("--print", help="Print the run as a shell script, and start nothing.")] = False
     ask: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Serve each arm in turn and show its answer. Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Serve the arms one by one and show each answer. Repeatable."),
     ] = None
     arm: Annotated[list[str] | None, typer.Option(metavar="NAME", help="With --ask: this arm only. Repeatable.")] = None
     max_tokens: Annotated[int, typer.Option(min=1, help="With --ask: longest answer, in tokens.")] = 100

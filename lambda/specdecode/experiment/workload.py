@@ -200,7 +200,7 @@ class Requests(Frozen):
     max: int = Field(ge=1, le=MOST_REQUESTS)
     """All requests. With a precision: the most, which the upper bound of the plan counts."""
     min: int = Field(default=8, ge=4, le=MOST_REQUESTS)
-    """With a precision: requests before the first look."""
+    """With a precision: requests before the first test of whether they are enough."""
     precision: float | None = Field(default=None, gt=0, le=1)
     """Half the interval's width that is narrow enough: 0.05 is 5%. Measuring also ends as soon as the whole interval
     says that speculation pays, costs or makes no difference."""
@@ -282,7 +282,7 @@ class Workload(Frozen):
         if self.rate is not None and self.concurrency != (1,):
             raise ValueError("concurrency and rate are two kinds of load: leave one of the two out")
         if self.requests.precision is not None and self.load is Load.SEQUENTIAL:
-            raise ValueError("requests with a precision are looked at on all arms: load must not be sequential")
+            raise ValueError("requests with a precision are tested on all arms: load must not be sequential")
         return self
 
     @property
@@ -316,7 +316,7 @@ class Workload(Frozen):
         return max(asked, PER_STREAM * level.concurrency)
 
     def fewest_of(self, case: TestCase, level: Level) -> int:
-        """Requests before the first look. Without a look: `requests_of`."""
+        """Requests before the first test of whether they are enough. Without one: `requests_of`."""
         most = self.requests_of(case, level)
         if self.requests.precision is None:
             return most

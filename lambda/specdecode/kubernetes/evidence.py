@@ -102,9 +102,9 @@ def _events(kube: Kubernetes, found: Evidence) -> list[KubeObject]:
     }
     asked |= {f"about {kind}": partial(kube.events_about, kind) for kind in EVENTS_ABOUT}
     events: list[KubeObject] = []
-    for which, look in asked.items() if not found.unreachable else ():
+    for which, ask in asked.items() if not found.unreachable else ():
         try:
-            events += look()
+            events += ask()
         except KubernetesError as error:
             found.missing.append(f"Event {which}: {error}")
     found.files["events.json"] = json.dumps(events, indent=1)

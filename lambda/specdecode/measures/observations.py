@@ -15,7 +15,7 @@ MOST_GAIN, MOST_LOSS = 8.0, 2.0
 """Largest speed-up and slow-down of a single prompt that an early end reckons with: a step yields at most k + 1 tokens,
 and costs seldom more than twice a plain one."""
 GROWTH = 1.25
-"""Requests at a look / requests at the look before. Each look costs the time in which a load starts and ends."""
+"""Requests at an interim test / requests at the one before. Each costs the time in which a load starts and ends."""
 
 
 class Asked(NamedTuple):
@@ -51,8 +51,8 @@ def differences(base: Mapping[Asked, float], other: Mapping[Asked, float]) -> di
     return {name: mean([other[key] - base[key] for key in keys]) for name, keys in both.items()}
 
 
-def looks(fewest: int, most: int, step: int) -> Iterator[int]:
-    """Numbers of requests after which to look: `fewest` first, `most` last, at least `step` apart."""
+def interim_counts(fewest: int, most: int, step: int) -> Iterator[int]:
+    """Numbers of requests after which to test if they are enough: `fewest` first, `most` last, at least `step` apart."""
     at = min(fewest, most)
     while at < most:
         yield at
@@ -61,7 +61,7 @@ def looks(fewest: int, most: int, step: int) -> Iterator[int]:
 
 
 def difference(base: Mapping[Asked, float], other: Mapping[Asked, float]) -> LogMean | None:
-    """Log speed-up of `other` before the last look, over the prompts of both. Arguments: prompt -> ln(tokens/s)."""
+    """Log speed-up of `other` before the last test, over the prompts of both. Arguments: prompt -> ln(tokens/s)."""
     found = differences(base, other)
     return over_prompts(list(found.values()))._replace(early=True) if found else None
 

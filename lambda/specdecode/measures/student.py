@@ -24,9 +24,9 @@ NOMINAL = 0.96
 say "pays" or "costs" of two equal arms in 5% of the runs. With this level it is 4%, and at most 5% of what was
 simulated (docs/explanation/how-sure.md)."""
 EARLY = 0.01
-"""Probability that an interval is wrong at any look before the last; with it EARLY + 1 - NOMINAL (union bound)."""
+"""Probability that an interval is wrong at any test before the last; with it EARLY + 1 - NOMINAL (union bound)."""
 PRIOR_VARIANCE = 1.0
-"""Variance of the effect's prior in looks before the last one: a mean log ratio about as large as its deviation."""
+"""Variance of the effect's prior in tests before the last one: a mean log ratio about as large as its deviation."""
 
 
 PROMPTS_FOR_SKEWNESS = 12
@@ -99,7 +99,7 @@ class LogMean(NamedTuple):
     df: float
     n: int
     early: bool = False
-    """True if measuring ended early: the interval then holds at every look."""
+    """True if measuring ended early: the interval then holds at every test."""
     skew: float = 0.0
     """Skewness of the values, if the interval should use it, else 0."""
 
@@ -131,14 +131,14 @@ class LogMean(NamedTuple):
 
 
 def anytime_errors(n: int, df: float, wrong: float = EARLY) -> float:
-    """Half the width, in standard errors, of the interval after `n` values that holds however often one looks.
+    """Half the width, in standard errors, of the interval after `n` values that holds however often one tests.
 
     It contains each mean against which the Bayes factor of the t test stays below 1 / `wrong`. The prior of the effect
     (mean over standard deviation) is normal with mean 0 and variance 1. Under the null the factor is a martingale, so
     that it ever reaches 1 / `wrong` with a probability of `wrong` at most (Ville). Infinite where n is too small.
 
     Sources: Gonen et al. 2005, The American Statistician 59(3), for the factor; Hendriksen, de Heide & Grunwald 2021,
-    Bayesian Analysis 16(3), and Wang & Ramdas 2025, Sequential Analysis 44(1), for looking at it at any time.
+    Bayesian Analysis 16(3), and Wang & Ramdas 2025, Sequential Analysis 44(1), for testing it at any time.
     """
     widening = 1.0 + n * PRIOR_VARIANCE
     most = (widening / wrong**2) ** (1.0 / (df + 1.0))

@@ -41,7 +41,7 @@ class Stretch(Frozen):
     began: float
     """Wall clock, seconds since the epoch. Processes of a run share no other clock."""
     seconds: float
-    """Seconds under load, without the other arms' turns."""
+    """Seconds under load, without the other arms' portions."""
     requests: Count
     failed: Count
     shown: tuple[Sent, ...]

@@ -105,7 +105,7 @@ def to_check(experiment: Experiment, engine: Engine, known: Collection[str]) -> 
 def read_inventory(s3: Any, *, bucket: str, prefixes: Iterable[str]) -> Inventory:
     """Which of `prefixes` are in `bucket`, folders only if a listing shows no damage; `s3` is a boto3 client."""
     store = Store(s3=s3, bucket=bucket)
-    folders = [item for item in prefixes if item.endswith("/") and finished.look(store, item).content]
+    folders = [item for item in prefixes if item.endswith("/") and finished.find(store, item).content]
     keys = [item for item in prefixes if not item.endswith("/")]
     marks = [key for key in keys if s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1).get("Contents")]
     return Inventory(prefixes=frozenset([*folders, *marks]))

@@ -1,7 +1,7 @@
 """Measure whether the arms still answer correctly: `python3 -m specdecode.pod.accuracy --model M --arm base=http://…
 …`.
 
-Runs lm-eval (pinned, in an environment of its own) on every arm in turn: gsm8k, 50 samples, no examples, temperature 0.
+Runs lm-eval (pinned, in an environment of its own) arm after arm: gsm8k, 50 samples, no examples, temperature 0.
 It uses the completions endpoint, so that no chat template and no thinking mode makes the arms differ. Each arm's result
 file is uploaded as it is.
 """

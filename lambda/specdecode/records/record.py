@@ -147,7 +147,7 @@ class RequestRecord(BaseModel):
     events: Count = 0
     """Streamed events with a choice in them, with text or without: what LLMPerf counts as a token."""
     portion: Count = 0
-    """Number of the portion of its case and level that it was part of, in its round. The arms take turns after each
+    """Number of the portion of its case and level that it was part of, in its round. The arms alternate after each
     portion. In records of an earlier version an arm's requests of a case are one portion."""
     session: Count = 0
     """Number of the process that measured it: 0, or 1, 2 … after a run was resumed. Several clients count as one."""

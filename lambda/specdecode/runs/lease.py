@@ -38,7 +38,7 @@ class QueueFull(Exception):
 
 
 class Claim(BaseModel):
-    """A run that holds, or waits for, a node (or its turn at servers that already run)."""
+    """A run that holds, or waits for, a node (or servers that already run)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

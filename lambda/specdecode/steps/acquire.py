@@ -37,7 +37,7 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     if run.is_all_settled:
         return Progress(done=True, message="nothing is left to measure: no node is needed")
     if not run.plan.experiment.holds_node:
-        found = stand_in_line(given, rt, rt.turns)
+        found = stand_in_line(given, rt, rt.queue)
         return found if isinstance(found, Progress) else Progress(done=True, message="no other run loads such servers")
     shape = run.plan.experiment.shape
     claim = stand_in_line(given, rt, rt.lease, kind=shape.pool)
@@ -46,7 +46,7 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     if not rt.brings_node(claim.pool):
         change_state(rt.store, given.run_id, held_since=claim.held_since or now, pool=claim.pool)
         label = f"{names.ACCELERATOR_LABEL}={claim.pool}"
-        return Progress(done=True, message=f"it is this run's turn; the nodes with the label {label} are not ours")
+        return Progress(done=True, message=f"this run is first; the nodes with the label {label} are not ours")
     closed = outside_window(Capacity.model_validate_json(rt.environ["CAPACITY"]).of(shape.name), now)
     if closed:
         raise CapacityUnavailable(closed)
@@ -128,14 +128,14 @@ def usable_node(nodes: Iterable[KubeObject], slices: Iterable[KubeObject] | None
 
 
 def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
-    """Refuse to go on without the node (or the turn). A run that was stopped or released must not come back, and a run
+    """Refuse to go on without the node (or its place). A run that was stopped or released must not come back, and a run
     whose node went away, or does not answer, must not wait for it. Every step on the node asks this first.
     """
     holds_node = run.plan.experiment.holds_node
-    lease = (rt.lease if holds_node else rt.turns).read()
+    lease = (rt.lease if holds_node else rt.queue).read()
     if not lease.held_by(given.run_id):
         holders = ", ".join(claim.run_id for claim in lease.holders) or "nobody"
-        what = "its node" if holds_node else "its turn at servers that already run"
+        what = "its node" if holds_node else "its place at servers that already run"
         raise LeaseLost(f"run {given.run_id} no longer holds {what}; held now by {holders}")
     if not holds_node or not rt.brings_node(run.state.pool or names.NODEPOOL):
         return

@@ -12,19 +12,19 @@ from specdecode.steps.logs import Guarded
 from specdecode.steps.runtime import Runtime, StepInput, run_step
 
 
-def look(given: StepInput, rt: Runtime) -> ClusterView:
+def cluster_view(given: StepInput, rt: Runtime) -> ClusterView:
     wanted = [replicas for slot in rt.lease.slots if (replicas := rt.pools.replicas(slot)) is not None]
     nodes = {name_of(node): node for node in rt.pools.nodes()}
     pods, found = look_at_pods(rt.kube, selector=names.RUN_LABEL)
     wrong = {problem.pod: str(problem) for problem in reversed(found)}
-    parts, lease, turns = Guarded(), Lease(), Lease()
+    parts, lease, queue = Guarded(), Lease(), Lease()
     with parts.part("the node's lease"):
         lease = rt.lease.read()
     with parts.part("the queue of the servers that already run"):
-        turns = rt.turns.read()
+        queue = rt.queue.read()
     return ClusterView(
         lease=lease,
-        turns=turns,
+        turns=queue,
         problems=tuple(parts.problems),
         replicas=sum(wanted) if wanted else None,
         nodes=tuple(
@@ -51,4 +51,4 @@ def _view(pod: KubeObject, problem: str | None) -> PodView:
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return run_step(look, {"run_id": "inspect"}, context)
+    return run_step(cluster_view, {"run_id": "inspect"}, context)

@@ -26,7 +26,7 @@ def release(given: StepInput, rt: Runtime) -> Progress:
         others = ", ".join(claim.run_id for claim in lease.holders)
         done = f"released; the node pools have {lease.replicas} replicas{f', for {others}' if others else ''}"
     with parts.part("the queue of the servers that already run"):
-        rt.turns.update(partial(give_up, slots=rt.turns.slots))
+        rt.queue.update(partial(give_up, slots=rt.queue.slots))
     with parts.part("the run's record"):
         state = load_state(rt.store, given.run_id)
         if state is not None and state.held_since is not None and state.released_at is None:

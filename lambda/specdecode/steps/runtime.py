@@ -122,7 +122,7 @@ class Runtime:
         return LeaseStore(s3=self.store.s3, bucket=self.store.bucket, slots=slots, now=self.now)
 
     @cached_property
-    def turns(self) -> LeaseStore:
+    def queue(self) -> LeaseStore:
         """The queue for servers that already run, whichever they are."""
         return LeaseStore(s3=self.store.s3, bucket=self.store.bucket, key=s3_keys.ENDPOINTS_KEY, now=self.now)
 

@@ -26,7 +26,7 @@ NOT_THE_ARTIFACTS_FAULT = (Exit.NO_DEVICE, Exit.NO_SPACE)
 
 def is_there(prefix: str, rt: Runtime) -> bool:
     """Whether the folder is finished. One of which a listing shows damage is set aside."""
-    seen = finished.look(rt.store, prefix)
+    seen = finished.find(rt.store, prefix)
     if seen.damage:
         finished.set_aside(rt.store, prefix)
     return seen.content is not None
@@ -34,7 +34,7 @@ def is_there(prefix: str, rt: Runtime) -> bool:
 
 def note_contents(prefixes: Iterable[str], run: Run, rt: Runtime) -> None:
     """Note the hash of each folder in the run's record: servers compare it, and the report shows it."""
-    seen = {prefix: finished.look(rt.store, prefix).content for prefix in prefixes}
+    seen = {prefix: finished.find(rt.store, prefix).content for prefix in prefixes}
     contents = run.state.contents | {prefix: content for prefix, content in seen.items() if content}
     change_state(rt.store, run.state.run_id, contents=contents)
 

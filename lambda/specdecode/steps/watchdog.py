@@ -124,12 +124,12 @@ def _nodes(rt: Runtime, running: set[str] | None, parts: Guarded) -> tuple[Lease
 def _turns(rt: Runtime, running: set[str] | None, parts: Guarded) -> list[Claim]:
     """The same for the queue of servers that already run, which takes no node."""
     try:
-        ended = _ended(rt, rt.turns.read(), running, parts)
+        ended = _ended(rt, rt.queue.read(), running, parts)
         if ended:
-            rt.turns.update(partial(_without, ended=ended, now=rt.now(), slots=rt.turns.slots))
+            rt.queue.update(partial(_without, ended=ended, now=rt.now(), slots=rt.queue.slots))
         return ended
     except LeaseDamaged as damage:
-        _mend(rt.turns, damage, running, parts)
+        _mend(rt.queue, damage, running, parts)
         return []
 
 
@@ -172,7 +172,7 @@ def _clean_orphans(rt: Runtime) -> tuple[str, ...]:
         for obj in rt.kube.list(kind, namespace=names.NAMESPACE, selector=names.RUN_LABEL)
     }
     # Asked after the objects were seen: a run that began in between is not taken for an orphan.
-    claimed = {claim.run_id for queue in (rt.lease, rt.turns) for claim in _read(queue).claims}
+    claimed = {claim.run_id for queue in (rt.lease, rt.queue) for claim in _read(queue).claims}
     alive = {names.run_label(run_id) for run_id in claimed | replicas.running(rt, machine=_machine(rt))}
     orphans = sorted(found - alive)
     for label in orphans:

@@ -91,7 +91,7 @@ def test_where_arms_sent_different_numbers_before_all_send_the_most_now() -> Non
     for variant, sent in (("base", 20), ("sd", 8), ("sd-2", 20)):
         for index in reversed(range(sent)):
             enough.add(record(variant=variant, index=index, level="c1"))
-    assert list(enough.portions(case(), Level(concurrency=1), takes_turns=True))[-1] == 20
+    assert list(enough.portions(case(), Level(concurrency=1), alternate=True))[-1] == 20
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])

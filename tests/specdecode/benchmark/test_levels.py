@@ -20,7 +20,7 @@ from tests.specdecode.benchmark.virtual import World
 def order(load: Load = Load.INTERLEAVED, seed: int = 1) -> list[tuple[str, str, tuple[str, ...]]]:
     asked = {"cases": tuple(map(case, "abc")), "concurrency": (1, 2, 4, 8), "load": load, "seed": seed}
     found = blocks(spec(arms=("base", "sd"), **asked))
-    return [(block.case.name, block.level.name, arms) for block in found for arms in block.turns]
+    return [(block.case.name, block.level.name, arms) for block in found for arms in block.order]
 
 
 @pytest.mark.parametrize("load", list(Load))

@@ -5,7 +5,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from specdecode.measures.observations import RELEVANT, Asked, difference, differences, looks, settled
+from specdecode.measures.observations import RELEVANT, Asked, difference, differences, interim_counts, settled
 from specdecode.measures.student import EARLY, LogMean, anytime_errors, log_mean, t_quantile
 
 
@@ -41,7 +41,7 @@ def test_it_misses_the_truth_at_any_of_two_hundred_looks_as_seldom_as_it_says() 
                 wrong = found is not None and not found[0] <= math.exp(0.3) <= found[1]
         missed += wrong
     assert missed / 400 <= 2 * EARLY
-    assert anytime_errors(200, 199.0) > t_quantile(1 - EARLY / 2, 199.0), "wider than for one look"
+    assert anytime_errors(200, 199.0) > t_quantile(1 - EARLY / 2, 199.0), "wider than for one test"
     assert anytime_errors(2, 1.0) == math.inf, "two values say nothing"
 
 
@@ -64,7 +64,7 @@ def test_prompts_of_which_few_copy_do_not_end_as_a_loss() -> None:
     rng, lost = random.Random(2), 0
     for _ in range(300):
         gains = [math.log(3.0 if rng.random() < 0.1 else 0.92) + rng.gauss(0.0, 0.03) for _ in range(50)]
-        for count in looks(8, 50, 8):
+        for count in interim_counts(8, 50, 8):
             seen = {Asked(index, 0): gain for index, gain in enumerate(gains[:count])}
             found = difference(dict.fromkeys(seen, 0.0), seen)
             if found is not None and settled(found, 0.03) and count < 50:
@@ -103,7 +103,7 @@ def test_a_conversation_is_one_observation_however_many_turns_it_has() -> None:
 
 @pytest.mark.parametrize(("fewest", "most", "step"), [(8, 50, 4), (4, 5, 4), (50, 50, 4), (60, 50, 4), (8, 1000, 64)])
 def test_looks_begin_with_the_fewest_end_with_the_most_and_are_apart(fewest: int, most: int, step: int) -> None:
-    found = list(looks(fewest, most, step))
+    found = list(interim_counts(fewest, most, step))
     assert found[0] == min(fewest, most) and found[-1] == most
     assert all(after - before >= step for before, after in pairwise(found[:-1]))
     assert len(found) == len(set(found))

@@ -46,7 +46,7 @@ def test_it_needs_no_node_and_leaves_nothing(world):
         assert len(looks) == 1 or step not in NOTHING_TO_DO
         assert world.replicas == 0 and not world.cluster.all("Deployment")
     release.release(world.given("run-1"), world.rt)
-    assert world.rt.turns.read().claims == world.rt.lease.read().claims == ()
+    assert world.rt.queue.read().claims == world.rt.lease.read().claims == ()
     assert world.workloads() == []
     state = world.record()
     assert (state.measured, state.held_since, state.node) == ((0,), None, None)
@@ -66,10 +66,10 @@ def test_two_such_runs_wait_for_each_other_and_not_for_the_node(world):
     second = turn(world, "run-2")
     assert not second.done and second.message == "number 1 in the queue; held by run-1"
     with pytest.raises(
-        LeaseLost, match="run-2 no longer holds its turn at servers that already run; held now by run-1"
+        LeaseLost, match="run-2 no longer holds its place at servers that already run; held now by run-1"
     ):
         smoke.smoke(world.given("run-2"), world.rt)
-    assert inspect.look(world.given("inspect"), world.rt).turns.position("run-2") == 1
+    assert inspect.cluster_view(world.given("inspect"), world.rt).turns.position("run-2") == 1
     release.release(world.given("run-1"), world.rt)
     assert turn(world, "run-2").done
     assert world.rt.lease.read().held_by("node-run") and world.replicas == 1
@@ -83,7 +83,7 @@ def test_the_watchdog_alone_ends_a_turn(world):
     smoke.smoke(world.given("run-1"), world.rt)
     world.states.executions[arn("run-1")] = "ABORTED"
     assert watchdog.watch(world.given("watchdog"), world.rt).ended == ("run-1",)
-    assert world.rt.turns.read().held_by("run-2")
+    assert world.rt.queue.read().held_by("run-2")
     assert world.workloads() == []
 
 

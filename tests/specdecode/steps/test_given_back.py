@@ -114,7 +114,7 @@ def test_a_damaged_queue_of_other_servers_keeps_no_node(data):
     assert world.record().released_at == world.time
     end(world)
     watch(world)
-    assert world.rt.turns.read() == Lease()
+    assert world.rt.queue.read() == Lease()
     assert kept_aside(world) == [data]
 
 
@@ -305,7 +305,7 @@ def test_a_run_that_will_be_redriven_keeps_its_node(world):
 
 def test_the_cluster_can_be_looked_at_though_no_queue_can_be_read(world):
     deny(world)
-    seen = inspect.look(world.given("inspect"), world.rt)
+    seen = inspect.cluster_view(world.given("inspect"), world.rt)
     assert (seen.replicas, len(seen.nodes), len(seen.problems)) == (1, 1, 2)
     assert "AccessDenied" in seen.problems[0]
 

@@ -36,7 +36,7 @@ def theirs() -> Iterator[World]:
 def test_a_run_from_plan_to_release(theirs: World) -> None:
     theirs.run_through()
     assert theirs.finish("AcquireCapacity")[-1].done
-    seen = inspect.look(theirs.given("inspect"), theirs.rt)
+    seen = inspect.cluster_view(theirs.given("inspect"), theirs.rt)
     assert (seen.replicas, seen.nodes) == (None, ())
     theirs.finish("StopArms")
     release.release(theirs.given("run-1"), theirs.rt)

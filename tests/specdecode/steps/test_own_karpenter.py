@@ -60,7 +60,7 @@ def world() -> Guest:
 def test_a_run_from_plan_to_release(world: Guest) -> None:
     world.run_through(until="Serve")
     assert world.replicas == 1
-    seen = inspect.look(world.given("inspect"), world.rt)
+    seen = inspect.cluster_view(world.given("inspect"), world.rt)
     assert (seen.replicas, seen.nodes) == (1, (f"{NODE} of trn2 (Ready)",))
     placed = [
         obj["spec"]["template"]["spec"].get("nodeSelector")

@@ -143,7 +143,7 @@ def test_a_node_that_turns_out_too_small_is_given_back_at_once(world: Group) -> 
 def test_a_run_from_plan_to_release(world: Group) -> None:
     world.run_through(until="Serve")
     assert world.aws.sizes == [1]
-    seen = inspect.look(world.given("inspect"), world.rt)
+    seen = inspect.cluster_view(world.given("inspect"), world.rt)
     assert (seen.replicas, seen.nodes) == (1, (f"{NODE} of trn2 (Ready)",))
     world.finish("StopArms")
     release.release(world.given("run-1"), world.rt)

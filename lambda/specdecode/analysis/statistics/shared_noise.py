@@ -1,7 +1,7 @@
 """Noise that requests share because they were measured in the same minutes.
 
 The spread over prompts shows it only if every prompt was measured at a time of its own. So an interval has it besides.
-Between arms that take turns (A B, B A) a slow drift cancels; what does not cancel shows as a difference between pairs
+Between arms that alternate (A B, B A) a slow drift cancels; what does not cancel shows as a difference between pairs
 of portions, and between the rounds of a case that is left when its prompts and the round itself are taken out: a
 two-way residual of case x round. Both are pooled over the cases, since one case has few of them.
 """

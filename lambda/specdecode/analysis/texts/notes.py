@@ -115,7 +115,7 @@ def _moved(context: RunContext, moved: Sequence[Drift]) -> Iterator[str]:
         if item.shown:
             yield (
                 f"{item.variant} was {abs(item.ratio - 1):.1%} {'faster' if item.ratio > 1 else 'slower'} in "
-                f"{item.second} than in {item.first}. The arms take turns: what moves both is in no speed-up, and what "
+                f"{item.second} than in {item.first}. The arms alternate: what moves both is in no speed-up, and what "
                 "does not cancel is in the intervals."
             )
 

@@ -12,7 +12,7 @@ from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import Load
 
 ORDER = {
-    Load.INTERLEAVED: "arms in turns",
+    Load.INTERLEAVED: "arms alternate",
     Load.SEQUENTIAL: "one arm after the other",
     Load.SIMULTANEOUS: "all arms at once",
 }

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from specdecode.cli.output import EXIT_ENVIRONMENT, stop_with
-from specdecode.cli.preflight.check import Ask, Check, looked, unless
+from specdecode.cli.preflight.check import Ask, Check, tried, unless
 from specdecode.cli.runs_deployment import stack_named
 from specdecode.experiment import assets_dir, kept, prices
 from specdecode.experiment.deployment_facts import DeploymentFacts
@@ -153,10 +153,10 @@ EMPTY = frozenset({"REVIEW_IN_PROGRESS", ROLLED_BACK})
 
 
 def leftovers(ask: Ask) -> Iterator[Check]:
-    """Everything with our names and tags, before the first deployment. A refused look does not stop the others."""
+    """Everything with our names and tags, before the first deployment. A refused check does not stop the others."""
     found: list[Check] = []
-    for name, look in LOOKS.items():
-        found += looked(name, lambda look=look: look(ask))  # type: ignore[misc]
+    for name, check in LEFTOVERS.items():
+        found += tried(name, lambda check=check: check(ask))  # type: ignore[misc]
     yield from found or [Check("leftovers", "ok", "nothing of an earlier deployment")]
 
 
@@ -258,7 +258,7 @@ def tagged(ask: Ask) -> Mapping[str, Any]:
     return {"Name": "tag:eks:eks-cluster-name", "Values": [ask.facts.cluster]}
 
 
-LOOKS = {
+LEFTOVERS = {
     "stacks": stacks, "leftover cluster": leftover_cluster, "leftover instances": leftover_instances,
     "leftovers": small_things,
 }  # fmt: skip

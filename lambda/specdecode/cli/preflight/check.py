@@ -41,10 +41,10 @@ class Ask:
     now: datetime
 
 
-def looked(name: str, look: Callable[[], Iterable[Check]]) -> list[Check]:
-    """The result of `look`. A refused look is a warning. Any other error is a failure of this check only."""
+def tried(name: str, check: Callable[[], Iterable[Check]]) -> list[Check]:
+    """The result of `check`. A refused one is a warning. Any other error is a failure of this check only."""
     try:
-        return list(look())
+        return list(check())
     except (typer.Exit, NoRegion, BadFile):
         raise
     except (ClientError, BotoCoreError) as error:

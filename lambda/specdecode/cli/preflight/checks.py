@@ -14,7 +14,7 @@ from specdecode import names, s3_keys
 from specdecode.assets import assets_dir
 from specdecode.cli.output import EXIT_ENVIRONMENT, complain, stop_with
 from specdecode.cli.preflight import account, capacity, cluster, network, pods, pulled
-from specdecode.cli.preflight.check import Ask, Check, looked
+from specdecode.cli.preflight.check import Ask, Check, tried
 from specdecode.cli.preflight.cluster_nodes import kubectl
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.escape import line
@@ -24,7 +24,7 @@ from specdecode.experiment.model import CompileOn, ServedExperiment
 from specdecode.experiment.variants import ModelRef
 from specdecode.runs.lease import Lease, LeaseStore
 
-Look = tuple[str, Callable[[], Iterable[Check]]]
+Named = tuple[str, Callable[[], Iterable[Check]]]
 """What is looked at, and what finds it out."""
 
 
@@ -32,9 +32,9 @@ def checked(deployment: Deployment, experiment: Experiment, settings: list[str],
     """Credentials first, then the stack: without them the others could only repeat that. Settings need neither."""
     accounts: list[str] = []
     deployed: list[DeploymentFacts] = []
-    found = looked("credentials", lambda: account.credentials(deployment.client, accounts))
+    found = tried("credentials", lambda: account.credentials(deployment.client, accounts))
     if not fails(found):
-        found += looked("stack", lambda: _stack(deployment, deployed))
+        found += tried("stack", lambda: _stack(deployment, deployed))
     if fails(found) and not settings:
         return found
     try:
@@ -49,10 +49,10 @@ def checked(deployment: Deployment, experiment: Experiment, settings: list[str],
     found += account.place(facts, account=accounts[0] if accounts else None, region=checks.ask.region)
     console = Console(stderr=True)
     with console.status("") if console.is_terminal and not quiet else nullcontext() as status:
-        for name, look in checks.everything():
+        for name, check in checks.everything():
             if status is not None:
                 status.update(name)
-            found += looked(name, look)
+            found += tried(name, check)
     return found
 
 
@@ -67,8 +67,8 @@ def refuse_a_run_that_would_fail(deployment: Deployment, experiment: Experiment)
     """Checks before a run is started. Ends the command with 3 and every problem if the run would fail."""
     account.refuse_contradictions()
     facts = account.facts_of_stack(deployment.outputs, stack=deployment.stack)
-    looks = Checks(_ask(deployment, facts, deployed=True), deployment, experiment).before_a_run()
-    found = [check for name, look in looks for check in looked(name, look)]
+    checks = Checks(_ask(deployment, facts, deployed=True), deployment, experiment).before_a_run()
+    found = [each for name, check in checks for each in tried(name, check)]
     _complain_of(found)
     if fails(found):
         raise stop_with("nothing was started (`specdecode preflight` checks the rest too)", EXIT_ENVIRONMENT)
@@ -120,13 +120,13 @@ def _ask(deployment: Deployment, facts: DeploymentFacts, *, deployed: bool) -> A
 
 @dataclass(frozen=True)
 class Checks:
-    """What is looked at for one experiment on one deployment. Each look is made before the next is asked for."""
+    """What is looked at for one experiment on one deployment. Each is made before the next is asked for."""
 
     ask: Ask
     stack: Deployment
     experiment: Experiment
 
-    def everything(self) -> Iterator[Look]:
+    def everything(self) -> Iterator[Named]:
         ask = self.ask
         yield "alerts", self._alerts
         if self.experiment.holds_node:
@@ -138,7 +138,7 @@ class Checks:
             yield "Lambda concurrency", lambda: capacity.functions(ask)
             yield "leftovers of an earlier deployment", lambda: account.leftovers(ask)
 
-    def before_a_run(self) -> Iterator[Look]:
+    def before_a_run(self) -> Iterator[Named]:
         """What takes a second: alerts, the reservation and its window, models that must be uploaded."""
         yield "alerts", self._alerts
         if self.experiment.holds_node:
@@ -147,7 +147,7 @@ class Checks:
                 yield "reservation", lambda: capacity.reservation(self.ask, self._lease())
             yield from self._models(on_the_hub=False)
 
-    def _of_a_node(self) -> Iterator[Look]:
+    def _of_a_node(self) -> Iterator[Named]:
         ask, wanted, facts = self.ask, self.experiment.shape, self.ask.facts
         if ask.deployed:
             yield "node", lambda: [capacity.queue(self._lease(), wanted, facts, ask.now)]
@@ -172,10 +172,10 @@ class Checks:
         yield "image", lambda: [found for found, _ in images]
         yield from self._models(on_the_hub=True)
 
-    def _models(self, *, on_the_hub: bool) -> Iterator[Look]:
+    def _models(self, *, on_the_hub: bool) -> Iterator[Named]:
         there: list[ModelRef] = []
 
-        def look(model: ModelRef) -> Iterator[Check]:
+        def check(model: ModelRef) -> Iterator[Check]:
             if self.ask.deployed and (found := pulled.stored(model, self.stack.store)):
                 there.append(model)
                 yield found
@@ -183,7 +183,7 @@ class Checks:
                 yield pulled.on_the_hub(model, pulled.http)
 
         for model in self.experiment.staged:
-            yield f"model {model.id}", partial(look, model)
+            yield f"model {model.id}", partial(check, model)
         if any(model.gated and model not in there for model in self.experiment.staged):
             yield "Hugging Face token", lambda: [pulled.token(self.ask)]
 

@@ -143,7 +143,7 @@ def pin(file: Path, fields: Mapping[str, str]) -> list[str]:
 def stored(model: ModelRef, store: Store) -> Check | None:
     """The check's result from the bucket. None if the hub must be asked."""
     name = f"model {model.id}"
-    if finished.look(store, model.prefix).content:
+    if finished.find(store, model.prefix).content:
         return Check(name, "ok", "is in the bucket")
     if not model.import_prefix:
         return None

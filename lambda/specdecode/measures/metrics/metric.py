@@ -43,7 +43,7 @@ class Impossible(NoValue):
 
 def load_seconds(groups: Iterable[Sequence[RequestRecord]]) -> float:
     """Seconds from the first send to the last end of each portion of a group (an arm's requests of one case), added up:
-    another arm's turn is no load of this one. Portions that overlap count once. Each measuring process counts alone:
+    another arm's portion is no load of this one. Portions that overlap count once. Each measuring process counts alone:
     the monotonic clocks of rounds and resumed sessions cannot be compared, and a pause between them is no load.
     """
     spans: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)

@@ -197,7 +197,7 @@ def test_every_form_says_on_what_at_which_load_and_how_sure() -> None:
             "Neuron vLLM 0.9.1",
             "trn2.48xlarge on demand, 8 of 16 devices for each arm",
             "8 requests per prompt type and arm in each of 2 rounds, 4 at a time",
-            "about 64 tokens in and 200 out, greedy, arms in turns",
+            "about 64 tokens in and 200 out, greedy, arms alternate",
             "each 95% interval is over the prompts of each type, in this one run",
             "fewer than 5 structured and open-ended prompt types",
         ):

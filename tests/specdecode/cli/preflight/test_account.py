@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from specdecode.cli.preflight import account, capacity, cluster, network, pulled
 from specdecode.cli.preflight.account import leftovers
-from specdecode.cli.preflight.check import looked
+from specdecode.cli.preflight.check import tried
 from specdecode.experiment.deployment_facts import ExistingCluster
 from specdecode.experiment.shapes import SHAPES
 
@@ -40,7 +40,7 @@ def test_what_may_not_be_looked_at_is_a_warning_and_nothing_else_is(look):
     aws = Aws()
     aws.denied = True
     ask = aws.ask(reservation="cr-0123456789abcdef0", existing=GIVEN, vpc="vpc-0123456789abcdef0")
-    (check,) = looked("it", lambda: look(ask))
+    (check,) = tried("it", lambda: look(ask))
     assert (check.verdict, "you may not look" in check.detail) == ("warn", True)
     assert aws.asked[-1][0] in check.fix
 
@@ -48,13 +48,13 @@ def test_what_may_not_be_looked_at_is_a_warning_and_nothing_else_is(look):
 @pytest.mark.parametrize("code", ["ExpiredToken", "RequestExpired", "InvalidClientTokenId", "AuthFailure"])
 def test_expired_credentials_are_a_failure(code):
     aws = Aws(GetCallerIdentity=error(code, "it is over"))
-    (check,) = looked("credentials", lambda: account.credentials(aws.client, []))
+    (check,) = tried("credentials", lambda: account.credentials(aws.client, []))
     assert (check.verdict, "aws sso login" in check.fix) == ("fail", True)
 
 
 @pytest.mark.parametrize("raised", [error("InternalError"), EndpointConnectionError(endpoint_url="https://sts")])
 def test_what_cannot_be_looked_at_is_a_failure(raised):
-    (check,) = looked("credentials", lambda: account.credentials(Aws(GetCallerIdentity=raised).client, []))
+    (check,) = tried("credentials", lambda: account.credentials(Aws(GetCallerIdentity=raised).client, []))
     assert check.verdict == "fail"
 
 
@@ -71,7 +71,7 @@ def test_credentials_of_the_account_and_the_region():
 
 
 def test_an_answer_that_nobody_foresaw_is_a_failure_of_its_check_only():
-    (check,) = looked("quota", lambda: [{}["SubnetId"]])
+    (check,) = tried("quota", lambda: [{}["SubnetId"]])
     assert (check.verdict, check.detail) == ("fail", "could not look at quota: KeyError: 'SubnetId'")
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from specdecode.cli.preflight import capacity
-from specdecode.cli.preflight.check import looked
+from specdecode.cli.preflight.check import tried
 from specdecode.experiment.deployment_facts import ExistingCluster
 from specdecode.experiment.kept import deploy_with
 from specdecode.experiment.shapes import CPU, SHAPES, TRN2_SMALL
@@ -218,7 +218,7 @@ def test_nodes_that_compile_need_their_quota_four_at_most(compiles, standard, ve
 def test_a_quota_without_a_value_of_the_account_has_the_default():
     aws = Aws(GetServiceQuota=error("NoSuchResourceException"), GetAWSDefaultServiceQuota={"Quota": {"Value": 5.0}})
     assert capacity.limit(aws.client, capacity.VPCS) == 5
-    (check,) = looked("q", lambda: [capacity.limit(Aws(GetServiceQuota=error("Throttled")).client, capacity.VPCS)])
+    (check,) = tried("q", lambda: [capacity.limit(Aws(GetServiceQuota=error("Throttled")).client, capacity.VPCS)])
     assert check.verdict == "fail"
 
 

@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import NoCredentialsError
 from specdecode.cli import runs_deployment
 from specdecode.cli.preflight import account, checks, pulled
-from specdecode.cli.preflight.check import looked
+from specdecode.cli.preflight.check import tried
 from specdecode.cli.preflight.checks import Checks
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import load_preset
@@ -216,8 +216,8 @@ HELD = Claim(run_id="r-1", execution_arn="arn", queued_at=NOW, held_since=NOW)
 
 def before_a_run(world, preset="qwen3-32b", **facts):
     ask, experiment = world.aws.ask(deployed=True, **facts), load_preset(preset)
-    looks = Checks(ask, world.deployment(), experiment).before_a_run()
-    return verdicts(check for name, look in looks for check in looked(name, look))
+    checks = Checks(ask, world.deployment(), experiment).before_a_run()
+    return verdicts(each for name, check in checks for each in tried(name, check))
 
 
 def test_a_run_asks_little_before_it_starts(world):
