@@ -121,7 +121,6 @@ def row(noise: str, true: float | str, runs: int) -> dict[str, Any]:
 
 
 def measure(runs: int) -> dict[str, Any]:
-    """All figures."""
     rows = [row(noise, true, runs) for noise in NOISES for true in (*TRUTHS, MIXED)]
     return {"runs": runs, "rows": [*rows, *(row(noise, "see left", runs) for noise in COPIES)]}
 

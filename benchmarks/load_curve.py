@@ -77,7 +77,6 @@ def simulated(seed: int, arms: dict[int, Server]) -> Comparison:
 
 
 def measure(runs: int) -> dict[str, Any]:
-    """All figures."""
     found = [simulated(seed, {5: CROSSING}).curve[0].crossovers for seed in range(runs)]
     claimed = {
         name: sum(bool(simulated(seed, {5: arm}).curve[0].crossovers) for seed in range(runs)) / runs

@@ -117,7 +117,6 @@ def simulate(nodes: int, load: float, runs: int) -> dict[str, Any]:
 
 
 def measure(runs: int) -> dict[str, Any]:
-    """All figures."""
     return {"runs": runs, "rows": [simulate(nodes, load, runs) for nodes, load in SITUATIONS]}
 
 

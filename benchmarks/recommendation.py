@@ -156,7 +156,6 @@ def holds(said: Pair, true: float) -> bool:
 
 
 def measure(runs: int) -> dict[str, Any]:
-    """All figures."""
     places = [{"types": 1, "apart": apart} for apart in (0.0, 0.01, 0.0125, 0.025)] + [{"types": 4, "apart": 0.0}]
     asked = [place | {"arms": arms} for place in places for arms in (2, 8)]
     with ProcessPoolExecutor() as pool:

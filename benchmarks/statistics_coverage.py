@@ -136,7 +136,6 @@ def over_types(*, types: int, spread: float, shape: str, centre: float, runs: in
 
 
 def measure(runs: int) -> dict[str, Any]:
-    """All figures."""
     return {
         "runs": runs,
         "prompts": [

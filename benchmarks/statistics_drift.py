@@ -216,7 +216,6 @@ def row(machine: Machine, *, types: int, prompts: int, rounds: int, runs: int) -
 
 
 def measure(runs: int) -> dict[str, Any]:
-    """All figures."""
     checked = {}
     for name, at in CHECKED:
         machine = next(each for each in MACHINES if each.name == name)

@@ -37,7 +37,7 @@ WAIT_SCALE = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """The running servers."""
+    """Addresses and credentials of the servers that run."""
 
     endpoint: str
     kubernetes_url: str

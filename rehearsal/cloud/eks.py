@@ -41,7 +41,7 @@ def endpoint_of_double(kubernetes: Kubernetes, create: Callable[..., Any]) -> Ca
 
 
 def access_entry(kubernetes: Kubernetes) -> Handlers:
-    """AWS::EKS::AccessEntry."""
+    """Handlers of AWS::EKS::AccessEntry: the double lets the principal in, or no longer."""
 
     def tell(request: str, props: Properties) -> None:
         kubernetes.request(
@@ -96,7 +96,7 @@ def access_entry(kubernetes: Kubernetes) -> Handlers:
 
 
 def addon(kubernetes: Kubernetes) -> Handlers:
-    """AWS::EKS::Addon."""
+    """Handlers of AWS::EKS::Addon: the double installs the add-on, or removes it."""
 
     def tell(request: str, props: Properties) -> None:
         kubernetes.request(

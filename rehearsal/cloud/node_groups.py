@@ -59,7 +59,7 @@ class NodeGroups:
         self._kept: set[str] = set()
 
     def update(self, cluster: str, name: str, body: dict[str, Any]) -> Answer:
-        """UpdateNodegroupConfig (eks/latest/APIReference/API_UpdateNodegroupConfig.html)."""
+        """Scale a group. Errors 404, 409 and 400 are AWS's (eks/latest/APIReference/API_UpdateNodegroupConfig.html)."""
         key = f"{cluster}/{name}"
         group = eks._nodegroups.get(key)
         if group is None:

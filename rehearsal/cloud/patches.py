@@ -26,7 +26,7 @@ from rehearsal.cloud.kubernetes import Kubernetes
 
 @dataclass(frozen=True, kw_only=True)
 class Patch:
-    """`module.attribute` becomes `replace(original)`."""
+    """A change of the emulator: `module.attribute` becomes `replace(original)`."""
 
     module: str
     attribute: str

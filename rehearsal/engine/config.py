@@ -80,7 +80,7 @@ def read_model_folder(path: Path) -> ModelFolder:
 
 @dataclass(frozen=True, kw_only=True)
 class Speculative:
-    """--speculative-config."""
+    """What `--speculative-config` asks for: the draft model and its k."""
 
     model: Path
     num_speculative_tokens: int

@@ -89,7 +89,7 @@ class EngineMetrics:
             self._accepted_at[position].inc()
 
     def finished(self, sequence: Sequence, *, reason: str) -> None:
-        """A request ended."""
+        """Count a request that ended for `reason`, and its time from arrival to now."""
         self._success_of[reason].inc()
         self._e2e.observe(time.monotonic() - sequence.arrived)
 

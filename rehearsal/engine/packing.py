@@ -62,7 +62,7 @@ def shard(packed: Arrays, *, ranks: int) -> list[Arrays]:
 
 
 def unshard(shards: list[Arrays]) -> Arrays:
-    """Inverse of `shard`."""
+    """The whole matrices from their shards: the inverse of `shard`."""
     return {name: np.concatenate([piece[name] for piece in shards]) for name in shards[0]}
 
 

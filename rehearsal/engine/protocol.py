@@ -32,7 +32,7 @@ _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class GenerateRequest:
-    """A validated request."""
+    """A request for tokens that was validated, of either endpoint."""
 
     kind: Kind
     prompt: list[int]

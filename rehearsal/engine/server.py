@@ -36,7 +36,6 @@ class EngineServer:
         self._work = asyncio.Event()
 
     def application(self) -> web.Application:
-        """The aiohttp application."""
         app = web.Application(middlewares=[self._guard], client_max_size=16 * 2**20)
         app.router.add_get("/health", self._health)
         app.router.add_get("/metrics", self._metrics)

@@ -90,7 +90,6 @@ class TextStream:
         self._taken = 0
 
     def push(self, token: int) -> None:
-        """Append a token."""
         piece = self._decoder.decode(self._tokenizer.bytes_of(token))
         if self._skip_prefix and piece:
             piece = piece.removeprefix(self._skip_prefix)

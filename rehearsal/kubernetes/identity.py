@@ -40,7 +40,7 @@ class AccessEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class User:
-    """An authenticated user."""
+    """Whom a bearer token stands for, and what EKS's access policies let it do."""
 
     name: str
     groups: tuple[str, ...]

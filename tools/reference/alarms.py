@@ -25,7 +25,6 @@ alarm's name is that of the stack, this one and a random part."""
 
 
 def render(templates: Mapping[str, Mapping[str, Any]]) -> str:
-    """The page."""
     rows = [
         (_name(logical_id), resource["Properties"]["AlarmDescription"], _condition(resource["Properties"]))
         for template in templates.values()

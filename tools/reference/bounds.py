@@ -223,7 +223,6 @@ def causes(settings: Settings) -> list[Bound]:
 
 
 def render() -> str:
-    """The page."""
     free = Capacity(price_per_node_hour=0)  # a plan knows how long, a bound what it costs
     plans = {
         experiment.name: make_plan(experiment, engine_of(experiment), inventory=Inventory(), capacity=free)

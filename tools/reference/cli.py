@@ -30,7 +30,6 @@ the pods' descriptions. With those marked permanent the Job is not tried again."
 
 
 def render() -> str:
-    """The page."""
     group = typer.main.get_command(app)
     commands: dict[str, Any] = {}
     for name, command in group.commands.items():

@@ -49,7 +49,6 @@ left out."""
 
 
 def render() -> str:
-    """The page."""
     low, high = DESTROY_MINUTES
     parts = standing_parts()
     return page(

@@ -10,7 +10,6 @@ HEADING = re.compile(r"# (\d+)\.? (.+)")
 
 
 def render() -> str:
-    """The list."""
     rows = []
     for path in sorted((DOCS / "adr").glob("*.md")):
         heading = HEADING.fullmatch(path.read_text().partition("\n")[0].strip())

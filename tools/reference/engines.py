@@ -26,7 +26,6 @@ report names each setting that is not the assumed one."""
 
 
 def render() -> str:
-    """The page."""
     engines = [engine for name in engine_names() if not (engine := load_engine(name)).name.startswith("rehearsal")]
     families = sorted({family for engine in engines for family in engine.model_families})
     methods = list(Method)

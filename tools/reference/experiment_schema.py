@@ -50,7 +50,6 @@ NOT_WRITTEN = ("sweep", "extends")
 
 
 def render() -> str:
-    """The tables."""
     schema = experiment_schema()
     return "\n\n".join(
         (

@@ -316,7 +316,6 @@ CONDITIONS = (
 
 
 def render() -> str:
-    """The page."""
     by_preset: dict[str, list[Arm]] = {}
     for arm in arms():
         by_preset.setdefault(arm.preset, []).append(arm)

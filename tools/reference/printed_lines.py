@@ -19,7 +19,7 @@ Beyond their parsers:
 
 
 def render() -> str:
-    """The page. The judge itself counts."""
+    """The judge itself counts."""
     counts = printed.counted()
     rows = [(f"`{name}`", str(code), str(pages), printed.READERS[name]) for name, (code, pages) in counts.items()]
     code, pages = (sum(each[side] for each in counts.values()) for side in (0, 1))

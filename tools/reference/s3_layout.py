@@ -71,7 +71,6 @@ who may do what: [security](../security.md#pods)."""
 
 
 def render() -> str:
-    """The page."""
     preset = load_preset("qwen3-32b")
     arm = preset.variant("sd")
     examples = {

@@ -81,7 +81,6 @@ def _settings(names: str) -> str:
 
 
 def render() -> str:
-    """The page."""
     rooms = [f"<details><summary>{room}</summary>\n\n{_settings(names)}\n\n</details>" for room, names in ROOMS.items()]
     pins = [("Karpenter charts", versions.KARPENTER_CHART), ("neuron-helm-chart", versions.NEURON_CHART)]
     for kubernetes, builds in versions.ADDONS.items():

@@ -41,7 +41,6 @@ and every five minutes."""
 
 
 def render() -> str:
-    """The page."""
     machine = definition(defaultdict(lambda: "arn"))
     states: dict[str, dict[str, Any]] = machine["States"]
     shown = {name: state for name, state in states.items() if state["Type"] in ("Task", "Fail")}

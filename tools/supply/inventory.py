@@ -139,7 +139,7 @@ def _remembered() -> dict[str, dict[str, Any]]:
 
 
 def _npm() -> list[Part]:
-    """What package-lock.json names."""
+    """Packages that package-lock.json names, with version and licence."""
     packages = json.loads((ROOT / "package-lock.json").read_text())["packages"]
     return [
         Part(

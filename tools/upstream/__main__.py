@@ -24,7 +24,7 @@ SUITE = ("tests/upstream", "--override-ini=python_files=against_*.py")
 
 
 def main(arguments: list[str]) -> int:
-    """The exit status."""
+    """Fetch and check as the arguments say. Returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.upstream", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -51,7 +51,7 @@ def read_lock(path: Path = LOCK) -> Lock:
 
 
 def sha256(data: bytes) -> str:
-    """As hexadecimal digits."""
+    """Hash of `data` as hexadecimal digits, as the lock has it."""
     return hashlib.sha256(data).hexdigest()
 
 

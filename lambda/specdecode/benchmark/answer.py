@@ -72,7 +72,7 @@ class Answer:
 
     @property
     def finished(self) -> bool:
-        """Whether `[DONE]` came."""
+        """Whether the stream ended with `[DONE]`, so that nothing of the answer is missing."""
         return self._finished
 
     def take(self, event: bytes, at_s: float) -> None:

@@ -33,7 +33,7 @@ class Said(BaseModel):
 
 
 class KeptAnswers(BaseModel):
-    """`conversations/<case>.json`."""
+    """Content of `conversations/<case>.json`: the answers with which all arms are asked."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

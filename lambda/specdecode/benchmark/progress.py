@@ -129,7 +129,7 @@ class LoadProgress:
             self.message(f"{block.name}: {measured} requests were measured before and are kept")
 
     def record(self, record: RequestRecord) -> None:
-        """A request ended."""
+        """Count a request that ended, failed or not. One of a block that does not run counts nowhere."""
         if (block := self._running.get((record.variant, record.case))) is not None:
             block.add(record)
             self._tell(block, record)

@@ -61,7 +61,7 @@ class Prompt:
 
     @property
     def sha256(self) -> str:
-        """Of `identity`."""
+        """Hash of `identity`, in hexadecimal digits."""
         return hashlib.sha256(self.identity.encode()).hexdigest()
 
     @property

@@ -67,7 +67,7 @@ class Address:
 
 
 class Connection(Protocol):
-    """An open connection."""
+    """A connection to a server, open until it is closed."""
 
     async def send(self, data: bytes) -> None: ...
     def close(self) -> None: ...

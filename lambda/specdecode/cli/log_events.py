@@ -65,7 +65,7 @@ class LogLine:
         return line(f"{clock}{who:<14} {self.text.expandtabs(4)}")
 
     def document(self) -> dict[str, str | None]:
-        """For scripts."""
+        """The line as `--json` prints it; its time in ISO 8601 with milliseconds."""
         return {**vars(self), "at": self.at.isoformat(timespec="milliseconds") if self.at else None}
 
 

@@ -209,7 +209,7 @@ def _fill(text: Any, fields: Mapping[str, str]) -> Any:
 
 
 def _short(draft: Any) -> str:
-    """`Qwen/Qwen3-0.6B` -> `qwen3-0.6b`."""
+    """The part of a draft's name in that of an arm: `Qwen/Qwen3-0.6B` -> `qwen3-0.6b`."""
     identifier = draft.get("id") if isinstance(draft, dict) else None
     return re.sub(r"[^a-z0-9.-]", "-", str(identifier or "draft").rsplit("/", 1)[-1].lower())
 

@@ -34,7 +34,7 @@ class ToolFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Containers:
-    """Docker or Podman."""
+    """The engine in containers of Docker or Podman, whose command line is `program`."""
 
     program: str
     mark: str

@@ -52,7 +52,7 @@ def differences(base: Mapping[Asked, float], other: Mapping[Asked, float]) -> di
 
 
 def interim_counts(fewest: int, most: int, step: int) -> Iterator[int]:
-    """Numbers of requests after which to test if they are enough: `fewest` first, `most` last, at least `step` apart."""
+    """Numbers of requests after which to test them: `fewest` first, `most` last, at least `step` apart."""
     at = min(fewest, most)
     while at < most:
         yield at

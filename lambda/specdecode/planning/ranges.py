@@ -27,7 +27,7 @@ class Range(Frozen):
 
 
 def span(part: Range) -> str:
-    """`1.1 to 3.9`."""
+    """As a reader sees it, with one decimal: `1.1 to 3.9`."""
     return f"{part.low:.1f} to {part.high:.1f}"
 
 

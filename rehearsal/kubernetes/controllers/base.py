@@ -30,7 +30,7 @@ class Controller(ABC):
             self._awake.set()
 
     def wake(self) -> None:
-        """Reconcile soon."""
+        """Reconcile as soon as the loop is free, once for any number of calls."""
         self._awake.set()
 
     def wake_in(self, seconds: float) -> None:

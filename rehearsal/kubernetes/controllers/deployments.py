@@ -1,4 +1,4 @@
-"""Deployments and ReplicaSets."""
+"""The controller of Deployments and of their ReplicaSets."""
 
 import copy
 import hashlib
@@ -64,7 +64,7 @@ def _first_to_go(pod: Json) -> tuple[bool, bool, float]:
 
 
 class Deployments(Controller):
-    """Recreate and RollingUpdate."""
+    """Brings a Deployment to its template, by Recreate or by RollingUpdate."""
 
     watches = (r.DEPLOYMENTS, r.REPLICA_SETS, r.PODS)
 

@@ -19,7 +19,7 @@ class InsufficientCapacity(Exception):
 
 @dataclass
 class Ec2Instance:
-    """One running instance."""
+    """An instance that was launched, and when it ended."""
 
     instance_id: str
     instance_type: str

@@ -217,7 +217,7 @@ class Container:
             self._end_soon(grace)
 
     def status(self, image: str) -> Json:
-        """The containerStatus."""
+        """The containerStatus of the pod's status, as a kubelet writes it."""
         found: dict[str, Any] = {
             "name": self.name,
             "image": image,

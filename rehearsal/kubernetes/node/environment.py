@@ -111,7 +111,7 @@ def data_of(obj: Json) -> dict[str, bytes]:
 
 
 def field(pod: Json, path: str) -> str:
-    """A downward-API field."""
+    """Value of a field of the downward API (`fieldRef`), empty if the pod lacks it."""
     simple = {
         "metadata.name": name_of(pod),
         "metadata.namespace": namespace_of(pod),

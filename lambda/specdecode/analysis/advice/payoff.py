@@ -78,7 +78,7 @@ class PayoffOn(Frozen):
 
 
 class Payoff(Frozen):
-    """The whole answer."""
+    """Which arms are worth a compile: on each kind of prompts, and on all together."""
 
     experiment: str
     on: tuple[PayoffOn, ...]
@@ -90,7 +90,7 @@ class Payoff(Frozen):
 
     @property
     def whole(self) -> PayoffOn:
-        """All prompts together."""
+        """What holds for all prompts together: the last of `on`."""
         return self.on[-1]
 
 

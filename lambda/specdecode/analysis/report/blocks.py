@@ -51,8 +51,6 @@ class ReportTable(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A paragraph."""
-
     text: str
 
 
@@ -64,7 +62,7 @@ class Listing(NamedTuple):
 
 
 class Code(NamedTuple):
-    """Lines to paste."""
+    """Lines that a reader pastes into a terminal or a file."""
 
     text: str
 

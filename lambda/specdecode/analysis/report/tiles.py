@@ -10,7 +10,7 @@ from specdecode.analysis.results.pairs import HEADLINE, Action, Estimate, GroupR
 from specdecode.analysis.statistics.groups import figure
 from specdecode.analysis.texts.decide import decided, first_load
 
-SIGNS = {
+LOOKS = {
     Verdict.PAYS: ("▲", "pays"),
     Verdict.NO_DIFFERENCE: ("=", "same"),
     Verdict.COSTS: ("▼", "costs"),
@@ -18,7 +18,7 @@ SIGNS = {
     Verdict.DISTRUST: ("!", "costs"),
     Verdict.MIXED: ("≠", "unknown"),
 }
-MARKS, CLASSES = ({verdict: sign[at] for verdict, sign in SIGNS.items()} for at in (0, 1))
+MARKS, CLASSES = ({verdict: look[at] for verdict, look in LOOKS.items()} for at in (0, 1))
 """A verdict's sign, and the class of the page's style."""
 TICKS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 APART = 17.0

@@ -262,7 +262,7 @@ class Work(Frozen):
 
 
 class Action(StrEnum):
-    """What to do."""
+    """What a user is to do with an arm, by its verdict."""
 
     USE = "use"
     KEEP = "do not use"

@@ -26,7 +26,7 @@ class Unit(StrEnum):
 
 
 class Direction(StrEnum):
-    """What is better."""
+    """Whether a lower or a higher value of a metric is better, or neither."""
 
     LOWER = "lower"
     HIGHER = "higher"
@@ -94,7 +94,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Metric(Generic[Of, Value]):
-    """One measured quantity."""
+    """One measured quantity: its names, unit and formula over `Of`."""
 
     tag: str
     title: str
