@@ -34,7 +34,7 @@ from constructs_lib.storage.bundle import Bundle
 from constructs_lib.storage.bundle_asset import BundleAsset
 from constructs_lib.storage.service_accounts import ServiceAccounts
 from constructs_lib.storage.volumes import Volumes
-from stacks.base import ProjectStack
+from stacks.common import ProjectStack
 
 
 class Platform(Protocol):

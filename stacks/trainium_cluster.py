@@ -25,7 +25,7 @@ from constructs_lib.observability.provider_logs import keep_provider_logs
 from constructs_lib.settings.fields import Settings
 from constructs_lib.storage.bundle import Bundle
 from constructs_lib.storage.bundle_asset import BundleAsset
-from stacks.base import ProjectStack
+from stacks.common import ProjectStack
 
 
 class TrainiumClusterStack(ProjectStack):

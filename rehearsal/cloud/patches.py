@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from rehearsal.cloud import (
+    condition_keys,
     custom_resources,
     eks,
     functions,
-    identity,
     mail,
-    metrics,
+    metric_throttling,
     node_groups,
-    resources,
+    resource_types,
     stacks,
     workflows,
 )
@@ -159,7 +159,7 @@ def _metric_patches(runtime: Path) -> tuple[Patch, ...]:
             module="ministack.services.cloudwatch",
             attribute="_put_metric_data",
             why="it never throttles, so no test could see what happens to metrics that it refuses",
-            replace=lambda put: metrics.throttling(put, runtime.parent / metrics.SWITCH),
+            replace=lambda put: metric_throttling.throttling(put, runtime.parent / metric_throttling.SWITCH),
         ),
     )
 
@@ -181,19 +181,19 @@ def _access_patches() -> tuple[Patch, ...]:
             module="ministack.core.iam_actions",
             attribute="request_tag_context",
             why="condition keys that confine roles are missing: cloudwatch:namespace, instances' tags, iam:PolicyARN",
-            replace=lambda read: identity.with_instances(identity.with_metric_namespace(read)),
+            replace=lambda read: condition_keys.with_instances(condition_keys.with_metric_namespace(read)),
         ),
         Patch(
             module="ministack.core.iam_actions",
             attribute="extract_resource_arn",
             why="RunInstances is decided for the image alone, so policies about instances would have no effect",
-            replace=identity.launched_instance,
+            replace=condition_keys.launched_instance,
         ),
         Patch(
             module="ministack.services.sts",
             attribute="_web_identity_principal",
             why="EKS tokens have their audience as a list, which meets no condition on the audience",
-            replace=identity.one_audience,
+            replace=condition_keys.one_audience,
         ),
         Patch(
             module="ministack.core.iam_actions",
@@ -239,6 +239,6 @@ def _deployment_patches(kubernetes: Kubernetes) -> tuple[Patch, ...]:
             module="ministack.services.cloudformation.provisioners",
             attribute="_RESOURCE_HANDLERS",
             why="it refuses CloudFormation types of our stacks that it does not know",
-            replace=lambda known: resources.extend(known, kubernetes),
+            replace=lambda known: resource_types.extend(known, kubernetes),
         ),
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from rehearsal.engine.answers import AnswerBody, drafts_of
+from rehearsal.engine.completions import AnswerBody, drafts_of
 from rehearsal.engine.errors import RequestRefused
 from rehearsal.engine.metrics import CONTENT_TYPE
 from rehearsal.engine.protocol import GenerateRequest, Kind, parse_request, parse_tokenize

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from rehearsal.kubernetes import errors
 from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.objects import Json, annotations_of, name_of, namespace_of
 from rehearsal.kubernetes.resources import Resource
-from rehearsal.kubernetes.store import Store
 
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 SKIP_CONTAINERS = "eks.amazonaws.com/skip-containers"

@@ -2,8 +2,8 @@
 
 from rehearsal.kubernetes import queries
 from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.objects import Json, is_true, labels_of, name_of, namespace_of, terminating
-from rehearsal.kubernetes.store import Store
 
 
 def blocking(store: Store, pod: Json) -> str | None:

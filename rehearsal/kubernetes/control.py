@@ -6,8 +6,8 @@ from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.identity import Authenticator, entry_of
 from rehearsal.kubernetes.karpenter.cloud import Cloud, Ec2Instance
 from rehearsal.kubernetes.machinery import Cluster
-from rehearsal.kubernetes.node.addresses import PodNetwork
 from rehearsal.kubernetes.node.agent import NodeAgent
+from rehearsal.kubernetes.node.loopback import PodNetwork
 from rehearsal.kubernetes.objects import Json
 from rehearsal.kubernetes.software.addons import Addons
 from rehearsal.kubernetes.software.charts import Charts

@@ -13,8 +13,8 @@ from rehearsal.kubernetes import admission, certificates, nodes, quotas, rbac
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.admission import AUDIENCE, ROLE_ANNOTATION
 from rehearsal.kubernetes.control import Control
-from rehearsal.kubernetes.controllers import base
 from rehearsal.kubernetes.controllers.claims import Claims
+from rehearsal.kubernetes.controllers.controller import Controller, start
 from rehearsal.kubernetes.controllers.daemons import DaemonSets
 from rehearsal.kubernetes.controllers.deployments import Deployments, ReplicaSets
 from rehearsal.kubernetes.controllers.garbage import GarbageCollector
@@ -27,20 +27,20 @@ from rehearsal.kubernetes.controllers.slices import Slices
 from rehearsal.kubernetes.controllers.volumes import Volumes
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.identity import Authenticator
-from rehearsal.kubernetes.karpenter.claims import NodeClaims
 from rehearsal.kubernetes.karpenter.cloud import Cloud
 from rehearsal.kubernetes.karpenter.drain import Drain
 from rehearsal.kubernetes.karpenter.dynamic import Dynamic
 from rehearsal.kubernetes.karpenter.ec2 import Ec2
+from rehearsal.kubernetes.karpenter.node_claims import NodeClaims
 from rehearsal.kubernetes.karpenter.pools import PoolController
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.node import guardian
-from rehearsal.kubernetes.node.addresses import PodNetwork
+from rehearsal.kubernetes.node.account_tokens import TokenIssuer
 from rehearsal.kubernetes.node.agent import NodeAgent
+from rehearsal.kubernetes.node.loopback import PodNetwork
 from rehearsal.kubernetes.node.mountpoint import Mountpoint
 from rehearsal.kubernetes.node.settings import NodeSettings
 from rehearsal.kubernetes.node.shipping import Shipper
-from rehearsal.kubernetes.node.tokens import TokenIssuer
 from rehearsal.kubernetes.objects import annotations_of
 from rehearsal.kubernetes.server import ApiServer
 from rehearsal.kubernetes.software.installed import Installed
@@ -110,7 +110,7 @@ class Double:
         if self._options.ec2:
             parts.cloud.ec2 = _ec2(self._options, parts, changed=look_again)
         self._populate(parts.cluster)
-        self._tasks = base.start(controllers)
+        self._tasks = start(controllers)
         self._runner = web.AppRunner(_api_server(parts).application(), access_log=None)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self._options.port, ssl_context=context, shutdown_timeout=0.1)
@@ -197,7 +197,7 @@ def _parts(o: DoubleOptions, network: PodNetwork, marker: str) -> _Parts:
     )
 
 
-def _controllers(o: DoubleOptions, parts: _Parts, *, certificate: str) -> list[base.Controller]:
+def _controllers(o: DoubleOptions, parts: _Parts, *, certificate: str) -> list[Controller]:
     """The controllers, in the order in which they look at a change."""
     cluster, installed, cloud, faults = parts.cluster, parts.installed, parts.cloud, parts.faults
     return [

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, fields
 from aiohttp import web
 
 from rehearsal.kubernetes import errors
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.objects import Json, namespace_of
 from rehearsal.kubernetes.resources import PODS, Resource
-from rehearsal.kubernetes.store import Store
 
 _API_FAULTS = {
     429: ("TooManyRequests", "Too many requests, please try again later."),

@@ -20,11 +20,11 @@ from rehearsal.kubernetes import (
     validation,
 )
 from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.managed_fields import Owner
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, now, terminating, uid_of
 from rehearsal.kubernetes.recorder import EventRecorder
 from rehearsal.kubernetes.resources import Registry, Resource
-from rehearsal.kubernetes.store import Store
 
 _SERVER_SET = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 _CONTROLLER = "kube-controller-manager"

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 from rehearsal.kubernetes import errors
 from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.objects import Json, dig, labels_of, name_of, namespace_of
 from rehearsal.kubernetes.resources import Resource
-from rehearsal.kubernetes.store import Store
 
 LABEL = "pod-security.kubernetes.io/enforce"
 _BASELINE_CAPABILITIES = {

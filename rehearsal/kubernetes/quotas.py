@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 from rehearsal.kubernetes import errors, quantity
 from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of
 from rehearsal.kubernetes.resources import Resource
-from rehearsal.kubernetes.store import Store
 
 _BY_PLURAL = ("pods", "services", "secrets", "configmaps", "persistentvolumeclaims", "replicationcontrollers")
 _OF_SERVICES = ("services.nodeports", "services.loadbalancers")

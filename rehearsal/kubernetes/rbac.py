@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.identity import User
 from rehearsal.kubernetes.objects import Json, dig
-from rehearsal.kubernetes.store import Store
 
 _READ = ["get", "list", "watch"]
 _NAMESPACED_GROUPS = ["", "apps", "batch", "networking.k8s.io", "policy", "resource.k8s.io"]

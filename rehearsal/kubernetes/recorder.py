@@ -3,8 +3,8 @@
 import time
 
 from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.objects import Json, name_of, namespace_of, now, uid_of
-from rehearsal.kubernetes.store import Store
 
 
 class EventRecorder:

@@ -18,9 +18,9 @@ from rehearsal.kubernetes import (
     volume_rules,
 )
 from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.objects import Json, dig, name_of
 from rehearsal.kubernetes.resources import Resource
-from rehearsal.kubernetes.store import Store
 
 _ANNOTATIONS_LIMIT = 256 * 1024
 _DATA_LIMIT = 1024 * 1024

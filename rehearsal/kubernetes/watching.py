@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from aiohttp import web
 
 from rehearsal.kubernetes import errors
+from rehearsal.kubernetes.etcd import Change
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.objects import Json, namespace_of
 from rehearsal.kubernetes.requests import Target
-from rehearsal.kubernetes.store import Change
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _BOOKMARK_EVERY = 60.0

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from specdecode.instance.containers import MARK
 from specdecode.instance.run import WATCHDOG
-from specdecode.instance.tools import MARK
 
 from tests.patience import PATIENCE_S, until
 

@@ -10,7 +10,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from specdecode import __version__
 
-from tools.supply import page, sbom
+from tools.supply import licences_page, sbom
 from tools.supply.inventory import BILL, POLICY, SPDX, Part, UnknownLicence, allowed, inventory, licence_of
 from tools.supply.locks import ENVIRONMENT, ROOT, locked
 
@@ -52,7 +52,7 @@ def test_what_lies_here_is_in_the_notice_with_its_licence() -> None:
 
 
 def test_the_page_is_current(parts: tuple[Part, ...]) -> None:
-    assert (ROOT / "docs" / "licences.md").read_text() == page.render(parts), STALE
+    assert (ROOT / "docs" / "licences.md").read_text() == licences_page.render(parts), STALE
 
 
 def test_the_bill_of_materials_is_current_and_valid(parts: tuple[Part, ...]) -> None:

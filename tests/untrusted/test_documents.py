@@ -17,7 +17,7 @@ from specdecode.cli.experiments_view import BlockDumper
 from specdecode.experiment import ExperimentError, from_document, load_preset, to_yaml
 from specdecode.experiment.documents import parse_yaml
 from specdecode.kubernetes.diagnosis import explain, load_table
-from specdecode.kubernetes.evidence import collect_logs, collect_status
+from specdecode.kubernetes.failure_files import collect_logs, collect_status
 from specdecode.manifests import all_objects
 from specdecode.pod.program import PodError, say
 from specdecode.steps.errors import LONGEST, InvalidExperiment

@@ -2,7 +2,7 @@
 
 import sys
 
-from tools.supply import page, sbom
+from tools.supply import licences_page, sbom
 from tools.supply.inventory import BILL, UnknownLicence, inventory
 from tools.supply.locks import ROOT
 
@@ -14,7 +14,7 @@ def main() -> int:
     except UnknownLicence as error:
         print(error, file=sys.stderr)
         return 2
-    (ROOT / "docs" / "licences.md").write_text(page.render(parts))
+    (ROOT / "docs" / "licences.md").write_text(licences_page.render(parts))
     BILL.write_text(sbom.render(parts))
     return 0
 

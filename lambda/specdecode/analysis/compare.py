@@ -24,8 +24,8 @@ from specdecode.analysis.work import Sets, work
 from specdecode.experiment.model import Experiment
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.arm_case import ArmCase
+from specdecode.measures.course import timeline
 from specdecode.measures.metrics.metric import load_seconds
-from specdecode.measures.timeline import timeline
 from specdecode.records import RequestRecord, raw_file
 
 COUNTS = (

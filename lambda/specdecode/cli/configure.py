@@ -156,15 +156,15 @@ def subscribe(where: Where = WHERE) -> None:
     Exit codes: 0 confirmed, or a mail is on its way, 2 the deployment has no address, 3 it cannot be reached.
     """
     from specdecode.experiment import kept
-    from specdecode.runs import told
+    from specdecode.runs import subscriptions
 
     deployment = where.deployment()
     topic, sns = deployment.outputs["AlertsTopicArn"], deployment.client("sns")
     address = (kept.of_stack(deployment.client("cloudformation")) or {}).get("alert_email")
     if address is None:
-        raise stop_with(f"this deployment has no address: {told.GIVE}")
+        raise stop_with(f"this deployment has no address: {subscriptions.GIVE}")
     pages = sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic)
-    if told.confirmed(told.of(address, [item for page in pages for item in page["Subscriptions"]])):
+    if subscriptions.confirmed(subscriptions.of(address, [item for page in pages for item in page["Subscriptions"]])):
         say(f"{address} is confirmed and gets the alerts")
         return
     sns.subscribe(TopicArn=topic, Protocol="email", Endpoint=address)

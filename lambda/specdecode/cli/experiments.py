@@ -153,7 +153,7 @@ def _known(
     """The experiment with the prompts of the run that its `answers` name, and what the bucket has for it."""
     from specdecode.cli.runs_deployment import session_of
     from specdecode.planning import needed_prefixes, read_inventory
-    from specdecode.runs.answers import with_prompts_of_answers
+    from specdecode.runs.answered_run import with_prompts_of_answers
     from specdecode.store import Store
 
     prefixes = needed_prefixes(experiment, engine)

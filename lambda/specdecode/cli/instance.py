@@ -86,10 +86,10 @@ def instance(
     """
     from specdecode.benchmark.place import S3Folder
     from specdecode.cli.runs_view import new_run_id
-    from specdecode.instance.checks import problems, room_kept
+    from specdecode.instance.containers import ToolFailed, found_tool
     from specdecode.instance.engines import Folders, render_context, server
+    from specdecode.instance.requirements import problems, room_kept
     from specdecode.instance.run import InstanceRun, InUse, RunFailed
-    from specdecode.instance.tools import ToolFailed, found_tool
 
     store = where.store.resolve()
     mark = sha256(str(store).encode()).hexdigest()[:12]

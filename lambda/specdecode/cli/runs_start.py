@@ -25,7 +25,7 @@ from specdecode.experiment.told import without_absent_figures
 from specdecode.planning import Bill, Inventory, Plan, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.offers import offer_lines
 from specdecode.planning.several_nodes import plan_parts
-from specdecode.runs.answers import with_prompts_of_answers
+from specdecode.runs.answered_run import with_prompts_of_answers
 from specdecode.runs.state import StateDamaged
 
 

@@ -21,8 +21,8 @@ from specdecode.benchmark.results import replace_file
 from specdecode.exit_codes import Exit
 from specdecode.experiment.prompt_lengths import longest_prompt
 from specdecode.instance import engines
+from specdecode.instance.containers import MARK, Containers, Tool, end, held, sweep
 from specdecode.instance.engines import EngineRun, Folders, Program
-from specdecode.instance.tools import MARK, Containers, Tool, end, held, sweep
 from specdecode.manifests.naming import RenderContext, service_host_variable
 from specdecode.planning import Arm, Plan, Wave, last_served
 from specdecode.pod import smoke

@@ -9,9 +9,9 @@ import specdecode
 from specdecode.escape import line
 from specdecode.experiment import to_yaml
 from specdecode.instance import engines
+from specdecode.instance.containers import LABEL, STOP_S, Containers, Environment, Tool
 from specdecode.instance.engines import EngineRun, Folders, Program
 from specdecode.instance.run import asked
-from specdecode.instance.tools import LABEL, STOP_S, Containers, Environment, Tool
 from specdecode.manifests.naming import RenderContext
 from specdecode.manifests.pods import word
 from specdecode.planning import Plan, Wave

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from specdecode.instance.tools import found_tool, held, sweep
+from specdecode.instance.containers import found_tool, held, sweep
 
 SETTLE_S = 5.0
 """Seconds for which it looks again: a container may appear a moment later. A next run waits so long for the store."""

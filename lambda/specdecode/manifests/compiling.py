@@ -79,7 +79,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> StepJob:
     store = _carrier(
         plan,
         ctx,
-        bundle_script("specdecode.pod.store", [*transfer, "--", *command], fetches=False),
+        bundle_script("specdecode.pod.upload", [*transfer, "--", *command], fetches=False),
         [_mount("bundle", read_only=True), _mount("compiled", read_only=True)],
         name=STORE,
         **common,

@@ -24,7 +24,7 @@ from specdecode.manifests.naming import RenderContext, labels, serving_name
 from specdecode.manifests.pods import CONTAINER, KubeObject, claiming, container, meta, pod_template, word
 from specdecode.manifests.serve_command import LOCAL, forgotten, serve_words
 from specdecode.planning import Arm, Plan
-from specdecode.planning.load_times import is_copied, reads_weights
+from specdecode.planning.weight_reading import is_copied, reads_weights
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 """A server has its weights and its artifact; it asks the network for nothing."""

@@ -4,7 +4,7 @@ compiled/…/ … -- vllm serve …`.
 A server compiles when it finds no artifact, and it never exits. So it is started on local disk, given time until it is
 healthy, and stopped. On a node without Neuron devices it may end when it would load what it has compiled: then files
 show that it has compiled. It has no credentials: weights were fetched before (`pod.fetch`), and its output is
-verified and uploaded after it has ended (`pod.store`).
+verified and uploaded after it has ended (`pod.upload`).
 
 A start check does the same with a tiny model (`pod.tiny_model`), asks the server for a few tokens, and keeps nothing.
 """

@@ -13,7 +13,7 @@ from specdecode.escape import clip, line, plain
 from specdecode.experiment import assets_dir
 from specdecode.kubernetes.client import KubernetesError
 from specdecode.kubernetes.diagnosis import explain, load_table
-from specdecode.kubernetes.evidence import Evidence, collect_logs, collect_status
+from specdecode.kubernetes.failure_files import Evidence, collect_logs, collect_status
 from specdecode.kubernetes.teardown import run_selector
 from specdecode.runs.state import load_state, save_state
 from specdecode.steps.errors import LONGEST

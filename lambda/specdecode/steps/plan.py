@@ -30,9 +30,9 @@ from specdecode.kubernetes.node_room import room_of_group
 from specdecode.planning import Bill, Plan, SweepStep, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.offers import offer_lines
 from specdecode.records import CONVERSATIONS, SERVERS
-from specdecode.runs.answers import with_prompts_of_answers
+from specdecode.runs.answered_run import with_prompts_of_answers
 from specdecode.runs.state import PLAN, RunState, load_state, save_state
-from specdecode.runs.told import untold
+from specdecode.runs.subscriptions import untold
 from specdecode.steps.acquire import outside_window
 from specdecode.steps.advise import grow
 from specdecode.steps.errors import CapacityUnavailable, InvalidExperiment, NobodyTold

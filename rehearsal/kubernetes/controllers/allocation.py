@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from rehearsal.kubernetes import cel
 from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, now, uid_of
-from rehearsal.kubernetes.store import Store
 
 CANNOT = "cannot allocate all claims"
 

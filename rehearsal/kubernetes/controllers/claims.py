@@ -4,7 +4,7 @@ import copy
 
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import pods
-from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.controller import Controller
 from rehearsal.kubernetes.machinery import random_suffix
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, owner_reference, terminating
 

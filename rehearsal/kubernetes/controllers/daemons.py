@@ -2,7 +2,7 @@
 
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import fit, pods
-from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.controller import Controller
 from rehearsal.kubernetes.objects import Json, dig, labels_of, name_of, namespace_of, terminating
 
 

@@ -7,7 +7,7 @@ import time
 
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import pods
-from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.controller import Controller
 from rehearsal.kubernetes.objects import (
     Json,
     condition,

@@ -7,9 +7,9 @@ from decimal import Decimal
 from rehearsal.kubernetes import quantity, queries
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers.pods import is_finished
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.objects import Json, dig, labels_of, name_of, namespace_of
 from rehearsal.kubernetes.quantity import Amounts
-from rehearsal.kubernetes.store import Store
 
 
 def requests_of(spec: Json) -> Amounts:

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from rehearsal.kubernetes import resources as r
-from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.controller import Controller
+from rehearsal.kubernetes.etcd import Change
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.objects import Json, name_of, namespace_of, terminating, uid_of
-from rehearsal.kubernetes.store import Change
 
 _FOREGROUND = "foregroundDeletion"
 

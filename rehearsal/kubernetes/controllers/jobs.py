@@ -5,8 +5,9 @@ import uuid
 
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import indexes, pods
-from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.controller import Controller
 from rehearsal.kubernetes.controllers.failure_policy import judge
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.objects import (
     Json,
@@ -20,7 +21,6 @@ from rehearsal.kubernetes.objects import (
     terminating,
     uid_of,
 )
-from rehearsal.kubernetes.store import Store
 
 _COMPONENT = "job-controller"
 _LONGEST_BACKOFF = 600.0

@@ -1,10 +1,10 @@
 """Namespaces: the default ServiceAccount and the cluster's certificate for a new one, the end of a deleted one."""
 
 from rehearsal.kubernetes import resources as r
-from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.controller import Controller
+from rehearsal.kubernetes.etcd import Change
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.objects import Json, name_of, namespace_of, terminating
-from rehearsal.kubernetes.store import Change
 
 _ROOT_CA = "kube-root-ca.crt"
 

@@ -2,10 +2,10 @@
 
 from rehearsal.kubernetes import quotas
 from rehearsal.kubernetes import resources as r
-from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.controller import Controller
+from rehearsal.kubernetes.etcd import Change
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.objects import Json, namespace_of
-from rehearsal.kubernetes.store import Change
 
 
 class Quotas(Controller):

@@ -4,7 +4,7 @@ from collections import Counter
 
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import allocation, fit, pods
-from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.controller import Controller
 from rehearsal.kubernetes.objects import Json, dig, is_true, name_of, namespace_of, set_condition, terminating
 
 _COMPONENT = "default-scheduler"

@@ -3,10 +3,10 @@
 from rehearsal.kubernetes import admission, errors, queries
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import pods
-from rehearsal.kubernetes.controllers.base import Controller
-from rehearsal.kubernetes.node.addresses import PodNetwork
+from rehearsal.kubernetes.controllers.controller import Controller
+from rehearsal.kubernetes.etcd import Store
+from rehearsal.kubernetes.node.loopback import PodNetwork
 from rehearsal.kubernetes.objects import Json, dig, labels_of, name_of, namespace_of, owner_reference, terminating
-from rehearsal.kubernetes.store import Store
 
 
 def address_services(network: PodNetwork) -> admission.Hook:

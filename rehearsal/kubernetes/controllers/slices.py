@@ -2,7 +2,7 @@
 
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import pods
-from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.controller import Controller
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.node.devices import DRIVER

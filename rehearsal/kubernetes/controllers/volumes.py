@@ -2,7 +2,7 @@
 
 from rehearsal.kubernetes import quantity
 from rehearsal.kubernetes import resources as r
-from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.controller import Controller
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, terminating, uid_of
 
 _COMPONENT = "persistentvolume-controller"

@@ -5,7 +5,7 @@ import time
 from rehearsal.kubernetes import budgets
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import fit, pods
-from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.controller import Controller
 from rehearsal.kubernetes.karpenter import names
 from rehearsal.kubernetes.karpenter.cloud import Cloud
 from rehearsal.kubernetes.machinery import Cluster

@@ -6,7 +6,7 @@ from decimal import Decimal
 from rehearsal.kubernetes import quantity
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import fit, pods
-from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.controller import Controller
 from rehearsal.kubernetes.karpenter import names
 from rehearsal.kubernetes.karpenter.cloud import Cloud
 from rehearsal.kubernetes.karpenter.pools import claims_of, create_claim

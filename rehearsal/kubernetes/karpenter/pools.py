@@ -4,7 +4,7 @@ import copy
 
 from rehearsal.kubernetes import quantity
 from rehearsal.kubernetes import resources as r
-from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.controller import Controller
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.karpenter import names
 from rehearsal.kubernetes.machinery import Cluster, random_suffix

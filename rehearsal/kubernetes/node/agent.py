@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from rehearsal.kubernetes import errors
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import pods
-from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.controller import Controller
 from rehearsal.kubernetes.node import logs
 from rehearsal.kubernetes.node.pod import PodWorker
 from rehearsal.kubernetes.node.settings import NodeSettings

@@ -2,8 +2,8 @@
 
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import allocation
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.objects import Json, dig, namespace_of
-from rehearsal.kubernetes.store import Store
 
 DRIVER = "neuron.aws.com"
 _FIELDS = {"apiVersion", "kind", "logicalNeuronCore"}

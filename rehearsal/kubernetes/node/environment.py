@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rehearsal.kubernetes import quantity
 from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.objects import Json, annotations_of, dig, labels_of, name_of, namespace_of, uid_of
-from rehearsal.kubernetes.store import Store
 
 _REFERENCE = re.compile(r"\$(\$|\((?P<name>[-._a-zA-Z][-._a-zA-Z0-9]*)\))")
 

@@ -12,7 +12,7 @@ from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.admission import AUDIENCE, ROLE_ANNOTATION
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.machinery import Cluster
-from rehearsal.kubernetes.node.tokens import TokenIssuer
+from rehearsal.kubernetes.node.account_tokens import TokenIssuer
 from rehearsal.kubernetes.node.volumes import MountError, make_writable
 from rehearsal.kubernetes.objects import Json, annotations_of, condition, dig, is_true, name_of, namespace_of, uid_of
 from rehearsal.kubernetes.software.addons import MOUNT_NAMESPACE

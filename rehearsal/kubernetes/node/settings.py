@@ -5,10 +5,10 @@ from pathlib import Path
 
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.machinery import Cluster
-from rehearsal.kubernetes.node.addresses import PodNetwork
+from rehearsal.kubernetes.node.account_tokens import TokenIssuer
+from rehearsal.kubernetes.node.loopback import PodNetwork
 from rehearsal.kubernetes.node.mountpoint import Mountpoint
 from rehearsal.kubernetes.node.shipping import Shipper
-from rehearsal.kubernetes.node.tokens import TokenIssuer
 
 
 @dataclass(frozen=True, kw_only=True)

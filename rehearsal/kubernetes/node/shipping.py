@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from rehearsal.kubernetes.admission import AUDIENCE
-from rehearsal.kubernetes.node.tokens import TokenIssuer
+from rehearsal.kubernetes.node.account_tokens import TokenIssuer
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, uid_of
 from rehearsal.kubernetes.software.installed import Installed
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.admission import TOKEN_MOUNT
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.node import environment
-from rehearsal.kubernetes.node.tokens import TokenIssuer
+from rehearsal.kubernetes.node.account_tokens import TokenIssuer
 from rehearsal.kubernetes.objects import Json, name_of, namespace_of
-from rehearsal.kubernetes.store import Store
 
 _OUTSIDE = ("/tmp", "/dev/shm", TOKEN_MOUNT)  # noqa: S108
 

@@ -11,7 +11,7 @@ import pytest
 from specdecode import names
 from specdecode.kubernetes.client import Kubernetes
 from specdecode.kubernetes.connect import https_transport
-from specdecode.kubernetes.evidence import collect_logs, collect_status
+from specdecode.kubernetes.failure_files import collect_logs, collect_status
 from specdecode.kubernetes.teardown import delete_workloads, run_selector
 
 from rehearsal.rehearse import Rehearsal

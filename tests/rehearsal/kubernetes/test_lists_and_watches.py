@@ -12,8 +12,8 @@ import pytest
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes import watching
 from rehearsal.kubernetes.errors import ApiError
+from rehearsal.kubernetes.etcd import Store
 from rehearsal.kubernetes.requests import Target
-from rehearsal.kubernetes.store import Store
 from rehearsal.kubernetes.verbs import Verbs
 
 NAMES = [f"c{number:02}" for number in range(40)]

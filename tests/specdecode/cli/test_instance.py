@@ -5,7 +5,7 @@ import os
 
 import pytest
 from specdecode.cli import app, report_recorded
-from specdecode.instance import checks
+from specdecode.instance import requirements
 from specdecode.instance.run import InstanceRun
 from typer.testing import CliRunner
 
@@ -17,7 +17,7 @@ def run(tmp_path, monkeypatch):
     for name in ("vllm", "python3"):
         (tmp_path / "bin" / name).touch()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(checks, "problems", lambda *_: [])
+    monkeypatch.setattr(requirements, "problems", lambda *_: [])
     monkeypatch.setattr(InstanceRun, "prepare", lambda self, **_: None)
     monkeypatch.setattr(InstanceRun, "measure", lambda self: None)
     return lambda *words: CliRunner().invoke(app, ["instance", "rehearsal", "--venv", str(tmp_path), *words])
@@ -39,6 +39,6 @@ def test_a_disk_that_is_full_at_the_report_says_how_to_finish(run, monkeypatch) 
 
 
 def test_a_refused_check_does_not_speak_of_a_run(run, monkeypatch) -> None:
-    monkeypatch.setattr(checks, "problems", lambda *_: ["no device"])
+    monkeypatch.setattr(requirements, "problems", lambda *_: ["no device"])
     found = run()
     assert found.exit_code == 3 and found.stderr == "error: no device\n"

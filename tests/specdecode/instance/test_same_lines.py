@@ -9,10 +9,10 @@ from specdecode.exit_codes import Exit
 from specdecode.experiment import Capacity, load_preset, preset_names
 from specdecode.experiment.model import CompileOn, ServedExperiment, Sweep
 from specdecode.instance import engines
+from specdecode.instance.containers import Containers, Environment
 from specdecode.instance.engines import Folders, render_context
 from specdecode.instance.run import InstanceRun, RunFailed
 from specdecode.instance.script import script
-from specdecode.instance.tools import Containers, Environment
 
 from tests.plans import plan_for
 

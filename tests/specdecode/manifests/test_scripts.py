@@ -269,7 +269,7 @@ def test_programs_run_from_the_verified_bundle(shell, plan, ctx):
     assert program[program.index("--health") + 1] == "http://127.0.0.9:8000/health"
     assert shell.env_of()["PYTHONPATH"] == f"{shell.work}/bundle"
     code, program, _ = shell(pod["store"])
-    assert code == 0 and program[:5] == ["python3", "-m", "specdecode.pod.store", "--bucket", "artifacts"]
+    assert code == 0 and program[:5] == ["python3", "-m", "specdecode.pod.upload", "--bucket", "artifacts"]
     assert program[program.index("--") + 1 :] == served
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from specdecode.exit_codes import Exit
 from specdecode.pod import compile as compiling
-from specdecode.pod import fetch, store
+from specdecode.pod import fetch, upload
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
 
@@ -69,7 +69,7 @@ def start(mode: str, *, limit_s: float = PATIENCE_S, leaves: tuple[str, ...] = (
 def uploaded(artifact: Path) -> list[str]:
     """What is stored of it, in this order."""
     s3 = FakeS3()
-    store.upload(Bucket("b", s3), "compiled/f/", artifact, about={})
+    upload.upload(Bucket("b", s3), "compiled/f/", artifact, about={})
     complete = json.loads(s3.objects["compiled/f/COMPLETE.json"])
     return [*(each["path"] for each in complete["files"]), s3.uploads[-1].removeprefix("compiled/f/")]
 
@@ -134,7 +134,7 @@ def test_a_healthy_server_without_an_artifact_is_a_failure(mode):
     start(mode)
     s3 = FakeS3()
     with pytest.raises(PodError) as caught:
-        store.upload(Bucket("b", s3), "compiled/f/", Path("artifact"), about={})
+        upload.upload(Bucket("b", s3), "compiled/f/", Path("artifact"), about={})
     assert caught.value.code == Exit.NO_ARTIFACT
     assert not s3.objects
 
@@ -145,7 +145,7 @@ SERVE = [*ARTIFACT, "--artifact-variable", "CACHE_HERE", "--health", "http://x",
 
 
 def with_bucket(monkeypatch, s3):
-    for module in (fetch, store):
+    for module in (fetch, upload):
         monkeypatch.setattr(module, "Bucket", lambda name: Bucket(name, s3))
 
 
@@ -154,7 +154,7 @@ def test_what_is_complete_is_not_made_again(monkeypatch):
     with_bucket(monkeypatch, s3)
     fetch.main([*TRANSFER, "--folder", "models/m/"])
     compiling.main([*SERVE, "/nonexistent/vllm", "serve"])
-    store.main(TRANSFER)
+    upload.main(TRANSFER)
     assert not s3.uploads
 
 
@@ -172,7 +172,7 @@ def test_weights_are_fetched_compiled_and_the_artifact_stored_with_its_command(m
     command = ["vllm", "serve", "m", "--override-neuron-config", '{"a": true}']
     fetch.main([*TRANSFER, "--folder", "models/m/"])
     compiling.main([*SERVE, *command])
-    store.main([*TRANSFER, "--", *command])
+    upload.main([*TRANSFER, "--", *command])
     assert seen["command"] == command and seen["limit_s"] == 120
     assert json.loads(s3.objects["compiled/f/COMPLETE.json"])["command"] == command
 
@@ -186,7 +186,7 @@ def test_a_link_that_the_engine_leaves_takes_no_other_file_into_the_bucket(tmp_p
     (tmp_path / "artifact" / "loop").symlink_to(target)
     s3 = FakeS3()
     with pytest.raises(PodError, match="lead out of its artifact: loop") as caught:
-        store.upload(Bucket("b", s3), "compiled/f/", tmp_path / "artifact", about={})
+        upload.upload(Bucket("b", s3), "compiled/f/", tmp_path / "artifact", about={})
     assert caught.value.code == Exit.CORRUPT and not s3.objects
 
 
@@ -195,7 +195,7 @@ def test_a_link_to_another_file_of_the_artifact_is_stored_as_that(tmp_path):
     (tmp_path / "artifact" / "model.pt").write_bytes(b"x")
     (tmp_path / "artifact" / "latest.pt").symlink_to("model.pt")
     s3 = FakeS3()
-    store.upload(Bucket("b", s3), "compiled/f/", tmp_path / "artifact", about={})
+    upload.upload(Bucket("b", s3), "compiled/f/", tmp_path / "artifact", about={})
     assert s3.objects["compiled/f/latest.pt"] == s3.objects["compiled/f/model.pt"] == b"x"
 
 

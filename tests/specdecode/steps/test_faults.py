@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 from specdecode import names
-from specdecode.finished import look
+from specdecode.finished import find
 from specdecode.kubernetes.client import ATTEMPTS, QuotaExceeded, Response
-from specdecode.kubernetes.evidence import LOG_BUDGET_S, collect_logs, collect_status
+from specdecode.kubernetes.failure_files import LOG_BUDGET_S, collect_logs, collect_status
 from specdecode.kubernetes.pods import container_statuses
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.kubernetes.teardown import run_selector
@@ -399,4 +399,4 @@ def test_what_a_listing_shows_as_damaged_is_made_again(kind):
     world.s3.objects |= {f"{folder}COMPLETE.json": mark(folder), f"{folder}extra": b"x"}
     up_to(world, "Serve")
     assert f"{folder}extra" not in world.s3.objects
-    assert look(world.rt.store, folder).content == world.record().contents[folder]
+    assert find(world.rt.store, folder).content == world.record().contents[folder]

@@ -10,7 +10,7 @@ from specdecode.kubernetes.resources import KubeObject
 from specdecode.steps import acquire, release, watchdog
 from specdecode.steps import compile as compiling
 from specdecode.steps.errors import CompileFailed, LeaseLost, NodeLost
-from specdecode.steps.inspect import look
+from specdecode.steps.inspect import cluster_view
 from specdecode.steps.runtime import Progress
 
 from tests.finished_folders import mark
@@ -68,7 +68,7 @@ def test_two_runs_get_a_node_each_and_their_pods_stay_on_it(world):
             world.finish(step, run_id)
     assert world.nodes_of("run-1") == {f"{FIRST}-node"}
     assert world.nodes_of("run-2") == {f"{SECOND}-node"}
-    seen = look(world.given("inspect"), world.rt)
+    seen = cluster_view(world.given("inspect"), world.rt)
     assert seen.replicas == 2 and len(seen.nodes) == 2 and seen.slots == names.held_pools(2)
 
 

@@ -15,7 +15,7 @@ from specdecode.experiment.model import MeasuredExperiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm_case import ArmCase
-from specdecode.measures.timeline import Stretch
+from specdecode.measures.course import Stretch
 from specdecode.names import RUN_ID
 from specdecode.untrusted import Unreadable, in_words, parse_json
 

@@ -16,7 +16,7 @@ from specdecode.experiment.deployment_facts import DeploymentFacts
 from specdecode.experiment.kept import CONFIGURE, DEPLOY, deploy_with, of_stack
 from specdecode.experiment.prices import HOURS_A_MONTH
 from specdecode.names import CLUSTER_STACK, STACK
-from specdecode.runs.told import GIVE, confirmed, of, untold
+from specdecode.runs.subscriptions import GIVE, confirmed, of, untold
 
 OUTPUT = "DeploymentFacts"
 PRINTS_FACTS = "constructs_lib.settings.facts"

@@ -4,14 +4,14 @@ import time
 
 from rehearsal.kubernetes import nodes
 from rehearsal.kubernetes import resources as r
-from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.controller import Controller
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.karpenter import names
 from rehearsal.kubernetes.karpenter.cloud import Cloud, Ec2Instance, InsufficientCapacity
 from rehearsal.kubernetes.karpenter.ec2 import LaunchRefused
 from rehearsal.kubernetes.karpenter.shapes import ephemeral_storage, labels_of_type
 from rehearsal.kubernetes.machinery import Cluster
-from rehearsal.kubernetes.node.addresses import PodNetwork
+from rehearsal.kubernetes.node.loopback import PodNetwork
 from rehearsal.kubernetes.objects import (
     Json,
     dig,

@@ -1,4 +1,4 @@
-"""Verify the engine's output and upload it: `python3 -m specdecode.pod.store --bucket B --artifact compiled/…/`.
+"""Verify the engine's output and upload it: `python3 -m specdecode.pod.upload --bucket B --artifact compiled/…/`.
 
 The last container of the compile pod. The engine has ended, and nothing that it wrote is run or followed: a link out of
 the artifact's folder would put a file of this container, such as its token, into the bucket.

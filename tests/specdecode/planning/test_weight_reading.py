@@ -8,11 +8,11 @@ import pytest
 from specdecode.experiment import load_engine, load_preset
 from specdecode.experiment.capacity import COPY_STREAMS
 from specdecode.experiment.engine import Engine, Reads
-from specdecode.planning import load_times
-from specdecode.planning.load_times import is_copied, reads_weights
+from specdecode.planning import weight_reading
+from specdecode.planning.weight_reading import is_copied, reads_weights
 
-mounted_seconds = partial(load_times.mounted_seconds, link_gbps=100)
-copied_seconds = partial(load_times.copied_seconds, link_gbps=100)
+mounted_seconds = partial(weight_reading.mounted_seconds, link_gbps=100)
+copied_seconds = partial(weight_reading.copied_seconds, link_gbps=100)
 
 PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "how-a-server-gets-its-weights.md"
 PRESETS = ("qwen3-32b", "qwen3-32b-latency", "qwen3-32b-tuning", "llama-3.1-405b")

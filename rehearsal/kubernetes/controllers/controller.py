@@ -5,9 +5,9 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
+from rehearsal.kubernetes.etcd import Change
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.resources import Resource
-from rehearsal.kubernetes.store import Change
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from specdecode.measures.timeline import ALL_SHOWN, SHOWN, timeline
+from specdecode.measures.course import ALL_SHOWN, SHOWN, timeline
 from specdecode.records import RequestRecord
 
 from tests.specdecode.analysis.simulate import experiment, request, run

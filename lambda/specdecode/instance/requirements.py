@@ -10,8 +10,8 @@ from pathlib import Path
 from specdecode import names, s3_keys
 from specdecode.experiment.capacity import COPY_MARGIN
 from specdecode.experiment.prompt_sets import bucket_sets, hub_sets
+from specdecode.instance.containers import Environment, Tool
 from specdecode.instance.engines import EngineRun, Folders
-from specdecode.instance.tools import Environment, Tool
 from specdecode.manifests.compiling import SPARE_GIB
 from specdecode.manifests.early import DEVICES, DRIVER_VERSION
 from specdecode.planning import Plan
