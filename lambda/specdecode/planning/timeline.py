@@ -161,7 +161,7 @@ def cpu_deadline(experiment: Experiment, engine: Engine) -> int:
     return math.ceil(experiment.deadlines.compile * (can.slower if can else 1))
 
 
-def turns(artifacts: int) -> int:
+def depth(artifacts: int) -> int:
     """How many artifacts each CPU node compiles, one after the other, if all CPU nodes share the work."""
     return math.ceil(artifacts / COMPILERS)
 
@@ -309,7 +309,7 @@ def _before_the_node(experiment: Experiment, engine: Engine, times: Mapping[str,
     own = any(case.kind in (PromptKind.TEXT, PromptKind.SET) for case in experiment.workload.cases)
     yield Step(name="StageModels", deadline_minutes=experiment.deadlines.staging + (COUNT_MINUTES if own else 0))
     if count := len({arm.missing for arm in times.values() if arm.ahead and arm.missing}):
-        yield Step(name=ON_CPU, deadline_minutes=cpu_deadline(experiment, engine) * turns(count), works=count)
+        yield Step(name=ON_CPU, deadline_minutes=cpu_deadline(experiment, engine) * depth(count), works=count)
 
 
 def _until_served(
@@ -324,8 +324,8 @@ def _until_served(
         takes = sum((times[arm.variant].compiling for arm in arms), Range())
         return step(name="Compile", deadline_minutes=deadlines.compile * len(arms), takes=takes, works=len(arms))
 
-    loads = [times[arm.variant].load for arm in wave.arms]
-    takes = Range(low=max(load.low for load in loads), high=max(load.high for load in loads))
+    each = [times[arm.variant].load for arm in wave.arms]
+    takes = Range(low=max(one.low for one in each), high=max(one.high for one in each))
     serve = step(name="Serve", deadline_minutes=deadlines.serve, takes=takes)
     first = {arm.fingerprint: arm for arm in wave.arms if arm.fingerprint not in compiled}
     compiled.update(first)

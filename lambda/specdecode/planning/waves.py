@@ -124,7 +124,7 @@ def _groups(experiment: Experiment, *, size: int) -> list[tuple[int, list[str]]]
     """
     rounds = experiment.rounds
     packed = pack([v.name for v in experiment.on_node], compared(experiment), size=size, rounds=rounds)
-    groups = [(turn, group) for turn, waves in enumerate(packed) for group in waves]
+    groups = [(number, group) for number, waves in enumerate(packed) for group in waves]
     if rounds == 1 and len(groups) > 1:
         for baseline in (variant.name for variant in experiment.on_node if variant.compare_to is None):
             last = groups[-1][1]
@@ -153,10 +153,10 @@ def _beside(baseline: str, arms: Sequence[str], *, rounds: int, size: int) -> li
     """
     groups: list[tuple[int, list[str]]] = []
     for step, arm in enumerate(arms):
-        for turn in range(rounds):
-            times = arms[:step].count(arm) * rounds + turn
+        for number in range(rounds):
+            times = arms[:step].count(arm) * rounds + number
             names = [baseline, arm] if times % 2 == 0 else [arm, baseline]
-            round_ = step * rounds + turn
+            round_ = step * rounds + number
             groups += [(round_, names)] if size > 1 else [(round_, [name]) for name in names]
     return groups
 
@@ -204,13 +204,13 @@ def pack(names: Sequence[str], pairs: Iterable[Pair], *, size: int, rounds: int)
     to_meet = {name: set(others) for name, others in met.items()}
     held = {name: Counter[int]() for name in names}
     packed = []
-    for turn in range(rounds):
+    for number in range(rounds):
         groups = [_placed(group, met, held) for group in _grouped(names, met, to_meet, held, size=size)]
         for group in groups:
             for at, name in enumerate(group):
                 held[name][at] += 1
                 to_meet[name].difference_update(group)
-        packed.append(groups[::-1] if turn % 2 else groups)
+        packed.append(groups[::-1] if number % 2 else groups)
     return packed
 
 

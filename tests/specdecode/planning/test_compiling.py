@@ -8,7 +8,7 @@ from specdecode.experiment.shapes import COMPILER, COMPILERS
 from specdecode.manifests import compile_job
 from specdecode.planning import Inventory, Plan, make_bill
 from specdecode.planning.events import HISTORY_LIMIT, longest_node_minutes
-from specdecode.planning.timeline import turns
+from specdecode.planning.timeline import depth
 
 from tests.plans import CTX, plan_for
 
@@ -94,7 +94,7 @@ def test_the_steps_are_before_the_node_and_the_way_back_is_marked():
 
 @pytest.mark.parametrize(("artifacts", "expected"), [(0, 0), (1, 1), (COMPILERS, 1), (COMPILERS + 1, 2)])
 def test_cpu_nodes_take_turns_beyond_their_number(artifacts, expected):
-    assert turns(artifacts) == expected
+    assert depth(artifacts) == expected
 
 
 def test_the_job_runs_without_devices_on_a_cpu_node_and_knows_what_a_whole_artifact_is():
