@@ -47,11 +47,11 @@ def wanted_run(experiment: str | None, overrides: list[str]) -> Wanted:
             "nothing was started: say what to run (`specdecode run PRESET`). The presets, at published prices:\n"
             f"{offer_lines()}\nstart with account-check: it tries the account on a CPU node"
         )
-    loaded = load(experiment, settings=overrides)
+    chosen = load(experiment, settings=overrides)
     if experiment in preset_names():
         given = {"set": parse_overrides(overrides)} if overrides else {}
-        return Wanted(loaded.name, {"experiment": experiment, **given}, loaded)
-    return Wanted(loaded.name, {"experiment": loaded.model_dump(mode="json")}, loaded)
+        return Wanted(chosen.name, {"experiment": experiment, **given}, chosen)
+    return Wanted(chosen.name, {"experiment": chosen.model_dump(mode="json")}, chosen)
 
 
 def resumed_run(deployment: Deployment, run_id: str) -> Wanted:

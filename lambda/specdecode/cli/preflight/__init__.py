@@ -33,9 +33,9 @@ def preflight(
     from specdecode.cli.preflight import checks
     from specdecode.experiment import load
 
-    loaded = load(experiment)
+    chosen = load(experiment)
     deployment = where.deployment()
-    found = checks.checked(deployment, loaded, settings or [], quiet=as_json)
+    found = checks.checked(deployment, chosen, settings or [], quiet=as_json)
     if as_json:
         say_json([vars(check) for check in found])
     else:
@@ -43,5 +43,5 @@ def preflight(
         failed = [check for check in found if check.verdict == "fail"]
         say(f"{len(failed)} of {len(found)} would fail" if failed else "nothing that was checked would fail")
     if pin:
-        checks.pin(loaded, deployment)
+        checks.pin(chosen, deployment)
     raise typer.Exit(EXIT_ENVIRONMENT if checks.fails(found) else 0)
