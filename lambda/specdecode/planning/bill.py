@@ -13,7 +13,7 @@ from specdecode.experiment.shapes import COMPILER, COMPILERS
 from specdecode.planning.events import late_minutes, longest_node_minutes, unseen_minutes
 from specdecode.planning.plan import Plan
 from specdecode.planning.ranges import Range
-from specdecode.planning.timeline import NODE_START_MINUTES, NODE_STOP_MINUTES, cpu_deadline
+from specdecode.planning.timeline import NODE_START_MINUTES, NODE_STOP_MINUTES
 
 STAGING_MB_A_SECOND = Range(low=50, high=500)
 """A guess for all staging pods together. Nobody has run the staging of this project in an account."""
@@ -151,8 +151,8 @@ def _compile_cost(plan: Plan, capacity: Capacity) -> CompileCost | None:
     if next(not_on_cpu(ServedCase(experiment, plan.engine, capacity)), None):
         return None
     around = Range(low=NODE_START_MINUTES.low / 2, high=NODE_START_MINUTES.high + NODE_STOP_MINUTES.high)
-    longest = cpu_deadline(experiment, plan.engine) + late_minutes(plan.poll_seconds) + NODE_STOP_MINUTES.high
-    most = longest * len(arms)
+    ended = late_minutes(plan.poll_seconds) + NODE_STOP_MINUTES.high
+    most = (plan.timeline.cpu_deadline + ended) * len(arms)
     expected = sum((part for arm in arms if arm.on_cpu for part in (arm.on_cpu, around)), Range())
     return CompileCost(
         artifacts=len(arms),

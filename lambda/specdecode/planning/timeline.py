@@ -101,6 +101,8 @@ class Timeline(Frozen):
     loads: tuple[LoadTime, ...] = ()
     certain: int = 0
     """Waves that the run certainly takes. Those after them count in the high estimate alone."""
+    cpu_deadline: int = 0
+    """Minutes after which a Job that compiles on a CPU node has failed; 0 in the plan of an earlier version."""
 
     @property
     def holds_node(self) -> bool:
@@ -150,13 +152,12 @@ def make_timeline(
         arms=arms,
         loads=tuple(_loads(experiment, engine, waves)),
         certain=certain,
+        cpu_deadline=cpu_deadline(experiment, engine),
     )
 
 
 def cpu_deadline(experiment: Experiment, engine: Engine) -> int:
-    """Minutes after which a Job that compiles on a CPU node has failed: `deadlines.compile`, which is meant for the
-    node, times the engine's factor for CPU nodes.
-    """
+    """Minutes: `deadlines.compile`, meant for the node, times the engine's factor. Steps ask here, for any old plan."""
     can = engine.artifact and engine.artifact.on_cpu
     return math.ceil(experiment.deadlines.compile * (can.slower if can else 1))
 

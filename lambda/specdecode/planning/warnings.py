@@ -23,7 +23,7 @@ from specdecode.experiment.workload import SENT_OVER, Level
 from specdecode.giving_back import STUCK_GRACE_HOURS
 from specdecode.planning.events import HISTORY_LIMIT
 from specdecode.planning.ranges import Range
-from specdecode.planning.timeline import HEALTHY_SHARE, ON_CPU, LoadTime, Timeline, depth, request_seconds
+from specdecode.planning.timeline import HEALTHY_SHARE, LoadTime, Timeline, request_seconds
 from specdecode.planning.waves import Wave
 
 MONITOR = (
@@ -204,10 +204,9 @@ def check_times(timeline: Timeline, deadlines: Deadlines) -> Iterator[str]:
         here = {arm.variant: arm.compiling for arm in timeline.arms if arm.missing and not arm.ahead}
         loading = {arm.variant: arm.load for arm in timeline.arms}
         there = {arm.variant: arm.on_cpu for arm in timeline.to_compile if arm.ahead and arm.on_cpu}
-        on_cpu = next((step.deadline_minutes // depth(step.works) for step in timeline.steps if step.name == ON_CPU), 0)
         yield from _late("compile", here, deadlines.compile, share=HEALTHY_SHARE)
         yield from _late("load", loading, deadlines.serve, field="serve")
-        yield from _late("compile on a CPU node", there, on_cpu, field="compile", share=HEALTHY_SHARE)
+        yield from _late("compile on a CPU node", there, timeline.cpu_deadline, field="compile", share=HEALTHY_SHARE)
         load, fewer = _largest_load(timeline.loads), ", or measure fewer cases, requests or levels"
         yield from _late("measure", load, deadlines.benchmark, field="benchmark", otherwise=fewer)
 

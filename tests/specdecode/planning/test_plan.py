@@ -95,6 +95,7 @@ def test_times_are_made_in_one_place():
         if isinstance(node, ast.FunctionDef) and {"engine", "waves"} <= {each.arg for each in node.args.args}
     }
     assert "timeline.py:make_timeline" in found and {name.split(":")[0] for name in found} == {"timeline.py"}
+    assert [path.name for path in folder.glob("*.py") if "cpu_deadline(" in path.read_text()] == ["timeline.py"]
 
 
 def test_an_engine_that_compiles_nothing_has_no_artifacts_no_time_for_them_and_nothing_to_look_for():
