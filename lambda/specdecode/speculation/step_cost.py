@@ -219,7 +219,8 @@ class Card(NamedTuple):
         ks = sorted({arm.k for arm in arms})[1:]
         found = self._posterior(arms, [partial(_jump, arms[0], k) for k in ks])
         chances = [SMOOTH, *[(1.0 - SMOOTH) / len(ks) for _ in ks]] if ks else [1.0]
-        likely = [chance * math.exp(one.evidence) for chance, one in zip(chances, found, strict=True)]
+        most = max(one.evidence for one in found)  # many observations: the evidence alone has no exponential
+        likely = [chance * math.exp(one.evidence - most) for chance, one in zip(chances, found, strict=True)]
         return [(each / math.fsum(likely), one) for each, one in zip(likely, found, strict=True)]
 
     def _posterior(self, arms: Sequence[StepArm], jumps: Sequence[Shape[StepArm]] = ()) -> list[Posterior]:

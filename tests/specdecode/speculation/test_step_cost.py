@@ -65,6 +65,13 @@ def test_a_step_that_costs_nothing_more_has_a_logarithm() -> None:
     assert log_extra(2.0, 2.1, 0.03) == (pytest.approx(math.log(LEAST)), pytest.approx(0.03 * 2.0 / 2.1 / LEAST))
 
 
+def test_a_jump_that_many_precise_runs_show_is_certain() -> None:
+    ks, arm = (1, 2, 3, 4, 5, 6), ROWS[0].arm
+    rows = tuple(MeasuredStep(arm._replace(k=k), -4.0 if k < 4 else 3.0, error=0.001) for k in ks)
+    chances = [chance for chance, _ in Card(rows).curves([arm._replace(k=k) for k in ks])]
+    assert chances == pytest.approx([float(k == 4) for k in ks])
+
+
 def test_the_arms_of_an_experiment_are_those_of_the_card() -> None:
     found = arms(load("llama-3.1-8b-eagle3"))
     (row,) = [row for row in ROWS if row.draft in found]
