@@ -17,10 +17,11 @@ from tests.specdecode.analysis import generated as made
 from tests.specdecode.analysis.generated import REACHED, generated
 from tests.specdecode.analysis.voices import contradictions
 
-FEW, PARTS = 32, 4
+FEW, PARTS = 32, 2
 BROKEN_SEEN = 120
 """A broken decision contradicts itself within so many comparisons."""
-MANY = int(os.environ.get("VOICES", "10000"))
+MANY = int(os.environ.get("VOICES", "2000"))
+"""A thousand reach every state. Ten thousand take half an hour of a core."""
 
 
 def wrong(seeds: range, folder: Path) -> tuple[dict[int, list[str]], Counter[str]]:
@@ -43,7 +44,7 @@ def test_no_output_contradicts_another(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-def test_no_output_of_ten_thousand_contradicts_another(tmp_path: Path, part: int) -> None:
+def test_no_output_of_thousands_contradicts_another(tmp_path: Path, part: int) -> None:
     found, reached = wrong(range(part * MANY // PARTS, (part + 1) * MANY // PARTS), tmp_path)
     print(*(f"{reached[state]:6} {state}" for state in REACHED), sep="\n")
     assert found == {}
