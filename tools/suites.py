@@ -58,12 +58,12 @@ class Suite(NamedTuple):
 def _cloud(minutes: int, *names: str, reads: tuple[str, ...] = (), needs: str = "") -> Suite:
     """Runs of the deployed stacks in the embedded cloud."""
     words = " ".join(f"tests/end_to_end/{name}.py" for name in names)
-    return Suite(words, (*RUN, *reads, "tests/end_to_end"), minutes, needs=needs)
+    return Suite(words, (*RUN, *reads), minutes, needs=needs)
 
 
 def _faults(cluster: str) -> Suite:
     """The cases of faults on a deployment of so many nodes."""
-    return Suite(f"-k {cluster} tests/end_to_end/faults/*.py", (*RUN, "tests/end_to_end"), 75)
+    return Suite(f"-k {cluster} tests/end_to_end/faults/*.py", RUN, 75)
 
 
 DOUBLE = "tests/conformance tests/rehearsal/cloud tests/rehearsal/engine tests/rehearsal/kubernetes"
@@ -81,7 +81,7 @@ SUITES = {  # in this order: the short ones first, so that `slow` begins within 
     "faults2": _faults("two-nodes"),
     "chaos": Suite("-m slow tests/chaos", (*CODE, "tests/chaos"), 60),
     "hardship": _cloud(60, "hardship"),
-    "endurance": _cloud(60, "endurance/*"),
+    "endurance": _cloud(60, "endurance/*", reads=("tests/end_to_end/endurance_server.py",)),
     "vllm": _cloud(60, "vllm", needs=".rehearsal/vllm/.models"),
     "parsers": Suite(PARSERS, (*CODE, "tests/upstream"), 40, needs=".rehearsal/vllm/.installed"),
     "fuzz": Suite("tests/fuzz -o timeout=0", (*CODE, "tests/fuzz"), 150, (("FUZZ_MINUTES", "2"),)),

@@ -24,8 +24,14 @@ def kill_pods(cloud: Cloud, run: Run, step: str) -> None:
 
 
 def vanish(cloud: Cloud, run: Run, step: str) -> None:
-    (node,) = {pod["spec"]["nodeName"] for pod in cloud.listed(f"/api/v1/namespaces/{names.NAMESPACE}/pods")} or {""}
-    cloud.control("vanish", node=node)
+    path = f"/api/v1/namespaces/{names.NAMESPACE}/pods"
+
+    def used() -> set[str]:
+        return {node for pod in cloud.listed(path) if (node := pod["spec"].get("nodeName"))}
+
+    cloud.until(lambda: used() or is_past(run, step), what=f"a pod on a node in {step}")
+    for node in used():
+        cloud.control("vanish", node=node)
 
 
 HAPPENS: dict[str, Callable[[Cloud, Run, str], object]] = {
