@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 from specdecode import names, s3_keys
-from specdecode.cli.runs_deployment import Execution
+from specdecode.cli.runs_deployment import Deployment, Execution
 from specdecode.cli.runs_view import current_step
 from specdecode.experiment import load_preset, prices
 from specdecode.kubernetes.pods import container_statuses
@@ -294,7 +294,7 @@ class Cloud:
             self.until(self._swept, what="a node that is free again")
 
     def _swept(self) -> bool:
-        self.running.deployment.reconcile()
+        Deployment(session=self.running.services).reconcile()
         claims = [claim for claim in self.lease().claims if not self._is_beside(claim.run_id)]
         return not claims and not self.workloads() and self.running.replicas() == self.others
 
