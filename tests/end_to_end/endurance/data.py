@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 def _thousand_cases(cases: int, text: str = "word " * 8) -> Experiment:
-    document = load_preset("qwen3-32b").model_dump(mode="json")
+    document = load_preset("qwen3-32b").model_dump(mode="json", exclude={"published"})
     document["workload"]["cases"] = [
         {"name": f"case-{n}", "label": f"case_{n}", "kind": "text", "text": f"{n} {text}", "structured": n % 2 == 0}
         for n in range(cases)

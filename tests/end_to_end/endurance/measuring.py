@@ -40,6 +40,7 @@ def alone(function: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any
     ours, theirs = context.Pipe()
     child = context.Process(target=_answer, args=(theirs, function, given))
     child.start()
+    theirs.close()  # else nobody tells the end of a child that fails
     answer = ours.recv()
     child.join()
     return dict(answer)
