@@ -66,8 +66,11 @@ class Counted:
         try:
             made = self._s3.put_object(**given)["ETag"]
         except Exception:
+            now = self._s3.get_object(Bucket=given["Bucket"], Key=given["Key"])
             with self._lock:
                 self.lost += 1
+                if now["Body"].read() == given["Body"]:  # the SDK asked again: the first answer was lost
+                    self._written[given.get("IfMatch", "")] = now["ETag"], given["Body"]
             raise
         with self._lock:
             self._written[given.get("IfMatch", "")] = made, given["Body"]
