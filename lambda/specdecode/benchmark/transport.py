@@ -26,6 +26,9 @@ none, and a chunk's time is that of the program's wake-up."""
 _TIMESPEC = struct.Struct("@ll")
 _ANCILLARY_SIZE = socket.CMSG_SPACE(_TIMESPEC.size)
 _MAX_BELIEVABLE_LAG_S = 60.0
+_SAME_MOMENT_S = 1e-4
+"""Two clocks that were read within this time were read at one moment; a read takes less than a microsecond."""
+_MOST_READS = 5
 
 
 class Sink(Protocol):
@@ -138,13 +141,13 @@ class _PlainConnection:
         except OSError as error:
             self._end(error)
             return
-        now = time.monotonic()
+        now, wall = _both_clocks()
         if not data:
             self._end(None)
             return
-        if ancillary:
+        if ancillary and wall is not None:
             seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
-            lag = time.time() - (seconds + nanoseconds * 1e-9)
+            lag = wall - (seconds + nanoseconds * 1e-9)
             if 0.0 <= lag <= _MAX_BELIEVABLE_LAG_S:  # not so when the wall clock was set in between
                 self._sink.received(data, now - lag, lag)
                 return
@@ -153,6 +156,17 @@ class _PlainConnection:
     def _end(self, error: OSError | None) -> None:
         self.close()
         self._sink.closed(error, time.monotonic())
+
+
+def _both_clocks() -> tuple[float, float | None]:
+    """The monotonic and the wall clock at one moment, in seconds. The wall clock is None if this process lost its core
+    between the two each time: bytes would seem to have come earlier by as much.
+    """
+    for _ in range(_MOST_READS):
+        before, wall, after = time.monotonic(), time.time(), time.monotonic()
+        if after - before <= _SAME_MOMENT_S:
+            return after, wall
+    return after, None
 
 
 class _TlsConnection(asyncio.Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import itertools
 import socket
 import struct
 import sys
@@ -11,9 +12,11 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 from specdecode.benchmark import client as of_client
+from specdecode.benchmark import transport
 from specdecode.benchmark.exchange import Exchange
 from specdecode.measures.plausibility import WATCH_S
 from specdecode.records import RequestRecord
@@ -142,6 +145,22 @@ def test_a_busy_client_does_not_make_a_server_late(monkeypatch: pytest.MonkeyPat
     assert server.before[1] - CLOCKS_S <= found.at[1] <= server.there[1] + CLOCKS_S
     assert record.client_lag_s >= BUSY_S - CLOCKS_S, "though it was read so much later"
     assert record.time_doubt_s == 0 and record.doubtful_chunks == 0
+
+
+def test_a_client_that_loses_its_core_between_two_clocks_does_not_make_a_server_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loses = itertools.cycle((True, False))
+
+    def wall() -> float:
+        if next(loses):
+            time.sleep(BUSY_S)
+        return time.time()
+
+    monkeypatch.setattr(transport, "time", SimpleNamespace(monotonic=time.monotonic, time=wall))
+    found = measure(Server.send, chunks=2, monkeypatch=monkeypatch)
+    assert found.server.before[0] - CLOCKS_S <= found.at[0] <= found.server.there[0] + CLOCKS_S
+    assert found.server.before[1] - CLOCKS_S <= found.at[1] <= found.server.there[1] + CLOCKS_S
 
 
 def test_chunks_that_are_read_together_are_doubtful(monkeypatch: pytest.MonkeyPatch) -> None:
