@@ -57,6 +57,10 @@ class RunState(BaseModel):
     """Fingerprints of artifacts of CPU nodes that no server starts from. The node compiles them instead."""
     contents: dict[str, str] = {}
     """Folder of the bucket (`models/…/`, `compiled/…/`) -> its hash (specdecode.finished) when its step was done."""
+    measured_with: dict[str, tuple[str, ...]] = {}
+    """Folder -> the hashes that it had when waves were measured, whole or in part; the newest last. Those of the run
+    that this one resumes count.
+    """
     sent_back: tuple[int, ...] = ()
     """Waves that wait for the node to compile."""
     answering: tuple[str, ...] = ()

@@ -102,7 +102,9 @@ def _advance(arm: Arm, run: Run, rt: Runtime, *, awaited_min: int) -> Advance:
     try:
         found = advance_job(run, rt, work, failure=CompileFailed)
     except CompileFailed as error:
-        raise CompileFailed(f"{error}{set_aside(error.exit_codes, arm, run, rt)}") from None
+        raise CompileFailed(
+            f"{error}{set_aside(error.exit_codes, arm.variant, run, rt, artifact=arm.fingerprint)}"
+        ) from None
     return found._replace(message=f"{arm.variant}: {found.message}")
 
 
@@ -236,7 +238,7 @@ def _advance_check(name: str, run: Run, rt: Runtime) -> Advance:
     try:
         return advance_job(run, rt, work, failure=StartCheckFailed)
     except StartCheckFailed as error:
-        raise StartCheckFailed(f"{name}: {error}") from None
+        raise StartCheckFailed(f"{name}: {error}{set_aside(error.exit_codes, name, run, rt)}") from None
 
 
 handler = partial(run_step, compile_arms)

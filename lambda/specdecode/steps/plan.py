@@ -37,6 +37,7 @@ from specdecode.steps.acquire import outside_window
 from specdecode.steps.advise import grow
 from specdecode.steps.errors import CapacityUnavailable, InvalidExperiment, NobodyTold
 from specdecode.steps.prompts import keep_sets, said
+from specdecode.steps.run import load_run
 from specdecode.steps.runtime import Runtime, StepInput, run_step
 from specdecode.store import Store
 
@@ -290,6 +291,7 @@ def inherit(store: Store, state: RunState, old: RunState) -> RunState:
     taken = {
         "measured": old.measured,
         "inherited": old.measured,
+        "measured_with": _measured_with(store, old),
         "published": old.published,
         "device_groups": old.device_groups,
     }
@@ -303,6 +305,13 @@ def _measured_blocks(store: Store, old: RunState) -> set[tuple[str, int]]:
         return set()
     waves = [wave for wave in Plan.model_validate_json(data).waves if wave.index in old.measured]
     return {(arm.variant, wave.round) for wave in waves for arm in wave.arms}
+
+
+def _measured_with(store: Store, old: RunState) -> dict[str, tuple[str, ...]]:
+    """What `old` was measured with. A record of an older version says it by its contents alone."""
+    if old.measured_with or not old.contents:
+        return old.measured_with
+    return load_run(store, old.run_id).measured_with(*set(old.measured).difference(old.inherited))
 
 
 def _records(data: bytes, *, run_id: str, whole: set[tuple[str, int]]) -> bytes:

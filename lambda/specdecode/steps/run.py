@@ -51,6 +51,16 @@ class Run:
     def is_all_settled(self) -> bool:
         return all(self.settled(wave.index) for wave in self.plan.waves)
 
+    def measured_with(self, *waves: int) -> dict[str, tuple[str, ...]]:
+        """The record's field of that name, when `waves` are measured with what the record has as contents."""
+        found, contents = dict(self.state.measured_with), self.state.contents
+        for arm in (arm for index in waves for arm in self.wave(index).served):
+            models = self.plan.served.models_of(self.plan.served.variant(arm.variant))
+            for folder in (s3_keys.compiled_prefix(arm.fingerprint), *(model.prefix for model in models)):
+                if now := contents.get(folder):
+                    found[folder] = (*(other for other in found.get(folder, ()) if other != now), now)
+        return found
+
     @property
     def measured_steps(self) -> tuple[int, ...]:
         """Steps of an adaptive sweep of which all waves are measured, in order."""

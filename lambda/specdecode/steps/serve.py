@@ -35,7 +35,7 @@ def serve(given: StepInput, rt: Runtime, run: Run) -> Progress:
         pods, found = arm_pods(rt.kube, given.run_id, arm, owner=manifests.serving_name(arm, ctx), now=rt.now())
         age = _age(objects, rt)
         codes = {problem.exit_code for problem in found}
-        if done := set_aside(codes, arm, run, rt):
+        if done := set_aside(codes, arm.variant, run, rt, artifact=arm.fingerprint):
             why = f"{next(problem for problem in found if problem.exit_code)}{done}"
             if arm.fallback and Exit.DAMAGED_ARTIFACT in codes:
                 raise go_back(arm, why, run=run, rt=rt)

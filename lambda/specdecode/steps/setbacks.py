@@ -39,15 +39,16 @@ def note_contents(prefixes: Iterable[str], run: Run, rt: Runtime) -> None:
     change_state(rt.store, run.state.run_id, contents=contents)
 
 
-def set_aside(codes: Iterable[int | None], arm: Arm, run: Run, rt: Runtime) -> str:
-    """Set aside what the containers of `arm` found damaged, by their exit codes. Returns what was done, or "".
+def set_aside(codes: Iterable[int | None], name: str, run: Run, rt: Runtime, *, artifact: str = "") -> str:
+    """Set aside what the containers of arm `name` found damaged, by their exit codes. Returns what was done, or "".
 
-    Of several models it is not known which: staging keeps the files of the others, whose hashes are noted.
+    `artifact`: fingerprint of the artifact that they read, if they read one. Of several models it is not known which:
+    staging keeps the files of the others, whose hashes are noted.
     """
-    variant, found = run.plan.served.variant(arm.variant), set(codes)
-    damaged = [s3_keys.compiled_prefix(arm.fingerprint)] if Exit.DAMAGED_ARTIFACT in found else []
+    found = set(codes)
+    damaged = [s3_keys.compiled_prefix(artifact)] if artifact and Exit.DAMAGED_ARTIFACT in found else []
     if Exit.DAMAGED_MODEL in found:
-        damaged += [model.prefix for model in run.plan.served.models_of(variant)]
+        damaged += [model.prefix for model in run.plan.served.models_of(run.plan.served.variant(name))]
     for prefix in damaged:
         finished.set_aside(rt.store, prefix)
     return f"; set aside, and made anew by the next run: {', '.join(damaged)}" if damaged else ""

@@ -21,6 +21,7 @@ from specdecode.steps.errors import (
     ServeNotReady,
     SmokeFailed,
     StagingFailed,
+    StartCheckFailed,
     StepFailed,
 )
 
@@ -382,11 +383,15 @@ def test_what_a_server_finds_damaged_is_set_aside_and_the_run_ends_before_it_mea
     assert diagnosis(world)["row"] == "damaged"
 
 
-def test_a_model_that_a_compile_finds_damaged_is_set_aside(world):
-    up_to(world, "Compile")
-    world.job_fails["compile"] = 79
-    with pytest.raises(CompileFailed, match="set aside, and made anew by the next run: models/"):
-        world.finish("Compile")
+@pytest.mark.parametrize(
+    ("step", "component", "error"),
+    [("StartCheck", "start-check", StartCheckFailed), ("Compile", "compile", CompileFailed)],
+)
+def test_a_model_that_is_found_damaged_before_anything_is_served_is_set_aside(world, step, component, error):
+    up_to(world, step)
+    world.job_fails[component] = 79
+    with pytest.raises(error, match="set aside, and made anew by the next run: models/"):
+        world.finish(step)
     assert not any(key.startswith("models/Qwen--Qwen3-32B@") for key in world.s3.objects)
 
 

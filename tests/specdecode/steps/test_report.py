@@ -12,13 +12,14 @@ from specdecode.experiment.shapes import CPU, TRN2, TRN2_SMALL
 from specdecode.records import RequestRecord, Servers
 from specdecode.runs.state import change_state
 from specdecode.steps import release, report, run
-from specdecode.steps.errors import InvalidExperiment, ReportFailed
+from specdecode.steps.errors import DamagedFolder, InvalidExperiment, ReportFailed
 from specdecode.steps.plan import parse_request
 from specdecode.steps.report import LOOKED_AT
 
+from tests.finished_folders import mark
 from tests.specdecode.benchmark import making
 from tests.specdecode.steps.aws_fake import client_error
-from tests.specdecode.steps.world import World
+from tests.specdecode.steps.world import WAITING, World
 
 FILES = {"report.html", "report.md", "report.csv", "report.json"}
 
@@ -267,6 +268,71 @@ def test_the_requests_metrics_are_published_once(world):
     world.plan("run-2", {"resume": "run-1"})
     report.report(world.given("run-2"), world.rt)
     assert not published(world, "TTFT") and published(world, "Speedup")
+
+
+def test_a_resumed_run_says_with_which_files_its_parts_were_measured():
+    """Wave 0 with the artifacts of run-1, wave 1 with others; run-3 measures nothing, and knows it all the same."""
+    world = World()
+    world.plan("run-1", {"experiment": "rehearsal", "set": {"workload.rounds": 2}})
+    walk(world, "run-1", 0)
+    first = {key.removesuffix("COMPLETE.json") for key in world.s3.objects if key.startswith("compiled/")}
+    old = {folder: world.record().contents[folder] for folder in first}
+    world.clean_up(DamagedFolder("x"))
+    raw = {f"raw/{arm}/repeat-line.jsonl": record(arm, "repeat-line", 0, 1.0) for arm in ("base", "sd")}
+    world.s3.objects |= {f"runs/run-1/{key}": each.model_dump_json().encode() + b"\n" for key, each in raw.items()}
+    forget(world, "run-1", "measured_with")
+    world.plan("run-2", {"resume": "run-1"})
+    assert shown(world, "run-2") == (old, []), "its record was of an older version"
+    for folder in first:
+        world.s3.objects |= {f"{folder}a": b"new", f"{folder}COMPLETE.json": mark(folder, {"a": b"new"})}
+    walk(world, "run-2", 1)
+    now = {folder: world.record("run-2").contents[folder] for folder in first}
+    told = sorted(
+        f"{folder} was made anew after measuring had begun: its files had SHA-256 {old[folder]}, and have "
+        f"{now[folder]} now."
+        for folder in first
+    )
+    assert old != now and shown(world, "run-2") == (now, told)
+    release.release(world.given("run-2"), world.rt)
+    world.plan("run-3", {"resume": "run-2"})
+    assert shown(world, "run-3") == (now, told)
+    texts = [world.s3.objects[f"runs/run-3/report.{form}"].decode() for form in ("md", "html")]
+    assert all(each in text for each in old.values() for text in texts)
+    forget(world, "run-2", "measured_with")
+    assert shown(world, "run-2") == (now, []), "a report that is made again of an older record"
+    forget(world, "run-3", "measured_with", "contents")
+    world.plan("run-4", {"resume": "run-3"})
+    assert shown(world, "run-4") == (dict.fromkeys(first, ""), []), "a record of before there were hashes"
+
+
+def test_a_wave_that_broke_off_counts_as_measured_with_its_files():
+    world = World()
+    world.run_through(until="Smoke")
+    assert world.record().measured_with == {}
+    world.trouble["benchmark"] = lambda pod: None
+    WAITING["Benchmark"](world.given("run-1"), world.rt)
+    assert world.record().measured_with == {folder: (now,) for folder, now in world.record().contents.items()}
+
+
+def walk(world: World, run_id: str, wave: int) -> None:
+    for step in WAITING:
+        world.finish(step, run_id, wave)
+
+
+def forget(world: World, run_id: str, *fields: str) -> None:
+    """As an older version wrote the run's record."""
+    key = f"runs/{run_id}/state.json"
+    kept = {name: value for name, value in json.loads(world.s3.objects[key]).items() if name not in fields}
+    world.s3.objects[key] = json.dumps(kept).encode()
+
+
+def shown(world: World, run_id: str) -> tuple[dict[str, str], list[str]]:
+    """The artifacts of the arms with their hashes, and the notes of such that were made anew."""
+    document = world.report(run_id)
+    served = {
+        each["artifact"].removeprefix("s3://bucket/"): each["artifact_sha256"] for each in document["context"]["served"]
+    }
+    return served, [note for note in document["notes"] if "made anew" in note]
 
 
 @pytest.mark.parametrize("error", ["Throttling", "AccessDenied"])

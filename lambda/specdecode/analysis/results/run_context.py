@@ -61,7 +61,9 @@ class Served(Frozen):
     artifact: str = ""
     """URL of the compiled artifact. Empty if the engine compiles nothing."""
     artifact_sha256: str = ""
-    """The hash of its files' names, sizes and hashes, which its servers compared. Empty if it is not recorded."""
+    """The hash of its files' names, sizes and hashes, which its last servers compared. Empty if it is not recorded. A
+    note of the context tells if earlier ones compared another.
+    """
 
     @property
     def where(self) -> str:
