@@ -71,22 +71,31 @@ class Found(NamedTuple):
 
 
 def find(store: Store, prefix: str) -> Found:
-    text = store.read(prefix + s3_keys.COMPLETE, at_most=LARGEST + 1)
-    if text is None:
-        return Found()
-    if len(text) > LARGEST:
-        return Found(damage=f"{prefix}{s3_keys.COMPLETE} is larger than {LARGEST} bytes")
     try:
-        files = parse(prefix, text)
+        seen = stored(store, prefix)
     except Damaged as error:
         return Found(damage=str(error))
+    return Found() if seen is None else Found(content=content(seen[1]))
+
+
+def stored(store: Store, prefix: str, *, root: str = "") -> tuple[bytes, list[FileEntry]] | None:
+    """The COMPLETE.json of the folder `prefix`, and the files that it lists. None if it is not finished.
+
+    `root`: prefix of the place that holds the folder. Raises Damaged if the listing of the place does not fit.
+    """
+    text = store.read(f"{root}{prefix}{s3_keys.COMPLETE}", at_most=LARGEST + 1)
+    if text is None:
+        return None
+    if len(text) > LARGEST:
+        raise Damaged(f"{prefix}{s3_keys.COMPLETE} is larger than {LARGEST} bytes")
+    files = parse(prefix, text)
     listed = {entry.path: entry.size for entry in files}
-    there = {path: size for path, (size, _) in store.listing(prefix).items() if path != s3_keys.COMPLETE}
+    there = {path: size for path, (size, _) in store.listing(root + prefix).items() if path != s3_keys.COMPLETE}
     wrong = sorted({path for path, _ in listed.items() ^ there.items()})
     if wrong:
         shown = ", ".join(wrong[:SHOWN]) + (" …" if len(wrong) > SHOWN else "")
-        return Found(damage=f"{prefix} is not as its {s3_keys.COMPLETE} says: {shown}")
-    return Found(content=content(files))
+        raise Damaged(f"{prefix} is not as its {s3_keys.COMPLETE} says: {shown}")
+    return text, files
 
 
 def set_aside(store: Store, prefix: str) -> None:

@@ -113,6 +113,9 @@ def test_from_nothing_to_a_report_and_again_without_compiling(machine) -> None:
     assert machine.said("nothing of this run is running any more")
     assert machine.processes() == []
     assert not machine.has("results/mine/scratch")
+    named = report["context"]["artifacts"]
+    assert {arm: where.split(", SHA-256 of its files ")[1] for arm, where in named.items()}.keys() == {"base", "sd"}
+    assert all(where in (machine.folder / "results" / "mine" / "report.html").read_text() for where in named.values())
     stored = (machine.folder / "results" / "mine" / "logs" / "serve-base.log").read_text()
     assert "every byte is as stored" in stored
     asked = ["--skip-compile", "--ask", "1, 2, 3,", "--arm", "sd", "--max-tokens", "8", "--temperature", "0.5"]

@@ -90,6 +90,7 @@ def instance(
     from specdecode.instance.engines import Folders, render_context, server
     from specdecode.instance.requirements import problems, room_kept
     from specdecode.instance.run import InstanceRun, InUse, RunFailed
+    from specdecode.store import NotDeleted
 
     store = where.store.resolve()
     mark = sha256(str(store).encode()).hexdigest()[:12]
@@ -131,13 +132,13 @@ def instance(
                 run.prepare(compiles=not where.skip_compile)
                 run.measure()
         if spec is not None:
-            _report(plan, spec, at, what)
+            _report(plan, spec, run, what)
             complain(f"results: {at.results}")
     except ValueError as error:
         raise stop_with(str(error)) from None
     except InUse as error:
         raise stop_with(str(error), EXIT_ENVIRONMENT) from None
-    except (RunFailed, ToolFailed, KeyboardInterrupt, OSError) as error:
+    except (RunFailed, ToolFailed, NotDeleted, KeyboardInterrupt, OSError) as error:
         told = str(error) or "stopped"
         again = f"; the same command with --resume --out {quote(str(at.results))} goes on" if spec else ""
         code = EXIT_USAGE if isinstance(error, OSError) and not spec else EXIT_FAILED
@@ -262,14 +263,17 @@ def _answers(run: InstanceRun, arms: Sequence[Arm], what: WhatOptions) -> None:
                 say(f"\n({tokens} tokens in {took:.2f} s: the first after {1000 * first:.0f} ms{speed})\n")
 
 
-def _report(plan: Plan, spec: BenchmarkSpec, at: Folders, what: WhatOptions) -> None:
+def _report(plan: Plan, spec: BenchmarkSpec, run: InstanceRun, what: WhatOptions) -> None:
     from specdecode.analysis.results.run_context import known_of
     from specdecode.cli.report_recorded import deliver, recorded
 
-    found = recorded(at.results, plan.price_per_node_hour)
-    context = found.context.model_copy(update=known_of(plan, found.servers))
-    here = spec.model_copy(update={"tokenizer": str(at.store / spec.tokenizer) if spec.tokenizer else None})
-    deliver(here, at.results, as_json=what.as_json, run=replace(found, context=context))
+    found = recorded(run.at.results, plan.price_per_node_hour)
+    known = known_of(plan, found.servers) | {"artifacts": run.artifacts_here}
+    tokenizer = str(run.at.store / spec.tokenizer) if spec.tokenizer else None
+    here = spec.model_copy(update={"tokenizer": tokenizer})
+    deliver(
+        here, run.at.results, as_json=what.as_json, run=replace(found, context=found.context.model_copy(update=known))
+    )
 
 
 def _progress(text: str) -> None:

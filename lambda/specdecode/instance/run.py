@@ -23,10 +23,12 @@ from specdecode.experiment.prompt_lengths import longest_prompt
 from specdecode.instance import engines
 from specdecode.instance.containers import MARK, Containers, Tool, end, held, sweep
 from specdecode.instance.engines import EngineRun, Folders, Program
+from specdecode.instance.s3_copies import bring, remove, send
 from specdecode.manifests.naming import RenderContext, service_host_variable
 from specdecode.planning import Arm, Plan, Wave, last_served
 from specdecode.pod import smoke
-from specdecode.pod.bucket import Bucket
+from specdecode.pod.bucket import FolderClient
+from specdecode.store import Store
 
 MEASURED = "measured.json"
 """Waves that are measured whole, in the results folder."""
@@ -89,7 +91,10 @@ class InstanceRun:
                     self.say("nothing of this run is running any more")
 
     def prepare(self, *, compiles: bool = True, arms: Sequence[str] | None = None) -> None:
-        """Image, models, prompts and artifacts, of all arms or of some. Raises RunFailed."""
+        """Image, models, prompts and artifacts, of all arms or of some: servers compare them with what is here now.
+
+        Raises RunFailed.
+        """
         self._began = True
         if isinstance(self.tool, Containers) and not self.tool.has_image(self.plan.engine.reference):
             self.say(f"pull {self.plan.engine.reference}")
@@ -102,17 +107,42 @@ class InstanceRun:
         for prefix, arm in engines.artifacts(self.plan):
             if arms is None or any(self._arm(name).fingerprint == arm.fingerprint for name in arms):
                 self._artifact(prefix, arm, compiles=compiles)
+        folders = [item.model.prefix for item in self.plan.models] + [each for each, _ in engines.artifacts(self.plan)]
+        contents = {prefix: found for prefix in folders if (found := self._found(prefix).content)}
+        self.ctx = self.ctx.model_copy(update={"contents": contents})
+
+    @property
+    def artifacts_here(self) -> dict[str, str]:
+        """Arm -> its artifact, and the hash that its server compares."""
+        arms = {arm.variant: s3_keys.compiled_prefix(arm.fingerprint) for wave in self.plan.waves for arm in wave.arms}
+        known = self.ctx.contents
+        return {
+            arm: f"{self.at.store / prefix}, SHA-256 of its files {known[prefix]}"
+            for arm, prefix in arms.items()
+            if prefix in known
+        }
+
+    def _found(self, prefix: str) -> finished.Found:
+        return finished.find(Store(s3=FolderClient(self.at.store), bucket=str(self.at.store)), prefix)
 
     def _arm(self, variant: str) -> Arm:
         return next(arm for wave in self.plan.waves for arm in wave.arms if arm.variant == variant)
 
     def _artifact(self, prefix: str, arm: Arm, *, compiles: bool) -> None:
-        if Bucket(str(self.at.store)).complete(prefix) is not None:
+        found = self._found(prefix)
+        if found.content:
             self.say(f"the artifact of {arm.variant} is here: nothing to compile")
             return
-        if self.artifacts and bring(prefix, self.at.store, self.artifacts):
-            self.say(f"brought the artifact of {arm.variant} from S3: nothing to compile")
-            return
+        remove(self.at.store / prefix)
+        if found.damage:
+            self.say(f"the artifact of {arm.variant} was damaged and is deleted: {found.damage}")
+        try:
+            if self.artifacts and bring(prefix, self.at.store, self.artifacts):
+                self.say(f"brought the artifact of {arm.variant} from S3: nothing to compile")
+                return
+        except finished.Damaged as error:
+            self.say(f"the artifact of {arm.variant} in S3 is damaged, and nothing of it is kept: {error}")
+            remove(self.at.store / prefix)
         if not compiles:
             raise RunFailed(f"{self.at.store / prefix} is no finished artifact: leave out --skip-compile to make it")
         run = engines.compiler(self.plan, arm, self.ctx, self.at)
@@ -253,13 +283,14 @@ class InstanceRun:
                 raise self._ended(run, code)
 
     def _ended(self, run: EngineRun, code: int) -> RunFailed:
-        """Why a container of the engine ended. A damaged artifact is deleted, so that the next start makes it anew."""
+        """Why a container of the engine ended. A damaged artifact is deleted: the next start gets another."""
         told = f"{run.name} ended with {code}:\n{self._tail(run.name)}"
         arm = self._arm(run.name.partition("-")[2])
         if code == Exit.DAMAGED_ARTIFACT:
             folder = self.at.store / s3_keys.compiled_prefix(arm.fingerprint)
-            shutil.rmtree(folder)
-            told += f"\n{folder} was damaged and is deleted: the next start makes it anew"
+            remove(folder)
+            told += f"\n{folder} was damaged and is deleted: the next start "
+            told += "brings it from S3 if it is whole there, or makes it anew" if self.artifacts else "makes it anew"
         elif code == Exit.DAMAGED_MODEL:
             models = self.plan.served.models_of(self.plan.served.variant(arm.variant))
             folders = " or ".join(str(self.at.store / model.prefix) for model in models)
@@ -286,26 +317,3 @@ def asked(plan: Plan, wave: Wave, ctx: RenderContext, runs: Sequence[EngineRun])
         engines.asking(of_smoke, f"smoke test of {shown}", hosts),
         engines.asking(manifests.benchmark(plan, wave, ctx), f"benchmark of {shown}", hosts, ["--out", "../.."]),
     ]
-
-
-def bring(prefix: str, store: Path, origin: S3Folder) -> bool:
-    """Copy a finished artifact into the store, COMPLETE.json last; False if there is none. Raises finished.Damaged."""
-    there = origin.store
-    text = there.read(f"{origin.prefix}{prefix}{s3_keys.COMPLETE}", at_most=finished.LARGEST)
-    if text is None:
-        return False
-    for entry in finished.parse(prefix, text):
-        path = store / prefix / entry.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        there.download(f"{origin.prefix}{prefix}{entry.path}", path)
-    (store / prefix / s3_keys.COMPLETE).write_bytes(text)
-    return True
-
-
-def send(prefix: str, store: Path, target: S3Folder) -> None:
-    """Copy a finished artifact of the store to S3, COMPLETE.json last. Raises botocore's errors."""
-    text = (store / prefix / s3_keys.COMPLETE).read_bytes()
-    for entry in finished.parse(prefix, text):
-        key = f"{target.prefix}{prefix}{entry.path}"
-        target.store.upload(store / prefix / entry.path, key, tags={"sha256": entry.sha256})
-    target.store.write(f"{target.prefix}{prefix}{s3_keys.COMPLETE}", text)

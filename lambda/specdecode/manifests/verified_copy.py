@@ -46,7 +46,8 @@ def problems(folder: Path, content: str, *, streams: int, target: Path | None) -
         return [f"its COMPLETE.json is that of {owner}"]
     if content and content != hashlib.sha256("".join(lines).encode()).hexdigest():
         return ["its COMPLETE.json lists other files than when this run began"]
-    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()} - {"COMPLETE.json"}
+    found = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+    there = {path.relative_to(folder).as_posix() for path in found} - {"COMPLETE.json"}
     wrong = [f"{path} is missing" for path in sorted(listed.keys() - there)]
     wrong += [f"{path} does not belong there" for path in sorted(there - listed.keys())]
     with ThreadPoolExecutor(streams) as pool:

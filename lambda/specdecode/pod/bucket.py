@@ -188,10 +188,11 @@ class FolderClient:
         partial = target.with_name(target.name + PARTIAL)
         partial.unlink(missing_ok=True)
         try:
-            os.link(path, partial)
+            os.link(Path(path).resolve(), partial)  # a link's file: Linux would link the link
         except OSError:
             shutil.copyfile(path, partial)
         partial.replace(target)
+        partial.unlink(missing_ok=True)  # two names of one file: rename(2) keeps both
         self.put_object(
             Key=self._tags(key).relative_to(self._root).as_posix(),
             Body=json.dumps(dict(ExtraArgs["Metadata"])).encode(),
@@ -207,8 +208,9 @@ class FolderClient:
         start = self._root / Prefix.rpartition("/")[0]
         for path in sorted(start.rglob("*")) if start.is_dir() else ():
             key = path.relative_to(self._root).as_posix()
-            if path.is_file() and key.startswith(Prefix) and path.suffix != PARTIAL and not key.startswith(TAGS):
-                at = path.stat()
+            is_folder = path.is_dir() and not path.is_symlink()
+            if not is_folder and key.startswith(Prefix) and path.suffix != PARTIAL and not key.startswith(TAGS):
+                at = path.stat() if path.is_file() else path.lstat()  # the latter is no file, and belongs nowhere
                 etag = hashlib.sha256(f"{at.st_size} {at.st_mtime_ns}".encode()).hexdigest()[:32]
                 found.append({"Key": key, "Size": at.st_size, "ETag": etag})
         return {"Contents": found}
@@ -228,5 +230,5 @@ class FolderClient:
     def _there(self, key: str, operation: str) -> Path:
         path = self._path(key)
         if not path.is_file():
-            raise ClientError({"Error": {"Code": "NoSuchKey", "Message": f"{path} does not exist"}}, operation)
+            raise ClientError({"Error": {"Code": "NoSuchKey", "Message": f"{path} is no file"}}, operation)
         return path

@@ -1,9 +1,12 @@
 """A folder in place of the bucket, and artifacts that go to S3 and come back."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from specdecode import finished
 from specdecode.benchmark.place import S3Folder
-from specdecode.instance.run import bring, send
+from specdecode.instance.s3_copies import bring, send
 from specdecode.planning import read_inventory
 from specdecode.pod.bucket import Bucket, FolderClient, sha256_of
 from specdecode.pod.program import PodError
@@ -11,6 +14,8 @@ from specdecode.pod.sources import ImportSource
 from specdecode.pod.stage import main as stage_main
 from specdecode.pod.stage import stage
 from specdecode.store import Store
+
+from tests.finished_folders import finish
 
 PREFIX, ARTIFACT = "models/acme--m@v1/", "compiled/0123456789abcdef0123/"
 
@@ -56,16 +61,71 @@ def test_a_key_never_leads_out_of_the_folder(store) -> None:
         Bucket(str(store)).start_of("models/none", 1)
 
 
-def test_an_artifact_goes_to_s3_and_comes_to_another_machine(store, tmp_path) -> None:
-    file = store / ARTIFACT / "weights" / "tp0.safetensors"
-    file.parent.mkdir(parents=True)
-    file.write_bytes(b"shard")
-    entries = [finished.FileEntry("weights/tp0.safetensors", 5, sha256_of(file))]
-    (store / ARTIFACT / "COMPLETE.json").write_text(finished.document(ARTIFACT, entries, about={}))
+SHARD = "weights/tp0.safetensors"
+
+
+def _made(store: Path) -> S3Folder:
+    """Finish an artifact in the store. Returns the folder of S3, which is empty, beside the store."""
+    (store / ARTIFACT / SHARD).parent.mkdir(parents=True)
+    (store / ARTIFACT / SHARD).write_bytes(b"shard")
+    finish(store, ARTIFACT.rstrip("/"))
     there = S3Folder("s3://bucket/kept/")
-    there.__dict__["store"] = Store(s3=FolderClient(tmp_path / "s3"), bucket="bucket")
+    there.__dict__["store"] = Store(s3=FolderClient(store.parent / "s3"), bucket="bucket")
+    return there
+
+
+def test_an_artifact_goes_to_s3_and_comes_to_another_machine(store, tmp_path) -> None:
+    there, entries = _made(store), [finished.FileEntry(SHARD, 5, sha256_of(store / ARTIFACT / SHARD))]
     assert not bring(ARTIFACT, tmp_path / "other", there)
     send(ARTIFACT, store, there)
     assert bring(ARTIFACT, tmp_path / "other", there)
     assert Bucket(str(tmp_path / "other")).complete(ARTIFACT) == entries
     assert (tmp_path / "other" / ARTIFACT / "weights" / "tp0.safetensors").read_bytes() == b"shard"
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "a flipped byte": lambda folder: _written(folder / SHARD, "Shard"),
+    "a cut file": lambda folder: _written(folder / SHARD, "sha"),
+    "a file less": lambda folder: (folder / SHARD).unlink(),
+    "a file more": lambda folder: (folder / "more.neff").touch(),
+    "a cut mark": lambda folder: _written(folder / "COMPLETE.json", "{"),
+    "the mark of another": lambda folder: _written(
+        folder / "COMPLETE.json", finished.document("compiled/f/", [], about={})
+    ),
+}
+
+
+def _written(path: Path, text: str) -> None:
+    """As S3 does: a new object, not the old one with other bytes, which the store may share."""
+    path.unlink()
+    path.write_text(text)
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_what_is_damaged_in_s3_is_not_brought_and_the_next_artifact_replaces_it(store, tmp_path, kind: str) -> None:
+    there, kept = _made(store), tmp_path / "s3" / "kept" / ARTIFACT
+    send(ARTIFACT, store, there)
+    DAMAGE[kind](kept)
+    with pytest.raises(finished.Damaged, match=ARTIFACT):
+        bring(ARTIFACT, tmp_path / "other", there)
+    assert Bucket(str(tmp_path / "other")).complete(ARTIFACT) is None
+    send(ARTIFACT, store, there)
+    assert bring(ARTIFACT, tmp_path / "other", there)
+    assert {path.name for path in kept.rglob("*") if path.is_file()} == {"COMPLETE.json", "tp0.safetensors"}
+
+
+@pytest.mark.parametrize("target", ["/proc", "/nowhere"])
+def test_a_link_more_in_a_folder_is_damage(store, target: str) -> None:
+    _made(store)
+    own = Store(s3=FolderClient(store), bucket=str(store))
+    assert finished.find(own, ARTIFACT).content
+    (store / ARTIFACT / "more").symlink_to(target)
+    assert str(finished.find(own, ARTIFACT).damage).endswith("says: more")
+
+
+def test_a_link_among_the_files_is_kept_as_a_file(store, tmp_path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"a")
+    (tmp_path / "link").symlink_to("a.bin")
+    Bucket(str(store)).upload(tmp_path / "link", f"{ARTIFACT}a.bin")
+    assert not (store / ARTIFACT / "a.bin").is_symlink()
+    assert (store / ARTIFACT / "a.bin").stat().st_ino == (tmp_path / "a.bin").stat().st_ino

@@ -53,6 +53,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a missing file": (lambda folder: (folder / "neuron_config.json").unlink(), "neuron_config.json is missing"),
     "an extra file": (lambda folder: (folder / "more.neff").touch(), "more.neff does not belong there"),
+    "a link to a folder": (lambda folder: (folder / "more").symlink_to("/proc"), "more does not belong there"),
     "a folder of another name": (
         lambda folder: (folder / "COMPLETE.json").write_bytes(mark("compiled/g/", FILES)),
         "its COMPLETE.json is that of compiled/g/",

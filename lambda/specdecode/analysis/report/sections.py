@@ -247,6 +247,7 @@ def _exact(view: ReportView) -> Section:
         else:
             facts.append(("Started", f"{context.started_at:%Y-%m-%d %H:%M:%S} UTC, ended {ran} later"))
     facts += [("Measured by", context.source), *context.versions.items()]
+    facts += [(f"Artifact of {name}", stored) for name, stored in context.artifacts.items()]
     arms = [
         (each.name, f"{view.describe(each.name)}; compared with {each.compare_to or 'nothing'}")
         for each in comparison.experiment.variants

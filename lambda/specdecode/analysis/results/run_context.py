@@ -105,6 +105,8 @@ class RunContext(Frozen):
     failures: Many[Failure] = ()
     accuracy: Many[Accuracy] = ()
     served: Many[Served] = ()
+    artifacts: dict[str, str] = Field(default_factory=dict)
+    """Arm -> its compiled artifact on the machine that served it, and the hash that its server compared."""
     compiled: Many[Compiled] = ()
     """Where each artifact was compiled. Empty without `compile.on: cpu`."""
     start_check: str = ""
