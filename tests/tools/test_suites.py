@@ -1,6 +1,7 @@
 """Suites note where they passed, and the table says which are older than the code that they judge."""
 
 import json
+import math
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -118,18 +119,20 @@ def test_what_takes_longer_than_its_bound_is_stopped_and_has_failed(
 ) -> None:
     (checkout / "tests" / "one.py").write_text("import time\ndef test_one():\n    time.sleep(600)\n")
     commit(checkout)
+    assert not suites.run("one", most_s=1)
+    assert suites.noted()["one"].failed
     monkeypatch.setitem(suites.SUITES, "one", suites.SUITES["one"]._replace(minutes=1 / 60))
     assert not suites.run("one")
-    assert suites.noted()["one"].failed
 
 
 def test_all_runs_what_did_not_pass_here_as_far_as_the_minutes_go(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ran: list[str] = []
+    ran, limits = list[str](), list[float]()
 
-    def run(name: str) -> bool:
+    def run(name: str, *, most_s: float) -> bool:
         ran.append(name)
+        limits.append(most_s)
         note = suites.Noted("c", "now", False, 1, 0, 1, "c", "now", suites.code(suites.SUITES[name]))
         suites.write(suites.noted() | {name: note})
         return True
@@ -139,6 +142,7 @@ def test_all_runs_what_did_not_pass_here_as_far_as_the_minutes_go(
     assert ran == ["one"], "the bound of the other is an hour, and the third needs a file"
     assert suites.run_all(0)
     assert ran == ["one", "all"], "the first has passed"
+    assert 29 * 60 < limits[0] <= 30 * 60 and limits[1] == math.inf
     *_, rare, end = capsys.readouterr().out.splitlines()
     assert rare.startswith("rare") and end.startswith("2 of 3 suites passed on this code")
 
@@ -147,7 +151,8 @@ def test_the_short_ones_and_slow_begin_within_the_hour_of_ci(monkeypatch: pytest
     """On a machine where each takes a fifth of its bound."""
     ran, now = list[str](), [0.0]
 
-    def run(name: str) -> bool:
+    def run(name: str, *, most_s: float) -> bool:
+        assert 60 * suites.SUITES[name].minutes <= most_s <= 3600
         ran.append(name)
         now[0] += 12 * suites.SUITES[name].minutes
         return True
