@@ -1,12 +1,14 @@
 """The cluster of a drawn run in virtual time: nodes that start, end and are billed, pods whose work takes time.
 
-The bytes of artifacts, the check of them before a server starts, and the records of a benchmark are the real ones.
+The bytes of artifacts, the check of them before a server starts, what a start check reads, and the records of a
+benchmark are the real ones.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import shlex
 import tempfile
@@ -24,6 +26,9 @@ from specdecode.experiment import Capacity
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.manifests import verified_copy
+from specdecode.pod import tiny_model
+from specdecode.pod.bucket import Bucket
+from specdecode.pod.program import PodError
 from specdecode.records import raw_file
 
 from tests.chaos.clock import Clock
@@ -39,6 +44,17 @@ MINUTES = {"staging": 2, "start-check": 1, "compile": 2, "smoke": 0.5, "benchmar
 """How long a pod's work takes; 1 if it is not here."""
 DELIVERED_EVERY = timedelta(minutes=1)
 """As the benchmark stores the records of a long block."""
+
+
+def made(prefix: str) -> dict[str, bytes]:
+    """The files of a finished folder: a model of two layers."""
+    shape = {"dtype": "BF16", "shape": [64], "data_offsets": [0, 128]}
+    header = json.dumps({f"layers.{n}.w": shape for n in range(2)}).encode()
+    config = json.dumps({"num_hidden_layers": 2, "of": prefix}).encode()
+    return {
+        "config.json": config,
+        "model.safetensors": len(header).to_bytes(8, "little") + header + prefix.encode() * 9,
+    }
 
 
 @dataclass
@@ -229,15 +245,30 @@ class ChaosWorld(SideBySide):
         if component in ("staging", "compile", "accuracy", "benchmark") and (code := self.faults.refuses_pods()):
             self._fails(job, pod, work, code)
             return
+        if component == "start-check" and (code := self._makes_tiny(job, pod)):
+            self._fails(job, pod, work, code)
+            return
         before = dict(self.s3.objects)
         job.pop("status", None)
         super()._job(job)
         new = self.s3.objects.items() - before.items()
         for key in [key for key, _ in new if key.endswith(s3_keys.COMPLETE)]:
             prefix = key.removesuffix(s3_keys.COMPLETE)
-            self.folders[prefix] = {f"part-{n}.bin": f"{prefix}{n}".encode() * 9 for n in range(3)}
+            self.folders[prefix] = made(prefix)
             self.s3.objects |= {prefix + path: body for path, body in self.folders[prefix].items()}
             self.s3.objects[key] = mark(prefix, self.folders[prefix])
+
+    def _makes_tiny(self, job: KubeObject, pod: KubeObject) -> int:
+        """Make tiny models after those of the bucket, as a start check's first container; its exit code."""
+        script = job["spec"]["template"]["spec"]["initContainers"][0]["command"][2]
+        with tempfile.TemporaryDirectory() as root, contextlib.chdir(root), contextlib.redirect_stdout(io.StringIO()):
+            for prefix in (word for word in shlex.split(script) if word.startswith("models/")):
+                try:
+                    tiny_model.make(Bucket("bucket", self.s3), prefix, layers=1, is_head=False)
+                except PodError as error:
+                    self.cluster.logs[name_of(pod)] = f"specdecode: error {error.code}: {error}"
+                    return int(error.code)
+        return 0
 
     def _measure(self, job: KubeObject, work: Work) -> bool:
         """Go on measuring, and store the records now and then. Returns whether all is measured and stored."""

@@ -159,12 +159,12 @@ NO_ANSWER: Mapping[str, Exception] = {
 def change(objects: dict[str, bytes], how: str, pick: Callable[[list[str]], str]) -> None:
     """Change the bytes of one finished folder that nobody is told of."""
     marks = [key for key in objects if key.endswith(s3_keys.COMPLETE)]
-    files = sorted(key for key in objects if key.endswith(".bin") and s3_keys.COMPLETE not in key)
+    files = sorted(key for key in objects if key.startswith(("models/", "compiled/")) and key not in marks)
     if not marks or not files:
         return
     key = pick(files)
     if how == "flip":
-        objects[key] = bytes([objects[key][0] ^ 1]) + objects[key][1:]
+        objects[key] = objects[key][:-1] + bytes([objects[key][-1] ^ 1])
     elif how == "cut":
         objects[key] = objects[key][:-1]
     elif how == "extra":

@@ -17,7 +17,7 @@ from specdecode.planning.artifacts import groups
 from specdecode.planning.timeline import cpu_deadline
 from specdecode.runs.state import change_state
 from specdecode.steps.acquire import looks_twice, on_the_node, require_node
-from specdecode.steps.errors import CompileFailed, StartCheckFailed
+from specdecode.steps.errors import CompileFailed, DamagedFolder, StartCheckFailed
 from specdecode.steps.jobs import Advance, advance_job, keep_failed_logs
 from specdecode.steps.run import Run, attentive, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
@@ -185,7 +185,7 @@ def start_check(given: StepInput, rt: Runtime) -> Progress:
     """Done when the arms that the plan names have started and answered. The message says what it cost.
 
     Arms that fit on the node together start together. Raises StartCheckFailed if one does not start or answer, or if a
-    group takes longer than its deadline.
+    group takes longer than its deadline, and DamagedFolder if it is for a model that is not as it was stored.
     """
     run = load_run(rt.store, given.run_id)
     if not run.plan.start_checks or run.is_all_settled:
@@ -232,13 +232,14 @@ def _require_devices(run: Run, rt: Runtime) -> None:
 
 
 def _advance_check(name: str, run: Run, rt: Runtime) -> Advance:
-    """One look at the Job of the arm. Raises StartCheckFailed, which names the arm."""
+    """One look at the Job of the arm. Raises StartCheckFailed or DamagedFolder, which name the arm."""
     work = manifests.start_check_job(run.plan, run.plan.served.variant(name), render_context(run, rt))
     keep_failed_logs(rt.kube, rt.store, run_id=run.state.run_id, job=name_of(work.job))
     try:
         return advance_job(run, rt, work, failure=StartCheckFailed)
     except StartCheckFailed as error:
-        raise StartCheckFailed(f"{name}: {error}{set_aside(error.exit_codes, name, run, rt)}") from None
+        done = set_aside(error.exit_codes, name, run, rt)
+        raise (DamagedFolder if done else StartCheckFailed)(f"{name}: {error}{done}") from None
 
 
 handler = partial(run_step, compile_arms)

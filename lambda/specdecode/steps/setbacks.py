@@ -43,12 +43,14 @@ def set_aside(codes: Iterable[int | None], name: str, run: Run, rt: Runtime, *, 
     """Set aside what the containers of arm `name` found damaged, by their exit codes. Returns what was done, or "".
 
     `artifact`: fingerprint of the artifact that they read, if they read one. Of several models it is not known which:
-    staging keeps the files of the others, whose hashes are noted.
+    staging keeps the files of the others, whose hashes are noted. Where a file is missing, a listing shows it.
     """
-    found = set(codes)
+    found, models = set(codes), [each.prefix for each in run.plan.served.models_of(run.plan.served.variant(name))]
     damaged = [s3_keys.compiled_prefix(artifact)] if artifact and Exit.DAMAGED_ARTIFACT in found else []
     if Exit.DAMAGED_MODEL in found:
-        damaged += [model.prefix for model in run.plan.served.models_of(run.plan.served.variant(name))]
+        damaged += models
+    elif Exit.NOT_FOUND in found:
+        damaged += [prefix for prefix in models if finished.find(rt.store, prefix).damage]
     for prefix in damaged:
         finished.set_aside(rt.store, prefix)
     return f"; set aside, and made anew by the next run: {', '.join(damaged)}" if damaged else ""

@@ -385,7 +385,7 @@ def test_what_a_server_finds_damaged_is_set_aside_and_the_run_ends_before_it_mea
 
 @pytest.mark.parametrize(
     ("step", "component", "error"),
-    [("StartCheck", "start-check", StartCheckFailed), ("Compile", "compile", CompileFailed)],
+    [("StartCheck", "start-check", DamagedFolder), ("Compile", "compile", CompileFailed)],
 )
 def test_a_model_that_is_found_damaged_before_anything_is_served_is_set_aside(world, step, component, error):
     up_to(world, step)
@@ -393,6 +393,24 @@ def test_a_model_that_is_found_damaged_before_anything_is_served_is_set_aside(wo
     with pytest.raises(error, match="set aside, and made anew by the next run: models/"):
         world.finish(step)
     assert not any(key.startswith("models/Qwen--Qwen3-32B@") for key in world.s3.objects)
+
+
+def test_a_file_that_a_start_check_misses_is_damage_and_one_of_a_whole_folder_is_none(world):
+    up_to(world, "StartCheck")
+    world.job_fails["start-check"] = 68
+    whole = dict(world.s3.objects)
+    with pytest.raises(StartCheckFailed):
+        world.finish("StartCheck")
+    assert whole.items() <= world.s3.objects.items()
+    world = World()
+    up_to(world, "StartCheck")
+    world.job_fails["start-check"] = 68
+    folder = next(key.removesuffix("COMPLETE.json") for key in world.s3.objects if "--pair-target@" in key)
+    world.s3.objects[f"{folder}COMPLETE.json"] = mark(folder, {"gone": b"x"})
+    with pytest.raises(DamagedFolder, match=f"next run: {folder}$") as caught:
+        world.finish("StartCheck")
+    world.clean_up(caught.value)
+    assert diagnosis(world)["row"] == "damaged"
 
 
 @pytest.mark.parametrize("kind", ["models/", "compiled/"])
