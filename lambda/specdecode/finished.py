@@ -56,6 +56,8 @@ def parse(prefix: str, text: bytes) -> list[FileEntry]:
         folder = read["folder"]
     except (ValueError, TypeError, LookupError, OverflowError) as error:
         raise Damaged(f"{prefix}{s3_keys.COMPLETE} is not readable: {error}") from error
+    if not files:
+        raise Damaged(f"{prefix}{s3_keys.COMPLETE} lists no file")
     if folder != prefix:
         raise Damaged(f"{prefix}{s3_keys.COMPLETE} is that of {str(folder)[:200]}")
     return files

@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import re
 import shlex
+import shutil
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ from specdecode.pod.program import PodError
 from specdecode.records import raw_file
 
 from tests.chaos.clock import Clock
-from tests.finished_folders import mark
+from tests.finished_folders import files_of, small_model, stored
 from tests.specdecode.steps.test_report import record
 from tests.specdecode.steps.test_side_by_side import SideBySide
 from tests.specdecode.steps.world import POOL, World, _ended, _slice, made_ready
@@ -44,17 +44,6 @@ MINUTES = {"staging": 2, "start-check": 1, "compile": 2, "smoke": 0.5, "benchmar
 """How long a pod's work takes; 1 if it is not here."""
 DELIVERED_EVERY = timedelta(minutes=1)
 """As the benchmark stores the records of a long block."""
-
-
-def made(prefix: str) -> dict[str, bytes]:
-    """The files of a finished folder: a model of two layers."""
-    shape = {"dtype": "BF16", "shape": [64], "data_offsets": [0, 128]}
-    header = json.dumps({f"layers.{n}.w": shape for n in range(2)}).encode()
-    config = json.dumps({"num_hidden_layers": 2, "of": prefix}).encode()
-    return {
-        "config.json": config,
-        "model.safetensors": len(header).to_bytes(8, "little") + header + prefix.encode() * 9,
-    }
 
 
 @dataclass
@@ -81,6 +70,9 @@ class Work:
     known: set[tuple[str, str, int]] = field(default_factory=set)
     """Requests that its records have."""
     verified: bool = False
+    """Whether the container that runs now has found all as it was stored."""
+    disk: tempfile.TemporaryDirectory[str] | None = None
+    """The pod's own, where a server's copies lie: a container that starts again finds it."""
 
 
 class ChaosWorld(SideBySide):
@@ -182,12 +174,13 @@ class ChaosWorld(SideBySide):
             if pod["spec"].get("nodeName") != name:
                 pod["spec"] = {"nodeName": name} if name else {}
                 self._anew(work)
+                work.disk = None
         if owner["kind"] == "Deployment":
             self._serve(owner, pod, work, able=slot not in self.slots or (bool(pod["spec"]) and not node.hung_at))
         return pod
 
     def _anew(self, work: Work) -> None:
-        """The process is gone, and what it had on its disk."""
+        """The process is gone, and what a benchmark had on its disk. A server's copies stay: their pod does."""
         work.began, work.folder, work.verified, work.known = self.time, None, False, set()
 
     def _serve(self, owner: KubeObject, pod: KubeObject, work: Work, *, able: bool) -> None:
@@ -196,7 +189,7 @@ class ChaosWorld(SideBySide):
         if not able or self.time - work.began < timedelta(minutes=MINUTES["serving"]):
             return
         if not work.verified:
-            if code := self._verify(owner):
+            if code := self._verify(owner, work):
                 pod["status"]["containerStatuses"] = [_ended(code)]
                 return
             work.verified = True
@@ -204,14 +197,18 @@ class ChaosWorld(SideBySide):
         if not conditions:
             self.cluster.logs[name_of(pod)] = "ready"
 
-    def _verify(self, owner: KubeObject) -> int:
+    def _verify(self, owner: KubeObject, work: Work) -> int:
         """Run the check of a serving pod's script on the bucket's bytes; its exit code."""
         script = owner["spec"]["template"]["spec"]["containers"][0]["command"][2]
         given = shlex.split(script[script.index("python3 -I -c ") :])[4]
-        folders = re.findall(r'"name": "([^"]+)"', given)
-        with tempfile.TemporaryDirectory() as root, contextlib.chdir(root):
+        loaded = json.loads(given)["folders"]
+        work.disk = work.disk or tempfile.TemporaryDirectory()
+        mark = Path("local", "verified")
+        with contextlib.chdir(work.disk.name):
+            for gone in ("models", "compiled") if mark.exists() else ("models", "compiled", "local"):
+                shutil.rmtree(gone, ignore_errors=True)
             for key, body in self.s3.objects.items():
-                if any(key.startswith(f"{folder}/") for folder in folders):
+                if any(key.startswith(f"{each['name']}/") for each in loaded):
                     Path(key).parent.mkdir(parents=True, exist_ok=True)
                     Path(key).write_bytes(body)
             with contextlib.redirect_stderr(io.StringIO()):
@@ -219,8 +216,11 @@ class ChaosWorld(SideBySide):
                     verified_copy.main(given)
                 except SystemExit as ended:
                     return int(ended.code) if isinstance(ended.code, int) else 1
-        for folder in (f"{folder}/" for folder in folders):
-            if self.stored(folder) != self.folders.get(folder):
+            mark.parent.mkdir(exist_ok=True)
+            mark.touch()
+            copies = {each["name"]: files_of(Path("local", each["name"])) for each in loaded if each["copied"]}
+        for folder in (f"{each['name']}/" for each in loaded):
+            if copies.get(folder[:-1], self.stored(folder)) != self.folders.get(folder):
                 self.wrong.append(f"an arm serves {folder}, which is not what was stored")
         return 0
 
@@ -252,11 +252,11 @@ class ChaosWorld(SideBySide):
         job.pop("status", None)
         super()._job(job)
         new = self.s3.objects.items() - before.items()
-        for key in [key for key, _ in new if key.endswith(s3_keys.COMPLETE)]:
-            prefix = key.removesuffix(s3_keys.COMPLETE)
-            self.folders[prefix] = made(prefix)
-            self.s3.objects |= {prefix + path: body for path, body in self.folders[prefix].items()}
-            self.s3.objects[key] = mark(prefix, self.folders[prefix])
+        for prefix in [key.removesuffix(s3_keys.COMPLETE) for key, _ in new if key.endswith(s3_keys.COMPLETE)]:
+            self.folders[prefix] = small_model(prefix)
+            for key in [key for key in self.s3.objects if key.startswith(prefix)]:
+                del self.s3.objects[key]
+            self.s3.objects |= stored(prefix, self.folders[prefix])
 
     def _makes_tiny(self, job: KubeObject, pod: KubeObject) -> int:
         """Make tiny models after those of the bucket, as a start check's first container; its exit code."""

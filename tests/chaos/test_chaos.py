@@ -90,7 +90,9 @@ def lease_written_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def no_hash_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verified_copy, "main", lambda argument: None)
+    """It copies all the same."""
+    real = verified_copy.read
+    monkeypatch.setattr(verified_copy, "read", lambda *given: real(*given)[:0])
 
 
 @pytest.mark.slow

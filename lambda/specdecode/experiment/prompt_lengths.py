@@ -27,6 +27,8 @@ class CountSpec(Frozen):
     schema_version: Literal[1] = 1
     model: str
     """Prefix of the staged model whose tokenizer counts."""
+    content: str = ""
+    """The model's hash (`specdecode.finished`). Empty if it is not known."""
     cases: tuple[TestCase, ...]
     requests: dict[str, int]
     """Case -> its requests at all levels. So many turns of its prompts are sent, from the first on."""
@@ -37,8 +39,9 @@ class CountSpec(Frozen):
 
     @property
     def key(self) -> str:
-        """Where the lengths lie in the bucket: the same question has the same answer."""
-        return s3_keys.counted_key(sha256(self.model_dump_json().encode()).hexdigest())
+        """Where the lengths lie in the bucket: the same question to the same model has the same answer."""
+        question = self.model_dump_json(exclude=None if self.content else {"content"})
+        return s3_keys.counted_key(sha256(question.encode()).hexdigest())
 
 
 class PromptLength(Frozen):

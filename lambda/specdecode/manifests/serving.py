@@ -34,14 +34,17 @@ if [ ! -f {LOCAL}/verified ]; then
   [ ! -d {LOCAL} ] || chmod -R u+w {LOCAL}
   rm -rf {LOCAL}
   mkdir {LOCAL}
-{{room}}  python3 -I -c {{program}} {{folders}}
+{{room}}fi
+python3 -I -c {{program}} {{folders}}
+if [ ! -f {LOCAL}/verified ]; then
   touch {LOCAL}/verified
   chmod -R {{mode}} {LOCAL}
   echo "specdecode: every byte is as stored; copied $(du -sh {LOCAL} | cut -f 1) to the local disk" >&2
 fi
 """
 """Reads what the server loads, many files at once, compares it with COMPLETE.json, and copies on the way, after
-`room`'s look at the disk. A container that is started again finds all this done.
+`room`'s look at the disk. A container that is started again finds its copies, and compares what it loads through the
+mount once more: that may have changed meanwhile.
 
 `mode` makes the copies read-only, or not: an artifact that NxD Inference can write and fails to load it compiles anew,
 and the run would measure the wrong one.

@@ -64,7 +64,8 @@ def count_prompts_job(plan: Plan, spec: CountSpec, ctx: RenderContext) -> StepJo
     sets = tuple(dict.fromkeys(case.prompts.key for case in spec.cases if case.prompts))
     if len(sets) > FEW_SETS:
         sets = (f"{s3_keys.PROMPTS}*",)
-    reads = (f"{spec.model}tokenizer*", f"{spec.model}chat_template.jinja", *sets)
+    own = (s3_keys.COMPLETE, "tokenizer*", "chat_template.jinja")
+    reads = (*(f"{spec.model}{name}" for name in own), *sets)
     return program_job(
         plan,
         ctx,

@@ -2,7 +2,8 @@
 
 A serving pod has no credentials and no bundle: its script holds this very text, for Python 3.9 alone (ADR 201). Its
 argument is JSON: `local`, where copies go; `streams`, files that are read at once; `folders` with `name`, `content`
-(the hash, or ""), `copied`, and `code`, its exit code if one is damaged.
+(the hash, or ""), `copied`, and `code`, its exit code if one is damaged. Once the script has put `verified` there, the
+copies are whole: a container that starts again reads only what it loads through the mount (ADR 213).
 """
 
 import hashlib
@@ -19,7 +20,8 @@ PIECE = 8 << 20
 
 def main(argument: str) -> None:
     given = json.loads(argument)
-    for folder in given["folders"]:
+    kept = Path(given["local"], "verified").is_file()
+    for folder in (each for each in given["folders"] if not (kept and each["copied"])):
         target = Path(given["local"], folder["name"]) if folder["copied"] else None
         try:
             found = problems(Path(folder["name"]), folder["content"], streams=given["streams"], target=target)
@@ -37,14 +39,17 @@ def problems(folder: Path, content: str, *, streams: int, target: Path | None) -
         finished = json.loads((folder / "COMPLETE.json").read_text("utf-8"))
         listed = {entry["path"]: entry for entry in finished["files"]}
         lines = [f"{listed[path]['sha256']} {listed[path]['size']} {path}\n" for path in sorted(listed)]
+        stored = hashlib.sha256("".join(lines).encode()).hexdigest()
         owner = finished["folder"]
     except FileNotFoundError:
         return ["it has no COMPLETE.json"]
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         return [f"its COMPLETE.json cannot be read ({error})"]
+    if not listed:
+        return ["its COMPLETE.json lists no file"]
     if owner != f"{folder.as_posix()}/":
         return [f"its COMPLETE.json is that of {owner}"]
-    if content and content != hashlib.sha256("".join(lines).encode()).hexdigest():
+    if content not in ("", stored):
         return ["its COMPLETE.json lists other files than when this run began"]
     found = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
     there = {path.relative_to(folder).as_posix() for path in found} - {"COMPLETE.json"}

@@ -30,6 +30,7 @@ from specdecode.experiment.prompt_lengths import KEPT, CountSpec, PromptLength, 
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.rules.prompts import rows_of, sent
 from specdecode.experiment.workload import TestCase
+from specdecode.finished import content
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import Parser, PodError, run, say
 from specdecode.prompts import PromptRow, PromptSet, read_set
@@ -64,11 +65,13 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def count(bucket: Bucket, spec: CountSpec, folder: Path) -> PromptLengths:
-    """The longest prompts' lengths of each case. If the model's tokenizer cannot be used: none, and the reason."""
-    there = bucket.listing(spec.model)
-    for name in (TOKENIZER, CONFIG, TEMPLATE):
-        if name in there:
-            bucket.download(spec.model + name, folder / name)
+    """The longest prompts' lengths of each case. If the model's tokenizer cannot be used: none, and the reason.
+
+    Raises PodError (DAMAGED_MODEL) if the model's files are not as they were stored, or not those that are meant.
+    """
+    bucket.fetch_folder(spec.model, folder, only=(TOKENIZER, CONFIG, TEMPLATE))
+    if spec.content not in ("", content(bucket.complete(spec.model) or ())):
+        raise PodError(Exit.DAMAGED_MODEL, f"{spec.model} has other files than when this run began")
     counter, problem = token_counter(str(folder))
     if problem or not counter.exact:
         return PromptLengths(exact=False, how=_line(problem or counter.description), cases={})

@@ -1,7 +1,8 @@
 """Bring a model's weights to the bucket: `python3 -m specdecode.pod.stage --bucket B --prefix models/…/ …`.
 
 It works file by file (download, verify, rescale if asked, upload, delete). So a small disk is enough, and a second try
-goes on where the first ended. COMPLETE.json is written last.
+goes on where the first ended: a file that lies there is read, and kept if its bytes are those of its tag (ADR 213).
+COMPLETE.json is written last.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ def _stage_file(
     version = f"{file.version}{'-neuron-fp8' if rescale else ''}"
     known = bucket.tags(key)
     if known.get("source") == version and "sha256" in known:
-        return FileEntry(file.path, file.size, known["sha256"])
+        if _is_stored(bucket, key, known["sha256"]):
+            return FileEntry(file.path, file.size, known["sha256"])
+        say(f"{file.path}: what lies in the bucket is damaged, and is brought again")
     with _scratch() as folder:
         path = source.fetch(file, folder)
         digest = sha256_of(path)
@@ -96,6 +99,12 @@ def _stage_file(
         bucket.upload(path, key, tags={"sha256": digest, "source": version})
     say(f"{file.path}: {file.size / 2**20:.1f} MiB")
     return FileEntry(file.path, file.size, digest)
+
+
+def _is_stored(bucket: Bucket, key: str, sha256: str) -> bool:
+    with _scratch() as folder:
+        bucket.download(key, folder / "stored")
+        return sha256_of(folder / "stored") == sha256
 
 
 @contextmanager

@@ -5,12 +5,13 @@ from functools import partial
 
 from pydantic import ValidationError
 
-from specdecode import manifests
+from specdecode import finished, manifests
+from specdecode.exit_codes import Exit
 from specdecode.experiment.model import answers_of
 from specdecode.experiment.prompt_lengths import CountSpec, PromptLengths, count_spec, do_not_fit
 from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.manifests import RenderContext
-from specdecode.steps.errors import PromptsRefused, StagingFailed
+from specdecode.steps.errors import DamagedFolder, PromptsRefused, StagingFailed
 from specdecode.steps.jobs import advance_job
 from specdecode.steps.prompts import keep_sets, said
 from specdecode.steps.run import Run, load_run, render_context
@@ -68,9 +69,16 @@ def _prompts(run: Run, ctx: RenderContext, rt: Runtime, *, run_id: str) -> tuple
     spec = count_spec(experiment, sets)
     if spec is None or answers_of(experiment):  # they were sent before, to a window that was no larger
         return True, ""
+    spec = spec.model_copy(update={"content": finished.find(rt.store, spec.model).content or ""})
     lengths = _lengths(spec, rt)
     if lengths is None or not lengths.exact:  # what kept an earlier run from counting may be gone
-        found = _advance(run, rt, manifests.count_prompts_job(run.plan, spec, ctx))
+        try:
+            found = _advance(run, rt, manifests.count_prompts_job(run.plan, spec, ctx))
+        except StagingFailed as error:
+            if Exit.DAMAGED_MODEL not in error.exit_codes:
+                raise
+            finished.set_aside(rt.store, spec.model)
+            raise DamagedFolder(f"{error}; set aside, and made anew by the next run: {spec.model}") from None
         if not found.done:
             return False, f"counting prompts: {found.message}"
         lengths = _lengths(spec, rt)

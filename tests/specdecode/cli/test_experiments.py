@@ -12,7 +12,7 @@ from specdecode.cli import app
 from specdecode.experiment import Engine, engine_names, load_engine, load_preset, preset_names
 from typer.testing import CliRunner
 
-from tests.finished_folders import mark
+from tests.finished_folders import stored
 from tests.specdecode.steps.aws_fake import FakeS3
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -143,7 +143,7 @@ def test_plan_takes_price_and_capacity_block(run):
 def test_plan_looks_into_the_bucket(run, monkeypatch):
     prefix = load_preset("rehearsal").target.prefix
 
-    s3 = FakeS3({f"{prefix}COMPLETE.json": mark(prefix)})
+    s3 = FakeS3(stored(prefix))
     monkeypatch.setattr("specdecode.aws.session", lambda **given: SimpleNamespace(client=lambda service: s3))
     planned = json.loads(run("plan", "rehearsal", "--bucket", "b", "--json").output)
     assert [model["staged"] for model in planned["models"]] == [True, False]

@@ -92,7 +92,9 @@ def _written(path: Path, content: bytes) -> None:
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "COMPLETE.json is not readable: not JSON": lambda folder: _written(folder / "COMPLETE.json", b"{"),
-    "COMPLETE.json is that of compiled/f/": lambda folder: _written(folder / "COMPLETE.json", mark("compiled/f/")),
+    "COMPLETE.json is that of compiled/f/": lambda folder: _written(
+        folder / "COMPLETE.json", mark("compiled/f/", {"a": b""})
+    ),
     "a.bin differs from its SHA-256": lambda folder: _written(folder / "a.bin", b"Anew"),
 }
 CUT, SWAPPED, FLIPPED = DAMAGE

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 import typer
-from specdecode import s3_keys
 from specdecode.analysis.advice.sweep import first_steps
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_start import estimate
@@ -15,7 +14,7 @@ from specdecode.experiment.model import Sweep
 from specdecode.planning import Inventory, needed_prefixes
 from specdecode.store import Store
 
-from tests.finished_folders import mark
+from tests.finished_folders import stored
 from tests.specdecode.cli.runs_fake import FakeDeployment
 from tests.specdecode.steps.aws_fake import denied
 
@@ -151,7 +150,7 @@ def test_the_deployment_says_where_the_bound_lies_and_on_what_terms_the_node_com
 
 def test_what_lies_in_the_bucket_is_not_estimated_again(command):
     for prefix in needed_prefixes(load_preset("qwen3-32b"), load_engine("0.9.1-sdk2.26.1")):
-        FakeDeployment.s3.objects[prefix + s3_keys.COMPLETE] = mark(prefix)
+        FakeDeployment.s3.objects |= stored(prefix)
     result = command("run", "qwen3-32b", "--yes")
     assert "0 models to stage, 0 artifacts to compile" in result.output
     assert "staging" not in result.output

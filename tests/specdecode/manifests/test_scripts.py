@@ -168,7 +168,11 @@ def test_what_one_process_reads_file_after_file_is_copied_first_many_at_once(she
     assert not any(path.stat().st_mode & 0o222 for path in (local, *local.rglob("*"))), "as read-only as the mount"
     assert not (shell.work / "local" / "models").exists(), "the artifact has the weights"
     shutil.rmtree(shell.work / compiled / "weights")
-    assert shell(container)[0] == 0, "started again it finds its copy, whatever has become of the mount"
+    assert shell(container)[0] == 0, "started again it finds its copy, whatever has become of that folder"
+    (config,) = (shell.work / models[0].prefix).glob("part-0.bin")
+    config.write_bytes(b"past")
+    assert shell(container)[0] == 79, "it still reads the models through the mount"
+    config.write_bytes(b"part")
     (local.parents[1]).chmod(0o755)
     (local.parents[1] / "verified").unlink()
     assert shell(container)[0] == 76, "what was broken off is done again"
@@ -184,6 +188,8 @@ def test_where_the_disks_are_slow_the_mount_is_read(shell, plan, ctx):
     assert shell(container)[0] == 0
     assert shell.env_of()["NEURON_COMPILED_ARTIFACTS"] == f"{shell.work}/compiled/{arm.fingerprint}"
     assert [path.name for path in (shell.work / "local").iterdir()] == ["verified"]
+    (shell.work / f"compiled/{arm.fingerprint}" / "part-0.bin").write_bytes(b"past")
+    assert shell(container)[0] == 76, "a container that starts again reads it again, and so it is compared again"
     asked, with_copy = (
         int(c["resources"]["requests"]["ephemeral-storage"].removesuffix("Gi"))
         for c in (container, serving(plan, arm, ctx)[0]["spec"]["template"]["spec"]["containers"][0])

@@ -101,6 +101,13 @@ def test_a_compile_reads_its_weights_and_the_bundle(ctx):
     assert not allows(policy["Statement"], action="s3:GetObject", resource=f"{bundle}x", context={})
 
 
+def test_a_count_reads_what_it_compares_and_no_weights(ctx):
+    (spec, plan) = next((found, each) for each in plans() if (found := count_spec(each.experiment, {})))
+    rights = manifests.count_prompts_job(plan, spec, ctx).rights
+    assert all(may(rights, ctx, "s3:GetObject", spec.model + name) for name in ("COMPLETE.json", "tokenizer.json"))
+    assert not may(rights, ctx, "s3:GetObject", f"{spec.model}model.safetensors")
+
+
 def test_the_hubs_token_is_for_gated_models_alone(ctx):
     plan = plan_for(load_preset("rehearsal"))
     for gated in (False, True):

@@ -61,6 +61,20 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a swapped folder": (_swapped, "lists other files than when this run began"),
     "no mark": (lambda folder: (folder / "COMPLETE.json").unlink(), "it has no COMPLETE.json"),
     "a broken mark": (lambda folder: (folder / "COMPLETE.json").write_text("{"), "its COMPLETE.json cannot be read"),
+    "a deep mark": (
+        lambda folder: (folder / "COMPLETE.json").write_text("[" * 100_000),
+        "its COMPLETE.json cannot be read",
+    ),
+    "half a character": (
+        lambda folder: (folder / "COMPLETE.json").write_bytes(
+            mark(f"{NAME}/", FILES).replace(b"neuron_config", rb"\ud800")
+        ),
+        "its COMPLETE.json cannot be read",
+    ),
+    "an empty mark": (
+        lambda folder: (folder / "COMPLETE.json").write_bytes(mark(f"{NAME}/", {})),
+        "its COMPLETE.json lists no file",
+    ),
 }
 
 
@@ -88,6 +102,14 @@ def test_a_mount_that_cannot_be_read_is_no_damage(folder: Path) -> None:
     (folder / "neuron_config.json").symlink_to("neuron_config.json")
     ended = run()
     assert ended.returncode == 1 and "cannot be read or copied" in ended.stderr
+
+
+def test_a_container_that_starts_again_reads_what_it_loads_through_the_mount_and_keeps_its_copies(folder: Path) -> None:
+    assert run().returncode == 0
+    (folder.parents[1] / "local" / "verified").touch()
+    DAMAGE["a flipped byte"][0](folder)
+    assert run().returncode == 0
+    assert run(copied=False).returncode == 76
 
 
 def test_as_many_files_are_read_at_once_as_were_planned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,6 +219,8 @@ def test_a_folder_is_there_only_if_a_listing_shows_no_damage():
         s3.objects[key] = body
         assert found() == {"state/engines/1.json"}, key
         s3.objects = before
+    s3.objects = {"models/a@1/COMPLETE.json": mark("models/a@1/", {})}
+    assert not found(), "a list of no files"
 
 
 def test_the_shortest_history_counts_what_every_step_and_every_wave_adds():

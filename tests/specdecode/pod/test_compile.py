@@ -13,7 +13,7 @@ from specdecode.pod import fetch, upload
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
 
-from tests.finished_folders import mark
+from tests.finished_folders import stored
 from tests.patience import PATIENCE_S
 from tests.specdecode.steps.aws_fake import FakeS3
 
@@ -150,7 +150,7 @@ def with_bucket(monkeypatch, s3):
 
 
 def test_what_is_complete_is_not_made_again(monkeypatch):
-    s3 = FakeS3({"compiled/f/COMPLETE.json": mark("compiled/f/")})
+    s3 = FakeS3(stored("compiled/f/"))
     with_bucket(monkeypatch, s3)
     fetch.main([*TRANSFER, "--folder", "models/m/"])
     compiling.main([*SERVE, "/nonexistent/vllm", "serve"])
@@ -159,7 +159,7 @@ def test_what_is_complete_is_not_made_again(monkeypatch):
 
 
 def test_weights_are_fetched_compiled_and_the_artifact_stored_with_its_command(monkeypatch):
-    s3 = FakeS3({"models/m/COMPLETE.json": mark("models/m/")})
+    s3 = FakeS3(stored("models/m/"))
     seen = {}
 
     def serve(command, **kwargs):

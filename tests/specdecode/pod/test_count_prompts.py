@@ -1,6 +1,7 @@
 """Prompts are counted as the server will: with the model's own tokenizer, inside its own chat template."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,14 @@ import pytest
 from specdecode.exit_codes import Exit
 from specdecode.experiment import from_document
 from specdecode.experiment.prompt_lengths import CountSpec, PromptLengths, count_spec, do_not_fit
+from specdecode.finished import find
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.count_prompts import NoTemplate, chat_template, count, main
 from specdecode.pod.program import PodError
 from specdecode.prompts import digest, read_set
+from specdecode.store import Store
 
+from tests.finished_folders import mark, stored
 from tests.specdecode.steps.aws_fake import FakeS3
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -45,8 +49,8 @@ def spec(**workload: Any) -> CountSpec:
 
 
 def bucket(given: CountSpec, **files: bytes) -> Bucket:
-    model = {given.model + name.replace("__", "."): data for name, data in files.items()}
-    return Bucket("b", FakeS3({KEY: DATA, **model}))
+    model = {"config.json": b"{}", **{name.replace("__", "."): data for name, data in files.items()}}
+    return Bucket("b", FakeS3({KEY: DATA, **stored(given.model, model)}))
 
 
 def counted(tmp_path: Path, given: CountSpec, **files: bytes) -> PromptLengths:
@@ -121,7 +125,7 @@ def test_a_tokenizer_that_cannot_be_used_counts_nothing_and_refuses_nothing(tmp_
 
 def test_the_program_stores_what_it_counted_under_the_questions_hash(tmp_path, monkeypatch):
     given = spec()
-    s3 = FakeS3({KEY: DATA, given.model + "tokenizer.json": TOKENIZER})
+    s3 = FakeS3({KEY: DATA, **stored(given.model, {"tokenizer.json": TOKENIZER})})
     monkeypatch.setattr("specdecode.pod.count_prompts.Bucket", lambda name: Bucket(name, s3))
     (tmp_path / "spec.json").write_text(given.model_dump_json())
     main(["--bucket", "b", "--spec", "spec.json"])
@@ -132,6 +136,33 @@ def test_the_program_stores_what_it_counted_under_the_questions_hash(tmp_path, m
     with pytest.raises(PodError) as refused:
         main(["--bucket", "b", "--spec", "spec.json"])
     assert refused.value.code == Exit.BAD_SPECIFICATION
+
+
+def test_a_tokenizer_that_is_not_as_it_was_stored_counts_nothing(tmp_path):
+    """Merges that went from it, in as many bytes: it loads, and counts 1,009 tokens where there are 608."""
+    given, damaged = spec(), json.loads(TOKENIZER)
+    damaged["model"]["merges"] = damaged["model"]["merges"][:25]
+    body = json.dumps(damaged, ensure_ascii=False).encode().ljust(len(TOKENIZER))
+    assert len(body) == len(TOKENIZER)
+    whole = mark(given.model, {"tokenizer.json": TOKENIZER})
+    s3 = FakeS3({KEY: DATA, f"{given.model}tokenizer.json": body, f"{given.model}COMPLETE.json": whole})
+    with pytest.raises(PodError, match=r"tokenizer\.json differs") as refused:
+        count(Bucket("b", s3), given, tmp_path)
+    assert refused.value.code == Exit.DAMAGED_MODEL
+
+
+def test_counts_are_those_of_the_model_that_is_meant(tmp_path):
+    """Those of a model that was made anew lie under another key, and no pod counts with one for the other."""
+    there = stored(spec().model, {"tokenizer.json": TOKENIZER})
+    found = find(Store(s3=FakeS3(there), bucket="b"), spec().model).content
+    meant, other = (spec().model_copy(update={"content": content}) for content in (found, "0" * 64))
+    assert len({spec().key, meant.key, other.key}) == 3
+    known = sha256(spec().model_dump_json(exclude={"content"}).encode()).hexdigest()
+    assert spec().key == f"prompts/counted/{known}.json", "what was counted for a model of no known content stays"
+    assert count(Bucket("b", FakeS3({KEY: DATA, **there})), meant, tmp_path).exact
+    with pytest.raises(PodError, match="other files than when this run began") as refused:
+        count(Bucket("b", FakeS3({KEY: DATA, **there})), other, tmp_path)
+    assert refused.value.code == Exit.DAMAGED_MODEL
 
 
 @pytest.mark.parametrize(

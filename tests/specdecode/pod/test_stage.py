@@ -52,6 +52,17 @@ def test_second_try_uploads_only_what_is_missing_or_changed():
     assert s3.uploads == [PREFIX + "COMPLETE.json"]
 
 
+@pytest.mark.parametrize("damaged", [b"Weights", b"w", b"weights and more"], ids=["flipped", "truncated", "longer"])
+def test_a_file_that_kept_its_tag_and_not_its_bytes_is_brought_again(damaged):
+    staged(s3 := FakeS3(FILES))
+    s3.objects[PREFIX + "sub/model.safetensors"] = damaged
+    del s3.objects[PREFIX + "COMPLETE.json"]
+    s3.uploads.clear()
+    bucket = staged(s3)
+    assert s3.uploads == [PREFIX + "sub/model.safetensors", PREFIX + "COMPLETE.json"]
+    assert bucket.fetch_folder(PREFIX, Path("got")) == 9, "every byte is as COMPLETE.json says"
+
+
 def test_empty_import_prefix_says_what_to_do():
     with pytest.raises(PodError, match="upload the model's files there first") as caught:
         staged(FakeS3())

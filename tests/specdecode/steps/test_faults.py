@@ -25,7 +25,7 @@ from specdecode.steps.errors import (
     StepFailed,
 )
 
-from tests.finished_folders import mark
+from tests.finished_folders import mark, stored
 from tests.specdecode.steps.aws_fake import client_error
 from tests.specdecode.steps.cluster_fake import refused, status
 from tests.specdecode.steps.faults import CRASHED, assert_nothing_left, diagnosis, in_phase, up_to, waiting
@@ -419,7 +419,7 @@ def test_what_a_listing_shows_as_damaged_is_made_again(kind):
     up_to(first, "Serve")
     folder = next(key.removesuffix("COMPLETE.json") for key in first.s3.objects if key.startswith(kind))
     world = World()
-    world.s3.objects |= {f"{folder}COMPLETE.json": mark(folder), f"{folder}extra": b"x"}
+    world.s3.objects |= stored(folder) | {f"{folder}extra": b"x"}
     up_to(world, "Serve")
     assert f"{folder}extra" not in world.s3.objects
     assert find(world.rt.store, folder).content == world.record().contents[folder]

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 from specdecode import manifests, names
+from specdecode.exit_codes import Exit
 from specdecode.experiment import from_document
-from specdecode.experiment.prompt_lengths import CountSpec, PromptLength, PromptLengths, count_spec, longest_prompt
+from specdecode.experiment.prompt_lengths import CountSpec, PromptLength, PromptLengths, longest_prompt
 from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.prompts import PromptSet, digest, read_set
-from specdecode.steps.errors import InvalidExperiment, PromptsRefused, StagingFailed
+from specdecode.steps.errors import DamagedFolder, InvalidExperiment, PromptsRefused, StagingFailed
 from specdecode.steps.run import load_run, render_context
 
+from tests.finished_folders import stored
 from tests.specdecode.steps.world import World
 
 ROWS = (
@@ -162,6 +164,32 @@ def test_prompts_that_fit_are_counted_once_for_all_runs(world: World) -> None:
     assert len(world.finish("StageModels", "run-2")) == 1
 
 
+def test_counts_of_a_tokenizer_that_is_no_longer_there_are_not_taken(world: World) -> None:
+    staging(world, lengths=of(960))
+    world.plan(request=OWN_TEXT)
+    world.finish("StageModels")
+    target = load_run(world.rt.store, "run-1").plan.experiment.target.prefix
+    world.s3.objects |= stored(target, {"tokenizer.json": b"{}"})
+    del world.s3.objects[f"{target}part-0.bin"]
+    world.plan("run-2", OWN_TEXT)
+    assert len(world.finish("StageModels", "run-2")) > 1
+    assert len([key for key in world.s3.objects if key.startswith("prompts/counted/")]) == 2
+
+
+def test_a_tokenizer_that_a_count_finds_damaged_is_set_aside(world: World) -> None:
+    world.plan(request=OWN_TEXT)
+    world.job_fails["staging"] = Exit.DAMAGED_MODEL
+    world.s3.objects |= {
+        path: body
+        for item in load_run(world.rt.store, "run-1").plan.models
+        for path, body in stored(item.model.prefix).items()
+    }
+    target = load_run(world.rt.store, "run-1").plan.experiment.target.prefix
+    with pytest.raises(DamagedFolder, match=f"set aside, and made anew by the next run: {target}"):
+        world.finish("StageModels")
+    assert f"{target}COMPLETE.json" not in world.s3.objects and f"{target}part-0.bin" in world.s3.objects
+
+
 def test_a_tokenizer_that_counts_nothing_is_said_and_asked_again_by_the_next_run(world: World) -> None:
     staging(world, lengths=lambda spec: PromptLengths(exact=False, how="cannot read tokenizer.json", cases={}))
     world.plan(request=OWN_TEXT)
@@ -171,18 +199,20 @@ def test_a_tokenizer_that_counts_nothing_is_said_and_asked_again_by_the_next_run
 
 
 @pytest.mark.parametrize(
-    "stored", [b"", b"{}", b'{"exact": true, "how": "", "cases": {"a": [{"tokens": -1}]}}', b"\xff"]
+    "document", [b"", b"{}", b'{"exact": true, "how": "", "cases": {"a": [{"tokens": -1}]}}', b"\xff"]
 )
-def test_lengths_that_cannot_be_read_are_counted_again_and_never_believed(world: World, stored: bytes) -> None:
+def test_lengths_that_cannot_be_read_are_counted_again_and_never_believed(world: World, document: bytes) -> None:
     world.plan(request=OWN_TEXT)
-    spec = count_spec(load_run(world.rt.store, "run-1").plan.experiment, {})
-    assert spec is not None
-    world.s3.objects[spec.key] = stored
     staging(world, lengths=of(960))
-    assert len(world.finish("StageModels")) > 1
+    world.finish("StageModels")
+    (key,) = [key for key in world.s3.objects if key.startswith("prompts/counted/")]
+    world.s3.objects[key] = document
+    world.plan("run-2", OWN_TEXT)
+    assert len(world.finish("StageModels", "run-2")) > 1
+    assert PromptLengths.model_validate_json(world.s3.objects[key]).exact
     again = World()
     again.plan(request=OWN_TEXT)
-    again.s3.objects[spec.key] = stored
+    again.s3.objects[key] = document
     with pytest.raises(StagingFailed, match="cannot be read"):
         again.finish("StageModels")
 

@@ -16,7 +16,7 @@ from specdecode.steps.errors import DamagedFolder, InvalidExperiment, ReportFail
 from specdecode.steps.plan import parse_request
 from specdecode.steps.report import LOOKED_AT
 
-from tests.finished_folders import mark
+from tests.finished_folders import stored
 from tests.specdecode.benchmark import making
 from tests.specdecode.steps.aws_fake import client_error
 from tests.specdecode.steps.world import WAITING, World
@@ -275,7 +275,7 @@ def test_a_resumed_run_says_with_which_files_its_parts_were_measured():
     world = World()
     world.plan("run-1", {"experiment": "rehearsal", "set": {"workload.rounds": 2}})
     walk(world, "run-1", 0)
-    first = {key.removesuffix("COMPLETE.json") for key in world.s3.objects if key.startswith("compiled/")}
+    first = {key.rpartition("/")[0] + "/" for key in world.s3.objects if key.startswith("compiled/")}
     old = {folder: world.record().contents[folder] for folder in first}
     world.clean_up(DamagedFolder("x"))
     raw = {f"raw/{arm}/repeat-line.jsonl": record(arm, "repeat-line", 0, 1.0) for arm in ("base", "sd")}
@@ -284,7 +284,7 @@ def test_a_resumed_run_says_with_which_files_its_parts_were_measured():
     world.plan("run-2", {"resume": "run-1"})
     assert shown(world, "run-2") == (old, []), "its record was of an older version"
     for folder in first:
-        world.s3.objects |= {f"{folder}a": b"new", f"{folder}COMPLETE.json": mark(folder, {"a": b"new"})}
+        world.s3.objects |= stored(folder, {"part-0.bin": b"new"})
     walk(world, "run-2", 1)
     now = {folder: world.record("run-2").contents[folder] for folder in first}
     told = sorted(

@@ -13,7 +13,7 @@ from specdecode.steps.errors import CompileFailed, LeaseLost, NodeLost
 from specdecode.steps.inspect import cluster_view
 from specdecode.steps.runtime import Progress
 
-from tests.finished_folders import mark
+from tests.finished_folders import stored
 from tests.specdecode.steps.faults import metrics_of_pools
 from tests.specdecode.steps.given_back import claim
 from tests.specdecode.steps.world import World, arn
@@ -146,7 +146,7 @@ def test_one_run_compiles_what_the_other_does_not_and_then_waits_for_its_artifac
     (own,) = [job for job in compile_jobs(world) if job["metadata"]["labels"][names.RUN_LABEL] == "run-2"]
     own["status"] = {"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}
     compiled = f"compiled/{own['metadata']['labels'][names.ARTIFACT_LABEL]}/"
-    world.s3.objects[f"{compiled}COMPLETE.json"] = mark(compiled)
+    world.s3.objects |= stored(compiled)
     world.cluster.objects["Pod", names.NAMESPACE, f"{own['metadata']['name']}-0"]["status"] = {"phase": "Succeeded"}
     waiting = compiling.compile_arms(world.given("run-2"), world.rt)
     assert not waiting.done and "run-1 compiles the same artifact" in waiting.message
@@ -166,7 +166,7 @@ def test_a_run_that_waited_in_vain_compiles_itself_one_at_a_time_and_not_without
     assert "running" in compiling.compile_arms(world.given("run-2"), world.rt).message
     (own,) = compile_jobs(world)
     compiled = f"compiled/{own['metadata']['labels'][names.ARTIFACT_LABEL]}/"
-    world.s3.objects[f"{compiled}COMPLETE.json"] = mark(compiled)
+    world.s3.objects |= stored(compiled)
     world.cluster.remove("Job", own["metadata"]["name"])
     assert "started" in compiling.compile_arms(world.given("run-2"), world.rt).message
     limit = 2 * compiling.load_run(world.rt.store, "run-2").plan.experiment.deadlines.compile

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pydantic import BaseModel
-from specdecode import names, s3_keys
+from specdecode import names
 from specdecode.kubernetes.resources import KubeObject
 from specdecode.runs.state import RunState, load_state
 from specdecode.steps import (
@@ -30,7 +30,7 @@ from specdecode.steps import compile as compiling
 from specdecode.steps.errors import StepFailed
 from specdecode.steps.runtime import Progress, Runtime, StepInput
 
-from tests.finished_folders import mark
+from tests.finished_folders import stored
 from tests.specdecode.steps.aws_fake import FakeCloudWatch, FakeS3, FakeStates, FakeSts
 from tests.specdecode.steps.cluster_fake import FakeCluster
 
@@ -249,7 +249,7 @@ class World:
                 if component == "staging" or prefix.startswith("compiled/"):
                     for key in [key for key in self.s3.objects if key.startswith(prefix)]:
                         del self.s3.objects[key]
-                    self.s3.objects[prefix + s3_keys.COMPLETE] = mark(prefix)
+                    self.s3.objects |= stored(prefix)
         if component == "accuracy":
             (prefix,) = re.findall(r"--prefix (\S+)", script)
             for arm in re.findall(r"--arm (\S+?)=", script):
