@@ -164,7 +164,7 @@ def change(objects: dict[str, bytes], how: str, pick: Callable[[list[str]], str]
         return
     key = pick(files)
     if how == "flip":
-        objects[key] = objects[key][:-1] + bytes([objects[key][-1] ^ 1])
+        objects[key] = bytes([objects[key][0] ^ 1]) + objects[key][1:]
     elif how == "cut":
         objects[key] = objects[key][:-1]
     elif how == "extra":

@@ -137,6 +137,16 @@ def test_damaged_files_are_refused(path, data, says):
     assert raised.value.code == Exit.CORRUPT
 
 
+def test_a_file_whose_header_changed_after_it_was_stored_is_damaged():
+    """So it is set aside and staged again. One that came so from the hub would come so again."""
+    bucket = bucket_with(MODEL, llama())
+    stored = llama()["model-1.safetensors"]
+    bucket._store.write(MODEL + "model-1.safetensors", bytes([stored[0] ^ 1]) + stored[1:])
+    with pytest.raises(PodError, match=r"model-1\.safetensors differs") as raised:
+        make(bucket, MODEL, layers=2, is_head=False)
+    assert raised.value.code == Exit.DAMAGED_MODEL
+
+
 def test_a_model_that_was_never_finished_is_refused():
     with pytest.raises(PodError) as raised:
         make(Bucket("b", FakeS3()), MODEL, layers=2, is_head=False)
