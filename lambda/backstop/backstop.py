@@ -56,18 +56,16 @@ class Backstop:
         """What it found and did. Raises RuntimeError at the end if something could not be done: that is an alarm."""
         pools = self._pools
         instances = self._instances(pools)
-        watched = self._try("the watchdog's metrics cannot be read", self._watched) or {}
+        watched = self._try("the watchdog's metrics cannot be read", self._watched)
         started = self._try("the executions cannot be listed", self._started)
         attached = (self._may_close and self._try("Karpenter's role cannot be looked at", self._attached)) or set()
         closed = self._closed_by(attached)
         # Each pool is judged by its own metrics: what one run does is no reason to end another run's instance.
-        judged = {
-            pool: judge(watched.get(pool, Watched()), started, now=self._now, limits=self._limits) for pool in pools
-        }
+        judged = {pool: judge(watched and watched[pool], started, now=self._now, limits=self._limits) for pool in pools}
         due = [instance for instance in instances if self._is_due(instance, judged[instance.pool], closed=closed)]
         why = "; ".join({judgement.why: None for instance in due if (judgement := judged[instance.pool])})
         stays = {pool for pool, judgement in judged.items() if judgement and _stays(pool, judgement, instances)}
-        if any(any(told.beats) for told in watched.values()):
+        if watched and any(any(told.beats) for told in watched.values()):
             closed = closed & stays
         needed = self._policies_of(closed | {instance.pool for instance in due})
         if needed != attached:
@@ -149,8 +147,8 @@ class Backstop:
         """A sentence for the message: what may launch the next instance."""
         if closed:
             return (
-                f" Karpenter may launch no instance of {', '.join(sorted(closed))} until the watchdog works again and "
-                "nothing is wrong there. Then the backstop allows it by itself."
+                f" Karpenter may launch no instance of {', '.join(sorted(closed))} until the backstop sees that the "
+                "watchdog works and nothing is wrong there. Then it allows it by itself."
             )
         if self._group:
             return f" The node group {self._group} is set to 0. A run that asks for its node sets it to 1."

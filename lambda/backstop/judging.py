@@ -16,7 +16,9 @@ class Limits:
     holding: timedelta
     """Longest time for which a run may hold the node."""
     execution: timedelta
-    """An execution that is older protects no instance, if the watchdog does not say who holds the node."""
+    """An execution that is older protects no instance, if the watchdog does not say who holds the node. Nor is an
+    instance that is older protected, if CloudWatch or Step Functions cannot be asked.
+    """
     compiler: timedelta
     """Longest life of an instance that compiles while an execution runs."""
 
@@ -30,7 +32,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Watched:
-    """The watchdog's metrics of a pool in the window, oldest first. Empty if there are none, or they cannot be read."""
+    """The watchdog's metrics of a pool in the window, oldest first. Empty if there are none."""
 
     beats: tuple[float, ...] = ()
     without_lease: tuple[float, ...] = ()
@@ -49,14 +51,17 @@ class Judgement:
     """Whether Karpenter stays closed after the last instance has ended. False if the watchdog works."""
 
 
-def judge(watched: Watched, started: tuple[datetime, ...] | None, *, now: datetime, limits: Limits) -> Judgement | None:
+def judge(
+    watched: Watched | None, started: tuple[datetime, ...] | None, *, now: datetime, limits: Limits
+) -> Judgement | None:
     """Which instances of a pool must end. None if a healthy run may need them, or the watchdog can still end them.
 
-    `started`: start times of the executions that run; None if Step Functions cannot be asked.
+    `watched`: None if the metrics cannot be read. `started`: start times of the executions that run; None if Step
+    Functions cannot be asked.
     """
     minutes = f"{limits.window.total_seconds() / 60:.0f} min"
     looks = max(1, int(limits.window.total_seconds() // PERIOD_S) - 1)
-    if sum(1 for beat in watched.beats if beat) >= looks:
+    if watched and sum(1 for beat in watched.beats if beat) >= looks:
         if len(watched.lease_age_s) >= looks and not any(watched.lease_age_s):
             # The watchdog's count of nodes does not matter here: it counts what Kubernetes knows, and Kubernetes may
             # not know an instance.
@@ -67,12 +72,14 @@ def judge(watched: Watched, started: tuple[datetime, ...] | None, *, now: dateti
         if len(watched.without_lease) >= looks and all(watched.without_lease):
             return Judgement(f"for {minutes} there has been a node too many", limits.holding, lasts=False)
         return None
-    silent = f"the watchdog has not worked for {minutes}"
+    silent = f"the watchdog has not worked for {minutes}" if watched else "the watchdog's metrics cannot be read"
     if started is None:
         return Judgement(f"{silent}, and it is not known which runs go on", limits.execution)
     if any(now - begun <= limits.execution for begun in started):
-        # Runs protect an instance only for as long as one run may hold it, however many runs follow each other.
-        return Judgement(f"{silent}, and the instance is older than {hours(limits.holding)}", limits.holding)
+        # Runs protect an instance only for as long as one run may hold it, however many runs follow each other. Where
+        # the watchdog may well work, one answer that did not come ends no instance that was handed over.
+        age = limits.holding if watched else limits.execution
+        return Judgement(f"{silent}, and the instance is older than {hours(age)}", age)
     running = f"the runs that go on are older than {hours(limits.execution)}" if started else "no run goes on"
     return Judgement(f"{silent}, and {running}", limits.window)
 

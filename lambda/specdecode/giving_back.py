@@ -27,5 +27,6 @@ COMPILER_HOURS = 24
 
 BEFORE_NODE_HOURS = 48
 """Hours before a run holds the node: a day in the queue and a day of staging. An execution that is older than these and
-the longest run together protects no instance, if the watchdog does not say who holds the node.
+the longest run together protects no instance, if the watchdog does not say who holds the node. Nor is an instance that
+is older protected, if the backstop cannot ask CloudWatch or Step Functions.
 """

@@ -40,6 +40,9 @@ class Store:
         try:
             found = self.s3.get_object(Bucket=self.bucket, Key=key)
             data: bytes = found["Body"].read(at_most)
+            # A connection that was cut looks like the end of the object until one reads on: then botocore raises.
+            while at_most and len(data) < at_most and (more := found["Body"].read(at_most - len(data))):
+                data += more
         except Exception as error:
             if error_code(error) in ABSENT:
                 return None, None

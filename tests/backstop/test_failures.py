@@ -33,20 +33,29 @@ def test_what_fails_keeps_nothing_else_and_is_an_alarm(aws, denied, ended):
         assert "This could not be done: i-old cannot be ended" in text
 
 
-def test_without_metrics_a_run_that_goes_on_still_protects_its_node(aws):
-    aws.denied, aws.executions = {"get_metric_statistics"}, [NOW]
-    with pytest.raises(RuntimeError):
-        look(aws)
-    assert aws.alive == ["i-old"]
-
-
-@pytest.mark.parametrize(("age", "ended"), [(OLD, False), (EXECUTION + timedelta(hours=1), True)])
-def test_without_step_functions_only_what_no_run_can_need_is_ended(aws, age, ended):
+@pytest.mark.parametrize("denied", ["get_metric_statistics", "list_executions"])
+@pytest.mark.parametrize(
+    ("age", "ended"), [(OLD, False), (HOLDING + timedelta(hours=1), False), (EXECUTION + timedelta(hours=1), True)]
+)
+def test_without_cloudwatch_or_step_functions_only_what_no_run_can_need_is_ended(aws, denied, age, ended):
+    """A queue hands its node from run to run: the instance is older than any of them may hold it."""
     aws.instance("i-old", age)
-    aws.denied = {"list_executions"}
+    if denied == "get_metric_statistics":
+        aws.beats(lease_age=3600)
+    aws.denied, aws.executions = {denied}, [NOW - timedelta(hours=2)]
     with pytest.raises(RuntimeError):
         look(aws)
-    assert (aws.alive == []) is ended
+    assert (aws.alive == [], bool(aws.closed), len(aws.told)) == (ended, ended, ended)
+
+
+@pytest.mark.parametrize("began", [(), (EXECUTION + timedelta(hours=1),)], ids=["none goes on", "a stuck one"])
+def test_without_cloudwatch_an_instance_that_no_run_can_need_is_ended_and_nobody_is_accused(aws, began):
+    aws.denied, aws.executions = {"get_metric_statistics"}, [NOW - age for age in began]
+    with pytest.raises(RuntimeError):
+        look(aws)
+    assert aws.alive == []
+    ((_, text),) = aws.told
+    assert "since the watchdog's metrics cannot be read, and " in text and "has not worked" not in text
 
 
 @pytest.mark.parametrize(("age", "left"), [(OLD, ["i-compiles"]), (timedelta(hours=26), [])])

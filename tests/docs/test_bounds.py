@@ -50,7 +50,10 @@ def test_no_cause_lasts_longer_than_the_backstop_lets_it():
     settings = Settings()
     last = bounds.stuck_bound(settings)
     assert last.minutes == 60 * 60 + 20
+    unasked = bounds.unasked_bound(settings)
+    assert unasked.minutes == 108 * 60 + 20
     found = [*bounds.causes(settings), *(bounds.run_bound(plan_of(name), settings) for name in preset_names())]
+    found.remove(unasked)
     for bound in found:
         assert 0 <= bound.minutes <= last.minutes, bound
     assert bounds.stuck_bound(Settings(longest_run_hours=10)).minutes == last.minutes - 38 * 60
@@ -83,3 +86,4 @@ def test_operations_says_the_computed_bounds():
     assert f"a run of the default preset {run.minutes / 60:.1f} h (${run.usd:.0f})" in text
     assert f"a run that dies {dies.minutes:.0f} min, a broken cluster {broken.minutes / 60:.1f} h" in text
     assert f"nothing longer than {bounds.stuck_bound(settings).minutes / 60:.1f} h" in text
+    assert f"({bounds.unasked_bound(settings).minutes / 60:.1f} h if AWS does not answer" in text

@@ -1,7 +1,10 @@
 """One bucket: what is absent is None, what is refused is an error, but for a benchmark that may not list the bucket."""
 
+import io
+
 import pytest
-from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
+from botocore.exceptions import ClientError, ConnectionClosedError, IncompleteReadError, ReadTimeoutError
+from botocore.response import StreamingBody
 from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.store import Store
 
@@ -44,6 +47,20 @@ def test_no_answer_is_the_error_that_botocore_says(
     monkeypatch.setattr(s3, "get_object", silent)
     with pytest.raises(type(error)):
         Store(s3=s3, bucket="b").read("k")
+
+
+@pytest.mark.parametrize("at_most", [None, 99])
+def test_an_answer_that_was_cut_off_is_no_object(
+    s3: FakeS3, monkeypatch: pytest.MonkeyPatch, at_most: int | None
+) -> None:
+    """Half a lease would count as a damaged one, by which nobody holds a node."""
+    monkeypatch.setattr(s3, "get_object", lambda **_: {"Body": StreamingBody(io.BytesIO(b'{"hol'), 20)})
+    with pytest.raises(IncompleteReadError):
+        Store(s3=s3, bucket="b").read("k", at_most=at_most)
+
+
+def test_of_a_long_object_only_the_beginning_is_read(s3: FakeS3) -> None:
+    assert Store(s3=s3, bucket="b").read("runs/r/a.jsonl", at_most=3) == b"1\n2"
 
 
 def test_a_benchmark_takes_a_refused_file_for_an_absent_one(s3: FakeS3) -> None:

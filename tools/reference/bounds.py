@@ -9,6 +9,7 @@ from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
 from specdecode.giving_back import (
     BACKSTOP_PERIOD_MINUTES,
     BACKSTOP_WINDOW_MINUTES,
+    BEFORE_NODE_HOURS,
     CLAIM_GRACE_MINUTES,
     COMPILER_HOURS,
     STUCK_GRACE_HOURS,
@@ -119,6 +120,17 @@ def stuck_bound(settings: Settings) -> Bound:
     )
 
 
+def unasked_bound(settings: Settings) -> Bound:
+    """The longest bound of all."""
+    return replace(
+        stuck_bound(settings),
+        cause="either of these, and all that time the backstop cannot ask CloudWatch, or the watchdog is dead and it "
+        "cannot ask Step Functions",
+        ends="an alarm (`BackstopFailed`, `StuckRun`) tells a person; the backstop ends it at this age",
+        minutes=stuck_bound(settings).minutes + 60 * BEFORE_NODE_HOURS,
+    )
+
+
 def run_bound(plan: Plan, settings: Settings) -> Bound:
     """The bound of a whole run of `plan`."""
     longest = longest_node_minutes(plan.steps, poll_s=plan.poll_seconds) + NODE_STOP_MINUTES.high
@@ -201,6 +213,7 @@ def causes(settings: Settings) -> list[Bound]:
             ends="an alarm (`NoHeartbeat`, `NodeWithoutLease`) tells a person; the backstop ends it at this age",
         ),
         stuck_bound(settings),
+        unasked_bound(settings),
         Bound(
             f"CPU nodes that compile (`compile.on: cpu`), all {shapes.COMPILERS}, stay, and no execution goes on",
             f"Karpenter a minute after its last pod; else the backstop, once it is {BACKSTOP_WINDOW_MINUTES} min old",

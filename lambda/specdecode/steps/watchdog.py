@@ -207,16 +207,20 @@ def _ages_s(slots: Sequence[str], lease: Lease, now: datetime) -> dict[str, floa
 def delete_left(pools: NodePools, lease: LeaseStore, *, now: datetime) -> tuple[str, ...]:
     """Delete NodeClaims that Karpenter has not begun to end GRACE after their pool went to 0 replicas; their names.
 
-    Only of pools whose node no run holds. RBAC cannot limit the right to them, since Karpenter makes their names up.
-    The label does it, here.
+    Only of pools whose node no run holds: by a lease that is damaged nobody does. One that cannot be read says nothing,
+    and its error is raised. RBAC cannot limit the right to them, since Karpenter makes their names up. The label does
+    it, here.
     """
     left = [claim for claim in pools.claims() if "deletionTimestamp" not in claim["metadata"]]
     slots = {name_of(claim): str(pools.slot_of(claim)) for claim in left}
-    if not left:
-        return ()
     scaled = {slot: _scaled_at(pools.get(slot)) for slot in set(slots.values())}
     old = [claim for claim in left if now - max(scaled[slots[name_of(claim)]], created_at(claim)) > GRACE]
-    held = _read(lease).pools if old else frozenset()
+    if not old:
+        return ()
+    try:
+        held = lease.read().pools
+    except LeaseDamaged:
+        held = frozenset()
     deleted = [name_of(claim) for claim in old if slots[name_of(claim)] not in held]
     for name in deleted:
         pools.kube.delete("NodeClaim", name)

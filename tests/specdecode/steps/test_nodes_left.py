@@ -8,6 +8,7 @@ from specdecode.runs.state import StateDamaged
 from specdecode.steps import acquire, stop_arms, watchdog
 from specdecode.steps.errors import ServeNotReady
 
+from tests.specdecode.steps.aws_fake import client_error
 from tests.specdecode.steps.cluster_fake import status
 from tests.specdecode.steps.faults import metrics
 from tests.specdecode.steps.given_back import claim, held, let_go, watch
@@ -59,6 +60,34 @@ def test_a_node_that_goes_already_or_that_somebody_holds_is_not_deleted(world):
     claim(world, "the-run-s")
     world.time += timedelta(hours=1)
     assert (watch(world).deleted, claims(world)) == ((), ["the-run-s"])
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_one_read_of_the_lease_that_fails_ends_no_run_s_node_and_is_told(number):
+    world = held()
+    claim(world, "the-run-s")
+    world.time += timedelta(hours=1)
+    reads = iter(range(1, 9))
+
+    def before(operation: str, key: str) -> None:
+        if (operation, key) == ("GetObject", s3_keys.CAPACITY_KEY) and next(reads) == number:
+            raise client_error("SlowDown", operation, 503)
+
+    world.s3.before = before
+    found = watch(world)
+    assert (found.deleted, claims(world), world.replicas) == ((), ["the-run-s"], 1)
+    assert "SlowDown" in str(found.problems)
+    assert metrics(world)["WatchdogProblems"] == 1
+    assert "WatchdogHeartbeat" not in metrics(world)
+    assert watch(world).problems == ()
+
+
+def test_by_a_damaged_lease_nobody_holds_a_node_that_stays():
+    world = held()
+    claim(world, "stays")
+    world.s3.objects[s3_keys.CAPACITY_KEY] = b"?"
+    world.time += timedelta(hours=1)
+    assert watch(world).deleted == ("stays",)
 
 
 def test_a_run_that_becomes_the_holder_meanwhile_keeps_its_node(world):
