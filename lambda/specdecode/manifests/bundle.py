@@ -133,6 +133,11 @@ def session_policy(rights: Rights, ctx: RenderContext, *, partition: str = "aws"
     return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
 
 
+def fits(rights: Rights, ctx: RenderContext) -> bool:
+    """Whether STS takes the policy of `rights`, in any partition."""
+    return len(session_policy(rights, ctx, partition="aws-us-gov")) <= LIMIT
+
+
 def _allow(actions: list[str], resources: list[str]) -> dict[str, Any]:
     return {"Effect": "Allow", "Action": actions, "Resource": resources}
 

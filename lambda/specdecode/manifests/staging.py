@@ -3,15 +3,13 @@
 from specdecode import names, s3_keys
 from specdecode.experiment.prompt_lengths import CountSpec
 from specdecode.experiment.variants import ModelRef
-from specdecode.manifests.bundle import Rights, StepJob, program_job
+from specdecode.manifests.bundle import Rights, StepJob, fits, program_job
 from specdecode.manifests.naming import RenderContext, labels, object_name, staging_name
 from specdecode.manifests.pods import word
 from specdecode.planning import Plan
 from specdecode.planning.timeline import COUNT_MINUTES
 from specdecode.prompts import HubFile, PromptsOf
 
-FEW_SETS = 6
-"""Most sets that a session policy names one by one; it has no room for more (`bundle.LIMIT`)."""
 TO_BUCKET = ("--bucket", '"$BUCKET"')
 
 
@@ -60,12 +58,14 @@ def fetch_prompts_job(plan: Plan, given: PromptsOf, hub: HubFile, ctx: RenderCon
 
 
 def count_prompts_job(plan: Plan, spec: CountSpec, ctx: RenderContext) -> StepJob:
-    """Job that reads the model's tokenizer and the sets, and writes the lengths."""
-    sets = tuple(dict.fromkeys(case.prompts.key for case in spec.cases if case.prompts))
-    if len(sets) > FEW_SETS:
-        sets = (f"{s3_keys.PROMPTS}*",)
-    own = (s3_keys.COMPLETE, "tokenizer*", "chat_template.jinja")
-    reads = (*(f"{spec.model}{name}" for name in own), *sets)
+    """Job that reads the model's tokenizer and the sets, or all sets if these are too many to be named, and writes the
+    lengths.
+    """
+    sets = dict.fromkeys(case.prompts.key for case in spec.cases if case.prompts)
+    own = [f"{spec.model}{name}" for name in (s3_keys.COMPLETE, "tokenizer*", "chat_template.jinja")]
+    rights = Rights(reads=(*own, *sets), writes=(spec.key,))
+    if not fits(rights, ctx):
+        rights = Rights(reads=(*own, f"{s3_keys.PROMPTS}*"), writes=(spec.key,))
     return program_job(
         plan,
         ctx,
@@ -77,7 +77,7 @@ def count_prompts_job(plan: Plan, spec: CountSpec, ctx: RenderContext) -> StepJo
         files={"spec": {"spec.json": spec.model_dump_json(indent=2)}},
         minutes=COUNT_MINUTES,
         retries=2,
-        rights=Rights(reads=reads, writes=(spec.key,)),
+        rights=rights,
     )
 
 

@@ -117,8 +117,23 @@ def test_the_hubs_token_is_for_gated_models_alone(ctx):
         assert allows(policy["Statement"], **asked) is gated
 
 
+def _counting(sets, model, ctx):
+    names = [{"set": f"{number:040}@{'0' * 64}", "categories": ["a"]} for number in range(sets)]
+    plan = plan_for(from_document({"extends": "qwen3-32b", "workload": {"cases": [], "prompts": names}}))
+    spec = count_spec(plan.experiment, {}).model_copy(update={"model": model.prefix})
+    return manifests.count_prompts_job(plan, spec, ctx)
+
+
+def test_sets_are_read_one_by_one_while_their_names_fit_into_a_session_policy(ctx):
+    usual = ModelRef(id="Qwen/Qwen3-32B", revision="v" * 40, size_gib=1)
+    for sets in (1, 2, 3, 4):
+        reads = _counting(sets, usual, ctx).rights.reads
+        assert len(reads) == 3 + sets and f"{s3_keys.PROMPTS}*" not in reads
+    assert f"{s3_keys.PROMPTS}*" in _counting(9, usual, ctx).rights.reads
+
+
 def test_the_longest_names_fit_into_a_session_policy(ctx):
-    """63 characters of a bucket, 80 of a run, 128 + 100 of a model, 512 of an import prefix."""
+    """63 characters of a bucket, 80 of a run, 128 + 100 of a model, 512 of an import prefix, 40 of a set."""
     long = ctx.model_copy(
         update={
             "bucket": "b" * 63,
@@ -137,7 +152,8 @@ def test_the_longest_names_fit_into_a_session_policy(ctx):
     )
     compiling = Rights(reads=("c" * 80, f"{model.prefix}*", f"{model.prefix}*"), writes=("c" * 80,))
     reading = plan_for(load_preset("rehearsal-forecast", overrides={"answers": "a" * 80}))
-    jobs = manifests.staging_job(reading, model, long), manifests.benchmark(reading, reading.waves[0], long)
+    jobs = [manifests.staging_job(reading, model, long), manifests.benchmark(reading, reading.waves[0], long)]
+    jobs += [_counting(sets, model, long) for sets in (1, 2, 6, 7)]
     for rights in (compiling, *(each.rights for each in jobs)):
         policy = session_policy(rights, long, partition="aws-us-gov")
         assert len(policy) <= LIMIT, len(policy)
