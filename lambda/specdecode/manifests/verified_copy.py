@@ -1,10 +1,13 @@
 """Before a server starts: read the folders that it loads, compare every byte with COMPLETE.json, copy on the way.
 
-A serving pod has no credentials and no bundle: its script holds this very text, for Python 3.9 alone (ADR 201). Its
-argument is JSON: `local`, where copies go; `streams`, files that are read at once; `folders` with `name`, `content`
-(the hash, or ""), `copied`, and `code`, its exit code if one is damaged. Once the script has put `verified` there, the
-copies are whole: a container that starts again reads only what it loads through the mount (ADR 213).
+A serving pod has no credentials and no bundle: its script holds this very text, which needs Python 3.9 or newer alone
+(ADR 201). Its argument is JSON: `local`, where copies go; `streams`, files that are read at once; `folders` with
+`name`, `content` (the hash, or ""), `copied`, and `code`, its exit code if one is damaged. Once the script has put
+`verified` there, the copies are whole: a container that starts again reads only what it loads through the mount (ADR
+213).
 """
+
+from __future__ import annotations
 
 import hashlib
 import json

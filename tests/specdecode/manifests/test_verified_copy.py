@@ -1,5 +1,6 @@
 """What a server loads is compared byte for byte with what was stored, and copied on the way."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -34,6 +35,12 @@ def run(*, known: bool = True, copied: bool = True) -> subprocess.CompletedProce
     given = json.dumps({"local": "local", "streams": 4, "folders": folders})
     source = Path(verified_copy.__file__).read_text("utf-8")
     return subprocess.run([sys.executable, "-I", "-c", source, given], capture_output=True, text=True, check=False)
+
+
+def test_an_old_python_can_run_it() -> None:
+    """None of its annotations is evaluated: `X | Y` is no type before 3.10."""
+    tree = ast.parse(Path(verified_copy.__file__).read_text("utf-8"), feature_version=(3, 9))
+    assert any(isinstance(it, ast.ImportFrom) and it.module == "__future__" for it in tree.body)
 
 
 def _swapped(folder: Path) -> None:
