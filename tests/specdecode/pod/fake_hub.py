@@ -69,6 +69,8 @@ def _handler(hub: FakeHub) -> type[Handler]:
                 if hub.signed_refused:
                     return self.reply(403)
                 return self.reply(body=hub.files[path.removeprefix("/signed/")])
+            if path == "/api/agent-harnesses":  # huggingface_hub asks it once a process, for whatever is asked first
+                return self.reply(404)
             hub.asked.append(path)
             hub.tokens.add(token)
             if hub.failing:
