@@ -1,17 +1,20 @@
 """Finished folders of the bucket, as the pods leave them."""
 
-import hashlib
 import json
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 
-from specdecode.finished import FileEntry, document
+from specdecode.finished import FileEntry, document, entry
 
 
 def mark(prefix: str, files: Mapping[str, bytes]) -> bytes:
     """The COMPLETE.json of the folder `prefix` with `files`."""
-    entries = [FileEntry(path, len(body), hashlib.sha256(body).hexdigest()) for path, body in files.items()]
-    return document(prefix, entries, about={}).encode()
+    return document(prefix, entries(files), about={}).encode()
+
+
+def entries(files: Mapping[str, bytes]) -> list[FileEntry]:
+    return [entry(path, BytesIO(body)) for path, body in files.items()]
 
 
 def stored(prefix: str, files: Mapping[str, bytes] | None = None) -> dict[str, bytes]:

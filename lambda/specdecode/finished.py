@@ -1,13 +1,15 @@
 """Finished folders of the bucket, `models/…/` and `compiled/…/`, as their COMPLETE.json says (ADR 201).
 
 It is written last. It names its folder, so that a copy of another one is found, and each file with size and SHA-256.
-The hash of a folder is that of its files' names, sizes and hashes.
+The hash of a folder is that of its files' names, sizes and hashes. A start check reads no more of the weights than the
+headers of safetensors, so that these have their own hash.
 """
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from hashlib import sha256
+from hashlib import file_digest, sha256
+from io import SEEK_END, BufferedIOBase
 from typing import Any, NamedTuple
 
 from specdecode import s3_keys
@@ -18,6 +20,10 @@ LARGEST = 8 << 20
 """Most bytes of a COMPLETE.json that are read: some 50,000 files."""
 SHOWN = 3
 """Most differences of a folder that a message names."""
+LENGTH = 8
+"""Bytes before a header of safetensors: its length."""
+LONGEST_HEADER = 100_000_000
+"""Most bytes of such a header, as safetensors itself allows."""
 
 
 class Damaged(ValueError):
@@ -31,6 +37,19 @@ class FileEntry:
     path: str
     size: int
     sha256: str
+    header: str = ""
+    """SHA-256 of the header of a safetensors file and its length. Empty if it is not known."""
+
+
+def entry(path: str, file: BufferedIOBase) -> FileEntry:
+    """The entry of a file with the bytes of `file`."""
+    digest, size, header = file_digest(file, "sha256").hexdigest(), file.seek(0, SEEK_END), ""
+    if path.endswith(".safetensors"):
+        file.seek(0)
+        start = file.read(LENGTH)
+        start += file.read(min(int.from_bytes(start, "little"), LONGEST_HEADER))
+        header = sha256(start).hexdigest()
+    return FileEntry(path, size, digest, header)
 
 
 def content(files: Iterable[FileEntry]) -> str:
@@ -41,7 +60,7 @@ def content(files: Iterable[FileEntry]) -> str:
 
 def document(prefix: str, files: Iterable[FileEntry], *, about: Mapping[str, Any]) -> str:
     """The text of COMPLETE.json for the folder `prefix`."""
-    listed = [asdict(entry) for entry in files]
+    listed = [{name: value for name, value in asdict(entry).items() if value != ""} for entry in files]
     return json.dumps({"schema_version": 2, "folder": prefix, "files": listed, **about}, indent=1)
 
 
@@ -50,8 +69,8 @@ def parse(prefix: str, text: bytes) -> list[FileEntry]:
     try:
         read = parse_json(text)
         files = [
-            FileEntry(path=below(str(entry["path"])), size=int(entry["size"]), sha256=str(entry["sha256"]))
-            for entry in read["files"]
+            FileEntry(below(str(it["path"])), int(it["size"]), str(it["sha256"]), str(it.get("header", "")))
+            for it in read["files"]
         ]
         folder = read["folder"]
     except (ValueError, TypeError, LookupError, OverflowError) as error:

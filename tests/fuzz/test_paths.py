@@ -15,11 +15,12 @@ from specdecode.analysis.report import write_report
 from specdecode.manifests.naming import RenderContext
 from specdecode.measures.llmperf_files import stem_of
 from specdecode.pod import tiny_model
-from specdecode.pod.bucket import Bucket, FileEntry
+from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
 from specdecode.pod.sources import ImportSource
 from specdecode.untrusted import Unreadable, below
 
+from tests.finished_folders import entries
 from tests.fuzz.profile import RNGS, fuzz, soon
 from tests.specdecode.steps.aws_fake import FakeS3
 from tests.untrusted.hostile import measured
@@ -111,8 +112,7 @@ def test_a_tiny_model_of_anything_is_made_or_refused(raw: bytes, found: object) 
         for weights in (raw, len(text).to_bytes(8, "little") + text + raw):
             files = {"config.json": config, "a.safetensors": weights}
             bucket = Bucket("b", FakeS3({f"models/m/{path}": data for path, data in files.items()}))
-            entries = [FileEntry(path, len(data), hashlib.sha256(data).hexdigest()) for path, data in files.items()]
-            bucket.finish("models/m/", entries, about={})
+            bucket.finish("models/m/", entries(files), about={})
             for is_head in (False, True):
                 with contextlib.suppress(PodError):
                     tiny_model.make(bucket, "models/m/", layers=2, is_head=is_head)

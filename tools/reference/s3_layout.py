@@ -64,8 +64,8 @@ FILES = (
 )
 
 COMPLETE = f"""A folder under `models/` and `compiled/` counts only with its `{s3_keys.COMPLETE}` (files, sizes,
-SHA-256), which is written last: what an interrupted step left is never taken for whole. Who finishes a folder deletes
-what else lies there."""
+SHA-256, for safetensors also that of the header), which is written last: what an interrupted step left is never taken
+for whole. Who finishes a folder deletes what else lies there."""
 
 RETENTION = """A run's folder expires after `run_retention_days` ([settings](../settings.md)), by default never. Why
 who may do what: [security](../security.md#pods)."""

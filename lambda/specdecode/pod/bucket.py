@@ -147,6 +147,12 @@ def _damaged(prefix: str) -> Exit:
     return Exit.DAMAGED_ARTIFACT if prefix.startswith(s3_keys.compiled_prefix("")[:-1]) else Exit.DAMAGED_MODEL
 
 
+def entry_of(name: str, path: Path) -> FileEntry:
+    """The entry of the file at `path`, which is called `name` in its folder."""
+    with path.open("rb") as file:
+        return finished.entry(name, file)
+
+
 def sha256_of(path: Path) -> str:
     """Hexadecimal SHA-256 of a file."""
     with path.open("rb") as file:

@@ -17,7 +17,7 @@ from pathlib import Path
 from specdecode import s3_keys
 from specdecode.exit_codes import Exit
 from specdecode.finished import FileEntry
-from specdecode.pod.bucket import WORKERS, Bucket, sha256_of
+from specdecode.pod.bucket import WORKERS, Bucket, entry_of
 from specdecode.pod.fp8 import rescale_file
 from specdecode.pod.program import Parser, PodError, run, say
 from specdecode.pod.sources import OPTION, HubSource, ImportSource, Source, SourceFile, demand_safetensors, hub_token
@@ -86,25 +86,22 @@ def _stage_file(
     version = f"{file.version}{'-neuron-fp8' if rescale else ''}"
     known = bucket.tags(key)
     if known.get("source") == version and "sha256" in known:
-        if _is_stored(bucket, key, known["sha256"]):
-            return FileEntry(file.path, file.size, known["sha256"])
+        with _scratch() as folder:
+            bucket.download(key, folder / "stored")
+            entry = entry_of(file.path, folder / "stored")
+        if entry.sha256 == known["sha256"]:
+            return entry
         say(f"{file.path}: what lies in the bucket is damaged, and is brought again")
     with _scratch() as folder:
         path = source.fetch(file, folder)
-        digest = sha256_of(path)
-        if path.stat().st_size != file.size or (file.sha256 and digest != file.sha256):
+        entry = entry_of(file.path, path)
+        if entry.size != file.size or (file.sha256 and entry.sha256 != file.sha256):
             raise PodError(Exit.CORRUPT, f"{file.path}: the downloaded bytes differ from what the source promises")
         if rescale and path.suffix == ".safetensors" and rescale_file(path, names=tensors):
-            digest = sha256_of(path)
-        bucket.upload(path, key, tags={"sha256": digest, "source": version})
+            entry = entry_of(file.path, path)
+        bucket.upload(path, key, tags={"sha256": entry.sha256, "source": version})
     say(f"{file.path}: {file.size / 2**20:.1f} MiB")
-    return FileEntry(file.path, file.size, digest)
-
-
-def _is_stored(bucket: Bucket, key: str, sha256: str) -> bool:
-    with _scratch() as folder:
-        bucket.download(key, folder / "stored")
-        return sha256_of(folder / "stored") == sha256
+    return entry
 
 
 @contextmanager

@@ -13,12 +13,13 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from specdecode import s3_keys
 from specdecode.exit_codes import Exit
-from specdecode.finished import FileEntry
+from specdecode.finished import LENGTH, LONGEST_HEADER, FileEntry
 from specdecode.pod.bucket import WORKERS, Bucket
 from specdecode.pod.compile import nothing_to_do
 from specdecode.pod.program import Parser, PodError, run, say
@@ -28,10 +29,6 @@ from specdecode.untrusted import Unreadable, parse_json
 CONFIG, LAYERS = "config.json", "num_hidden_layers"
 SMALL = 64 * 2**20
 """Most bytes of a file beside the weights: the largest tokenizers have 35 MB."""
-LONGEST_HEADER = 100_000_000
-"""Most bytes of a header, as safetensors itself allows."""
-_LENGTH = 8
-"""Bytes before a header: its length."""
 _BLOCK = 8 * 131_071
 """Bytes of random values that are written again and again; 131,071 is a prime, so that no two rows are alike."""
 _FLOATS = {
@@ -84,7 +81,7 @@ def make(bucket: Bucket, prefix: str, *, layers: int, is_head: bool) -> bool:
     bucket.fetch_folder(prefix, folder, only=[entry.path for entry in entries if _is_beside(entry)])
     config = _document(folder / CONFIG)
     with ThreadPoolExecutor(WORKERS) as pool:
-        tensors = dict(pair for found in pool.map(lambda it: _checked(bucket, prefix, it), files) for pair in found)
+        tensors = dict(pair for found in pool.map(lambda it: _tensors(bucket, prefix, it), files) for pair in found)
     whole = _layers_of(config)
     try:
         if is_head:
@@ -171,9 +168,9 @@ def write(path: Path, tensors: Mapping[str, Tensor]) -> None:
         header[name] = {"dtype": tensor.dtype, "shape": tensor.shape, "data_offsets": [at, at + tensor.size]}
         at += tensor.size
     text = json.dumps(header).encode()
-    text += b" " * (-len(text) % _LENGTH)
+    text += b" " * (-len(text) % LENGTH)
     with path.open("wb") as file:
-        file.write(len(text).to_bytes(_LENGTH, "little") + text)
+        file.write(len(text).to_bytes(LENGTH, "little") + text)
         for tensor in tensors.values():
             block = _values(tensor.dtype)
             for left in range(tensor.size, 0, -_BLOCK):
@@ -205,24 +202,19 @@ def _document(path: Path) -> dict[str, Any]:
     return found
 
 
-def _checked(bucket: Bucket, prefix: str, entry: FileEntry) -> Iterable[tuple[str, Tensor]]:
-    """What _tensors() finds. A file without a header is read whole: if it is not as it was stored, that is told."""
-    try:
-        return _tensors(bucket, prefix, entry)
-    except PodError as error:
-        if error.code == Exit.CORRUPT:
-            bucket.fetch_folder(prefix, Path(prefix), only=[entry.path])
-        raise
-
-
 def _tensors(bucket: Bucket, prefix: str, entry: FileEntry) -> Iterable[tuple[str, Tensor]]:
-    """What the header of a file describes. Raises PodError if it is no header, or describes more than the file has."""
+    """What the header of a file describes. Raises PodError if it is not that which was stored, so that the model is set
+    aside; and if it is no header, or describes more than the file has: that came so, and would come so again.
+    """
     key = prefix + entry.path
-    length = int.from_bytes(bucket.start_of(key, _LENGTH), "little")
-    if length > min(LONGEST_HEADER, entry.size):
+    length = int.from_bytes(bucket.start_of(key, LENGTH), "little")
+    start = bucket.start_of(key, LENGTH + min(length, LONGEST_HEADER))
+    if entry.header not in ("", sha256(start).hexdigest()):
+        raise PodError(Exit.DAMAGED_MODEL, f"the header of {key} differs from its recorded SHA-256")
+    if length > len(start) - LENGTH:
         raise PodError(Exit.CORRUPT, f"{key} is no safetensors file")
     try:
-        header = parse_json(bucket.start_of(key, _LENGTH + length)[_LENGTH:])
+        header = parse_json(start[LENGTH:])
         found = [(str(name), _tensor(it)) for name, it in header.items() if name != "__metadata__"]
     except (Unreadable, ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise PodError(Exit.CORRUPT, f"{key} has no header of safetensors: {error}") from None

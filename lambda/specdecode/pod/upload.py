@@ -12,7 +12,7 @@ from pathlib import Path
 
 from specdecode.exit_codes import Exit
 from specdecode.finished import FileEntry
-from specdecode.pod.bucket import WORKERS, Bucket, sha256_of
+from specdecode.pod.bucket import WORKERS, Bucket, entry_of
 from specdecode.pod.program import Parser, PodError, run, say
 
 
@@ -42,7 +42,7 @@ def upload(bucket: Bucket, prefix: str, folder: Path, *, about: dict[str, object
         raise PodError(Exit.NO_ARTIFACT, f"the server left empty files: {', '.join(empty[:3])}")
 
     def one(path: Path) -> FileEntry:
-        entry = FileEntry(path.relative_to(folder).as_posix(), path.stat().st_size, sha256_of(path))
+        entry = entry_of(path.relative_to(folder).as_posix(), path)
         bucket.upload(path, prefix + entry.path, tags={"sha256": entry.sha256})
         return entry
 

@@ -8,7 +8,7 @@ from specdecode import finished
 from specdecode.benchmark.place import S3Folder
 from specdecode.instance.s3_copies import bring, send
 from specdecode.planning import read_inventory
-from specdecode.pod.bucket import Bucket, FolderClient, sha256_of
+from specdecode.pod.bucket import Bucket, FolderClient, entry_of
 from specdecode.pod.program import PodError
 from specdecode.pod.sources import ImportSource
 from specdecode.pod.stage import main as stage_main
@@ -75,7 +75,7 @@ def _made(store: Path) -> S3Folder:
 
 
 def test_an_artifact_goes_to_s3_and_comes_to_another_machine(store, tmp_path) -> None:
-    there, entries = _made(store), [finished.FileEntry(SHARD, 5, sha256_of(store / ARTIFACT / SHARD))]
+    there, entries = _made(store), [entry_of(SHARD, store / ARTIFACT / SHARD)]
     assert not bring(ARTIFACT, tmp_path / "other", there)
     send(ARTIFACT, store, there)
     assert bring(ARTIFACT, tmp_path / "other", there)

@@ -1,6 +1,7 @@
 """Staging: file by file, verified, resumable, COMPLETE.json last."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -50,6 +51,14 @@ def test_second_try_uploads_only_what_is_missing_or_changed():
     s3.uploads.clear()
     staged(s3)
     assert s3.uploads == [PREFIX + "COMPLETE.json"]
+
+
+def test_the_header_of_weights_has_a_hash_of_its_own_on_the_first_try_and_on_the_second():
+    s3 = FakeS3(FILES | {"imports/m/sub/model.safetensors": (header := b"\x04" + bytes(7) + b"{}  ") + b"weights"})
+    for _ in range(2):
+        staged(s3)
+        listed = json.loads(s3.objects.pop(PREFIX + "COMPLETE.json"))["files"]
+        assert [file.get("header") for file in listed] == [None, sha256(header).hexdigest()]
 
 
 @pytest.mark.parametrize("damaged", [b"Weights", b"w", b"weights and more"], ids=["flipped", "truncated", "longer"])

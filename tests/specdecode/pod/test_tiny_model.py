@@ -1,19 +1,21 @@
 """Tiny models: valid safetensors of the first layers alone, a configuration that says so, and damaged files refused."""
 
-import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save
+from specdecode import finished
 from specdecode.exit_codes import Exit
 from specdecode.pod import tiny_model
-from specdecode.pod.bucket import Bucket, FileEntry
+from specdecode.pod.bucket import Bucket
 from specdecode.pod.compile import NOTHING_TO_DO
 from specdecode.pod.program import PodError
 from specdecode.pod.tiny_model import Tensor, first_layers, make, shortened, with_fewer_targets, write
 
+from tests.finished_folders import entries
 from tests.specdecode.steps.aws_fake import FakeS3
 
 MODEL = "models/llama/"
@@ -21,8 +23,7 @@ MODEL = "models/llama/"
 
 def bucket_with(prefix: str, files: dict[str, bytes]) -> Bucket:
     bucket = Bucket("b", FakeS3({prefix + path: data for path, data in files.items()}))
-    entries = [FileEntry(path, len(data), hashlib.sha256(data).hexdigest()) for path, data in files.items()]
-    bucket.finish(prefix, entries, about={})
+    bucket.finish(prefix, entries(files), about={})
     return bucket
 
 
@@ -137,14 +138,28 @@ def test_damaged_files_are_refused(path, data, says):
     assert raised.value.code == Exit.CORRUPT
 
 
-def test_a_file_whose_header_changed_after_it_was_stored_is_damaged():
+def header_of(file: bytes) -> bytes:
+    return file[: 8 + int.from_bytes(file[:8], "little")]
+
+
+def test_a_header_that_changed_after_it_was_stored_is_damaged_whichever_of_its_bytes():
     """So it is set aside and staged again. One that came so from the hub would come so again."""
     bucket = bucket_with(MODEL, llama())
     stored = llama()["model-1.safetensors"]
-    bucket._store.write(MODEL + "model-1.safetensors", bytes([stored[0] ^ 1]) + stored[1:])
-    with pytest.raises(PodError, match=r"model-1\.safetensors differs") as raised:
-        make(bucket, MODEL, layers=2, is_head=False)
-    assert raised.value.code == Exit.DAMAGED_MODEL
+    for at in range(len(header_of(stored))):
+        changed = stored[:at] + bytes([stored[at] ^ 1]) + stored[at + 1 :]
+        bucket._store.write(MODEL + "model-1.safetensors", changed)
+        with pytest.raises(PodError, match=r"header of .*model-1\.safetensors differs") as raised:
+            make(bucket, MODEL, layers=2, is_head=False)
+        assert raised.value.code == Exit.DAMAGED_MODEL
+
+
+def test_a_folder_that_was_finished_before_headers_had_hashes_is_the_same_folder():
+    bucket = bucket_with(MODEL, llama())
+    old = [replace(it, header="") for it in entries(llama())]
+    assert finished.content(old) == finished.content(entries(llama()))
+    bucket.finish(MODEL, old, about={})
+    assert make(bucket, MODEL, layers=2, is_head=False)
 
 
 def test_a_model_that_was_never_finished_is_refused():
