@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from specdecode.instance.containers import MARK
-from specdecode.instance.run import WATCHDOG
+from specdecode.instance.running import WATCHDOG
 
 from tests.patience import PATIENCE_S, until
 

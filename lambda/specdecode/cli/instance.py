@@ -89,7 +89,8 @@ def instance(
     from specdecode.instance.containers import ToolFailed, found_tool
     from specdecode.instance.engines import Folders, render_context, server
     from specdecode.instance.requirements import problems, room_kept
-    from specdecode.instance.run import InstanceRun, InUse, RunFailed
+    from specdecode.instance.run import InstanceRun
+    from specdecode.instance.running import InUse, RunFailed
     from specdecode.store import NotDeleted
 
     store = where.store.resolve()
@@ -233,7 +234,7 @@ def _answers(run: InstanceRun, arms: Sequence[Arm], what: WhatOptions) -> None:
     """Each arm's answer to each question, as it comes, and how it came; its server counts. Raises RunFailed."""
     from specdecode import names
     from specdecode.benchmark.answer import Answer, AnswerError
-    from specdecode.instance.run import RunFailed
+    from specdecode.instance.running import RunFailed
     from specdecode.manifests.serve_command import served_model
     from specdecode.pod.hold import streamed, why_none
     from specdecode.pod.program import PodArm
@@ -268,7 +269,8 @@ def _report(plan: Plan, spec: BenchmarkSpec, run: InstanceRun, what: WhatOptions
     from specdecode.cli.report_recorded import deliver, recorded
 
     found = recorded(run.at.results, plan.price_per_node_hour)
-    known = known_of(plan, found.servers) | {"artifacts": run.artifacts_here}
+    known, (artifacts, remade) = known_of(plan, found.servers), run.shown()
+    known |= {"artifacts": artifacts, "notes": (*known["notes"], *remade)}
     tokenizer = str(run.at.store / spec.tokenizer) if spec.tokenizer else None
     here = spec.model_copy(update={"tokenizer": tokenizer})
     deliver(

@@ -3,6 +3,7 @@
 A folder (`store`) stands for the bucket. Programs of ours run on the machine itself, with the words that the pods have.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -11,13 +12,18 @@ from typing import Any
 
 import specdecode
 from specdecode import manifests, names, s3_keys
+from specdecode.exit_codes import Exit
 from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.experiment.shapes import CORES_PER_DEVICE
+from specdecode.experiment.variants import ModelRef
 from specdecode.manifests.bundle import StepJob
 from specdecode.manifests.compiling import COMPILE
 from specdecode.manifests.naming import RenderContext
-from specdecode.manifests.pods import CONTAINER, KubeObject
+from specdecode.manifests.pods import CONTAINER, KubeObject, word
 from specdecode.planning import Arm, Plan
+
+STREAMS = 16
+"""Files of a model that are read at once: an NVMe disk is faster than one stream."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,14 +175,30 @@ class Program:
     env: dict[str, str] = field(default_factory=dict)
 
 
-def programs_before(plan: Plan, ctx: RenderContext) -> list[Program]:
-    """The programs that bring models and prompts. `$BUCKET` is the store."""
-    found = [(f"fetch {model.id}", manifests.staging_job(plan, model, ctx)) for model in plan.models_to_stage]
-    found += [
-        (f"fetch the prompts {given.set}", manifests.fetch_prompts_job(plan, given, hub, ctx))
+def fetching(model: ModelRef, plan: Plan, ctx: RenderContext) -> Program:
+    """The program that brings a model. `$BUCKET` is the store."""
+    return Program(title=f"fetch {model.id}", words=_words(manifests.staging_job(plan, model, ctx).job))
+
+
+def fetching_prompts(plan: Plan, ctx: RenderContext) -> list[Program]:
+    """The programs that bring sets of prompts."""
+    return [
+        Program(
+            title=f"fetch the prompts {given.set}", words=_words(manifests.fetch_prompts_job(plan, given, hub, ctx).job)
+        )
         for given, hub in hub_sets(plan.experiment)
     ]
-    return [Program(title=title, words=_words(work.job)) for title, work in found]
+
+
+def comparing(model: ModelRef) -> Program:
+    """The program that reads every byte of a model, as a serving pod does. It works in the store, and ends with
+    DAMAGED_MODEL if the model is not as it was stored.
+    """
+    folder = {"name": model.prefix.rstrip("/"), "content": "", "copied": False, "code": Exit.DAMAGED_MODEL.value}
+    given = word(json.dumps({"local": ".", "streams": STREAMS, "folders": [folder]}))
+    title = f"compare {model.id} ({model.size_gib:g} GiB) with what was stored"
+    quiet = {"PYTHONWARNINGS": "ignore::RuntimeWarning"}  # of -m: the package has imported the module already
+    return Program(title=title, words=f"specdecode.manifests.verified_copy {given}", env=quiet)
 
 
 def keeping(arm: Arm, plan: Plan, ctx: RenderContext) -> Program:

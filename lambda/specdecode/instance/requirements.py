@@ -15,7 +15,9 @@ from specdecode.instance.engines import EngineRun, Folders
 from specdecode.manifests.compiling import SPARE_GIB
 from specdecode.manifests.early import DEVICES, DRIVER_VERSION
 from specdecode.planning import Plan
+from specdecode.pod.bucket import FolderClient
 from specdecode.pod.sources import hub_token
+from specdecode.store import Store
 
 SMALL_GIB = 1
 """Local disk for an engine of small models on a CPU."""
@@ -62,9 +64,12 @@ def _devices(plan: Plan, runs: Sequence[EngineRun]) -> Iterator[str]:
 
 
 def _disk(plan: Plan, store: Path) -> Iterator[str]:
-    """Room for what must still be made: models, an artifact as large as its weights, and the compiler's own files."""
-    served = plan.served
-    missing = sum(model.size_gib for model in plan.models_to_stage)
+    """Room for what must still be made: models, an artifact as large as its weights, and the compiler's own files. What
+    an earlier start fetched of a model takes no more.
+    """
+    served, own = plan.served, Store(s3=FolderClient(store), bucket=str(store))
+    here = {model: sum(size for size, _ in own.listing(model.prefix).values()) for model in plan.models_to_stage}
+    missing = sum(max(0.0, model.size_gib - size / 2**30) for model, size in here.items())
     made = [served.weights_gib(served.variant(arm.variant)) for arm in plan.compiles_to_do]
     spare = SPARE_GIB if plan.engine.on_neuron else SMALL_GIB
     needed = math.ceil(COPY_MARGIN * (missing + sum(made) + max(made, default=0)) + spare)

@@ -1,6 +1,7 @@
 """Copies of artifacts in S3, from there to the store and back: `specdecode instance --artifacts`."""
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from specdecode import finished, s3_keys
@@ -37,12 +38,18 @@ def bring(prefix: str, store: Path, origin: S3Folder) -> bool:
     return True
 
 
-def send(prefix: str, store: Path, target: S3Folder) -> None:
-    """Copy a finished artifact of the store to S3, in place of what is there, COMPLETE.json last.
+def send(prefix: str, store: Path, target: S3Folder) -> bool:
+    """Copy a finished artifact of the store to S3, COMPLETE.json last; False if a whole one is there. That may be of
+    another machine, and servers may compare its hash: it stays. Anything else makes room, and counts no more from the
+    first byte on.
 
     Raises NotDeleted and botocore's errors.
     """
     there, at = target.store, target.prefix + prefix
+    with suppress(finished.Damaged):
+        if finished.stored(there, prefix, root=target.prefix):
+            return False
+    finished.set_aside(there, at)
     text = (store / prefix / s3_keys.COMPLETE).read_bytes()
     files = finished.parse(prefix, text)
     for entry in files:
@@ -50,3 +57,4 @@ def send(prefix: str, store: Path, target: S3Folder) -> None:
     more = there.listing(at).keys() - {entry.path for entry in files} - {s3_keys.COMPLETE}
     there.delete([at + path for path in sorted(more)])
     there.write(at + s3_keys.COMPLETE, text)
+    return True

@@ -42,11 +42,14 @@ def script(plan: Plan, tool: Tool, ctx: RenderContext) -> str:
         'ln -sfn "$STORE/models" "$RESULTS/scratch/client/models"',
         'ln -sfn "$STORE/prompts" "$RESULTS/scratch/client/prompts"',
     ]
-    for program in engines.programs_before(plan, ctx):
+    models = [engines.fetching(model, plan, ctx) for model in plan.models_to_stage]
+    for program in (*models, *engines.fetching_prompts(plan, ctx)):
         told += ["", *_program(program, '"$RESULTS/scratch"')]
     for prefix, arm in engines.artifacts(plan):
         run = engines.compiler(plan, arm, ctx, SHELL)
         told += ["", f'if [ ! -f "$STORE/{prefix}COMPLETE.json" ]; then', f"# compile for {arm.variant}, once"]
+        for model in plan.served.models_of(plan.served.variant(arm.variant)):
+            told += _program(engines.comparing(model), '"$STORE"')
         told += [*_start(run, tool), 'ENGINES=$!; wait "$ENGINES"; ENGINES=']
         told += [*_program(engines.keeping(arm, plan, ctx), _shell(str(SHELL.of(run.name)))), "fi"]
     for wave in plan.waves:

@@ -24,6 +24,7 @@ from specdecode.measures.accounting import Accounting
 from specdecode.measures.publish import Datum
 from specdecode.measures.publish import publish as send
 from specdecode.planning import Plan, fingerprint
+from specdecode.planning.measured_with import newest, remade
 from specdecode.records import RequestRecord, Servers, read_record
 from specdecode.runs.state import RunState, StateDamaged, change_state, load_state
 from specdecode.steps import logs, used
@@ -65,8 +66,10 @@ def report(given: StepInput, rt: Runtime) -> Reported:
         raise ReportFailed(f"there is no record in {rt.store.url(s3_keys.run_key(given.run_id, 'raw'))}/")
     experiment = run.plan.experiment.as_measured(servers.forecast)
     context = run_context(run.plan, run.state, rt, servers)
-    told = (*remade(run), *used.differences(run, rt.store)) if experiment.holds_node else ()
-    context = context.model_copy(update={"notes": (*context.notes, *told)})
+    if experiment.holds_node:
+        told = remade(contents=run.state.contents, measured=run.state.measured_with)
+        notes = (*context.notes, *told, *used.differences(run, rt.store))
+        context = context.model_copy(update={"notes": notes})
     levels = measure(experiment=experiment, records=records, context=context)
     sets = kept_sets(rt.store, experiment, run_id=given.run_id)
     comparison = compare_measured(experiment=experiment, levels=levels, context=context, sets=sets)
@@ -161,24 +164,10 @@ def served(run: Run, *, bucket: str) -> tuple[Served, ...]:
         made = arm.fingerprint if arm else fingerprint(experiment, variant, engine)
         key = s3_keys.compiled_prefix(made) if engine.artifact else None
         text = recipe(experiment, variant, engine, bucket=bucket, artifact=key)
-        content = newest(key or "", run.state)
+        content = newest(key or "", contents=run.state.contents, measured=run.state.measured_with)
         where = f"{bucket}{key}" if key else ""
         found.append(Served(variant=variant.name, recipe=text, artifact=where, artifact_sha256=content))
     return tuple(found)
-
-
-def newest(folder: str, state: RunState) -> str:
-    """The hash of the folder's files: this run's, or the last that was measured with. "" if none is known."""
-    return state.contents.get(folder) or next(reversed(state.measured_with.get(folder, ())), "")
-
-
-def remade(run: Run) -> Iterator[str]:
-    """A sentence for each artifact and model that was made anew, with other bytes, after measuring had begun."""
-    for folder, contents in sorted(run.state.measured_with.items()):
-        now = newest(folder, run.state)
-        if before := [content for content in contents if content != now]:
-            had = ", then ".join(before)
-            yield f"{folder} was made anew after measuring had begun: its files had SHA-256 {had}, and have {now} now."
 
 
 def compiled(run: Run) -> tuple[Compiled, ...]:

@@ -10,6 +10,7 @@ from specdecode.experiment import Capacity
 from specdecode.manifests import RenderContext
 from specdecode.planning import Plan, Wave
 from specdecode.planning.events import SOON_FOR, SOON_S, STILL_ATTENTIVE
+from specdecode.planning.measured_with import noted
 from specdecode.records import SERVERS, Servers
 from specdecode.runs.state import PLAN, RunState, load_document, load_state
 from specdecode.steps.errors import InvalidExperiment
@@ -53,13 +54,8 @@ class Run:
 
     def measured_with(self, *waves: int) -> dict[str, tuple[str, ...]]:
         """The record's field of that name, when `waves` are measured with what the record has as contents."""
-        found, contents = dict(self.state.measured_with), self.state.contents
-        for arm in (arm for index in waves for arm in self.wave(index).served):
-            models = self.plan.served.models_of(self.plan.served.variant(arm.variant))
-            for folder in (s3_keys.compiled_prefix(arm.fingerprint), *(model.prefix for model in models)):
-                if now := contents.get(folder):
-                    found[folder] = (*(other for other in found.get(folder, ()) if other != now), now)
-        return found
+        arms = (arm for index in waves for arm in self.wave(index).served)
+        return noted(self.plan, arms, contents=self.state.contents, before=self.state.measured_with)
 
     @property
     def measured_steps(self) -> tuple[int, ...]:

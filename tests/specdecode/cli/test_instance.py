@@ -2,9 +2,13 @@
 
 import errno
 import os
-from collections.abc import Callable
+import shlex
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from specdecode import finished, s3_keys
@@ -12,14 +16,19 @@ from specdecode.benchmark.place import S3Folder
 from specdecode.cli import app, report_recorded
 from specdecode.instance import engines, requirements
 from specdecode.instance import run as run_module
+from specdecode.instance.engines import Program
+from specdecode.instance.measured import MeasuredWaves
 from specdecode.instance.run import InstanceRun
+from specdecode.instance.running import RunFailed
+from specdecode.planning import Arm
+from specdecode.pod import stage
 from specdecode.pod.bucket import FolderClient
 from specdecode.store import NotDeleted, Store
 from typer.testing import CliRunner
 
 from tests.finished_folders import finish, mark
 
-PREPARE = InstanceRun.prepare
+PREPARE, MEASURE, RUN = InstanceRun.prepare, InstanceRun.measure, InstanceRun.run
 
 
 @pytest.fixture
@@ -58,9 +67,8 @@ def test_a_refused_check_does_not_speak_of_a_run(run, monkeypatch) -> None:
 
 @pytest.fixture
 def made(run, tmp_path, monkeypatch) -> list[str]:
-    """Artifacts are prepared after all, by a compiler that leaves one file: the folders that were made, in order.
-
-    `s3://bucket/` is the folder s3.
+    """Models and artifacts are prepared after all, each with one file; that of an artifact that is made again has other
+    bytes. Returns the artifacts that were made, in order. `s3://bucket/` is the folder s3.
     """
     folders: list[str] = []
     compiler = engines.compiler
@@ -69,15 +77,23 @@ def made(run, tmp_path, monkeypatch) -> list[str]:
         folders.append(s3_keys.compiled_prefix(arm.fingerprint).rstrip("/"))
         return replace(compiler(plan, arm, ctx, at), script="exit 0")
 
-    def keep(self: InstanceRun, *_: object) -> None:
+    def leave(self: InstanceRun, program: Program, *_: object, **__: object) -> int:
+        if program.title.startswith("compare"):
+            return 0
+        if program.title.startswith("fetch"):
+            words = shlex.split(program.words.replace("$BUCKET", str(self.at.store)))
+            (self.at.store / words[-1]).mkdir(parents=True, exist_ok=True)
+            (self.at.store / words[-1] / WEIGHTS).write_bytes(b"weights")
+            stage.main(words[1:])
+            return 0
         (self.at.store / folders[-1]).mkdir(parents=True)
-        (self.at.store / folders[-1] / "a.bin").write_text("anew")
+        (self.at.store / folders[-1] / "a.bin").write_text("anew" + "!" * folders[:-1].count(folders[-1]))
         finish(self.at.store, folders[-1])
+        return 0
 
     monkeypatch.setattr(run_module, "LOOK_EVERY_S", 0.01)
     monkeypatch.setattr(InstanceRun, "prepare", PREPARE)
-    monkeypatch.setattr(InstanceRun, "run", keep)
-    monkeypatch.setattr(engines, "programs_before", lambda *_: [])
+    monkeypatch.setattr(InstanceRun, "run", leave)
     monkeypatch.setattr(engines, "compiler", quick)
     monkeypatch.setattr(S3Folder, "store", Store(s3=FolderClient(tmp_path / "s3"), bucket="bucket"))
     monkeypatch.setattr("specdecode.cli.instance._report", lambda *_: None)
@@ -90,6 +106,7 @@ def _written(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
+WEIGHTS = "model.safetensors"
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "COMPLETE.json is not readable: not JSON": lambda folder: _written(folder / "COMPLETE.json", b"{"),
     "COMPLETE.json is that of compiled/f/": lambda folder: _written(
@@ -126,7 +143,7 @@ def test_an_artifact_that_is_damaged_in_s3_is_told_and_compiled_and_the_new_one_
     found = machine("two")
     assert (found.exit_code, made) == (0, [*before, first]), found.output
     assert "in S3 is damaged, and nothing of it is kept: " in found.stderr and cause in found.stderr
-    assert {path.name: path.read_bytes() for path in kept.iterdir() if path.suffix != ".json"} == {"a.bin": b"anew"}
+    assert {path.name: path.read_bytes() for path in kept.iterdir() if path.suffix != ".json"} == {"a.bin": b"anew!"}
     again = machine("three")
     assert made == [*before, first] and "brought the artifact of base from S3" in again.stderr, again.output
 
@@ -141,7 +158,15 @@ def test_nothing_of_a_damaged_artifact_in_s3_is_left_where_nothing_may_be_compil
     assert not (tmp_path / "other" / first).exists()
 
 
-def test_an_object_that_s3_keeps_is_told(run, made, monkeypatch) -> None:
+@pytest.fixture
+def model(run, made, tmp_path) -> Path:
+    """The target of a store whose artifacts are gone."""
+    assert run("--out", "first").exit_code == 0
+    shutil.rmtree(tmp_path / "store" / "compiled")
+    return sorted((tmp_path / "store" / "models").iterdir())[-1]
+
+
+def test_an_object_that_s3_keeps_is_told(run, model, monkeypatch) -> None:
     def kept(*_: object) -> None:
         raise NotDeleted("S3 does not delete it")
 
@@ -150,20 +175,113 @@ def test_an_object_that_s3_keeps_is_told(run, made, monkeypatch) -> None:
     assert found.exit_code == 1 and "S3 does not delete it; the same command with --resume" in found.stderr
 
 
-def test_servers_compare_what_was_prepared_and_the_report_names_it(run, made, tmp_path, monkeypatch) -> None:
-    scripts, shown = [], {}
+@pytest.fixture
+def measured(made, monkeypatch) -> list[dict[str, str]]:
+    """Waves are measured at once, but the second serving breaks off. Returns what each server compares: folder ->
+    hash.
+    """
+    served: list[dict[str, str]] = []
 
-    def measure(self: InstanceRun) -> None:
-        scripts.extend(
-            engines.server(self.plan, arm, self.ctx, self.at, place=0).script for arm in self.plan.waves[0].arms
-        )
+    @contextmanager
+    def serving(self: InstanceRun, arms: Sequence[Arm]) -> Iterator[tuple[list[Any], dict[str, str]]]:
+        scripts = "".join(engines.server(self.plan, arm, self.ctx, self.at, place=0).script for arm in arms)
+        served.append({folder: each for folder, each in self.ctx.contents.items() if f'"content": "{each}"' in scripts})
+        if len(served) == 2:
+            raise RunFailed("it broke off")
+        yield [], {}
 
-    monkeypatch.setattr(InstanceRun, "measure", measure)
-    monkeypatch.setattr("specdecode.cli.instance._report", lambda _, __, run, ___: shown.update(run.artifacts_here))
-    assert run().exit_code == 0
-    own = Store(s3=FolderClient(tmp_path / "store"), bucket="store")
-    hashes = {folder: finished.find(own, f"{folder}/").content for folder in made}
-    assert None not in hashes.values()
-    for name, folder in zip(("base", "sd"), made, strict=True):
-        assert shown[name] == f"{tmp_path}/store/{folder}, SHA-256 of its files {hashes[folder]}"
-        assert any(f'"content": "{hashes[folder]}"' in script for script in scripts)
+    monkeypatch.setattr(InstanceRun, "measure", MEASURE)
+    monkeypatch.setattr(InstanceRun, "serving", serving)
+    monkeypatch.setattr(InstanceRun, "_ask", lambda *_: None)
+    monkeypatch.setattr(run_module, "asked", lambda *_: ["smoke test", "benchmark"])
+    return served
+
+
+def test_a_resumed_run_names_what_its_servers_compared(run, made, tmp_path, monkeypatch, measured) -> None:
+    """Wave 0, its artifact made anew, wave 1, and the same once more when all is measured."""
+    shown: list[tuple[dict[str, str], list[str]]] = []
+    monkeypatch.setattr("specdecode.cli.instance._report", lambda _, __, run, ___: shown.append(run.shown()))
+    own, now = Store(s3=FolderClient(tmp_path / "store"), bucket="store"), []
+    for more in ([], ["--resume"], ["--resume"]):
+        found = run("--out", "mine", "--set", "workload.rounds=2", *more)
+        assert found.exit_code == (0 if more else 1), found.output
+        folder = f"{made[0]}/"
+        now.append(finished.find(own, folder).content)
+        DAMAGE[CUT](tmp_path / "store" / folder)
+    first, second, third = now
+    assert [each[folder] for each in measured] == [first, first, second]
+    assert [artifacts["base"] for artifacts, _ in shown] == [
+        f"{tmp_path}/store/{made[0]}, SHA-256 of its files {first}, then {second}"
+    ] * 2
+    anew = f"{folder} was made anew after measuring had begun: its files had SHA-256 {first}"
+    assert [told for _, told in shown] == [
+        [f"{anew}, and have {second} now."],
+        [f"{anew}, then {second}, and have {third} now."],
+    ]
+
+
+def test_a_run_of_an_earlier_version_goes_on_and_names_no_hash_that_it_does_not_know(run, made, measured) -> None:
+    command = ["--out", "mine", "--set", "workload.rounds=2"]
+    assert run(*command).exit_code == 1
+    Path("mine/measured.json").write_text("[0]")
+    assert run(*command, "--resume").exit_code == 0
+    found = MeasuredWaves.of(Path("mine"))
+    assert found.waves == (0, 1) and set(map(len, found.measured_with.values())) == {1}
+    Path("mine/measured.json").write_text("[0, 1]")
+    assert run(*command, "--resume").exit_code == 0
+    assert MeasuredWaves.of(Path("mine")).measured_with == {} and len(measured) == 3
+
+
+def test_a_damaged_model_is_fetched_again_before_anything_is_compiled_from_it(run, model, monkeypatch, capfd) -> None:
+    compiler, left, compiled_from = engines.compiler, InstanceRun.run, []
+
+    def look(*given: Any) -> engines.EngineRun:
+        compiled_from.append((model / WEIGHTS).read_bytes())
+        return compiler(*given)
+
+    def ran(self: InstanceRun, program: Program, *given: Any, **more: Any) -> int:
+        return (RUN if program.title.startswith("compare") else left)(self, program, *given, **more)
+
+    monkeypatch.setattr(engines, "compiler", look)
+    monkeypatch.setattr(InstanceRun, "run", ran)
+    _written(model / WEIGHTS, b"Weights")
+    found = run("--out", "second")
+    assert found.exit_code == 0, found.output
+    assert compiled_from == [b"weights", b"weights"]
+    assert found.stderr.count(" GiB) with what was stored") == 2, "each model once for both arms"
+    assert found.stderr.count("is damaged and is fetched again: what differs is named above") == 1
+    assert found.stderr.count("is as it was stored: compared in ") == 1
+    said = capfd.readouterr().err
+    assert f"models/{model.name}/ is damaged: {WEIGHTS} differs from its SHA-256" in said and "Warning" not in said
+
+
+DAMAGED_MODEL: dict[str, Callable[[Path], object]] = {
+    "model.safetensors": lambda folder: (folder / WEIGHTS).unlink(),
+    "COMPLETE.json is not readable": lambda folder: _written(folder / "COMPLETE.json", b""),
+}
+
+
+@pytest.mark.parametrize("cause", DAMAGED_MODEL)
+def test_a_model_whose_listing_shows_damage_is_set_aside_and_fetched_again(run, model, cause: str) -> None:
+    DAMAGED_MODEL[cause](model)
+    found = run("--out", "second")
+    assert found.exit_code == 0, found.output
+    assert "is damaged and is fetched again: models/" in found.stderr and cause in found.stderr
+    assert (model / WEIGHTS).read_bytes() == b"weights"
+    again = run("--out", "third")
+    assert again.exit_code == 0 and "fetch" not in again.stderr, again.output
+
+
+def test_what_another_machine_sent_meanwhile_stays_in_s3_and_is_told(run, made, tmp_path, monkeypatch) -> None:
+    compiler = engines.compiler
+
+    def late(plan, arm, ctx, at):
+        finish(tmp_path / "s3" / "kept", s3_keys.compiled_prefix(arm.fingerprint).rstrip("/"))
+        return compiler(plan, arm, ctx, at)
+
+    monkeypatch.setattr(engines, "compiler", late)
+    found = run("--out", "mine", "--artifacts", "s3://bucket/kept/")
+    assert found.exit_code == 0, found.output
+    assert "S3 has a whole artifact of base by now: it stays, and this run measures its own" in found.stderr
+    assert [path.name for path in (tmp_path / "s3" / "kept" / made[0]).glob("*.bin")] == ["part-0.bin"]
+    assert (tmp_path / "store" / made[0] / "a.bin").exists()

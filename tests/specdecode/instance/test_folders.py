@@ -1,11 +1,18 @@
 """A folder in place of the bucket, and artifacts that go to S3 and come back."""
 
+import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from specdecode import finished
 from specdecode.benchmark.place import S3Folder
+from specdecode.experiment import load_preset
+from specdecode.experiment.capacity import COPY_MARGIN
+from specdecode.instance.engines import Folders
+from specdecode.instance.requirements import SMALL_GIB, problems
 from specdecode.instance.s3_copies import bring, send
 from specdecode.planning import read_inventory
 from specdecode.pod.bucket import Bucket, FolderClient, entry_of
@@ -16,6 +23,7 @@ from specdecode.pod.stage import stage
 from specdecode.store import Store
 
 from tests.finished_folders import finish
+from tests.plans import plan_for
 
 PREFIX, ARTIFACT = "models/acme--m@v1/", "compiled/0123456789abcdef0123/"
 
@@ -77,7 +85,7 @@ def _made(store: Path) -> S3Folder:
 def test_an_artifact_goes_to_s3_and_comes_to_another_machine(store, tmp_path) -> None:
     there, entries = _made(store), [entry_of(SHARD, store / ARTIFACT / SHARD)]
     assert not bring(ARTIFACT, tmp_path / "other", there)
-    send(ARTIFACT, store, there)
+    assert send(ARTIFACT, store, there)
     assert bring(ARTIFACT, tmp_path / "other", there)
     assert Bucket(str(tmp_path / "other")).complete(ARTIFACT) == entries
     assert (tmp_path / "other" / ARTIFACT / "weights" / "tp0.safetensors").read_bytes() == b"shard"
@@ -109,9 +117,53 @@ def test_what_is_damaged_in_s3_is_not_brought_and_the_next_artifact_replaces_it(
     with pytest.raises(finished.Damaged, match=ARTIFACT):
         bring(ARTIFACT, tmp_path / "other", there)
     assert Bucket(str(tmp_path / "other")).complete(ARTIFACT) is None
-    send(ARTIFACT, store, there)
+    if kind == "a flipped byte":  # which no listing shows: who reads it sets it aside
+        finished.set_aside(there.store, f"kept/{ARTIFACT}")
+    assert send(ARTIFACT, store, there)
     assert bring(ARTIFACT, tmp_path / "other", there)
     assert {path.name for path in kept.rglob("*") if path.is_file()} == {"COMPLETE.json", "tp0.safetensors"}
+
+
+def test_a_whole_artifact_of_another_machine_stays_in_s3(store, tmp_path) -> None:
+    there, kept = _made(store), tmp_path / "s3" / "kept"
+    (kept / ARTIFACT / "weights").mkdir(parents=True)
+    (kept / ARTIFACT / SHARD).write_bytes(b"other")
+    finish(kept, ARTIFACT.rstrip("/"))
+    assert not send(ARTIFACT, store, there)
+    assert (kept / ARTIFACT / SHARD).read_bytes() == b"other" and (store / ARTIFACT / SHARD).read_bytes() == b"shard"
+
+
+def test_nothing_is_whole_while_an_artifact_is_sent(store, monkeypatch) -> None:
+    there, seen = _made(store), []
+    send(ARTIFACT, store, there)
+    DAMAGE["a file more"](store.parent / "s3" / "kept" / ARTIFACT)
+    upload = Store.upload
+
+    def look(self: Store, path: Path, key: str, *, tags: dict[str, str]) -> None:
+        upload(self, path, key, tags=tags)
+        seen.append(self.read(f"kept/{ARTIFACT}COMPLETE.json"))
+
+    monkeypatch.setattr(Store, "upload", look)
+    assert send(ARTIFACT, store, there) and seen == [None]
+
+
+@pytest.mark.parametrize("size, missing", [(0, 10), (4, 6), (12, 0)])
+def test_what_is_fetched_of_a_model_needs_no_more_room(store, monkeypatch, size: int, missing: int) -> None:
+    experiment = load_preset("rehearsal")
+    plan = plan_for(experiment)
+    big = [item.model_copy(update={"model": item.model.model_copy(update={"size_gib": 10})}) for item in plan.models]
+    plan = plan.model_copy(update={"models": tuple(big[:1]), "artifacts": ()})
+    part = store / big[0].model.prefix / "part.safetensors"
+    part.parent.mkdir(parents=True)
+    with part.open("wb") as file:
+        file.truncate(size << 30)
+    needed = math.ceil(COPY_MARGIN * missing + SMALL_GIB)
+    for free, told in ((needed, 0), (needed - 1, 1)):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free << 30))
+        assert (
+            len([each for each in problems(plan, None, [], Folders(store=store, results=store)) if "GiB free" in each])
+            == told
+        )
 
 
 @pytest.mark.parametrize("target", ["/proc", "/nowhere"])

@@ -11,7 +11,8 @@ from specdecode.experiment.model import CompileOn, ServedExperiment, Sweep
 from specdecode.instance import engines
 from specdecode.instance.containers import Containers, Environment
 from specdecode.instance.engines import Folders, render_context
-from specdecode.instance.run import InstanceRun, RunFailed
+from specdecode.instance.run import InstanceRun
+from specdecode.instance.running import RunFailed
 from specdecode.instance.script import script
 
 from tests.plans import plan_for
@@ -65,7 +66,7 @@ def test_one_machine_and_the_cluster_run_the_same_lines(name: str) -> None:
 
 def test_programs_have_the_words_of_the_pods() -> None:
     plan = plan_of("qwen3-32b-latency")
-    (first, *_) = engines.programs_before(plan, CTX)
+    first = engines.fetching(plan.models_to_stage[0], plan, CTX)
     job = manifests.staging_job(plan, plan.models_to_stage[0], CTX).job
     assert job["spec"]["template"]["spec"]["containers"][0]["command"][2].endswith(f"exec python3 -m {first.words}")
     assert "--model Qwen/Qwen3-32B" in first.words

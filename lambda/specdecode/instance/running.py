@@ -1,0 +1,155 @@
+"""What a run on this machine has started, and how all of it ends.
+
+Whatever ends the command, nothing goes on: its watchdog sees to that if it is killed, and the next start looks again.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from specdecode import s3_keys
+from specdecode.benchmark.place import S3Folder
+from specdecode.exit_codes import Exit
+from specdecode.instance.containers import MARK, Containers, Tool, end, held, sweep
+from specdecode.instance.engines import EngineRun, Folders, Program
+from specdecode.instance.s3_copies import remove
+from specdecode.manifests.naming import RenderContext
+from specdecode.planning import Arm, Plan
+
+TAIL = 15
+"""Lines of a log that a message shows."""
+WATCHDOG = (sys.executable, "-P", "-m", "specdecode.instance.watchdog")
+WATCHDOG_S = 30.0
+"""Seconds for which a start waits for the watchdog of a run that was killed: it holds the store meanwhile."""
+
+
+class RunFailed(Exception):
+    """The run cannot go on. The message says what failed, and where its log is."""
+
+
+class InUse(Exception):
+    """Another run uses the store."""
+
+
+@dataclass(kw_only=True)
+class Running:
+    """The programs and containers of one run. `say` gets lines of progress."""
+
+    plan: Plan
+    tool: Tool
+    at: Folders
+    ctx: RenderContext
+    say: Callable[[str], None]
+    artifacts: S3Folder | None = None
+    """Where artifacts are kept beside the store."""
+    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _began: bool = False
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the store, with a watchdog; end everything afterwards. Raises InUse."""
+        self.at.store.mkdir(parents=True, exist_ok=True)
+        lock = self.at.store / ".lock"
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(held(lock, patience_s=WATCHDOG_S))
+            except BlockingIOError:
+                raise InUse(f"another run uses {self.at.store}: wait for it, or choose another --store") from None
+            self._end_leftovers("an earlier run left")
+            watchdog = subprocess.Popen(
+                [*WATCHDOG, str(lock), self.tool.mark, *self.tool.words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            try:
+                yield
+            finally:
+                self._stop_all()
+                self._end_leftovers("this run left")
+                shutil.rmtree(self.at.work, ignore_errors=True)
+                watchdog.communicate(b".")
+                if self._began:
+                    self.say("nothing of this run is running any more")
+
+    def _arm(self, variant: str) -> Arm:
+        return next(arm for wave in self.plan.waves for arm in wave.arms if arm.variant == variant)
+
+    def run(self, program: Program, folder: Path, secrets: Mapping[str, str] | None = None, *, accepts: int = 0) -> int:
+        """Run a program of ours, and return how it ended. Raises RunFailed unless that is 0 or `accepts`; it has said
+        why.
+        """
+        self.say(program.title)
+        for path, text in program.files:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+        folder.mkdir(parents=True, exist_ok=True)
+        own = {"PYTHON": sys.executable, "BUCKET": str(self.at.store), MARK: self.tool.mark}
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", f'exec "$PYTHON" -P -m {program.words}'],
+            cwd=folder,
+            env=os.environ | program.env | own | dict(secrets or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=2,
+            start_new_session=True,
+        )
+        self._running[program.title] = process
+        code = process.wait()
+        del self._running[program.title]
+        if code not in (0, accepts):
+            raise RunFailed(f"{program.title}: ended with {code}; what it said is above")
+        return code
+
+    def _start(self, run: EngineRun, secrets: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        shutil.rmtree(self.at.of(run.name), ignore_errors=True)
+        for mount in run.mounts:
+            mount.source.mkdir(parents=True, exist_ok=True)
+        self._log(run.name).parent.mkdir(parents=True, exist_ok=True)
+        with self._log(run.name).open("ab") as log:
+            self._running[run.name] = self.tool.start(run, secrets or {}, log)
+        return self._running[run.name]
+
+    def _stop_all(self) -> None:
+        while self._running:
+            name, process = self._running.popitem()
+            is_engine = process.poll() is None and name.startswith(("serve-", "compile-"))
+            if is_engine and isinstance(self.tool, Containers):
+                self.tool.stop(name)
+            end(process)
+
+    def _end_leftovers(self, who: str) -> None:
+        if found := sweep(self.tool):
+            self.say(f"{who} {', '.join(found)} running: ended")
+
+    def _check_alive(self, runs: Sequence[EngineRun]) -> None:
+        for run in runs:
+            if (code := self._running[run.name].poll()) is not None:
+                raise self._ended(run, code)
+
+    def _ended(self, run: EngineRun, code: int) -> RunFailed:
+        """Why a container of the engine ended. A damaged artifact is deleted: the next start gets another."""
+        told = f"{run.name} ended with {code}:\n{self._tail(run.name)}"
+        arm = self._arm(run.name.partition("-")[2])
+        if code == Exit.DAMAGED_ARTIFACT:
+            folder = self.at.store / s3_keys.compiled_prefix(arm.fingerprint)
+            remove(folder)
+            told += f"\n{folder} was damaged and is deleted: the next start "
+            told += "brings it from S3 if it is whole there, or makes it anew" if self.artifacts else "makes it anew"
+        elif code == Exit.DAMAGED_MODEL:
+            models = self.plan.served.models_of(self.plan.served.variant(arm.variant))
+            folders = " or ".join(str(self.at.store / model.prefix) for model in models)
+            told += f"\nDelete the damaged model, and it is fetched anew: {folders}"
+        return RunFailed(told)
+
+    def _log(self, name: str) -> Path:
+        return self.at.results / "logs" / f"{name}.log"
+
+    def _tail(self, name: str) -> str:
+        lines = self._log(name).read_text("utf-8", "replace").splitlines()[-TAIL:]
+        return "\n".join([*lines, f"All of it: {self._log(name)}"])
