@@ -45,6 +45,10 @@ TICK_S, STEP_S = 15, 900
 """A step of a run takes less."""
 
 
+UNASKED = {"CloudWatch throttles": "get_metric_statistics", "Step Functions refuses": "list_executions"}
+"""What the backstop cannot ask meanwhile."""
+
+
 class Shape(NamedTuple):
     """What runs. `later_s`: when the last run starts; 0: about when the first does."""
 
@@ -192,7 +196,13 @@ class Game:
         since = tuple(None if each is None else int((each.began - NOW).total_seconds() // 60) for each in there)
         going = sum(run.status == "RUNNING" for run in self.runs.values())
         after, world.closed = backstop_looks(
-            slots, nodes=since, metrics=tuple(self._beats), going=going, minute=minute, closed=world.closed
+            slots,
+            nodes=since,
+            metrics=tuple(self._beats),
+            going=going,
+            minute=minute,
+            closed=world.closed,
+            denied={asked for kind, asked in UNASKED.items() if self.faults.active(kind)},
         )
         for node, left in zip(there, after, strict=True):
             if node and left is None:

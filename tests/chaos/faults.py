@@ -34,6 +34,8 @@ class Kind(NamedTuple):
 
 
 OUTAGE = (15, 60, 600, 2400)
+SHARE_LOST = dict(zip(OUTAGE, (0.5, 0.5, 0.05, 0.05), strict=True))
+"""Of the answers of a service that loses some. Few in a long time: runs go on, and any one read fails among others."""
 HALF_A_DAY = 40_000
 """Until somebody comes to mend it. The backstop alone ends nodes then."""
 KINDS: dict[str, Kind] = {
@@ -144,7 +146,7 @@ class Faults:
             if random.random() < 0.5:
                 do()
             raise NO_ANSWER[service]
-        if self.active(f"{called} loses answers") and random.random() < 0.5:
+        if (lost := self.active(f"{called} loses answers")) and random.random() < SHARE_LOST[lost.lasts_s]:
             do()
             raise NO_ANSWER[service]
         return do()
