@@ -106,7 +106,7 @@ class RunContext(Frozen):
     accuracy: Many[Accuracy] = ()
     served: Many[Served] = ()
     artifacts: dict[str, str] = Field(default_factory=dict)
-    """Arm -> its compiled artifact on the machine that served it, and the hash that its server compared."""
+    """Arm -> its compiled artifact on the machine that served it, and the hashes that its measured servers compared."""
     compiled: Many[Compiled] = ()
     """Where each artifact was compiled. Empty without `compile.on: cpu`."""
     start_check: str = ""
