@@ -1,7 +1,10 @@
 """Gives the node back from the command line. It runs the watchdog, which works without the bucket's documents."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
+
+import typer
 
 from specdecode import names
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, agree, complain, say, stop_with
@@ -15,7 +18,9 @@ PAUSE_S = 2.0
 
 
 def run_to_stop(deployment: Deployment) -> str | None:
-    """The run that holds a node, else the newest that goes on, else None. Ends the command if several hold one."""
+    """The run that holds a node, else the newest that goes on, else None. Ends the command if several hold one, or if
+    runs go on and it is not known who does.
+    """
     seen = deployment.cluster()
     for problem in seen.problems:
         complain(f"problem: {problem}")
@@ -23,7 +28,10 @@ def run_to_stop(deployment: Deployment) -> str | None:
     if holder is not None:
         say(f"{holder} holds the node")
         return holder
-    newest = next(iter(_going(deployment)), None)
+    going = _going(deployment)
+    if seen.problems and going:
+        raise _not_known("not all could be read", going)
+    newest = next(iter(going), None)
     say("nobody holds a node; " + (f"the newest run that goes on is {newest}" if newest else "no run goes on"))
     return newest
 
@@ -77,12 +85,15 @@ def _say_done(deployment: Deployment, done: dict[str, Any]) -> None:
     """What the watchdog did. Ends the command with 1 if it could not know how many nodes there should be."""
     _tell(done)
     if done["replicas"] is None:
-        stops = "".join(f"\n  specdecode stop {run_id}" for run_id in _going(deployment))
-        raise stop_with(
-            f"the lease cannot be read, so it is not known which run holds a node. Stop each run that goes on:{stops}",
-            EXIT_FAILED,
-        )
+        raise _not_known("the lease cannot be read", _going(deployment))
     say(f"the node pools have {done['replicas']} replicas")
+
+
+def _not_known(why: str, going: Sequence[str]) -> typer.Exit:
+    stops = "".join(f"\n  specdecode stop {run_id}" for run_id in going)
+    return stop_with(
+        f"{why}, so it is not known which run holds a node. Stop each run that goes on:{stops}", EXIT_FAILED
+    )
 
 
 def give_back(deployment: Deployment, run_id: str) -> None:

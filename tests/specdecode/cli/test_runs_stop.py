@@ -57,6 +57,16 @@ def test_stop_without_a_run_takes_the_newest_that_goes_on_where_nobody_holds(com
     assert "nobody holds a node; the newest run that goes on is r" in result.output
 
 
+def test_stop_without_a_run_stops_none_where_it_is_not_known_who_holds_the_node(command, monkeypatch):
+    unread = ClusterView(lease=Lease(), problems=("the lease cannot be read",), replicas=1, nodes=(), pods=())
+    monkeypatch.setattr(FakeDeployment, "cluster", lambda self: unread)
+    monkeypatch.setattr(FakeDeployment, "executions", lambda self, *, limit: [QUEUED, RUNNING][:limit])
+    result = command("stop", "--yes")
+    assert (result.exit_code, FakeDeployment.stopped) == (1, [])
+    assert "nobody holds" not in result.output
+    assert "Stop each run that goes on:\n  specdecode stop newer\n  specdecode stop r\n" in result.stderr
+
+
 def test_stop_where_no_run_goes_on_says_so_and_gives_the_node_back_all_the_same(command, monkeypatch):
     FakeDeployment.held = False
     monkeypatch.setattr(FakeDeployment, "executions", lambda self, *, limit: [])
