@@ -270,7 +270,7 @@ def _sweep_so_far(store: Store, experiment: Experiment, request: RunRequest) -> 
 
 
 def inherit(store: Store, state: RunState, old: RunState) -> RunState:
-    """Copy records, scores and counters of `old`; `state` with which waves are measured and which are published.
+    """Copy records, scores, counters and servers' words of `old`; `state` with what is measured and published.
 
     Whole waves are not measured again. In others the benchmark sends only requests without a record or that failed: the
     reason that ended the wave may be why.
@@ -285,6 +285,9 @@ def inherit(store: Store, state: RunState, old: RunState) -> RunState:
     for folder in ("accuracy", CONVERSATIONS):
         for key in store.keys(f"{base}{folder}/"):
             store.copy(key, target + key[len(base) :])
+    for key in store.keys(f"{base}used/"):
+        path = key.removeprefix(f"{base}used/")
+        store.copy(key, f"{target}used/" + (path if "/" in path else f"{old.run_id}/{path}"))
     servers = store.read_json(base + SERVERS)
     if servers is not None:
         store.write(target + SERVERS, json.dumps({**servers, "run_id": state.run_id}))

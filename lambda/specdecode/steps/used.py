@@ -9,7 +9,7 @@ VllmConfig.__str__ and SpeculativeConfig.__repr__.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from specdecode import names, s3_keys
@@ -58,22 +58,32 @@ def keep_words(kube: Kubernetes, store: Store, *, run_id: str, variant: str, pod
 
 
 def differences(run: Run, store: Store) -> Iterator[str]:
-    """A sentence for each arm that differs from what was assumed, in its kept artifact file or its server's words."""
+    """A sentence for each arm that differs from what was assumed, in its kept artifact file or its servers' words: this
+    run's, and those of the runs that it resumes.
+    """
     experiment, engine = run.plan.served, run.plan.engine
     arms = {arm.variant: arm for wave in run.plan.waves for arm in run.wave(wave.index).arms}
+    kept = store.keys(s3_keys.run_key(run.state.run_id, "used", ""))
     for variant in experiment.on_node:
         arm = arms.get(variant.name)
         data = store.read(s3_keys.compiled_prefix(arm.fingerprint) + FILE) if arm and engine.artifact else None
         if data is not None:
             store.write(s3_keys.run_key(run.state.run_id, "used", f"{variant.name}.json"), data)
             yield from _of_artifact(data, experiment, variant, engine)
-        words = store.read(s3_keys.run_key(run.state.run_id, "used", f"{variant.name}.txt"))
-        if words:
-            used, ours = read(words.decode(errors="replace")), said(experiment, variant, engine)
-            unlike_ours = sorted(name for name in ours.keys() & used.keys() if ours[name] != used[name])
-            told = "; ".join(f"{name} is {used[name][:100]}, assumed {ours[name]}" for name in unlike_ours)
-            if told:
-                yield f"{variant.name} was served otherwise than assumed: {told}"
+        own = [key for key in kept if key.endswith(f"/{variant.name}.txt")]
+        words = [(store.read(key) or b"").decode(errors="replace") for key in own]
+        yield from dict.fromkeys(_of_words(words, experiment, variant, engine))
+
+
+def _of_words(
+    words: Iterable[str], experiment: ServedExperiment, variant: ServedVariant, engine: Engine
+) -> Iterator[str]:
+    ours = said(experiment, variant, engine)
+    for used in map(read, words):
+        unlike_ours = sorted(name for name in ours.keys() & used.keys() if ours[name] != used[name])
+        told = "; ".join(f"{name} is {used[name][:100]}, assumed {ours[name]}" for name in unlike_ours)
+        if told:
+            yield f"{variant.name} was served otherwise than assumed: {told}"
 
 
 def _of_artifact(data: bytes, experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> Iterator[str]:

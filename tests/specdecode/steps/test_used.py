@@ -4,10 +4,11 @@ import json
 
 import pytest
 from specdecode.steps import report, used
+from specdecode.steps.errors import DamagedFolder
 from specdecode.steps.run import load_run
 
-from tests.specdecode.steps.test_report import measure, measured
-from tests.specdecode.steps.world import World
+from tests.specdecode.steps.test_report import measure, measured, record
+from tests.specdecode.steps.world import WAITING, World
 
 
 def compiled_with(world: World, **changes: object) -> str:
@@ -22,11 +23,11 @@ def compiled_with(world: World, **changes: object) -> str:
     return key
 
 
-def notes(world: World) -> list[str]:
-    report.report(world.given("run-1"), world.rt)
+def notes(world: World, run_id: str = "run-1") -> list[str]:
+    report.report(world.given(run_id), world.rt)
     return [
         note
-        for note in json.loads(world.s3.objects["runs/run-1/report.json"])["notes"]
+        for note in json.loads(world.s3.objects[f"runs/{run_id}/report.json"])["notes"]
         if "neuron_config" in note or "assumed" in note
     ]
 
@@ -67,6 +68,9 @@ DRAFTS = "SpeculativeConfig(method='{}', model='/m/draft', num_spec_tokens={})"
 USED = {"drafts": DRAFTS.format("eagle", 5), "length": 1024, "dtype": "float32"}
 
 
+FLOAT32 = {"serving.extra_args": ["--dtype=float32"]}
+
+
 class Logs(dict[str, str]):
     """Of pods, by a part of their names."""
 
@@ -91,10 +95,32 @@ def test_each_difference_of_what_a_server_said_is_in_the_report(
     world: World, changes: dict[str, object], told: list[str]
 ) -> None:
     world.cluster.logs = Logs(sd=f"starting\n{WORDS.format_map(USED | changes)}\nloading\n", base="starting\n")
-    measure(world, request={"experiment": "rehearsal", "set": {"serving.extra_args": ["--dtype=float32"]}})
+    measure(world, request={"experiment": "rehearsal", "set": FLOAT32})
     assert notes(world) == [f"sd was served otherwise than assumed: {each}" for each in told]
     assert WORDS[60:120].encode() in world.s3.objects["runs/run-1/used/sd.txt"]
     assert "runs/run-1/used/base.txt" not in world.s3.objects
+
+
+def test_a_resumed_run_knows_how_inherited_arms_were_served(world: World) -> None:
+    """run-2 inherits half, with words of its own; run-3 inherits all of it and serves nothing."""
+
+    def say(**changes: object) -> None:
+        world.cluster.logs = Logs(sd=WORDS.format_map(USED | changes), base="starting\n")
+
+    say(dtype="float16")
+    world.plan("run-1", {"experiment": "rehearsal", "set": {"workload.rounds": 2, **FLOAT32}})
+    for step in WAITING:
+        world.finish(step)
+    world.clean_up(DamagedFolder("x"))
+    say(length=512)
+    world.run_through("run-2", request={"resume": "run-1"})
+    world.clean_up(DamagedFolder("x"), "run-2")
+    raw = record("sd", "repeat-line", 0, 1.0, "run-2").model_dump_json().encode()
+    world.s3.objects["runs/run-2/raw/sd/repeat-line.jsonl"] = raw + b"\n"
+    world.plan("run-3", {"resume": "run-2"})
+    for run_id in ("run-2", "run-3"):
+        told = [each.partition("assumed: ")[2] for each in notes(world, run_id) if "served otherwise" in each]
+        assert sorted(told) == ["dtype is float16, assumed float32", "max_seq_len is 512, assumed 1024"]
 
 
 def test_settings_are_compared_at_any_depth() -> None:
