@@ -220,7 +220,7 @@ def capacity(
         held = (now - (claim.held_since or claim.queued_at)).total_seconds()
         say(f"holder    {claim.run_id} for {clock(held)}{_where(claim.pool, seen.slots)}")
     if not lease.holders:
-        say("holder    nobody")
+        say("holder    nobody" if seen.is_holder_known else "holder    not known: the lease could not be read")
     for claim in lease.queue:
         waited = clock((now - claim.queued_at).total_seconds())
         say(f"waiting {lease.position(claim.run_id)} {claim.run_id} for {waited}{_where(claim.pool, seen.slots)}")

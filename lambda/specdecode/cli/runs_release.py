@@ -1,7 +1,7 @@
 """Gives the node back from the command line. It runs the watchdog, which works without the bucket's documents."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import typer
@@ -22,27 +22,29 @@ def run_to_stop(deployment: Deployment) -> str | None:
     runs go on and it is not known who does.
     """
     seen = deployment.cluster()
-    for problem in seen.problems:
-        complain(f"problem: {problem}")
+    _complain(seen.problems)
     holder = _only_holder(seen)
     if holder is not None:
         say(f"{holder} holds the node")
         return holder
     going = _going(deployment)
-    if seen.problems and going:
-        raise _not_known("not all could be read", going)
+    if going and not seen.is_holder_known:
+        raise _not_known(going)
     newest = next(iter(going), None)
-    say("nobody holds a node; " + (f"the newest run that goes on is {newest}" if newest else "no run goes on"))
+    nobody = "nobody holds a node; " if seen.is_holder_known else ""
+    say(nobody + (f"the newest run that goes on is {newest}" if newest else "no run goes on"))
     return newest
 
 
 def free(deployment: Deployment, *, yes: bool) -> None:
     """Bring replicas and workloads to what the lease says, then take the node from the run that holds one.
 
-    A run that goes on is stopped only if the user agrees, or with `yes`: alarms name this command.
+    A run that goes on is stopped only if the user agrees, or with `yes`: alarms name this command. Ends the command
+    with 1 if it is not known which run holds one.
     """
     done = _reconcile(deployment)
-    holder = _only_holder(deployment.cluster())
+    seen = deployment.cluster()
+    holder = _only_holder(seen)
     if holder is not None:
         found = deployment.find(holder)
         if found is not None and found.status not in TERMINAL:
@@ -51,6 +53,10 @@ def free(deployment: Deployment, *, yes: bool) -> None:
             stop_run(deployment, found)
         give_back(deployment, holder)
         return
+    if not seen.is_holder_known:
+        _tell(done)
+        _complain(seen.problems)
+        raise _not_known(_going(deployment))
     if done["replicas"] is not None:
         say("nobody holds a node")
     _say_done(deployment, done)
@@ -85,32 +91,35 @@ def _say_done(deployment: Deployment, done: dict[str, Any]) -> None:
     """What the watchdog did. Ends the command with 1 if it could not know how many nodes there should be."""
     _tell(done)
     if done["replicas"] is None:
-        raise _not_known("the lease cannot be read", _going(deployment))
+        raise _not_known(_going(deployment))
     say(f"the node pools have {done['replicas']} replicas")
 
 
-def _not_known(why: str, going: Sequence[str]) -> typer.Exit:
+def _not_known(going: Sequence[str]) -> typer.Exit:
     stops = "".join(f"\n  specdecode stop {run_id}" for run_id in going)
-    return stop_with(
-        f"{why}, so it is not known which run holds a node. Stop each run that goes on:{stops}", EXIT_FAILED
-    )
+    then = f"Stop each run that goes on:{stops}" if going else "No run goes on. Try again"
+    return stop_with(f"the lease cannot be read, so it is not known which run holds a node. {then}", EXIT_FAILED)
 
 
 def give_back(deployment: Deployment, run_id: str) -> None:
-    """Run the watchdog until nothing of the run is left."""
+    """Run the watchdog until nothing of the run is left. Ends the command with 1 if something stays, or if it is not
+    known.
+    """
     done: dict[str, Any] = {}
+    left = ""
     for _ in range(ATTEMPTS):
         done = _reconcile(deployment)
         seen = deployment.cluster()
         claims = {claim.run_id for claim in (*seen.lease.claims, *seen.turns.claims)}
         stands = run_id in claims or any(pod.run == names.run_label(run_id) for pod in seen.pods)
-        if done["replicas"] is not None and not stands:
+        if done["replicas"] is not None and seen.is_holder_known and not stands:
             _tell(done)
             say(f"released; the node pools have {seen.replicas} replicas")
             return
+        left = "still has workloads" if stands else "may still hold a node: the lease cannot be read"
         time.sleep(PAUSE_S)
     _tell(done)
-    raise stop_with(f"{run_id} still has workloads; the watchdog goes on (`specdecode capacity`)", EXIT_FAILED)
+    raise stop_with(f"{run_id} {left}; the watchdog goes on (`specdecode capacity`)", EXIT_FAILED)
 
 
 def _reconcile(deployment: Deployment) -> dict[str, Any]:
@@ -130,5 +139,9 @@ def _reconcile(deployment: Deployment) -> dict[str, Any]:
 def _tell(done: dict[str, Any]) -> None:
     for name in done.get("deleted", ()):
         say(f"deleted node {name}, which Karpenter had not begun to end")
-    for problem in done.get("problems", ()):
+    _complain(done.get("problems", ()))
+
+
+def _complain(problems: Iterable[str]) -> None:
+    for problem in problems:
         complain(f"problem: {problem}")

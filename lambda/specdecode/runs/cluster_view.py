@@ -23,6 +23,8 @@ class ClusterView(BaseModel):
 
     lease: Lease
     """The lease of the nodes. If it cannot be read, it has no holder and `problems` says so."""
+    lease_read: bool | None = None
+    """Whether the lease of the nodes was read. None if the deployment is older than this field."""
     slots: tuple[str, ...] = ()
     """NodePools of one node each that runs can hold. Empty if the deployment is older than this field."""
     turns: Lease = Lease()
@@ -34,3 +36,10 @@ class ClusterView(BaseModel):
     nodes: tuple[str, ...]
     """Nodes of the pools, `name of slot (Ready)` or `name of slot (NotReady)`."""
     pods: tuple[PodView, ...]
+
+    @property
+    def is_holder_known(self) -> bool:
+        """Whether a lease without a holder means that nobody holds a node. An older deployment does not say what it
+        could not read: it is known if all could be.
+        """
+        return not self.problems if self.lease_read is None else self.lease_read

@@ -17,13 +17,14 @@ def cluster_view(given: StepInput, rt: Runtime) -> ClusterView:
     nodes = {name_of(node): node for node in rt.pools.nodes()}
     pods, found = look_at_pods(rt.kube, selector=names.RUN_LABEL)
     wrong = {problem.pod: str(problem) for problem in reversed(found)}
-    parts, lease, queue = Guarded(), Lease(), Lease()
+    parts, lease, queue = Guarded(), None, Lease()
     with parts.part("the node's lease"):
         lease = rt.lease.read()
     with parts.part("the queue of the servers that already run"):
         queue = rt.queue.read()
     return ClusterView(
-        lease=lease,
+        lease=lease or Lease(),
+        lease_read=lease is not None,
         turns=queue,
         problems=tuple(parts.problems),
         replicas=sum(wanted) if wanted else None,

@@ -57,14 +57,53 @@ def test_stop_without_a_run_takes_the_newest_that_goes_on_where_nobody_holds(com
     assert "nobody holds a node; the newest run that goes on is r" in result.output
 
 
-def test_stop_without_a_run_stops_none_where_it_is_not_known_who_holds_the_node(command, monkeypatch):
-    unread = ClusterView(lease=Lease(), problems=("the lease cannot be read",), replicas=1, nodes=(), pods=())
-    monkeypatch.setattr(FakeDeployment, "cluster", lambda self: unread)
+NOBODY = ClusterView(lease=Lease(), lease_read=True, replicas=1, nodes=("n of trn2 (Ready)",), pods=())
+UNREAD = NOBODY.model_copy(update={"lease_read": False, "problems": ("the node's lease: ReadTimeout",)})
+
+
+@pytest.fixture(params=[UNREAD, UNREAD.model_copy(update={"lease_read": None})], ids=["now", "an older deployment"])
+def unread(request, command, monkeypatch):
+    """The watchdog reads the lease, and the inspect function cannot."""
+    FakeDeployment.found = {"replicas": 1}
+    monkeypatch.setattr(FakeDeployment, "cluster", lambda self: request.param)
+
+
+@pytest.mark.parametrize("arguments", [("stop", "--yes"), ("capacity", "--release", "--yes")])
+def test_none_is_stopped_and_all_are_named_where_it_is_not_known_who_holds_the_node(
+    command, unread, monkeypatch, arguments
+):
     monkeypatch.setattr(FakeDeployment, "executions", lambda self, *, limit: [QUEUED, RUNNING][:limit])
-    result = command("stop", "--yes")
+    result = command(*arguments)
     assert (result.exit_code, FakeDeployment.stopped) == (1, [])
-    assert "nobody holds" not in result.output
+    assert "nobody" not in result.output and "problem: the node's lease: ReadTimeout" in result.stderr
     assert "Stop each run that goes on:\n  specdecode stop newer\n  specdecode stop r\n" in result.stderr
+
+
+def test_where_no_run_goes_on_and_the_lease_is_unread_nobody_is_not_said(command, unread, monkeypatch):
+    monkeypatch.setattr(FakeDeployment, "executions", lambda self, *, limit: [])
+    released = command("capacity", "--release")
+    assert (released.exit_code, "No run goes on. Try again" in released.stderr) == (1, True)
+    for result in (released, command("stop"), command("capacity")):
+        assert "nobody" not in result.output
+    assert "holder    not known" in command("capacity").stdout
+
+
+def test_a_node_is_said_to_be_given_back_only_once_the_lease_is_read(command, unread, monkeypatch):
+    result = command("stop", "r")
+    assert (result.exit_code, "released" in result.output) == (1, False)
+    assert "r may still hold a node: the lease cannot be read; the watchdog goes on" in result.stderr
+    looks = iter([UNREAD, UNREAD, NOBODY])
+    monkeypatch.setattr(FakeDeployment, "cluster", lambda self: next(looks))
+    assert (command("stop", "r").exit_code, list(looks)) == (0, [])
+
+
+def test_what_else_could_not_be_read_hides_no_holder(command, monkeypatch):
+    seen = NOBODY.model_copy(update={"problems": ("the queue of the servers that already run: ReadTimeout",)})
+    monkeypatch.setattr(FakeDeployment, "cluster", lambda self: seen)
+    assert "holder    nobody" in command("capacity").stdout
+    result = command("stop", "--yes")
+    assert (result.exit_code, FakeDeployment.stopped) == (0, ["arn:r"])
+    assert "nobody holds a node; the newest run that goes on is r" in result.output
 
 
 def test_stop_where_no_run_goes_on_says_so_and_gives_the_node_back_all_the_same(command, monkeypatch):

@@ -306,8 +306,11 @@ def test_a_run_that_will_be_redriven_keeps_its_node(world):
 def test_the_cluster_can_be_looked_at_though_no_queue_can_be_read(world):
     deny(world)
     seen = inspect.cluster_view(world.given("inspect"), world.rt)
-    assert (seen.replicas, len(seen.nodes), len(seen.problems)) == (1, 1, 2)
+    assert (seen.replicas, len(seen.nodes), len(seen.problems), seen.lease_read) == (1, 1, 2, False)
     assert "AccessDenied" in seen.problems[0]
+    deny(world, s3_keys.ENDPOINTS_KEY)
+    seen = inspect.cluster_view(world.given("inspect"), world.rt)
+    assert (len(seen.problems), seen.lease_read, len(seen.lease.holders)) == (1, True, 1)
 
 
 # --- races
