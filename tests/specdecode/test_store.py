@@ -1,4 +1,4 @@
-"""One bucket: what is absent is None, what is refused is an error, but for a benchmark that may not list the bucket."""
+"""One bucket: what is absent is None, what is refused is an error."""
 
 import io
 
@@ -63,12 +63,12 @@ def test_of_a_long_object_only_the_beginning_is_read(s3: FakeS3) -> None:
     assert Store(s3=s3, bucket="b").read("runs/r/a.jsonl", at_most=3) == b"1\n2"
 
 
-def test_a_benchmark_takes_a_refused_file_for_an_absent_one(s3: FakeS3) -> None:
-    """Its role may not list the bucket: S3 then answers 403 for a missing key."""
+def test_a_benchmark_takes_no_refused_file_for_an_absent_one(s3: FakeS3) -> None:
     folder = S3Folder("s3://b/runs/r")
     folder.__dict__["store"] = Store(s3=s3, bucket="b")
-    assert folder.get("b.json") == b'{"x": 1}'
+    assert folder.get("b.json") == b'{"x": 1}' and folder.get("c.json") is None
     s3.before = denied
-    assert folder.get("b.json") is None
+    with pytest.raises(PlaceError, match=r"cannot read s3://b/runs/r/b\.json: .*AccessDenied.*without s3:ListBucket"):
+        folder.get("b.json")
     with pytest.raises(PlaceError, match=r"cannot write s3://b/runs/r/b\.json"):
         folder.write("b.json", b"{}")

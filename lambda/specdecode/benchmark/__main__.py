@@ -69,7 +69,7 @@ def fetch_sets(spec: BenchmarkSpec, uri: str | None) -> None:
         folder = S3Folder(str(uri))
         data = folder.get(key)
         if data is None:
-            raise PlaceError(f"{folder.uri}{key} is not there any more, or may not be read")
+            raise PlaceError(f"{folder.uri}{key} is not there any more")
         (FETCHED / Path(key).name).write_bytes(data)
 
 

@@ -73,14 +73,11 @@ class S3Folder:
         return Store(s3=aws.client("s3", config=config), bucket=self.bucket)
 
     def get(self, name: str) -> bytes | None:
-        """Content, or None if there is no such file. Raises PlaceError."""
+        """Content, or None if there is no such file. Raises PlaceError, also for one without s3:ListBucket: S3 then
+        refuses a missing file as it refuses one that is there (S3 API reference, GetObject).
+        """
         with self._told("read", name):
-            try:
-                return self.store.read(self.prefix + name)
-            except Exception as error:
-                if error_code(error) == "AccessDenied":
-                    return None  # without s3:ListBucket a missing key is denied, not missing
-                raise
+            return self.store.read(self.prefix + name)
 
     def lines_below(self, name: str) -> Iterator[tuple[str, bytes]]:
         """Each line of the files of JSON Lines below `name`, with its place. Raises PlaceError."""
@@ -108,7 +105,9 @@ class S3Folder:
         try:
             yield
         except (BotoCoreError, ClientError, RuntimeError) as error:  # the last: a session that nobody renewed
-            raise PlaceError(f"cannot {doing} {self.uri}{name}: {error}") from None
+            denied = doing == "read" and error_code(error) == "AccessDenied"
+            hint = " (without s3:ListBucket, S3 refuses a missing file too)" if denied else ""
+            raise PlaceError(f"cannot {doing} {self.uri}{name}: {error}{hint}") from None
 
 
 def place_of(address: str) -> Place:
@@ -118,7 +117,7 @@ def place_of(address: str) -> Place:
 
 @dataclass(kw_only=True)
 class Delivery:
-    """All methods block (they talk to S3) and return why results could not be stored, in words."""
+    """All methods block (they talk to S3). `block` and `finish` return why results were not stored, in words."""
 
     results: Results
     upload: str | None
@@ -135,12 +134,11 @@ class Delivery:
             self._s3 = S3Folder(self.upload)
 
     def fetch_earlier(self, names: Iterable[str]) -> list[str]:
-        """Fetch what this run measured before: a restarted pod continues, and other rounds are kept."""
-        try:
-            for name in (*names, SERVERS):
-                self._fetch(name)
-        except PlaceError as error:
-            return [str(error)]
+        """Fetch what this run measured before: a restarted pod continues, and other rounds are kept. Returns what is
+        wrong with the facts about the servers. Raises PlaceError: a load that began without it would write over it.
+        """
+        for name in (*names, SERVERS):
+            self._fetch(name)
         path = self.results.folder / SERVERS
         if path.exists():
             try:

@@ -18,7 +18,7 @@ from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.enough import earlier
 from specdecode.benchmark.histories import Conversations, file_of, talking
 from specdecode.benchmark.loading import LoadBlock, Loading, Options, blocks
-from specdecode.benchmark.place import Delivery
+from specdecode.benchmark.place import Delivery, PlaceError
 from specdecode.benchmark.probe import ArmFacts, ArmNotReady, probe
 from specdecode.benchmark.progress import LoadProgress, progress_for
 from specdecode.benchmark.prompts import BadPrompts, Prompt, longest, prompts_of, sets_of
@@ -74,7 +74,7 @@ class Benchmark:
         self._sets: tuple[SetFacts, ...] = ()
 
     async def run(self) -> Outcome:
-        """Raises ArmNotReady, BadPrompts, BadResults, NotTogether. All other problems are in the outcome."""
+        """Raises ArmNotReady, BadPrompts, BadResults, NotTogether, PlaceError. The outcome has all other problems."""
         workload = self._spec.workload
         prompts = {
             case.name: prompts_of(
@@ -270,7 +270,7 @@ def launch(
             cause = error
             while isinstance(cause, ExceptionGroup):  # of the tasks of a load
                 cause = cause.exceptions[0]
-            if not isinstance(cause, BadPrompts | BadResults | ArmNotReady | NotTogether):
+            if not isinstance(cause, BadPrompts | BadResults | ArmNotReady | NotTogether | PlaceError):
                 raise
             progress.message(f"error: {cause}")
             return EXIT_BAD_INPUT if isinstance(cause, BadPrompts | BadResults) else EXIT_FAILED, str(cause)

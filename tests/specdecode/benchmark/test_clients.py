@@ -11,7 +11,7 @@ from specdecode.benchmark import clients
 from specdecode.benchmark.clients import Arrived, Clients, Meeting, NotTogether, Start
 from specdecode.benchmark.load import LoadPlan, arrival_times
 from specdecode.benchmark.loading import Options
-from specdecode.benchmark.place import LocalFolder, S3Folder, place_of
+from specdecode.benchmark.place import LocalFolder, PlaceError, S3Folder, place_of
 from specdecode.benchmark.runner import EXIT_FAILED, Benchmark, Outcome, launch
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.measures.plausibility import apart, doubtful
@@ -148,15 +148,16 @@ def test_client_0_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Mon
     assert raised.group_contains(NotTogether, match="client 1 did not come .arrived., and client 0 waits")
 
 
+@pytest.mark.parametrize("error", [NotTogether("client 1 did not come"), PlaceError("cannot read it")])
 def test_the_command_tells_it_in_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
 ) -> None:
     async def fails(self: Benchmark) -> Outcome:
-        raise ExceptionGroup("of the load", [ExceptionGroup("within", [NotTogether("client 1 did not come")])])
+        raise ExceptionGroup("of the load", [ExceptionGroup("within", [error])])
 
     monkeypatch.setattr(Benchmark, "run", fails)
-    assert launch(spec(), {}, Options(folder=tmp_path), max_error_rate=0.1) == (EXIT_FAILED, "client 1 did not come")
-    assert capsys.readouterr().err == "error: client 1 did not come\n"
+    assert launch(spec(), {}, Options(folder=tmp_path), max_error_rate=0.1) == (EXIT_FAILED, str(error))
+    assert capsys.readouterr().err == f"error: {error}\n"
 
 
 def test_a_clock_that_is_behind_is_an_error(tmp_path: Path) -> None:

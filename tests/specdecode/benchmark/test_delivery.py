@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from specdecode.benchmark.place import PlaceError, S3Folder
 from tests.specdecode.benchmark.making import spec
 from tests.specdecode.benchmark.pace import Pace
 from tests.specdecode.benchmark.running import records, run
-from tests.specdecode.steps.aws_fake import FakeS3
+from tests.specdecode.steps.aws_fake import FakeS3, denied
 
 
 def away(operation: str, key: str) -> None:
@@ -50,6 +51,25 @@ def test_a_pod_started_anew_goes_on_within_each_load(tmp_path: Path, aws: FakeS3
         assert found == [(level, index) for level in ("c1", "c2") for index in range(4)]
 
 
+@pytest.mark.parametrize("name", ["raw/base/case.jsonl", "servers.json"])
+@pytest.mark.parametrize("fails", [away, denied])
+def test_no_load_begins_before_it_is_known_what_was_measured(
+    tmp_path: Path, aws: FakeS3, name: str, fails: Callable[[str, str], None]
+) -> None:
+    """It would write over it: one file holds the records of all rounds."""
+    given, upload, pace = spec(requests=3, warmup_requests=0), "s3://bucket/runs/run/", Pace()
+    run(given, Options(folder=tmp_path / "first", upload=upload), Pace())
+    before, later = dict(aws.objects), given.model_copy(update={"round": 1})
+    aws.before = lambda operation, key: fails(operation, key) if key == f"runs/run/{name}" else None
+    with pytest.raises(PlaceError, match=f"cannot read s3://bucket/runs/run/{name}"):
+        run(later, Options(folder=tmp_path / "second", upload=upload), pace)
+    assert pace.prompts == [] and aws.objects == before
+    aws.before = lambda *_: None
+    assert not run(later, Options(folder=tmp_path / "third", upload=upload), pace).problems
+    found = [json.loads(line) for line in aws.objects["runs/run/raw/base/case.jsonl"].splitlines()]
+    assert [(each["round"], each["index"]) for each in found] == [(n, index) for n in (0, 1) for index in range(3)]
+
+
 def test_what_is_known_of_the_servers_is_sent_when_it_changes(tmp_path: Path, aws: FakeS3) -> None:
     cases = [
         {"name": f"case-{n}", "label": f"case_{n}", "kind": "text", "text": "x", "structured": True} for n in range(9)
@@ -71,7 +91,7 @@ def test_servers_of_another_version_or_damaged_lose_no_record(tmp_path: Path, aw
 
 
 def test_an_upload_that_fails_is_tried_again_at_the_end(tmp_path: Path, aws: FakeS3) -> None:
-    aws.before = away
+    aws.before = lambda operation, key: away(operation, key) if operation == "PutObject" else None
     outcome = run(spec(), Options(folder=tmp_path, upload="s3://bucket/runs/run/"), Pace())
     assert any("cannot" in problem for problem in outcome.problems)
     assert len(records(tmp_path)) == 5
