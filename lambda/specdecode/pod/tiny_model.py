@@ -81,7 +81,7 @@ def make(bucket: Bucket, prefix: str, *, layers: int, is_head: bool) -> bool:
     bucket.fetch_folder(prefix, folder, only=[entry.path for entry in entries if _is_beside(entry)])
     config = _document(folder / CONFIG)
     with ThreadPoolExecutor(WORKERS) as pool:
-        tensors = dict(pair for found in pool.map(lambda it: _tensors(bucket, prefix, it), files) for pair in found)
+        tensors = dict(pair for found in pool.map(lambda it: _checked(bucket, prefix, it), files) for pair in found)
     whole = _layers_of(config)
     try:
         if is_head:
@@ -200,6 +200,18 @@ def _document(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise PodError(Exit.CORRUPT, f"{path} is no configuration of a model")
     return found
+
+
+def _checked(bucket: Bucket, prefix: str, entry: FileEntry) -> Iterable[tuple[str, Tensor]]:
+    """What _tensors() finds. A file of which only the whole has a hash is read whole if its header is none: whether it
+    is as it was stored is told then.
+    """
+    try:
+        return _tensors(bucket, prefix, entry)
+    except PodError as error:
+        if error.code == Exit.CORRUPT and not entry.header:
+            bucket.fetch_folder(prefix, Path(prefix), only=[entry.path])
+        raise
 
 
 def _tensors(bucket: Bucket, prefix: str, entry: FileEntry) -> Iterable[tuple[str, Tensor]]:

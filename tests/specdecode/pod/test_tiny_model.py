@@ -162,6 +162,18 @@ def test_a_folder_that_was_finished_before_headers_had_hashes_is_the_same_folder
     assert make(bucket, MODEL, layers=2, is_head=False)
 
 
+@pytest.mark.parametrize(("changed", "code"), [(True, Exit.DAMAGED_MODEL), (False, Exit.CORRUPT)])
+def test_without_a_hash_of_the_header_that_of_the_whole_file_says_whether_it_changed_after_it_was_stored(changed, code):
+    files = llama()
+    broken = files["model-1.safetensors"].replace(b"{", b"[", 1)
+    bucket = bucket_with(MODEL, files := {**files, "model-1.safetensors": broken})
+    entries_then = entries(llama() if changed else files)
+    bucket.finish(MODEL, [replace(it, header="") for it in entries_then], about={})
+    with pytest.raises(PodError, match="differs" if changed else "no header") as raised:
+        make(bucket, MODEL, layers=2, is_head=False)
+    assert raised.value.code == code
+
+
 def test_a_model_that_was_never_finished_is_refused():
     with pytest.raises(PodError) as raised:
         make(Bucket("b", FakeS3()), MODEL, layers=2, is_head=False)
