@@ -62,8 +62,8 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     slices = rt.kube.list("ResourceSlice") if shape.has_devices else None
     node = usable_node(nodes, slices)
     if node is not None:
-        _require_room(next(each for each in nodes if name_of(each) == node), slices, run)
         change_state(rt.store, given.run_id, held_since=since, pool=claim.pool, node=node)
+        _require_room(next(each for each in nodes if name_of(each) == node), slices, run)
         return Progress(done=True, message=f"node {node} is ready")
     missing = rt.pools.missing(claim.pool, nodes=nodes, since=since, now=now)
     if missing.is_final:
@@ -80,7 +80,7 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
 
 
 def _require_room(node: KubeObject, slices: Sequence[KubeObject] | None, run: Run) -> None:
-    """Refuse a node on which the run's largest pods would wait for ever. It was billed for minutes."""
+    """Refuse a node on which the run's largest pods would wait for ever. It was billed, and the run has its cost."""
     if why := list(unfit(run.plan.served, run.plan.engine, room_of_node(node, slices))):
         raise CapacityUnavailable(f"the node is no place for this run: {'; '.join(why)}")
 

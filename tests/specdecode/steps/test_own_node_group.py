@@ -138,6 +138,7 @@ def test_a_node_that_turns_out_too_small_is_given_back_at_once(world: Group) -> 
     assert world.time - began < timedelta(minutes=1)
     world.clean_up(why.value)
     assert (diagnosis(world)["row"], world.aws.sizes) == ("node-too-small", [1, 0])
+    assert world.record().held_since is not None and world.record().released_at is not None
 
 
 def test_a_run_from_plan_to_release(world: Group) -> None:
