@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from specdecode import names
+from specdecode import names, s3_keys
 from specdecode.finished import find
 from specdecode.kubernetes.client import ATTEMPTS, QuotaExceeded, Response
 from specdecode.kubernetes.failure_files import LOG_BUDGET_S, collect_logs, collect_status
@@ -24,6 +24,7 @@ from specdecode.steps.errors import (
     StartCheckFailed,
     StepFailed,
 )
+from specdecode.steps.run import load_run
 
 from tests.finished_folders import mark, stored
 from tests.specdecode.steps.aws_fake import client_error
@@ -381,6 +382,18 @@ def test_what_a_server_finds_damaged_is_set_aside_and_the_run_ends_before_it_mea
     assert len(marks - left) == 1, "the first arm's, and nothing else"
     world.clean_up(caught.value)
     assert diagnosis(world)["row"] == "damaged"
+
+
+@pytest.mark.parametrize("files", [{"made.anew": b"by another run"}, {}], ids=["whole", "and a file is missing"])
+def test_what_another_run_has_made_anew_is_not_set_aside_unless_it_is_damaged(world, files):
+    up_to(world, "Serve")
+    folder = s3_keys.compiled_prefix(load_run(world.rt.store, "run-1").wave(0).arms[0].fingerprint)
+    world.s3.objects = {key: body for key, body in world.s3.objects.items() if not key.startswith(folder)}
+    world.s3.objects |= {**stored(folder, files), f"{folder}COMPLETE.json": mark(folder, files or {"gone": b"x"})}
+    world.trouble["serving"] = damaged(76)
+    with pytest.raises(DamagedFolder, match=f"{'made anew by another run meanwhile' if files else 'next run'}: "):
+        world.finish("Serve")
+    assert (f"{folder}COMPLETE.json" in world.s3.objects) == bool(files)
 
 
 @pytest.mark.parametrize(
