@@ -26,6 +26,21 @@ def noted(
     return found
 
 
+def mixed(arms: Iterable[Arm]) -> Iterator[str]:
+    """A sentence for each variant that was measured, whole or in part, with several artifacts. `arms`: as measured."""
+    found: dict[str, dict[str, tuple[bool, set[int]]]] = {}
+    for arm in arms:
+        ahead = bool(arm.fallback)
+        found.setdefault(arm.variant, {}).setdefault(arm.fingerprint, (ahead, set()))[1].add(arm.round + 1)
+    for variant, artifacts in sorted(found.items()):
+        if len(artifacts) > 1:
+            told = "; ".join(
+                f"{made}{' (compiled on a CPU node)' if ahead else ''} in round {', '.join(map(str, sorted(rounds)))}"
+                for made, (ahead, rounds) in artifacts.items()
+            )
+            yield f"{variant} was not measured with one artifact, so that its rounds may differ: fingerprint {told}."
+
+
 def newest(folder: str, *, contents: Mapping[str, str], measured: Mapping[str, tuple[str, ...]]) -> str:
     """The hash of the folder's files: this run's, or the last that was measured with. "" if none is known."""
     return contents.get(folder) or next(reversed(measured.get(folder, ())), "")

@@ -7,6 +7,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from specdecode import s3_keys
 from specdecode.analysis.results.run_context import DeviceGroup, Failure
+from specdecode.planning.waves import Arm
 from specdecode.store import Store
 
 PLAN = "plan.json"
@@ -60,6 +61,10 @@ class RunState(BaseModel):
     measured_with: dict[str, tuple[str, ...]] = {}
     """Folder -> the hashes that it had when waves were measured, whole or in part; the newest last. Those of the run
     that this one resumes count.
+    """
+    measured_arms: tuple[Arm, ...] = ()
+    """Arms as waves were measured with them, whole or in part; the newest last. Those of the run that this one resumes
+    count. Waves that an older version measured have none.
     """
     sent_back: tuple[int, ...] = ()
     """Waves that wait for the node to compile."""

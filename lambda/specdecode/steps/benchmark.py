@@ -16,8 +16,8 @@ def benchmark(given: StepInput, rt: Runtime, run: Run) -> Progress:
     ctx = render_context(run, rt)
     wave = run.wave(given.wave)
     check_alive(rt.kube, given.run_id, wave, failure=BenchmarkFailed)
-    if (contents := run.measured_with(given.wave)) != run.state.measured_with:
-        change_state(rt.store, given.run_id, measured_with=contents)
+    if (noted := run.measuring(given.wave)) != run.state:
+        change_state(rt.store, given.run_id, measured_with=noted.measured_with, measured_arms=noted.measured_arms)
     found = advance_job(run, rt, manifests.benchmark(run.plan, wave, ctx), failure=BenchmarkFailed)
     if found.done:
         change_state(rt.store, given.run_id, measured=tuple(sorted({*run.state.measured, given.wave})))

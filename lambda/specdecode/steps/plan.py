@@ -37,7 +37,7 @@ from specdecode.steps.acquire import outside_window
 from specdecode.steps.advise import grow
 from specdecode.steps.errors import CapacityUnavailable, InvalidExperiment, NobodyTold
 from specdecode.steps.prompts import keep_sets, said
-from specdecode.steps.run import load_run
+from specdecode.steps.run import Run, load_run
 from specdecode.steps.runtime import Runtime, StepInput, run_step
 from specdecode.store import Store
 
@@ -144,6 +144,8 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         )
     except ExperimentError as error:
         raise InvalidExperiment(str(error)) from None
+    if old:
+        _check_waves(load_run(rt.store, old.run_id), planned)
     _check_room(planned, rt)
     _check_cost(make_bill(planned, capacity), accepted=request.accept_cost)
     rt.store.write(s3_keys.run_key(given.run_id, "experiment.yaml"), to_yaml(experiment), content_type="text/yaml")
@@ -262,6 +264,24 @@ def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[AnyExperime
         raise InvalidExperiment(f"run {run_id} cannot be resumed: {error}") from None
 
 
+def _check_waves(old: Run, planned: Plan) -> None:
+    """Refuse a resumed run that has other waves where `old` has measured ones: by their indices they count as done."""
+    for index in old.state.measured:
+        was, now = (
+            [
+                f"round {wave.round + 1} of {', '.join(sorted(arm.variant for arm in wave.arms))}"
+                for wave in plan.waves[index:][:1]
+            ]
+            for plan in (old.plan, planned)
+        )
+        if was != now:
+            raise InvalidExperiment(
+                f"run {old.state.run_id} cannot be resumed: its wave {index + 1} measured {''.join(was)}, and now that "
+                f"would be {''.join(now) or 'no wave at all'}, since this version or deployment plans otherwise: start "
+                "the experiment as a new run"
+            )
+
+
 def _sweep_so_far(store: Store, experiment: Experiment, request: RunRequest) -> tuple[SweepStep, ...]:
     """The steps of an adaptive sweep: those of the run that is resumed, or the first one."""
     data = store.read(s3_keys.run_key(request.resume, PLAN)) if request.resume else None
@@ -295,6 +315,7 @@ def inherit(store: Store, state: RunState, old: RunState) -> RunState:
         "measured": old.measured,
         "inherited": old.measured,
         "measured_with": _measured_with(store, old),
+        "measured_arms": load_run(store, old.run_id).measured_arms,
         "published": old.published,
         "device_groups": old.device_groups,
     }

@@ -24,7 +24,7 @@ from specdecode.measures.accounting import Accounting
 from specdecode.measures.publish import Datum
 from specdecode.measures.publish import publish as send
 from specdecode.planning import Plan, fingerprint
-from specdecode.planning.measured_with import newest, remade
+from specdecode.planning.measured_with import mixed, newest, remade
 from specdecode.records import RequestRecord, Servers, read_record
 from specdecode.runs.state import RunState, StateDamaged, change_state, load_state
 from specdecode.steps import logs, used
@@ -68,7 +68,7 @@ def report(given: StepInput, rt: Runtime) -> Reported:
     context = run_context(run.plan, run.state, rt, servers)
     if experiment.holds_node:
         told = remade(contents=run.state.contents, measured=run.state.measured_with)
-        notes = (*context.notes, *told, *used.differences(run, rt.store))
+        notes = (*context.notes, *mixed(run.measured_arms), *told, *used.differences(run, rt.store))
         context = context.model_copy(update={"notes": notes})
     levels = measure(experiment=experiment, records=records, context=context)
     sets = kept_sets(rt.store, experiment, run_id=given.run_id)
@@ -157,7 +157,7 @@ def read_scores(store: Store, run_id: str) -> tuple[list[Accuracy], list[Failure
 def served(run: Run, *, bucket: str) -> tuple[Served, ...]:
     """How to serve each arm again. `bucket`: `s3://name/`."""
     experiment, engine = run.plan.served, run.plan.engine
-    arms = {arm.variant: arm for wave in run.plan.waves for arm in run.wave(wave.index).arms}
+    arms = run.arms
     found = []
     for variant in experiment.on_node:
         arm = arms.get(variant.name)
@@ -171,18 +171,20 @@ def served(run: Run, *, bucket: str) -> tuple[Served, ...]:
 
 
 def compiled(run: Run) -> tuple[Compiled, ...]:
-    """Where each arm's artifact was compiled. Only for a run that compiles without the accelerator."""
+    """Where each arm's artifact was compiled: the newest, if there were several (`mixed`). Only for a run that compiles
+    without the accelerator.
+    """
     if run.plan.experiment.compile.on is not CompileOn.CPU:
         return ()
-    first = {arm.variant: arm for wave in reversed(run.plan.waves) for arm in wave.arms}
-    refused = run.state.refused_artifacts
+    made, bad = [arm for wave in run.plan.waves for arm in wave.arms], run.state.refused_artifacts
+    refused = {arm.variant for arm in made if arm.fingerprint in bad}
     return tuple(
         Compiled(
             variant=name,
-            on=CompileOn.CPU if arm.fallback and arm.fingerprint not in refused else CompileOn.ACCELERATOR,
-            refused=arm.fingerprint in refused,
+            on=CompileOn.CPU if arm.fallback else CompileOn.ACCELERATOR,
+            refused=name in refused and not arm.fallback,
         )
-        for name, arm in sorted(first.items())
+        for name, arm in sorted(run.arms.items())
     )
 
 

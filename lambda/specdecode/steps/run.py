@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from specdecode import s3_keys
 from specdecode.experiment import Capacity
 from specdecode.manifests import RenderContext
-from specdecode.planning import Plan, Wave
+from specdecode.planning import Arm, Plan, Wave
 from specdecode.planning.events import SOON_FOR, SOON_S, STILL_ATTENTIVE
 from specdecode.planning.measured_with import noted
 from specdecode.records import SERVERS, Servers
@@ -24,8 +24,14 @@ class Run:
     state: RunState
 
     def wave(self, index: int) -> Wave:
-        """The wave. Its arms have the artifacts that are served: the node's in place of those that did not load."""
+        """The wave. Its arms have the artifacts that are served, or with which it was measured: the node's in place of
+        those that did not load.
+        """
         wave, refused = self.plan.waves[index], set(self.state.refused_artifacts)
+        if was := {
+            arm.variant: arm for arm in self.state.measured_arms if arm.wave == index and self.is_measured(index)
+        }:
+            return wave.model_copy(update={"arms": tuple(was.get(arm.variant, arm) for arm in wave.arms)})
         if not any(arm.fallback and arm.fingerprint in refused for arm in wave.arms):
             return wave
         arms = (
@@ -33,6 +39,18 @@ class Run:
             for arm in wave.arms
         )
         return wave.model_copy(update={"arms": tuple(arms)})
+
+    @property
+    def arms(self) -> dict[str, Arm]:
+        """Each variant's arm, as in its last wave."""
+        return {arm.variant: arm for wave in self.plan.waves for arm in self.wave(wave.index).arms}
+
+    @property
+    def measured_arms(self) -> tuple[Arm, ...]:
+        """The record's field of that name. What an older version measured counts as the plan has it."""
+        known = {arm.wave for arm in self.state.measured_arms}
+        older = (arm for index in self.state.measured if index not in known for arm in self.wave(index).served)
+        return (*self.state.measured_arms, *older)
 
     def is_measured(self, wave: int) -> bool:
         """Whether the wave's benchmark is complete, in this run or in the run that it resumes."""
@@ -56,6 +74,13 @@ class Run:
         """The record's field of that name, when `waves` are measured with what the record has as contents."""
         arms = (arm for index in waves for arm in self.wave(index).served)
         return noted(self.plan, arms, contents=self.state.contents, before=self.state.measured_with)
+
+    def measuring(self, wave: int) -> RunState:
+        """The record, when the wave is measured with what it is served with."""
+        arms = self.wave(wave).served
+        others = (arm for arm in self.state.measured_arms if arm not in arms)
+        noted = {"measured_with": self.measured_with(wave), "measured_arms": (*others, *arms)}
+        return self.state.model_copy(update=noted)
 
     @property
     def measured_steps(self) -> tuple[int, ...]:

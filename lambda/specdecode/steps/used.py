@@ -62,7 +62,7 @@ def differences(run: Run, store: Store) -> Iterator[str]:
     run's, and those of the runs that it resumes.
     """
     experiment, engine = run.plan.served, run.plan.engine
-    arms = {arm.variant: arm for wave in run.plan.waves for arm in run.wave(wave.index).arms}
+    arms = run.arms
     kept = store.keys(s3_keys.run_key(run.state.run_id, "used", ""))
     for variant in experiment.on_node:
         arm = arms.get(variant.name)

@@ -11,6 +11,7 @@ from specdecode.cli.runs_view import lines, view
 from specdecode.experiment import load_preset
 from specdecode.experiment.model import CompileOn
 from specdecode.experiment.shapes import COMPILERS
+from specdecode.planning.measured_with import mixed
 from specdecode.steps import compile as compiling
 from specdecode.steps import release, serve
 from specdecode.steps.errors import ArtifactRefused, CompileFailed, ServeNotReady
@@ -18,9 +19,12 @@ from specdecode.steps.report import compiled, served
 from specdecode.steps.run import load_run
 
 from tests.specdecode.steps.faults import waiting
+from tests.specdecode.steps.test_report import forget, record
 from tests.specdecode.steps.world import World
 
 REQUEST = {"experiment": "rehearsal", "set": {"compile.on": "cpu", "workload.rounds": 1}}
+
+TWO_ROUNDS = {"experiment": "rehearsal", "set": {"compile.on": "cpu", "workload.rounds": 2}}
 
 
 def ahead(world: World, run_id: str = "run-1") -> list[str]:
@@ -215,6 +219,87 @@ def test_what_cpu_nodes_have_compiled_is_found_by_the_next_plan(world):
     plan = load_run(world.rt.store, "run-2").plan
     assert [artifact.compiled for artifact in plan.artifacts] == [True, True]
     assert "CompileOnCpu" not in [step.name for step in plan.steps]
+
+
+def halfway(world: World) -> None:
+    """run-1 of two rounds; it ends when the first is measured, with what CPU nodes have compiled."""
+    before_serve(world, TWO_ROUNDS)
+    for step in ("Serve", "Smoke", "Benchmark", "StopArms"):
+        world.finish(step)
+    world.clean_up(CompileFailed("x"))
+
+
+def resumed_until_serve(world: World) -> None:
+    world.plan("run-2", {"resume": "run-1"})
+    world.finish("StageModels", "run-2")
+    ahead(world, "run-2")
+    world.finish("AcquireCapacity", "run-2")
+    world.finish("Compile", "run-2", 1)
+
+
+def as_told(world: World, run_id: str) -> tuple[dict[str, tuple[CompileOn, bool]], list[str], list[str]]:
+    """Where each arm's artifact was compiled, the artifacts that serve them again, and the notes of several."""
+    run = load_run(world.rt.store, run_id)
+    again = [one.artifact.removeprefix("s3://b/compiled/")[:-1] for one in served(run, bucket="s3://b/")]
+    return {one.variant: (one.on, one.refused) for one in compiled(run)}, again, list(mixed(run.measured_arms))
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_resumed_run_that_takes_the_node_s_artifacts_tells_of_both(world, is_older):
+    """Another run has made them meanwhile. `is_older`: an older version, which noted no arms, wrote the record."""
+    halfway(world)
+    if is_older:
+        forget(world, "run-1", "measured_arms")
+    cpu = {arm.variant: arm.fingerprint for arm in load_run(world.rt.store, "run-1").wave(0).arms}
+    world.run_through("run-9", request={"experiment": "rehearsal", "set": {"workload.rounds": 1}})
+    world.clean_up(CompileFailed("x"), "run-9")
+    resumed_until_serve(world)
+    assert as_told(world, "run-2")[2] == [], "nothing is measured with the node's yet"
+    for step in ("Serve", "Smoke", "Benchmark", "StopArms"):
+        world.finish(step, "run-2", 1)
+    node = {arm.variant: arm.fingerprint for arm in load_run(world.rt.store, "run-2").plan.waves[1].arms}
+    assert {arm.variant: arm.fingerprint for arm in load_run(world.rt.store, "run-2").wave(0).arms} == cpu != node
+    told = [
+        f"{name} was not measured with one artifact, so that its rounds may differ: fingerprint {cpu[name]} (compiled "
+        f"on a CPU node) in round 1; {node[name]} in round 2."
+        for name in ("base", "sd")
+    ]
+    where = dict.fromkeys(("base", "sd"), (CompileOn.ACCELERATOR, False))
+    assert as_told(world, "run-2") == (where, [node["base"], node["sd"]], told)
+    raw = record("sd", "repeat-line", 0, 1.0, "run-2").model_dump_json().encode()
+    world.s3.objects["runs/run-2/raw/sd/repeat-line.jsonl"] = raw + b"\n"
+    assert set(told) <= set(world.report("run-2")["notes"])
+    world.clean_up(CompileFailed("x"), "run-2")
+    world.plan("run-3", {"resume": "run-2"})
+    assert as_told(world, "run-3") == as_told(world, "run-2")
+
+
+def test_an_artifact_that_does_not_load_in_the_resumed_run_has_measured_what_it_has(world):
+    halfway(world)
+    resumed_until_serve(world)
+    world.trouble["serving"] = crashing(1, of="sd")
+    with pytest.raises(ArtifactRefused):
+        world.finish("Serve", "run-2", 1)
+    del world.trouble["serving"]
+    for step in ("StopArms", "Compile", "Serve", "Smoke", "Benchmark"):
+        world.finish(step, "run-2", 1)
+    run = load_run(world.rt.store, "run-2")
+    before, after = ({arm.variant: arm.fingerprint for arm in run.wave(index).arms} for index in (0, 1))
+    where, _, (told,) = as_told(world, "run-2")
+    assert where == {"base": (CompileOn.CPU, False), "sd": (CompileOn.ACCELERATOR, True)}
+    assert before["base"] == after["base"]
+    assert told.startswith("sd ") and f"{before['sd']} (compiled on a CPU node) in round 1; {after['sd']} in" in told
+
+
+def test_a_run_that_measures_nothing_more_names_the_artifacts_that_measured(world):
+    before_serve(world)
+    for step in ("Serve", "Smoke", "Benchmark", "StopArms"):
+        world.finish(step)
+    world.clean_up(CompileFailed("x"))
+    world.run_through("run-9", request={"experiment": "rehearsal", "set": {"workload.rounds": 1}})
+    world.plan("run-2", {"resume": "run-1"})
+    assert as_told(world, "run-2") == as_told(world, "run-1")
+    assert set(as_told(world, "run-2")[0].values()) == {(CompileOn.CPU, False)}
 
 
 def test_a_refused_artifact_is_not_tried_again_by_the_next_run(world):

@@ -7,9 +7,10 @@ import pytest
 from specdecode import names
 from specdecode.benchmark.results import Results
 from specdecode.records import ErrorKind, RequestRecord
+from specdecode.runs.state import change_state
 from specdecode.steps import acquire, release
 from specdecode.steps import compile as compiling
-from specdecode.steps.errors import LeaseLost
+from specdecode.steps.errors import InvalidExperiment, LeaseLost
 
 from tests.specdecode.benchmark.making import record
 from tests.specdecode.steps.world import WAITING, World
@@ -105,6 +106,31 @@ def test_a_resumed_run_takes_over_measured_waves_and_their_records(world, tmp_pa
     for step in WAITING:
         assert len(world.finish(step, "run-2")) == 1
     assert world.replicas == 0
+
+
+@pytest.mark.parametrize(
+    ("was", "words"),
+    [
+        ({"round": 1}, "wave 1 measured round 2 of base, sd, and now that would be round 1 of base, sd"),
+        ({"arms": -1}, "wave 1 measured round 1 of sd, and now that would be round 1 of base, sd"),
+        ({"index": 1}, "wave 2 measured round 1 of base, sd, and now that would be no wave at all"),
+    ],
+)
+def test_a_run_that_would_have_other_waves_is_not_resumed(world, was, words):
+    world.run_through("run-1")
+    world.clean_up(InvalidExperiment("x"))
+    key = "runs/run-1/plan.json"
+    plan = json.loads(world.s3.objects[key])
+    (wave,) = plan["waves"]
+    if "index" in was:
+        plan["waves"].append({**wave, **was})
+        change_state(world.rt.store, "run-1", measured=(0, 1))
+    else:
+        wave.update({"arms": wave["arms"][-1:]} if "arms" in was else was)
+    world.s3.objects[key] = json.dumps(plan).encode()
+    with pytest.raises(InvalidExperiment, match=words):
+        world.plan("run-2", {"resume": "run-1"})
+    assert not [key for key in world.s3.objects if key.startswith("runs/run-2/")]
 
 
 def test_a_resumed_run_sends_again_what_failed_in_a_wave_that_broke_off(world, tmp_path):
