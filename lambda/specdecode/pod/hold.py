@@ -7,12 +7,14 @@ is taken. Neither it nor its answer is in the log.
 
 from __future__ import annotations
 
+import http.client
 import signal
 import threading
 import time
 import urllib.error
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from pydantic import ValidationError
 
@@ -22,6 +24,7 @@ from specdecode.escape import clip, line
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import Parser, PodArm, PodError, add_arms, arms_of, run, say
 from specdecode.pod.smoke import MAX_ANSWER_BYTES, OPENER, TIMEOUT_S, Body, asking, request_to
+from specdecode.records import ErrorKind
 from specdecode.records.asks import MOST_BYTES, AskPart, AskQuestion
 
 POLL_S = 1.0
@@ -51,17 +54,25 @@ def serve(bucket: Bucket, prefix: str, arms: Mapping[str, PodArm], *, endpoint: 
     taken = set[str]()
 
     def answer(key: str) -> None:
-        """Ask the arm, and store what it says in parts."""
+        """Ask the arm, and store what it says in parts. The last one says it if that fails, and so does the log."""
+        began, parts = time.monotonic(), 0
+
+        def keep(part: AskPart) -> None:
+            nonlocal parts
+            bucket.write(s3_keys.part_key(key.removesuffix(s3_keys.QUESTION), parts), part.model_dump_json())
+            parts += 1
+
         try:
             document = bucket.start_of(key, MOST_BYTES + 1)
             bucket.delete([key])
-            began, parts = time.monotonic(), 0
             for part in _parts(document, arms, endpoint=endpoint, stopped=stopped):
-                bucket.write(s3_keys.part_key(key.removesuffix(s3_keys.QUESTION), parts), part.model_dump_json())
-                parts += 1
+                keep(part)
             say(f"answered in {parts} parts and {time.monotonic() - began:.1f} s")
-        except PodError as error:
-            say(f"a question has no answer: {error}")
+        except Exception as error:  # the pool would keep it to itself
+            why = str(error) if isinstance(error, PodError) else type(error).__name__  # others' words may tell the text
+            say(f"a question has no answer: {why}")
+            with suppress(PodError):
+                keep(AskPart(done=True, error=clip(line(why), 500)))
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         while not stopped.wait(POLL_S):
@@ -115,17 +126,23 @@ def streamed(arm: PodArm, endpoint: str, body: Body) -> Iterator[Answer]:
     """The answer to `body`, after each of its events. Raises AnswerError, and OSError, of which an HTTPError is one."""
     answer, began = Answer(), time.monotonic()
     body = {**body, "stream": True, "stream_options": {"include_usage": True}}
-    with OPENER.open(request_to(arm, endpoint, body), timeout=TIMEOUT_S) as response:
-        while text := response.readline(MAX_ANSWER_BYTES):
-            if text.startswith(b"data:"):
-                answer.take(text[len(b"data:") :].strip(), time.monotonic() - began)
-                yield answer
+    try:
+        with OPENER.open(request_to(arm, endpoint, body), timeout=TIMEOUT_S) as response:
+            while text := response.readline(MAX_ANSWER_BYTES):
+                if text.startswith(b"data:"):
+                    answer.take(text[len(b"data:") :].strip(), time.monotonic() - began)
+                    yield answer
+    except http.client.HTTPException as error:  # also a chunk that was cut off
+        raise AnswerError(ErrorKind.PROTOCOL, f"the server broke off: {type(error).__name__}") from None
 
 
 def why_none(error: AnswerError | OSError) -> str:
     """In words why an answer did not come."""
     if isinstance(error, urllib.error.HTTPError):
-        return f"HTTP {error.code}: {error_in_body(error.read(2000))}"
+        body = b""
+        with suppress(OSError, http.client.HTTPException):
+            body = error.read(2000)
+        return f"HTTP {error.code}: {error_in_body(body)}"
     return f"{type(error).__name__}: {error}"
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from specdecode import finished, s3_keys
+from specdecode import finished, names, s3_keys
 from specdecode.benchmark.place import S3Folder
 from specdecode.cli import app, report_recorded
 from specdecode.instance import engines, requirements
@@ -27,6 +28,7 @@ from specdecode.store import NotDeleted, Store
 from typer.testing import CliRunner
 
 from tests.finished_folders import finish, mark
+from tests.local_http import Handler, served
 
 PREPARE, MEASURE, RUN = InstanceRun.prepare, InstanceRun.measure, InstanceRun.run
 
@@ -63,6 +65,24 @@ def test_a_refused_check_does_not_speak_of_a_run(run, monkeypatch) -> None:
     monkeypatch.setattr(requirements, "problems", lambda *_: ["no device"])
     found = run()
     assert found.exit_code == 3 and found.stderr == "error: no device\n"
+
+
+def test_a_server_that_dies_within_a_chunk_ends_a_question_in_words(run, monkeypatch) -> None:
+    class Dies(Handler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"99\r\ndata:")
+
+    @contextmanager
+    def serving(_: InstanceRun, arms: Sequence[Arm]) -> Iterator[tuple[list[Any], dict[str, str]]]:
+        yield [SimpleNamespace(url=url)], {names.api_key_variable(arm.variant): "key" for arm in arms}
+
+    monkeypatch.setattr(InstanceRun, "serving", serving)
+    with served(Dies) as url:
+        found = run("--ask", "What?")
+    assert (found.exit_code, found.stderr.count("base: AnswerError: the server broke off: IncompleteRead")) == (1, 1)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from specdecode import s3_keys
 from specdecode.pod import hold
 from specdecode.pod.bucket import Bucket
-from specdecode.pod.program import PodArm
+from specdecode.pod.program import Exit, PodArm, PodError
 from specdecode.records.asks import MOST_BYTES, AskPart
 
 from tests.local_http import Handler, served
@@ -33,6 +33,10 @@ class Server(Handler):
         self.asked.append({"path": self.path, "key": self.headers["Authorization"], **body})
         if body["prompt"] == "refuse":
             return self.reply(400, json.dumps({"error": {"message": f"too long; {KEY}"}}).encode())
+        if body["prompt"] == "cut the error":
+            return self._cut(400)
+        if body["prompt"] == "cut":
+            return self._cut(200)
         self.send_response(200)
         self.end_headers()
         for number, text in enumerate(SAYS):
@@ -43,6 +47,15 @@ class Server(Handler):
                 return
         self._event({"choices": [], "usage": {"prompt_tokens": 4, "completion_tokens": 9}})
         self.wfile.write(b"data: [DONE]\n\n")
+
+    def _cut(self, status: int) -> None:
+        """One whole chunk, and a part of another."""
+        self.send_response(status)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        event = b"data: " + json.dumps({"object": "text_completion", "choices": [{"text": SAYS[0]}]}).encode() + b"\n\n"
+        self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
+        self.wfile.write(b"%x\r\n%b" % (len(event), event[:20]))
 
     def _event(self, event: dict[str, Any]) -> None:
         self.wfile.write(b"data: " + json.dumps({"object": "text_completion", **event}).encode() + b"\n\n")
@@ -108,6 +121,8 @@ def test_an_answer_comes_in_parts_the_question_is_gone_and_the_log_has_neither(
     [
         (question("refuse"), "HTTP 400: too long; …"),
         (question("break"), "the server broke off"),
+        (question("cut"), "the server broke off: IncompleteRead"),
+        (question("cut the error"), "HTTP 400"),
         (question(arm="base"), "no arm base is held, but sd"),
         (question("x" * MOST_BYTES), "at most 64 KiB"),
         (question(max_tokens=10**6), "no question"),
@@ -118,6 +133,23 @@ def test_what_has_no_answer_says_why_and_shows_no_key(arm: str, document: bytes,
     Server.go_on.set()
     last = Held(arm, {"asks/r/1/question.json": document}).answer()[-1]
     assert told in last.error and KEY not in last.error and last.done
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(PodError(Exit.UNAVAILABLE, "S3 is away"), "S3 is away"), (KeyError("Machine"), "KeyError")],
+)
+def test_a_failure_of_its_own_is_in_the_last_part_and_the_log(
+    arm: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, told: str
+) -> None:
+    def breaks(*_: object, **__: object) -> Iterator[AskPart]:
+        yield AskPart(text=SAYS[0])
+        raise error
+
+    monkeypatch.setattr(hold, "_parts", breaks)
+    parts = Held(arm, {"asks/r/1/question.json": question()}).answer()
+    assert parts == [AskPart(text=SAYS[0]), AskPart(done=True, error=told)]
+    assert f"a question has no answer: {told}\n" in capsys.readouterr().out
 
 
 def test_it_ends_when_somebody_ends_it_and_forgets_what_was_not_asked(arm: str) -> None:
