@@ -54,6 +54,8 @@ class RunState(BaseModel):
     """Waves of an adaptive sweep whose arm cannot be served. A resumed run tries them again."""
     published: tuple[int, ...] = ()
     """Waves whose requests' metrics are in CloudWatch."""
+    published_data: dict[int, int] = {}
+    """Wave -> how many of its metrics CloudWatch had taken when it refused the rest."""
     refused_artifacts: tuple[str, ...] = ()
     """Fingerprints of artifacts of CPU nodes that no server starts from. The node compiles them instead."""
     contents: dict[str, str] = {}

@@ -316,7 +316,8 @@ def inherit(store: Store, state: RunState, old: RunState) -> RunState:
         "inherited": old.measured,
         "measured_with": _measured_with(store, old),
         "measured_arms": load_run(store, old.run_id).measured_arms,
-        "published": old.published,
+        "published": tuple(wave for wave in old.published if wave in old.measured),
+        "published_data": old.published_data,
         "device_groups": old.device_groups,
     }
     return state.model_copy(update=taken)

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
+from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ValidationError
 
 from specdecode import names, s3_keys
@@ -21,12 +23,13 @@ from specdecode.experiment import Capacity, Experiment
 from specdecode.experiment.model import CompileOn, answers_of
 from specdecode.manifests.serve_command import recipe, served_model
 from specdecode.measures.accounting import Accounting
-from specdecode.measures.publish import Datum
+from specdecode.measures.publish import calls
+from specdecode.measures.publish import problems as unfit
 from specdecode.measures.publish import publish as send
 from specdecode.planning import Plan, fingerprint
 from specdecode.planning.measured_with import mixed, newest, remade
 from specdecode.records import RequestRecord, Servers, read_record
-from specdecode.runs.state import RunState, StateDamaged, change_state, load_state
+from specdecode.runs.state import RunState, StateDamaged, load_state, save_state
 from specdecode.steps import logs, used
 from specdecode.steps.compile import what_it_cost
 from specdecode.steps.errors import ReportFailed
@@ -193,15 +196,11 @@ ACCOUNTING = Accounting("usage")
 
 
 def publish(comparison: Comparison, levels: Sequence[AtLevel], run: Run, rt: Runtime) -> tuple[str, ...]:
-    """Send the comparison's figures, and once those of each wave's requests. Returns in words what was not sent: it
-    fails no run, and a resumed run sends it.
+    """Send the comparison's figures, and once those of each measured wave's requests. Returns in words what was not
+    sent: it fails no run, and a resumed run sends it.
     """
     client = rt.clients("cloudwatch")
-    problems = send(_of_requests(comparison, levels, run), namespace=names.METRIC_NAMESPACE, client=client)
-    if not problems:
-        waves = tuple(wave.index for wave in run.plan.waves)
-        for run_id in filter(None, (run.state.run_id, run.state.resumed_from)):
-            change_state(rt.store, run_id, published=waves)
+    problems = _send_requests(comparison, levels, run, rt)
     own = metric_data(comparison, previous=last_good(rt.store, comparison, before=run.state))
     problems += send(own, namespace=names.METRIC_NAMESPACE, client=client)
     if problems:
@@ -209,17 +208,47 @@ def publish(comparison: Comparison, levels: Sequence[AtLevel], run: Run, rt: Run
     return tuple(dict.fromkeys(problems))
 
 
-def _of_requests(comparison: Comparison, levels: Sequence[AtLevel], run: Run) -> Iterator[Datum]:
-    """Metrics of the requests of waves that no report has published before: all, unless the run was resumed."""
-    before = {
-        (arm.variant, wave.round) for wave in run.plan.waves if wave.index in run.state.published for arm in wave.arms
-    }
-    experiment = comparison.experiment
-    if before:
-        every = (record for at in levels for each in at.arms.values() for record in each.block.records)
-        fresh = [record for record in every if (record.variant, record.round) not in before]
-        levels = measure(experiment=experiment, records=fresh, context=comparison.context)
-    return request_data(experiment, levels, ACCOUNTING)
+def _send_requests(comparison: Comparison, levels: Sequence[AtLevel], run: Run, rt: Runtime) -> list[str]:
+    """Send the metrics of each wave's requests that no report has sent before, and note each call that was taken."""
+    client, experiment = rt.clients("cloudwatch"), comparison.experiment
+    every = [record for at in levels for each in at.arms.values() for record in each.block.records]
+    found: list[str] = []
+    for wave in run.plan.waves:
+        if wave.index in run.state.published or not run.is_measured(wave.index):
+            continue
+        arms = {arm.variant for arm in wave.arms}
+        own = [record for record in every if record.round == wave.round and record.variant in arms]
+        data = list(
+            request_data(
+                experiment, measure(experiment=experiment, records=own, context=comparison.context), ACCOUNTING
+            )
+        )
+        taken = run.state.published_data.get(wave.index, 0)
+        for call in calls(data[taken:]):
+            told = send(call, namespace=names.METRIC_NAMESPACE, client=client)
+            found += told
+            if len(told) > sum(len(unfit(datum)) for datum in call):
+                return found
+            taken += len(call)
+            _note(rt.store, run, wave.index, taken, is_whole=taken == len(data))
+    return found
+
+
+def _note(store: Store, run: Run, wave: int, taken: int, *, is_whole: bool) -> None:
+    """Note how many of the wave's metrics were taken: in the run's record, and in that of the resumed run if it has
+    measured the wave. The latter is not needed here, so that its faults are not this run's.
+    """
+
+    def note(run_id: str) -> None:
+        if state := load_state(store, run_id):
+            whole = {"published": tuple(sorted({*state.published, wave}))}
+            part = {"published_data": {**state.published_data, wave: taken}}
+            save_state(store, state.model_copy(update=whole if is_whole else part))
+
+    note(run.state.run_id)
+    if run.state.resumed_from and wave in run.state.inherited:
+        with suppress(StateDamaged, BotoCoreError, ClientError):
+            note(run.state.resumed_from)
 
 
 LOOKED_AT = 500

@@ -9,6 +9,7 @@ from specdecode import names
 from specdecode.analysis.results.run_context import Failure
 from specdecode.experiment import Capacity, load_preset
 from specdecode.experiment.shapes import CPU, TRN2, TRN2_SMALL
+from specdecode.measures import publish as publishing
 from specdecode.records import RequestRecord, Servers
 from specdecode.runs.state import change_state
 from specdecode.steps import release, report, run
@@ -50,7 +51,9 @@ def measure(world: World, run_id: str = "run-1", *, speculating_s: float = 1.0, 
     for variant, seconds in (("base", 2.0), ("sd", speculating_s)):
         records = [record(variant, "repeat-line", index, seconds + index / 100, run_id) for index in range(8)]
         lines = [item.model_dump_json() for item in records]
-        world.s3.objects[f"runs/{run_id}/raw/{variant}/repeat-line.jsonl"] = "\n".join(lines).encode()
+        world.s3.objects[f"runs/{run_id}/raw/{variant}/repeat-line.jsonl"] = "".join(
+            f"{line}\n" for line in lines
+        ).encode()
     world.time += timedelta(hours=1)
 
 
@@ -208,7 +211,7 @@ def test_the_console_s_stray_comment_is_no_mistake():
 
 
 def test_a_damaged_line_is_named(world):
-    world.s3.objects["runs/run-1/raw/sd/repeat-line.jsonl"] += b'\n{"run_id": 1}'
+    world.s3.objects["runs/run-1/raw/sd/repeat-line.jsonl"] += b'{"run_id": 1}'
     with pytest.raises(ReportFailed, match=r"raw/sd/repeat-line\.jsonl line 9"):
         report.report(world.given("run-1"), world.rt)
 
@@ -351,6 +354,65 @@ def test_what_cloudwatch_did_not_take_is_said_fails_no_run_and_a_resumed_run_sen
         report.report(world.given(resumed), world.rt)
         assert bool(published(world, "TTFT")) == sent
         world.cloudwatch.data.clear()
+
+
+def samples(world: World) -> float:
+    """How many first tokens CloudWatch has counted, by the public sample's dimensions."""
+    return sum(
+        sum(datum["Counts"])
+        for datum in world.cloudwatch.data
+        if datum["MetricName"] == "TTFT" and len(datum["Dimensions"]) == 2
+    )
+
+
+def test_what_cloudwatch_took_before_it_throttled_is_not_sent_again(world, monkeypatch):
+    """Calls of seven metrics; the third is throttled. What the report of run-1 sent, the resumed run leaves out."""
+    monkeypatch.setattr(publishing, "MAX_DATA_PER_CALL", 7)
+    taken, made = world.cloudwatch.put_metric_data, []
+
+    def throttle(**given):
+        made.append(given)
+        if len(made) >= 3:
+            raise client_error("Throttling", "PutMetricData")
+        taken(**given)
+
+    world.cloudwatch.put_metric_data = throttle
+    assert report.report(world.given("run-1"), world.rt).unpublished
+    assert len(world.cloudwatch.data) == 14 and world.record().published == ()
+    world.cloudwatch.put_metric_data = taken
+    for resumed in ("run-2", "run-3"):
+        world.plan(resumed, {"resume": "run-1"})
+        assert report.report(world.given(resumed), world.rt).unpublished == ()
+        assert samples(world) == 2 * 8
+    assert world.record().published == (0,)
+
+
+def test_what_a_resumed_run_measured_is_not_noted_in_the_record_of_the_other():
+    """Else the next run that resumes that one would measure wave 1 anew, and never send it."""
+    world = World()
+    world.plan("run-1", {"experiment": "rehearsal", "set": {"workload.rounds": 2}})
+    walk(world, "run-1", 0)
+    world.clean_up(DamagedFolder("x"))
+    raw = {f"raw/{arm}/repeat-line.jsonl": record(arm, "repeat-line", 0, 1.0) for arm in ("base", "sd")}
+    world.s3.objects |= {f"runs/run-1/{key}": each.model_dump_json().encode() + b"\n" for key, each in raw.items()}
+    for resumed in ("run-2", "run-3"):
+        world.cloudwatch.data.clear()
+        world.plan(resumed, {"resume": "run-1"})
+        walk(world, resumed, 1)
+        for key, each in raw.items():
+            later = each.model_copy(update={"round": 1, "run_id": resumed})
+            world.s3.objects[f"runs/{resumed}/{key}"] += later.model_dump_json().encode() + b"\n"
+        report.report(world.given(resumed), world.rt)
+        assert world.record().published == (0,) and world.record(resumed).published == (0, 1)
+        assert samples(world) == {"run-2": 4, "run-3": 2}[resumed]
+        release.release(world.given(resumed), world.rt)
+
+
+def test_a_damaged_record_of_the_resumed_run_fails_no_report(world):
+    world.plan("run-2", {"resume": "run-1"})
+    world.s3.objects["runs/run-1/state.json"] = b"{"
+    assert report.report(world.given("run-2"), world.rt).unpublished == ()
+    assert world.record("run-2").published == (0,)
 
 
 def test_what_a_reader_must_know_of_the_engine_stands_above_its_figures(world):
