@@ -85,8 +85,10 @@ class Held:
         return [AskPart.model_validate_json(self.s3.objects[key]) for key in keys]
 
     def answer(self) -> list[AskPart]:
-        until(lambda: self.parts() and self.parts()[-1].done)
-        self.end()
+        try:
+            until(lambda: self.parts() and self.parts()[-1].done)
+        finally:
+            self.end()
         return self.parts()
 
     def end(self) -> None:
