@@ -46,7 +46,12 @@ FILES = (
         "Report",
         "the settings with which the arm was compiled: its artifact's neuron_config.json",
     ),
-    (("used", "VARIANT.txt"), "Serve", "the words in which vLLM said the arm's configuration when it started"),
+    (
+        ("used", "VARIANT.txt"),
+        "Serve",
+        "the words in which vLLM said the arm's configuration when it started. A resumed run has those of the earlier "
+        "ones in `used/RUN/`, by their ids",
+    ),
     (("accuracy", "VARIANT.json"), "accuracy pod", "lm-eval's own result; only with `accuracy: true`"),
     (("report.html",), "Report", "the answer, one page, opens offline"),
     (("report.md",), "Report", "the same for a merge request or a wiki"),
