@@ -4,6 +4,7 @@ specdecode.pod.smoke --model M --arm base=http://… …`.
 
 from __future__ import annotations
 
+import http.client
 import json
 import ssl
 import time
@@ -150,7 +151,7 @@ def _answer(request: urllib.request.Request, api_key: str | None) -> Any:
         except urllib.error.HTTPError as error:
             text = error.read(300).decode("utf-8", "replace")
             raise ValueError(f"HTTP {error.code}: {text.replace(api_key, '…') if api_key else text}") from error
-        except (urllib.error.URLError, OSError) as error:
+        except (OSError, http.client.HTTPException) as error:  # the latter: cut within an answer
             if isinstance(getattr(error, "reason", error), ssl.SSLError) or time.monotonic() > give_up:
                 raise ValueError(f"not reachable: {error}") from error
             time.sleep(1)
@@ -158,7 +159,7 @@ def _answer(request: urllib.request.Request, api_key: str | None) -> Any:
 
 def healthy(url: str) -> bool:
     """Whether it answers with 200, now."""
-    with suppress(OSError), OPENER.open(url, timeout=5) as answer:
+    with suppress(OSError, http.client.HTTPException), OPENER.open(url, timeout=5) as answer:
         return bool(answer.status == 200)
     return False
 

@@ -43,8 +43,7 @@ def set_aside(codes: Iterable[int | None], name: str, run: Run, rt: Runtime, *, 
     """Set aside what the containers of arm `name` found damaged, by their exit codes. Returns what was done, or "".
 
     `artifact`: fingerprint of the artifact that they read, if they read one. Of several models it is not known which:
-    staging keeps the files of the others, whose hashes are noted. Where a file is missing, a listing shows it. A folder
-    that is no longer the one in the run's record stays: another run has made it anew, and nobody found that damaged.
+    staging keeps the files of the others, whose hashes are noted. Where a file is missing, a listing shows it.
     """
     found, models = set(codes), [each.prefix for each in run.plan.served.models_of(run.plan.served.variant(name))]
     damaged = [s3_keys.compiled_prefix(artifact)] if artifact and Exit.DAMAGED_ARTIFACT in found else []
@@ -52,9 +51,18 @@ def set_aside(codes: Iterable[int | None], name: str, run: Run, rt: Runtime, *, 
         damaged += models
     elif Exit.NOT_FOUND in found:
         damaged += [prefix for prefix in models if finished.find(rt.store, prefix).damage]
+    return put_aside(damaged, run, rt)
+
+
+def put_aside(damaged: Iterable[str], run: Run, rt: Runtime) -> str:
+    """Set aside folders that a pod found damaged. Returns what was done, or "".
+
+    A folder that is no longer the one in the run's record stays: another run has made it anew, and nobody found that
+    damaged.
+    """
     seen = {prefix: finished.find(rt.store, prefix).content for prefix in damaged}
     anew = [prefix for prefix, now in seen.items() if now and run.state.contents.get(prefix, now) != now]
-    aside = [prefix for prefix in damaged if prefix not in anew]
+    aside = [prefix for prefix in seen if prefix not in anew]
     for prefix in aside:
         finished.set_aside(rt.store, prefix)
     done = {"set aside, and made anew by the next run": aside, "made anew by another run meanwhile": anew}

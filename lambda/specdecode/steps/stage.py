@@ -16,7 +16,7 @@ from specdecode.steps.jobs import advance_job
 from specdecode.steps.prompts import keep_sets, said
 from specdecode.steps.run import Run, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.steps.setbacks import is_there, note_contents
+from specdecode.steps.setbacks import is_there, note_contents, put_aside
 
 _advance = partial(advance_job, failure=StagingFailed)
 
@@ -77,8 +77,7 @@ def _prompts(run: Run, ctx: RenderContext, rt: Runtime, *, run_id: str) -> tuple
         except StagingFailed as error:
             if Exit.DAMAGED_MODEL not in error.exit_codes:
                 raise
-            finished.set_aside(rt.store, spec.model)
-            raise DamagedFolder(f"{error}; set aside, and made anew by the next run: {spec.model}") from None
+            raise DamagedFolder(f"{error}{put_aside([spec.model], run, rt)}") from None
         if not found.done:
             return False, f"counting prompts: {found.message}"
         lengths = _lengths(spec, rt)

@@ -198,6 +198,20 @@ def test_smoke_follows_no_redirect(server):
     assert len(server.asked) == 2, "one request to each arm, none to where it points"
 
 
+def test_smoke_names_an_arm_whose_answer_is_cut(monkeypatch):
+    class Cut(Handler):
+        def do_POST(self):
+            self.body()
+            self.reply(200, b"ff\r\n{", Transfer_Encoding="chunked")
+            self.close_connection = True
+
+        do_GET = do_POST
+
+    monkeypatch.setattr(smoke, "REACHABLE_WITHIN_S", 0)
+    with served(Cut) as url, pytest.raises(PodError, match="base: not reachable: IncompleteRead"):
+        smoke.main(["--model", "m", "--endpoint", "chat", "--arm", f"base={url}"])
+
+
 def test_smoke_gives_up_on_an_address_where_nobody_is(monkeypatch):
     monkeypatch.setattr(smoke, "REACHABLE_WITHIN_S", 0)
     with pytest.raises(PodError, match="not reachable"):
