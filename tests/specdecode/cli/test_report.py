@@ -255,7 +255,10 @@ def test_a_broken_report_among_many_is_left_out_with_a_word(folder: Path, tmp_pa
     assert "left out" in result.stderr
 
 
-def test_advise_orders_a_preset_and_learns_from_runs_like_it_only(folder: Path) -> None:
+def test_advise_orders_a_preset_and_learns_from_runs_like_it_only(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # runs in the checkout's results would count as evidence
     before = json.loads(call("advise", "qwen3-32b-tuning", "--json").stdout)
     assert len(before["candidates"]) == 22
     assert before["compile_next"]["variant"] is not None
