@@ -58,7 +58,7 @@ FUNCTIONS: dict[str, FunctionSpec] = {
     "Compile": FunctionSpec(
         "compile", "checks engines, and compiles what is missing", reads=(RUNS, CAPACITY, *MARKS), deletes=MARKS
     ),
-    "Serve": FunctionSpec("serve", "starts the arms of a wave", reads=(RUNS, CAPACITY), deletes=MARKS),
+    "Serve": FunctionSpec("serve", "starts the arms of a wave", reads=(RUNS, CAPACITY, *MARKS), deletes=MARKS),
     "Smoke": FunctionSpec(
         "smoke",
         "sends every arm one request",

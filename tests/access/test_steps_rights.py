@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 from specdecode import names
+from specdecode.exit_codes import Exit
 from specdecode.experiment.told import Forecasted
 from specdecode.records import Servers
 from specdecode.steps import diagnose, release, report
+from specdecode.steps.errors import StepFailed
 
 from constructs_lib.pipeline.functions import FUNCTIONS
 from tests.specdecode.steps.test_endpoints import DOCUMENT
+from tests.specdecode.steps.test_faults import damaged
 from tests.specdecode.steps.test_sweep import SWEEP, Measured
 from tests.specdecode.steps.world import DEFAULT, World
 
@@ -62,12 +65,45 @@ def touched(request: pytest.FixtureRequest) -> Iterator[set[tuple[str, str, str]
     yield found
 
 
-def test_no_step_touches_what_its_role_may_not(touched: set[tuple[str, str, str]]) -> None:
-    mine = {(name, operation, key) for name, operation, key in touched if name and operation in RIGHTS}
-    assert len({name for name, *_ in mine}) >= 10
-    beyond = {
+def beyond(touched: set[tuple[str, str, str]]) -> set[str]:
+    """What a step touched and its role may not."""
+    return {
         f"{name}: {operation} {key}"
-        for name, operation, key in mine
-        if not any(fnmatchcase(key, pattern) for pattern in getattr(OF[name], RIGHTS[operation]))
+        for name, operation, key in touched
+        if name
+        and operation in RIGHTS
+        and not any(fnmatchcase(key, pattern) for pattern in getattr(OF[name], RIGHTS[operation]))
     }
-    assert not beyond
+
+
+def test_no_step_touches_what_its_role_may_not(touched: set[tuple[str, str, str]]) -> None:
+    assert len({name for name, operation, _ in touched if name and operation in RIGHTS}) >= 10
+    assert not beyond(touched)
+
+
+@pytest.mark.parametrize(
+    ("component", "code", "by"),
+    [
+        ("serving", Exit.DAMAGED_ARTIFACT, "serve"),
+        ("serving", Exit.DAMAGED_MODEL, "serve"),
+        ("serving", Exit.NOT_FOUND, "serve"),
+        ("start-check", Exit.DAMAGED_MODEL, "compile"),
+        ("compile", Exit.DAMAGED_MODEL, "compile"),
+    ],
+)
+def test_nor_does_one_that_sets_a_damaged_folder_aside(component: str, code: Exit, by: str) -> None:
+    world, touched = World(), set[tuple[str, str, str]]()
+    world.s3.before = lambda operation, key: touched.add((step(), operation, key))
+    if component == "serving":
+        world.trouble[component] = damaged(code)
+    else:
+        world.job_fails[component] = code
+    with pytest.raises(StepFailed):
+        world.run_through()
+    assert any(name == by and key.endswith("/COMPLETE.json") for name, _, key in touched)
+    assert not beyond(touched)
+
+
+def test_each_mark_that_a_step_may_delete_it_may_read() -> None:
+    """It reads what it sets aside: another run may have made the folder anew."""
+    assert [name for name, spec in FUNCTIONS.items() if not set(spec.deletes) <= set(spec.reads)] == []
