@@ -93,6 +93,12 @@ class Cloud:
                 return f"{self.region}{_LETTERS[int(requirement['values'][0].rpartition('-az')[2]) - 1]}"
         return f"{self.region}{random.choice('abc')}"
 
+    def give_up(self, claim: Json) -> bool:
+        """End what is being launched for a claim that was deleted. False until EC2 answers: Karpenter, too, works on a
+        NodeClaim one call after the other.
+        """
+        return self.ec2 is None or self.ec2.give_up(uid_of(claim))
+
     def terminate(self, provider_id: str) -> None:
         instance = self.instances.get(provider_id.rsplit("/", 1)[-1])
         if instance is not None and not instance.terminated:

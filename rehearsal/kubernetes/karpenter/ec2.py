@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from rehearsal.kubernetes.objects import Json
@@ -73,6 +74,17 @@ class Ec2:
             self._later(self._watch())
         self._alive.add(identity)
         return identity
+
+    def give_up(self, key: str) -> bool:
+        """End what was launched for `key` and nobody asked for any more. False until EC2 answers."""
+        task = self._launches.get(key)
+        if task is not None and not task.done():
+            return False
+        if task is not None:
+            del self._launches[key]
+            with suppress(LaunchRefused):
+                self.terminate(task.result())
+        return True
 
     def terminate(self, identity: str) -> None:
         """End an instance, soon."""

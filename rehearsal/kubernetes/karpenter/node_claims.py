@@ -237,6 +237,8 @@ class NodeClaims(Controller):
             if not terminating(node):
                 self.cluster.delete(r.NODES, "", name_of(node))
             return
+        if not self._cloud.give_up(claim):
+            return
         if provider:
             self._cloud.terminate(provider)
         self._born.pop(uid_of(claim), None)

@@ -4,9 +4,11 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -15,7 +17,7 @@ from specdecode.runs import lease as leases
 from specdecode.runs.lease import Claim, Contended, Lease, LeaseStore
 from specdecode.steps.watchdog import _without
 
-from tests.specdecode.runs.crowd import StrictS3, check, gather
+from tests.specdecode.runs.crowd import Counted, StrictS3, check, etag, gather
 from tests.specdecode.steps.aws_fake import FakeS3, client_error, denied
 
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
@@ -236,3 +238,18 @@ def test_a_hundred_runs_take_turns_in_the_order_of_their_coming(nodes):
     check(crowd, runs=100, nodes=nodes)
     assert crowd.largest < 64 * 1024
     assert len(crowd.doomed) == 50 and not crowd.doomed & set(crowd.held)
+
+
+def test_a_write_whose_answer_was_lost_is_among_those_that_the_crowd_is_judged_by():
+    def put(*, Body: bytes, **_: str) -> dict[str, str]:
+        if Body in {b"lost", b"refused"}:
+            raise client_error("PreconditionFailed", "PutObject", 412)
+        return {"ETag": etag(Body)}
+
+    s3 = Counted(SimpleNamespace(put_object=put))
+    s3.put_object(Body=b"first", IfNoneMatch="*")
+    for body in (b"refused", b"lost"):
+        with pytest.raises(ClientError):
+            s3.put_object(Body=body, IfMatch=etag(b"first"))
+    s3.put_object(Body=b"last", IfMatch=etag(b"lost"))
+    assert s3.documents == [b"first", b"lost", b"last"]

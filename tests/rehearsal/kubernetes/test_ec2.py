@@ -1,0 +1,63 @@
+"""EC2's answers come later than what happens to a NodeClaim meanwhile."""
+
+import asyncio
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.faults import Faults
+from rehearsal.kubernetes.karpenter.cloud import Cloud
+from rehearsal.kubernetes.karpenter.ec2 import Ec2
+from rehearsal.kubernetes.karpenter.node_claims import NodeClaims
+from rehearsal.kubernetes.karpenter.pools import create_claim
+from rehearsal.kubernetes.machinery import Cluster
+from rehearsal.kubernetes.objects import name_of
+from tests.patience import PATIENCE_S
+from tests.rehearsal.kubernetes.manifests import NODE_CLASS, static_pool
+
+INSTALLED: Any = SimpleNamespace(karpenter_runs=lambda: True, subscribe=lambda wake: None, gate=lambda name: False)
+
+
+class Waiting(Ec2):
+    """It answers when `answers` is set."""
+
+    def __init__(self) -> None:
+        self.answered, self.ended = asyncio.Event(), asyncio.Event()
+        self.asked, self.answers = threading.Event(), threading.Event()
+        super().__init__(
+            endpoint="", region="us-east-2", cluster_name="c", credentials=lambda: ("", ""), changed=self.answered.set
+        )
+
+    def _run(self, instance_type: str, tags: dict[str, str]) -> str:
+        self.asked.set()
+        assert self.answers.wait(PATIENCE_S)
+        return "i-1"
+
+    def terminate(self, identity: str) -> None:
+        assert identity == "i-1"
+        self.ended.set()
+
+
+def test_an_instance_whose_claim_is_deleted_while_it_is_launched_is_ended() -> None:
+    async def play() -> None:
+        cluster, faults, ec2 = Cluster(), Faults(), Waiting()
+        cloud, network = Cloud(region="us-east-2", faults=faults), cast(Any, None)
+        cloud.ec2 = ec2
+        claims = NodeClaims(cluster, installed=INSTALLED, cloud=cloud, faults=faults, network=network, delay=0.0)
+        cluster.create(r.NODE_CLASSES, NODE_CLASS)
+        claim = create_claim(cluster, cluster.create(r.NODE_POOLS, static_pool()))
+        while not ec2.asked.is_set():
+            claims.reconcile()
+            await asyncio.sleep(0.01)
+        cluster.delete(r.NODE_CLAIMS, "", name_of(claim))
+        for _ in range(3):
+            claims.reconcile()
+        left = [name_of(each) for each in cluster.store.list(r.NODE_CLAIMS)]
+        ec2.answers.set()
+        assert left == [name_of(claim)]
+        await ec2.answered.wait()
+        claims.reconcile()
+        assert ec2.ended.is_set() and not cluster.store.list(r.NODE_CLAIMS)
+
+    asyncio.run(asyncio.wait_for(play(), PATIENCE_S))
