@@ -7,8 +7,8 @@ with the seed. It lives in a copy of the checkout and meets the tests that name 
 those directly in the folder above (of `compare`, for what lies below analysis). One in `measures` meets those of
 analysis too, without its report: they judge what is made of a measure. A mutant is caught if one test fails that passes
 without it, or if they take longer than PATIENCE_S and do not without it. Prints each mutant as it ends, and the score;
-exits 1 if less than half are caught, or if it was told of none. A survivor is a question, not always a fault: some
-change nothing that anybody can see. docs/benchmarks.md has a score.
+exits 1 if less than half are caught, or if none was tried or all are unclear. A survivor is a question, not always a
+fault: some change nothing that anybody can see. docs/benchmarks.md has a score.
 """
 
 import argparse

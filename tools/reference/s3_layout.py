@@ -49,8 +49,8 @@ FILES = (
     (
         ("used", "VARIANT.txt"),
         "Serve",
-        "the words in which vLLM said the arm's configuration when it started. A resumed run has those of the earlier "
-        "ones in `used/RUN/`, by their ids",
+        "the words in which vLLM said the arm's configuration when it started. A resumed run keeps those of the runs "
+        "before it in `used/RUN/`",
     ),
     (("accuracy", "VARIANT.json"), "accuracy pod", "lm-eval's own result; only with `accuracy: true`"),
     (("report.html",), "Report", "the answer, one page, opens offline"),

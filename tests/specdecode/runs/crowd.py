@@ -89,17 +89,19 @@ class Counted:
 
     @property
     def documents(self) -> list[bytes]:
-        """All that were accepted, in order. Where the SDK lost an answer and asked again, S3 refuses what it has
-        accepted: such a document was read, or another replaced it.
-        """
-        found, tag, known = list[bytes](), "", self._seen.union(self._written)
-        while tag in self._written or tag in self._refused:
-            lost = next(((etag(body), body) for body in self._refused.get(tag, ()) if etag(body) in known), None)
-            if (step := self._written.get(tag) or lost) is None:
-                break
+        """All that were accepted, in order."""
+        found, tag = list[bytes](), ""
+        while step := self._written.get(tag) or self._lost(tag):
             tag, body = step
             found.append(body)
         return found
+
+    def _lost(self, tag: str) -> tuple[str, bytes] | None:
+        """The write that replaced `tag`, if its answer was lost. The SDK asks again then, and S3 refuses what it has
+        accepted. A refused document was accepted if it was read, or if another replaced it.
+        """
+        known = self._seen.union(self._written)
+        return next(((etag(body), body) for body in self._refused.get(tag, ()) if etag(body) in known), None)
 
 
 @dataclass
