@@ -40,6 +40,10 @@ class Waiting(Ec2):
 
 
 def test_an_instance_whose_claim_is_deleted_while_it_is_launched_is_ended() -> None:
+    """Karpenter launches and ends in turns of one queue, in which a NodeClaim is at most once (Reconcile() and
+    finalize() in pkg/controllers/nodeclaim/lifecycle/controller.go of kubernetes-sigs/karpenter).
+    """
+
     async def play() -> None:
         cluster, faults, ec2 = Cluster(), Faults(), Waiting()
         cloud, network = Cloud(region="us-east-2", faults=faults), cast(Any, None)
