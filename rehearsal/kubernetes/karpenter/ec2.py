@@ -99,12 +99,13 @@ class Ec2:
     async def _watch(self) -> None:
         while self._alive:
             await asyncio.sleep(POLL_S)
+            asked = set(self._alive)  # one that is launched while EC2 answers is in no answer, and has not gone
             try:
-                found = await asyncio.to_thread(self._running, sorted(self._alive))
+                found = await asyncio.to_thread(self._running, sorted(asked))
             except Exception:
                 logger.exception("EC2 cannot be asked")
                 continue
-            if missing := self._alive - found:
+            if missing := (asked - found) & self._alive:
                 self._alive -= missing
                 self.gone |= missing
                 self._changed()
