@@ -94,7 +94,14 @@ FUNCTIONS: dict[str, FunctionSpec] = {
         timeout_s=300,
         memory_mib=2048,
     ),
-    "Diagnose": FunctionSpec("diagnose", "keeps logs and names the cause", timeout_s=300, memory_mib=1024),
+    "Diagnose": FunctionSpec(
+        "diagnose",
+        "keeps logs and names the cause",
+        reads=(RUNS, *MARKS),
+        deletes=MARKS,
+        timeout_s=300,
+        memory_mib=1024,
+    ),
     "Watchdog": FunctionSpec(
         "watchdog",
         "reconciles lease and replicas with running executions",

@@ -58,8 +58,8 @@ def call(what: str, action: str, resource: str, may: frozenset[str], method: str
 SERVICES = {"states": "stepfunctions"}
 """Prefix of an action -> boto3's name of the service, where it is another."""
 
-MARK_READERS = frozenset({"Plan", "StageModels", "Compile", "Serve", "Advise"})
-SETS_ASIDE = frozenset({"Compile", "Serve"})
+MARK_READERS = frozenset({"Plan", "StageModels", "Compile", "Serve", "Advise", "Diagnose"})
+SETS_ASIDE = frozenset({"Compile", "Serve", "Diagnose"})
 LEASE_READERS = frozenset(
     {
         *("AcquireCapacity", "Compile", "Serve", "Smoke", "Benchmark", "Accuracy"),

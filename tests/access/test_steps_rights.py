@@ -104,6 +104,18 @@ def test_nor_does_one_that_sets_a_damaged_folder_aside(component: str, code: Exi
     assert not beyond(touched)
 
 
+def test_nor_does_the_diagnosis_that_sets_aside_what_a_restarted_server_found() -> None:
+    world, touched = World(), set[tuple[str, str, str]]()
+    world.run_through(until="Smoke")
+    world.trouble["serving"] = damaged(Exit.DAMAGED_ARTIFACT)
+    for pod in world.cluster.all("Pod"):
+        world.cluster.logs[pod["metadata"]["name"]] = "specdecode: error 76: compiled/x/ is damaged"
+    world.s3.before = lambda operation, key: touched.add((step(), operation, key))
+    diagnose.diagnose(world.given("run-1", error={"Error": "BenchmarkFailed", "Cause": "it died"}), world.rt)
+    assert any(found[:2] == ("diagnose", "DeleteObject") for found in touched)
+    assert not beyond(touched)
+
+
 def test_each_mark_that_a_step_may_delete_it_may_read() -> None:
     """It reads what it sets aside: another run may have made the folder anew."""
     assert [name for name, spec in FUNCTIONS.items() if not set(spec.deletes) <= set(spec.reads)] == []

@@ -66,7 +66,11 @@ def winner(
     if not isinstance(experiment, ServedExperiment) or experiment.name == "llmperf-import":
         raise stop_with(f"{chosen} is a server that already ran: how it is deployed is not known here")
     called = (name or f"{experiment.name}-{chosen}").lower().replace(".", "-").replace("_", "-")[:MOST_NAME].strip("-")
-    stored = {urlsplit(s.artifact).path.lstrip("/"): s.artifact_sha256 for s in comparison.context.served}
+    stored = {
+        urlsplit(folder).path.lstrip("/"): content
+        for each in comparison.context.served
+        for folder, content in each.contents.items()
+    }
     claims = "" if run and Path(run).exists() else deployment.claims
     objects = objects_of(experiment, chosen, name=called, replicas=replicas, stored=stored, claims=claims)
     head = "".join(f"# {line(text)}\n" for text in _head(comparison, chosen, called))
@@ -82,7 +86,7 @@ def objects_of(
     stored: Mapping[str, str] | None = None,
     claims: str = "",
 ) -> list[KubeObject]:
-    """Deployment and Service of an arm, called `name`. `stored`: the run's artifacts, with their hashes."""
+    """Deployment and Service of an arm, called `name`. `stored`: folders of the run, with their hashes."""
     from specdecode.experiment import Capacity, engine_of
     from specdecode.experiment.model import Sweep
     from specdecode.manifests import RenderContext

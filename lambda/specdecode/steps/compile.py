@@ -17,11 +17,12 @@ from specdecode.planning.artifacts import groups
 from specdecode.planning.timeline import cpu_deadline
 from specdecode.runs.state import change_state
 from specdecode.steps.acquire import looks_twice, on_the_node, require_node
+from specdecode.steps.damage import is_there, note_contents, set_aside
 from specdecode.steps.errors import CompileFailed, DamagedFolder, StartCheckFailed
 from specdecode.steps.jobs import Advance, advance_job, keep_failed_logs
 from specdecode.steps.run import Run, attentive, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.steps.setbacks import go_on_without, is_back, is_there, note_contents, set_aside
+from specdecode.steps.setbacks import go_on_without, is_back
 
 INSTEAD = "on a CPU node, before the node was taken; --set compile.on=accelerator compiles on the node"
 
@@ -42,7 +43,7 @@ def _on_the_node(given: StepInput, rt: Runtime, run: Run) -> Progress:
     if run.plan.engine.artifact is None:
         return Progress(done=True, message=f"{run.plan.engine.name} compiles nothing")
     arms = {arm.fingerprint: arm for arm in run.wave(given.wave).arms if not arm.fallback}
-    missing = _missing(arms, rt)
+    missing = _missing(arms, run, rt)
     if ending := _ending(rt.kube, given.run_id, still_to_do={arm.variant for arm in missing}):
         text = f"{ending} has stored its artifact and still holds its devices"
         return Progress(done=False, message=text, wait_s=run.plan.attentive_seconds)
@@ -59,7 +60,7 @@ def _on_the_node(given: StepInput, rt: Runtime, run: Run) -> Progress:
             expected = run.plan.timeline.most_minutes_to_compile(arm.variant)
             wait_s = attentive(run.plan, found.age, expected_min=expected)
             return Progress(done=False, message=found.message, wait_s=wait_s)
-        _require_artifact(arm, rt)
+        _require_artifact(arm, run, rt)
     if waits:
         return Progress(done=False, message="; ".join(waits), wait_s=run.plan.poll_seconds)
     note_contents(map(s3_keys.compiled_prefix, {arm.fingerprint for arm in run.wave(given.wave).arms}), run, rt)
@@ -75,7 +76,7 @@ def _compile_ahead(run: Run, rt: Runtime) -> Progress:
     arms = {arm.fingerprint: arm for wave in waves for arm in wave.arms if arm.fallback}
     if not arms:
         return Progress(done=True, message="nothing is compiled on CPU nodes")
-    missing = _missing(arms, rt)
+    missing = _missing(arms, run, rt)
     messages = [f"{len(missing) - COMPILERS} wait for a CPU node"] if len(missing) > COMPILERS else []
     limit = cpu_deadline(run.plan.served, run.plan.engine)
     for arm in missing[:COMPILERS]:
@@ -84,7 +85,7 @@ def _compile_ahead(run: Run, rt: Runtime) -> Progress:
         except CompileFailed as error:
             raise CompileFailed(f"{arm.variant}: {error} ({INSTEAD})") from None
         if found.done:
-            _require_artifact(arm, rt)
+            _require_artifact(arm, run, rt)
         else:
             messages.append(found.message)
     if messages:
@@ -108,12 +109,12 @@ def _advance(arm: Arm, run: Run, rt: Runtime, *, awaited_min: int) -> Advance:
     return found._replace(message=f"{arm.variant}: {found.message}")
 
 
-def _missing(arms: Mapping[str, Arm], rt: Runtime) -> list[Arm]:
-    return [arm for made, arm in arms.items() if not is_there(s3_keys.compiled_prefix(made), rt)]
+def _missing(arms: Mapping[str, Arm], run: Run, rt: Runtime) -> list[Arm]:
+    return [arm for made, arm in arms.items() if not is_there(s3_keys.compiled_prefix(made), run, rt)]
 
 
-def _require_artifact(arm: Arm, rt: Runtime) -> None:
-    if not is_there(s3_keys.compiled_prefix(arm.fingerprint), rt):
+def _require_artifact(arm: Arm, run: Run, rt: Runtime) -> None:
+    if not is_there(s3_keys.compiled_prefix(arm.fingerprint), run, rt):
         raise CompileFailed(f"the Job for {arm.variant} is complete but its artifact {arm.fingerprint} is not")
 
 

@@ -16,12 +16,15 @@ from specdecode.kubernetes.diagnosis import explain, load_table
 from specdecode.kubernetes.failure_files import Evidence, collect_logs, collect_status
 from specdecode.kubernetes.teardown import run_selector
 from specdecode.runs.state import load_state, save_state
-from specdecode.steps.errors import LONGEST
+from specdecode.steps.damage import set_aside_later
+from specdecode.steps.errors import LONGEST, DamagedFolder
 from specdecode.steps.runtime import Runtime, StepInput, run_step
 from specdecode.store import Store
 from specdecode.untrusted import Unreadable, parse_json
 
 TABLE = "diagnosis.yaml"
+DAMAGED = "damaged"
+"""Name of the row about a folder that is not what was stored."""
 LONGEST_DETAIL = 16_000
 """Characters of a cause. With more than 32,768 in a Fail state the execution ends without any cause."""
 LONGEST_NAME = 200
@@ -43,14 +46,15 @@ def diagnose(given: StepInput, rt: Runtime) -> Diagnosis:
     if _is_an_earlier_run_s(given, rt):
         _, paragraph = explain(load_table(assets_dir() / TABLE), {"error": f"{error}: {detail}"})
         return Diagnosis(Error=error, Cause=f"{paragraph} ({short(detail)})")
-    _, paragraph, lost = examine(rt, given.run_id, error=error, detail=detail, where=where)
+    row, paragraph, lost = examine(rt, given.run_id, error=error, detail=detail, where=where)
+    done = set_aside_later(given.run_id, rt) if row == DAMAGED and error != DamagedFolder.__name__ else ""
     kept = lost or f"Diagnostics: {rt.store.url(s3_keys.run_key(given.run_id, where))}/"
     with suppress(Exception):  # the bucket may be what failed; the words of the cause reach the user without it
         state = load_state(rt.store, given.run_id)
         failure = Failure(stage=error, message=paragraph, diagnostics=f"{where}/")
         if state is not None and failure not in state.failures:
             save_state(rt.store, state.model_copy(update={"failures": (*state.failures, failure)}))
-    return Diagnosis(Error=error, Cause=f"{paragraph} ({short(detail)}) {kept}")
+    return Diagnosis(Error=error, Cause=f"{paragraph} ({short(detail)}{done}) {kept}")
 
 
 def _is_an_earlier_run_s(given: StepInput, rt: Runtime) -> bool:

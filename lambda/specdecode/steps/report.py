@@ -167,9 +167,10 @@ def served(run: Run, *, bucket: str) -> tuple[Served, ...]:
         made = arm.fingerprint if arm else fingerprint(experiment, variant, engine)
         key = s3_keys.compiled_prefix(made) if engine.artifact else None
         text = recipe(experiment, variant, engine, bucket=bucket, artifact=key)
-        content = newest(key or "", contents=run.state.contents, measured=run.state.measured_with)
-        where = f"{bucket}{key}" if key else ""
-        found.append(Served(variant=variant.name, recipe=text, artifact=where, artifact_sha256=content))
+        hash_of = partial(newest, contents=run.state.contents, measured=run.state.measured_with)
+        models = {f"{bucket}{model.prefix}": hash_of(model.prefix) for model in experiment.models_of(variant)}
+        where, content = (f"{bucket}{key}", hash_of(key)) if key else ("", "")
+        found.append(Served(variant=variant.name, recipe=text, artifact=where, artifact_sha256=content, models=models))
     return tuple(found)
 
 

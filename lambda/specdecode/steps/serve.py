@@ -12,11 +12,12 @@ from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.planning import Arm
 from specdecode.runs.state import change_state
 from specdecode.steps.acquire import on_the_node
+from specdecode.steps.damage import set_aside
 from specdecode.steps.errors import DamagedFolder, ServeNotReady
 from specdecode.steps.jobs import apply_missing, arm_pods, claims_of, device_group, is_allocated
 from specdecode.steps.run import Run, attentive, render_context, soon
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.steps.setbacks import go_back, go_on_without, is_refused, must_go_back, set_aside
+from specdecode.steps.setbacks import go_back, go_on_without, is_refused, must_go_back
 from specdecode.steps.used import keep_words
 
 

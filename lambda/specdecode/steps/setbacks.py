@@ -1,15 +1,13 @@
-"""What a run does about an arm or a folder that is no good, before it fails: three ways on.
+"""What a run does about an arm that is no good, before it fails: two ways on.
 
-- A folder of the bucket that is not what its COMPLETE.json says is set aside, so that it is made anew.
 - An artifact of a CPU node from which no server starts is compiled where it serves: Serve notes it and ends with
   ArtifactRefused. The state machine stops the wave's servers, which hold its devices, lets Compile make the noted
   artifacts, and serves the wave again.
 - An adaptive sweep goes on without an arm that cannot be measured.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from specdecode import finished, s3_keys
 from specdecode.analysis.results.run_context import Failure
 from specdecode.exit_codes import Exit
 from specdecode.kubernetes.pods import Kind, PodProblem
@@ -22,51 +20,6 @@ from specdecode.steps.runtime import Progress, Runtime
 
 NOT_THE_ARTIFACTS_FAULT = (Exit.NO_DEVICE, Exit.NO_SPACE)
 """Exit codes with which a server's pod ends before it reads the artifact: another artifact would not help."""
-
-
-def is_there(prefix: str, rt: Runtime) -> bool:
-    """Whether the folder is finished. One of which a listing shows damage is set aside."""
-    seen = finished.find(rt.store, prefix)
-    if seen.damage:
-        finished.set_aside(rt.store, prefix)
-    return seen.content is not None
-
-
-def note_contents(prefixes: Iterable[str], run: Run, rt: Runtime) -> None:
-    """Note the hash of each folder in the run's record: servers compare it, and the report shows it."""
-    seen = {prefix: finished.find(rt.store, prefix).content for prefix in prefixes}
-    contents = run.state.contents | {prefix: content for prefix, content in seen.items() if content}
-    change_state(rt.store, run.state.run_id, contents=contents)
-
-
-def set_aside(codes: Iterable[int | None], name: str, run: Run, rt: Runtime, *, artifact: str = "") -> str:
-    """Set aside what the containers of arm `name` found damaged, by their exit codes. Returns what was done, or "".
-
-    `artifact`: fingerprint of the artifact that they read, if they read one. Of several models it is not known which:
-    staging keeps the files of the others, whose hashes are noted. Where a file is missing, a listing shows it.
-    """
-    found, models = set(codes), [each.prefix for each in run.plan.served.models_of(run.plan.served.variant(name))]
-    damaged = [s3_keys.compiled_prefix(artifact)] if artifact and Exit.DAMAGED_ARTIFACT in found else []
-    if Exit.DAMAGED_MODEL in found:
-        damaged += models
-    elif Exit.NOT_FOUND in found:
-        damaged += [prefix for prefix in models if finished.find(rt.store, prefix).damage]
-    return put_aside(damaged, run, rt)
-
-
-def put_aside(damaged: Iterable[str], run: Run, rt: Runtime) -> str:
-    """Set aside folders that a pod found damaged. Returns what was done, or "".
-
-    A folder that is no longer the one in the run's record stays: another run has made it anew, and nobody found that
-    damaged.
-    """
-    seen = {prefix: finished.find(rt.store, prefix).content for prefix in damaged}
-    anew = [prefix for prefix, now in seen.items() if now and run.state.contents.get(prefix, now) != now]
-    aside = [prefix for prefix in seen if prefix not in anew]
-    for prefix in aside:
-        finished.set_aside(rt.store, prefix)
-    done = {"set aside, and made anew by the next run": aside, "made anew by another run meanwhile": anew}
-    return "".join(f"; {what}: {', '.join(prefixes)}" for what, prefixes in done.items() if prefixes)
 
 
 def is_refused(arm: Arm, found: Sequence[PodProblem], *, run: Run) -> bool:

@@ -11,12 +11,12 @@ from specdecode.experiment.model import answers_of
 from specdecode.experiment.prompt_lengths import CountSpec, PromptLengths, count_spec, do_not_fit
 from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.manifests import RenderContext
+from specdecode.steps.damage import is_there, note_contents, put_aside
 from specdecode.steps.errors import DamagedFolder, PromptsRefused, StagingFailed
 from specdecode.steps.jobs import advance_job
 from specdecode.steps.prompts import keep_sets, said
 from specdecode.steps.run import Run, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.steps.setbacks import is_there, note_contents, put_aside
 
 _advance = partial(advance_job, failure=StagingFailed)
 
@@ -39,12 +39,12 @@ def stage(given: StepInput, rt: Runtime) -> Progress:
 def _models(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
     """A line for each model that is still missing."""
     for model in (item.model for item in run.plan.models):
-        if is_there(model.prefix, rt):
+        if is_there(model.prefix, run, rt):
             continue
         found = _advance(run, rt, manifests.staging_job(run.plan, model, ctx))
         if not found.done:
             yield f"{model.id}: {found.message}"
-        elif not is_there(model.prefix, rt):
+        elif not is_there(model.prefix, run, rt):
             raise StagingFailed(f"the Job for {model.id} is complete but {rt.store.url(model.prefix)} is not")
 
 

@@ -64,17 +64,21 @@ def test_it_is_the_recommended_arm_and_nothing_of_the_run_is_on_it(folder: Path)
     assert secrets == ["qwen3-32b-sd"]
 
 
-def test_it_serves_the_artifact_that_the_run_served_and_no_other(tmp_path: Path) -> None:
+def test_it_serves_what_the_run_served_and_nothing_else(tmp_path: Path) -> None:
     """Of a run that compiled on CPU nodes, where the arm's artifact loaded and where the node compiled it after all."""
     changes = {"workload.cases": ["repeat-line"], "workload.requests": 4, "compile.on": "cpu"}
     tested = load_preset("qwen3-32b", overrides=changes)
     (arm,) = (arm for arm in plan_for(tested).waves[0].arms if arm.variant == "sd")
     records = run(tested, acceptance={"repeat-line": 0.9}, draft_cost=0.02)
     for made, other in ((arm.fingerprint, arm.fallback), (arm.fallback, arm.fingerprint)):
-        served = (Served(variant="sd", recipe="x", artifact=f"s3://bucket/compiled/{made}/"),)
+        models = {f"s3://bucket/{model.prefix}": "b" * 64 for model in tested.models_of(tested.variant("sd"))}
+        artifact = f"s3://bucket/compiled/{made}/"
+        served = (Served(variant="sd", recipe="x", artifact=artifact, artifact_sha256="a" * 64, models=models),)
         write_report(compare(experiment=tested, records=records, context=context(served=served)), tmp_path)
         printed = call(tmp_path, "--arm", "sd")
         assert f"compiled/{made}" in printed and other not in printed
+        assert printed.count("a" * 64) == 2, "in its head, and in what the server compares"
+        assert len(models) == 2 and printed.count("b" * 64) == 4, "of both models too"
 
 
 def test_the_head_says_what_must_be_done_first(folder: Path) -> None:

@@ -384,6 +384,25 @@ def test_what_a_server_finds_damaged_is_set_aside_and_the_run_ends_before_it_mea
     assert diagnosis(world)["row"] == "damaged"
 
 
+@pytest.mark.parametrize("step", ["Smoke", "Benchmark"])
+@pytest.mark.parametrize(("kind", "code"), [("compiled/", 76), ("models/", 79)])
+def test_what_a_server_finds_when_it_is_started_again_is_set_aside_with_the_diagnosis(world, step, kind, code):
+    up_to(world, step)
+    marks = {key for key in world.s3.objects if key.startswith(kind) and key.endswith("/COMPLETE.json")}
+    world.trouble["serving"] = damaged(code)
+    for pod in world.cluster.all("Pod"):
+        world.cluster.logs[pod["metadata"]["name"]] = f"specdecode: error {code}: {kind} is damaged"
+    world.job_fails["smoke"] = 1
+    with pytest.raises(StepFailed) as caught:
+        world.finish(step)
+    assert marks <= world.s3.objects.keys(), "the step may not delete them"
+    told = world.clean_up(caught.value)
+    assert diagnosis(world)["row"] == "damaged"
+    gone = marks - world.s3.objects.keys()
+    assert gone and "; set aside, and made anew by the next run: " in told.Cause
+    assert all(mark.removesuffix("COMPLETE.json") in told.Cause for mark in gone)
+
+
 @pytest.mark.parametrize("files", [{"made.anew": b"by another run"}, {}], ids=["whole", "and a file is missing"])
 def test_what_another_run_has_made_anew_is_not_set_aside_unless_it_is_damaged(world, files):
     up_to(world, "Serve")
@@ -391,7 +410,7 @@ def test_what_another_run_has_made_anew_is_not_set_aside_unless_it_is_damaged(wo
     world.s3.objects = {key: body for key, body in world.s3.objects.items() if not key.startswith(folder)}
     world.s3.objects |= {**stored(folder, files), f"{folder}COMPLETE.json": mark(folder, files or {"gone": b"x"})}
     world.trouble["serving"] = damaged(76)
-    with pytest.raises(DamagedFolder, match=f"{'made anew by another run meanwhile' if files else 'next run'}: "):
+    with pytest.raises(DamagedFolder, match=f"next run{' compares it' if files else ''}: "):
         world.finish("Serve")
     assert (f"{folder}COMPLETE.json" in world.s3.objects) == bool(files)
 
@@ -436,3 +455,5 @@ def test_what_a_listing_shows_as_damaged_is_made_again(kind):
     up_to(world, "Serve")
     assert f"{folder}extra" not in world.s3.objects
     assert find(world.rt.store, folder).content == world.record().contents[folder]
+    (told,) = world.record().failures
+    assert told.message == f"{folder} is not as its COMPLETE.json says: extra. It was set aside, and made again."

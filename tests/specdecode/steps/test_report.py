@@ -317,6 +317,13 @@ def test_a_wave_that_broke_off_counts_as_measured_with_its_files():
     assert world.record().measured_with == {folder: (now,) for folder, now in world.record().contents.items()}
 
 
+def test_the_report_has_the_hash_of_each_model_that_an_arm_loaded() -> None:
+    world = measured()
+    served = {each["variant"]: each["models"] for each in world.report()["context"]["served"]}
+    hashes = {f"s3://bucket/{folder}": now for folder, now in world.record().contents.items()}
+    assert len(served["sd"]) == 2 and served["base"].items() < served["sd"].items() <= hashes.items()
+
+
 def walk(world: World, run_id: str, wave: int) -> None:
     for step in WAITING:
         world.finish(step, run_id, wave)

@@ -64,11 +64,21 @@ class Served(Frozen):
     """The hash of its files' names, sizes and hashes, which its last servers compared. Empty if it is not recorded. A
     note of the context tells if earlier ones compared another.
     """
+    models: dict[str, str] = Field(default_factory=dict)
+    """URL of each model that it loads -> such a hash."""
+
+    @property
+    def contents(self) -> dict[str, str]:
+        """URL of each folder that it loads -> its hash, or "". The artifact is the first."""
+        return ({self.artifact: self.artifact_sha256} if self.artifact else {}) | self.models
 
     @property
     def where(self) -> str:
-        """The artifact in words. Empty if there is none."""
-        return self.artifact + (f", SHA-256 of its files {self.artifact_sha256}" if self.artifact_sha256 else "")
+        """The artifact in words, and the models with which it is served. Empty if there is none."""
+        told = [
+            each + (f", SHA-256 of its files {content}" if content else "") for each, content in self.contents.items()
+        ]
+        return "; with ".join(told) if self.artifact else ""
 
 
 class Compiled(Frozen):
