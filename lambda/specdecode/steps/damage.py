@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from contextlib import suppress
 
-from specdecode import finished, s3_keys
+from specdecode import finished, names, s3_keys
 from specdecode.analysis.results.run_context import Failure
 from specdecode.exit_codes import Exit
+from specdecode.kubernetes.teardown import run_selector
 from specdecode.runs.state import change_state, load_state
 from specdecode.steps.errors import DamagedFolder
 from specdecode.steps.jobs import arm_pods
@@ -72,7 +73,9 @@ def set_aside_later(run_id: str, rt: Runtime) -> str:
     done = dict[str, None]()
     with suppress(Exception):  # the bucket or the cluster may be what failed; the cause is told all the same
         run = load_run(rt.store, run_id)
-        for arm in (arm for wave in run.plan.waves for arm in run.wave(wave.index).served):
+        serving = rt.kube.list("Pod", namespace=names.NAMESPACE, selector=run_selector(run_id))
+        waves = {int(pod["metadata"]["labels"].get(names.WAVE_LABEL, -1)) for pod in serving}
+        for arm in (arm for wave in run.plan.waves if wave.index in waves for arm in run.wave(wave.index).served):
             _, found = arm_pods(rt.kube, run_id, arm)
             done[set_aside({each.exit_code for each in found}, arm.variant, run, rt, artifact=arm.fingerprint)] = None
     return "".join(done)
