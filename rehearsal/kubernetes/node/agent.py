@@ -38,6 +38,7 @@ class NodeAgent(Controller):
         self._settings = settings
         self._workers: dict[str, PodWorker] = {}
         self._finished: set[str] = set()
+        self._forgetting = set[asyncio.Task[None]]()
 
     def reconcile(self) -> None:
         living = set()
@@ -61,7 +62,8 @@ class NodeAgent(Controller):
         for uid in self._workers.keys() - living:
             worker = self._workers[uid]
             if uid in self._finished:
-                worker.forget()
+                self._forgetting.add(forgetting := asyncio.create_task(worker.forget()))
+                forgetting.add_done_callback(self._forgetting.discard)
                 del self._workers[uid]
                 self._finished.discard(uid)
             else:

@@ -37,6 +37,7 @@ class PodWorker:
         self._dead_mount = ""
         self._puller = ImagePuller(settings, event=self._event, changed=self.publish)
         self.is_evicted = False
+        self._cleared: asyncio.Task[None] | None = None
         self._task = asyncio.create_task(self._run(), name=f"pod {name_of(pod)}")
 
     @property
@@ -70,7 +71,7 @@ class PodWorker:
                 refreshing.cancel()
             self.publish()
             self._settings.mountpoint.release(self._pod)
-            self._folder.remove()
+            self._cleared = asyncio.create_task(asyncio.to_thread(self._folder.remove))
 
     def _assign_address(self) -> None:
         address = service_address(self._settings.cluster.store, self._pod) or self._settings.network.next_address()
@@ -223,15 +224,17 @@ class PodWorker:
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await self._task
+        if self._cleared is not None:  # the kubelet too keeps a pod's object until its volumes are gone
+            await self._cleared
         self._gone(self._pod)
 
     async def finished(self) -> None:
         """Wait until a stopped pod has ended."""
         await asyncio.wait([self._ending])
 
-    def forget(self) -> None:
+    async def forget(self) -> None:
         """Remove the logs too: the pod object is gone."""
-        self._folder.forget()
+        await asyncio.to_thread(self._folder.forget)
 
 
 def _refuse_root(pod: Json, spec: Json) -> None:

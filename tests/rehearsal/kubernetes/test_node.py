@@ -1,12 +1,20 @@
 """Pods as processes: commands, environment, volumes, probes, restarts, ends."""
 
+import asyncio
 import os
 import signal
+import subprocess
+import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from tests.patience import until
+import pytest
+
+from rehearsal.kubernetes.__main__ import options
+from rehearsal.kubernetes.double import Double as InProcess
+from rehearsal.kubernetes.node.volumes import PodFolder
+from tests.patience import PATIENCE_S, until
 from tests.rehearsal.kubernetes.conftest import OTHER_IMAGE, Double, start
 from tests.rehearsal.kubernetes.manifests import SERVER, deployment, job, pod, service, wait_for
 
@@ -276,6 +284,43 @@ def started(folder: Path, marker: str) -> Double:
 
 def gone(marker: str) -> bool:
     return until(lambda: not marked(f"STRAY={marker}"))
+
+
+@pytest.mark.slow
+def test_the_api_answers_while_a_pod_s_files_are_removed_and_the_pod_stays_until_then(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A disk may take minutes for it."""
+    begun, let_go, in_time = threading.Event(), threading.Event(), list[bool]()
+    real = PodFolder.remove
+
+    def remove(folder: PodFolder) -> None:
+        begun.set()
+        in_time.append(let_go.wait(PATIENCE_S))
+        real(folder)
+
+    def use(client: Double) -> None:
+        path = "/api/v1/namespaces/default/pods"
+        client.ok("POST", path, pod("p", "exec sleep 1000"))
+        client.wait(f"{path}/p", lambda found: found["status"].get("phase") == "Running")
+        client.ok("DELETE", f"{path}/p")
+        assert begun.wait(PATIENCE_S)
+        assert client.get("/api/v1/nodes")["items"]
+        assert client.get(f"{path}/p")["metadata"]["deletionTimestamp"]
+        let_go.set()
+        client.wait(f"{path}/p", lambda found: found is None)
+
+    async def serve() -> None:
+        double = InProcess(options(["--state-dir", str(tmp_path), "--image-path", str(tmp_path / "none")]))
+        try:
+            await asyncio.to_thread(use, Double(cast("subprocess.Popen[str]", None), tmp_path, await double.start()))
+        finally:
+            let_go.set()
+            await double.stop()
+
+    monkeypatch.setattr(PodFolder, "remove", remove)
+    asyncio.run(serve())
+    assert in_time and all(in_time)
 
 
 def test_nothing_outlives_an_orderly_end(tmp_path: Path) -> None:
