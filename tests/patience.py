@@ -6,6 +6,8 @@ from typing import TypeVar
 
 PATIENCE_S = 300
 """Seconds. Below `timeout` of pyproject.toml, so that the test that hangs says what it waited for."""
+LONG_S = 3600
+"""The same for a whole run or rehearsal: minutes of work, on a slow machine with a load of 20."""
 Found = TypeVar("Found")
 
 

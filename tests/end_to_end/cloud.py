@@ -28,9 +28,8 @@ from rehearsal.rehearse import Rehearsal, rehearsal
 from rehearsal.servers import WAIT_SCALE
 from tests.end_to_end.beside import Beside
 from tests.end_to_end.overhead.shares import looks_of
+from tests.patience import LONG_S
 
-PATIENCE_S = 1200
-"""Seconds for what takes a minute or two on an idle machine, and comes late where the load is 20."""
 SMALL = {
     "workload.cases": ["repeat-line"],
     "workload.requests": 2,
@@ -255,14 +254,14 @@ class Cloud:
         claims = [item for item in claims if not {each["name"] for each in item["metadata"]["ownerReferences"]} & kept]
         return found + [f"resourceclaims/{item['metadata']['name']}" for item in claims]
 
-    def until(self, condition: Callable[[], Any], *, seconds: float = PATIENCE_S, what: str = "it") -> Any:
-        deadline = time.monotonic() + seconds
+    def until(self, condition: Callable[[], Any], *, what: str = "it") -> Any:
+        deadline = time.monotonic() + LONG_S
         while time.monotonic() < deadline:
             self.running.services.check()
             if found := condition():
                 return found
             time.sleep(0.2)
-        raise AssertionError(f"{what} did not happen within {seconds:.0f} s")
+        raise AssertionError(f"{what} did not happen within {LONG_S} s")
 
     def until_step(self, run: Run, step: str) -> None:
         def reached() -> bool:
@@ -272,8 +271,8 @@ class Cloud:
 
         self.until(reached, what=f"{run.run_id} in {step}")
 
-    def ended(self, run: Run, *, seconds: float = PATIENCE_S) -> Execution:
-        self.until(lambda: run.look().status != "RUNNING", seconds=seconds, what=f"the end of {run.run_id}")
+    def ended(self, run: Run) -> Execution:
+        self.until(lambda: run.look().status != "RUNNING", what=f"the end of {run.run_id}")
         return run.look()
 
     def calm(self) -> None:

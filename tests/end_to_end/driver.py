@@ -16,9 +16,7 @@ from typing import ClassVar
 
 from rehearsal import tools
 from rehearsal.processes import processes_naming
-
-PATIENCE_S = 1800
-"""Seconds in which a rehearsal comes to any of its lines, on a machine with a load of 20: 80 s of work."""
+from tests.patience import LONG_S
 
 
 class Driver:
@@ -58,13 +56,13 @@ class Driver:
         return "".join(self.lines)
 
     def until(self, pattern: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + LONG_S
         while not re.search(pattern, self.text):
             assert self.process.poll() is None, self.text
             assert time.monotonic() < deadline, self.text
             time.sleep(0.02)
 
-    def ended(self, *, seconds: float) -> int:
+    def ended(self, *, seconds: float = LONG_S) -> int:
         """Its exit status, once it and all that it started are gone."""
         try:
             status = self.process.wait(seconds)

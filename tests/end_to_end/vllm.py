@@ -41,7 +41,7 @@ def test_vllm_starts_with_the_printed_table_and_speculates_by_it(tmp_path: Path)
         running.import_models(experiment)
         cloud = Cloud(running)
         run = running.start("vllm-by-load", {"experiment": "rehearsal-vllm", "set": {**LOADS, **pasted}})
-        end = cloud.ended(run, seconds=2400)
+        end = cloud.ended(run)
         assert end.status == "SUCCEEDED", f"{end.error}: {end.cause}"
         folder = running.download(run.run_id, to=tmp_path)
     said = (folder / "used" / "sd.txt").read_text()

@@ -125,6 +125,13 @@ def test_what_takes_longer_than_its_bound_is_stopped_and_has_failed(
     assert not suites.run("one")
 
 
+def test_a_case_may_take_longer_than_in_make_test(checkout: Path) -> None:
+    (checkout / "pytest.ini").write_text("[pytest]\ntimeout = 0.1\n")
+    (checkout / "tests" / "one.py").write_text("import time\ndef test_one():\n    time.sleep(0.3)\n")
+    commit(checkout)
+    assert suites.run("one")
+
+
 def test_all_runs_what_did_not_pass_here_as_far_as_the_minutes_go(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
