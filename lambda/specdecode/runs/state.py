@@ -108,11 +108,13 @@ def save_state(store: Store, state: RunState) -> None:
     store.write(s3_keys.run_key(state.run_id, "state.json"), state.model_dump_json(indent=1))
 
 
-def change_state(store: Store, run_id: str, **changes: Any) -> RunState | None:
-    """Store the record with `changes`. None if the run has no record."""
+def change_state(store: Store, run_id: str, *, failure: Failure | None = None, **changes: Any) -> RunState | None:
+    """Store the record with `changes`, and with `failure` after its others. None if the run has no record."""
     state = load_state(store, run_id)
     if state is None:
         return None
+    if failure and failure not in state.failures:
+        changes["failures"] = (*state.failures, failure)
     changed = state.model_copy(update=changes)
     if changed != state:
         save_state(store, changed)

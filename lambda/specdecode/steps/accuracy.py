@@ -73,8 +73,8 @@ def _advance(work: StepJob, given: StepInput, rt: Runtime, run: Run, *, failure:
     except failure as error:
         keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(work.job))
         stage = failure.__name__.removesuffix("Failed")
-        failures = (*run.state.failures, Failure(stage=stage, message=str(error), diagnostics="diagnostics/logs/"))
-        change_state(rt.store, given.run_id, failures=failures, answering=(), answers_until=None)
+        told = Failure(stage=stage, message=str(error), diagnostics="diagnostics/logs/")
+        change_state(rt.store, given.run_id, failure=told, answering=(), answers_until=None)
         raise
 
 

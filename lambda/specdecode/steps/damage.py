@@ -7,7 +7,7 @@ from specdecode import finished, names, s3_keys
 from specdecode.analysis.results.run_context import Failure
 from specdecode.exit_codes import Exit
 from specdecode.kubernetes.teardown import run_selector
-from specdecode.runs.state import change_state, load_state
+from specdecode.runs.state import change_state
 from specdecode.steps.errors import DamagedFolder
 from specdecode.steps.jobs import arm_pods
 from specdecode.steps.run import Run, load_run
@@ -18,9 +18,8 @@ def is_there(prefix: str, run: Run, rt: Runtime) -> bool:
     """Whether the folder is finished. One of which a listing shows damage is set aside, and the report tells it."""
     seen = finished.find(rt.store, prefix)
     if seen.damage:
-        told = Failure(stage=DamagedFolder.__name__, message=f"{seen.damage}. It was set aside, and made again.")
-        if (state := load_state(rt.store, run.state.run_id)) and told not in state.failures:
-            change_state(rt.store, state.run_id, failures=(*state.failures, told))
+        told = f"{seen.damage}. It was set aside; this run makes it again."
+        change_state(rt.store, run.state.run_id, failure=Failure(stage=DamagedFolder.__name__, message=told))
         finished.set_aside(rt.store, prefix)
     return seen.content is not None
 

@@ -54,7 +54,7 @@ def go_back(arm: Arm, why: str, *, run: Run, rt: Runtime) -> ArtifactRefused:
         run.state.run_id,
         refused_artifacts=(*run.state.refused_artifacts, arm.fingerprint),
         sent_back=(*run.state.sent_back, arm.wave),
-        failures=(*run.state.failures, failure),
+        failure=failure,
     )
     return ArtifactRefused(message)
 
@@ -95,6 +95,6 @@ def go_on_without(arm: Arm, error: StepFailed, *, run: Run, rt: Runtime) -> Prog
         rt.store,
         run.state.run_id,
         lost=tuple(sorted(waves.union(run.state.lost).difference(run.state.measured))),
-        failures=(*run.state.failures, failure),
+        failure=failure,
     )
     return Progress(done=True, message=f"the sweep goes on without {arm.variant}: {paragraph}")

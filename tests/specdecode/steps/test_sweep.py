@@ -7,9 +7,11 @@ import pytest
 from specdecode import names
 from specdecode.planning import Plan
 from specdecode.planning.waves import MORE_STEPS
-from specdecode.steps import advise, release, report
+from specdecode.steps import advise, damage, release, report, setbacks
 from specdecode.steps.errors import CompileFailed
+from specdecode.steps.run import load_run
 
+from tests.finished_folders import mark
 from tests.specdecode.benchmark import making
 from tests.specdecode.steps.faults import CRASHED, waiting
 from tests.specdecode.steps.world import WAITING, World
@@ -249,6 +251,17 @@ def test_a_retried_step_loses_an_arm_once(swept):
     for _ in range(3):
         world.finish("Compile")
     assert len(world.record().failures) == 1
+
+
+def test_a_lost_arm_does_not_unsay_what_the_same_look_found(swept):
+    world = Failing()
+    world.plan(request=SWEEP)
+    folder, run = "compiled/x/", load_run(world.rt.store, "run-1")
+    world.s3.objects |= {f"{folder}COMPLETE.json": mark(folder, {"gone": b"x"})}
+    assert not damage.is_there(folder, run, world.rt)
+    arm = next(arm for wave in run.plan.waves for arm in wave.arms if arm.variant != "base")
+    setbacks.go_on_without(arm, CompileFailed("no"), run=run, rt=world.rt)
+    assert [failure.stage for failure in world.record().failures] == ["DamagedFolder", "CompileFailed"]
 
 
 @pytest.mark.parametrize("hopeless", [{"base"}, {"sd-k2", "sd-k4", "sd-k6", "sd-k8"}], ids=["baseline", "every arm"])
