@@ -78,7 +78,7 @@ SUITES = {  # in this order: the short ones first, so that `slow` begins within 
     "double": Suite(f"-m= {DOUBLE}", (*RUN, *TRIED, *DOUBLE.split()), 20, (("CONFORMANCE_KUBECONFIG", ""),)),
     "rehearsal": Suite("-m slow tests/rehearsal", (*RUN, *TRIED, "tests/rehearsal"), 20),
     "attack": _cloud(20, "attack", "trust"),
-    "slow": Suite("-m slow tests --ignore tests/rehearsal", (*CODE, "tests"), 45),
+    "slow": Suite("-m slow tests --ignore tests/rehearsal --ignore tests/chaos", (*CODE, "tests"), 45),
     "runs": _cloud(35, "clients", "compile", "kinds", "waves", "live"),
     "nodes": _cloud(40, "two_nodes", "several_nodes"),
     "own": _cloud(30, "own_cluster", "own_karpenter", "own_node_group", "namespace"),
