@@ -67,9 +67,9 @@ def _cloud(minutes: int, *names: str, reads: tuple[str, ...] = (), needs: str = 
     return Suite(words, (*RUN, *reads), minutes, needs=needs)
 
 
-def _faults(cluster: str) -> Suite:
-    """The cases of faults on a deployment of so many nodes."""
-    return Suite(f"-k {cluster} tests/end_to_end/faults/*.py", RUN, 75)
+def _faults(files: str, cluster: str) -> Suite:
+    """The cases of faults in these files, on a deployment of so many nodes."""
+    return Suite(f"-k {cluster} tests/end_to_end/faults/{files}.py", RUN, 60)
 
 
 DOUBLE = "tests/conformance tests/rehearsal/cloud tests/rehearsal/engine tests/rehearsal/kubernetes"
@@ -83,8 +83,9 @@ SUITES = {  # in this order: the short ones first, so that `slow` begins within 
     "nodes": _cloud(40, "two_nodes", "several_nodes"),
     "own": _cloud(30, "own_cluster", "own_karpenter", "own_node_group", "namespace"),
     "redeploy": _cloud(30, "redeploy", "settings", reads=(*TRIED, "docs/how-to", "docs/tutorials")),
-    "faults": _faults("one-node"),
-    "faults2": _faults("two-nodes"),
+    "faults": _faults("[a-p]*", "one-node"),
+    "stops": _faults("s*", "one-node"),
+    "faults2": _faults("*", "two-nodes"),
     "chaos": Suite("-m slow tests/chaos", (*CODE, "tests/chaos"), 60),
     "hardship": _cloud(60, "hardship"),
     "endurance": _cloud(60, "endurance/*", reads=("tests/end_to_end/endurance_server.py",)),
