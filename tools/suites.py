@@ -72,13 +72,19 @@ def _faults(files: str, cluster: str) -> Suite:
     return Suite(f"-k {cluster} tests/end_to_end/faults/{files}.py", RUN, 60)
 
 
+OF_OTHERS = ("chaos", "end_to_end", "rehearsal")
+SLOW = " ".join(
+    f"tests/{each.name}"
+    for each in sorted((ROOT / "tests").iterdir())
+    if ((each.is_dir() and each.name[0] not in "_.") or each.name.startswith("test_")) and each.name not in OF_OTHERS
+)
 DOUBLE = "tests/conformance tests/rehearsal/cloud tests/rehearsal/engine tests/rehearsal/kubernetes"
 PARSERS = "tests/upstream/against_engines.py"
 SUITES = {  # in this order: the short ones first, so that `slow` begins within the hour of CI
     "double": Suite(f"-m= {DOUBLE}", (*RUN, *TRIED, *DOUBLE.split()), 20, (("CONFORMANCE_KUBECONFIG", ""),)),
     "rehearsal": Suite("-m slow tests/rehearsal", (*RUN, *TRIED, "tests/rehearsal"), 20),
     "attack": _cloud(20, "attack", "trust"),
-    "slow": Suite("-m slow tests --ignore tests/rehearsal --ignore tests/chaos", (*CODE, "tests"), 45),
+    "slow": Suite(f"-m slow {SLOW}", (*CODE, *SLOW.split()), 45),
     "runs": _cloud(35, "clients", "compile", "kinds", "waves", "live"),
     "nodes": _cloud(40, "two_nodes", "several_nodes"),
     "own": _cloud(30, "own_cluster", "own_karpenter", "own_node_group", "namespace"),

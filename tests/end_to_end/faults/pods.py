@@ -5,6 +5,7 @@ import json
 import pytest
 from specdecode import names, s3_keys
 from specdecode.cli.runs_view import current_step
+from specdecode.records import RequestRecord
 
 from tests.end_to_end.cloud import LONG, SMALL, looks
 from tests.end_to_end.faults.cases import fails, succeeds
@@ -66,10 +67,16 @@ def test_the_benchmark_s_pod_is_killed_and_goes_on(cloud):
 
 def test_a_run_that_broke_off_while_it_measured_is_resumed(cloud):
     """What it finished is kept: models, artifacts and measured requests. The report is whole."""
-    cases = ["repeat-line", "json-records", "count", "library-docs"]
-    run = cloud.start("broken-off", SMALL | {"workload.cases": cases, "workload.requests": 40})
+    cases, requests = ["repeat-line", "json-records", "count", "library-docs"], 40
+    run = cloud.start("broken-off", SMALL | {"workload.cases": cases, "workload.requests": requests})
+
+    def whole() -> list[list[RequestRecord]]:
+        """Records are uploaded while a case goes on too."""
+        good = [[each for each in found if not (each.warmup or each.error)] for found in cloud.records(run).values()]
+        return [found for found in good if len(found) == requests]
+
     cloud.until_step(run, "Benchmark")
-    cloud.until(lambda: len(cloud.records(run)) >= 2, what="the first case's records of both arms")
+    cloud.until(lambda: len(whole()) >= 2, what="the first case's records of both arms")
     cloud.until(lambda: cloud.kill("serving"), what="running serving pods")
     fails(
         cloud,
@@ -79,19 +86,19 @@ def test_a_run_that_broke_off_while_it_measured_is_resumed(cloud):
         error="BenchmarkFailed",
         row="arm-died",
     )
-    good = [found for found in cloud.records(run).values() if not any(record.error for record in found)]
+    good = whole()
     assert 2 <= len(good) < 2 * len(cases)
 
     again = cloud.running.start("resumed", {"resume": run.run_id})
     succeeds(cloud, again, fault="the same run is resumed", where="-")
     assert (looks(again, "StageModels"), looks(again, "Compile")) == (1, 1), "a model or an artifact was made again"
-    whole = cloud.records(again)
+    all_of_it = cloud.records(again)
     for block in good:
-        kept = whole[block[0].variant, block[0].case]
+        kept = [record for record in all_of_it[block[0].variant, block[0].case] if not record.warmup]
         assert [record.started_at for record in kept] == [record.started_at for record in block]
-    measured = {key: sum(not record.warmup for record in found) for key, found in whole.items()}
-    assert measured == {(variant, case): 40 for variant in ("base", "sd") for case in cases}
-    assert not any(record.error for found in whole.values() for record in found)
+    measured = {key: sum(not record.warmup for record in found) for key, found in all_of_it.items()}
+    assert measured == {(variant, case): requests for variant in ("base", "sd") for case in cases}
+    assert not any(record.error for found in all_of_it.values() for record in found)
     report = json.loads(cloud.stored(s3_keys.run_key(again.run_id, "report.json")))
     assert {result["case"] for pair in report["pairs"] for result in pair["cases"]} == set(cases)
 
