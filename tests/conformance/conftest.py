@@ -40,6 +40,8 @@ def started_double(folder: Path) -> Iterator[Server]:
         yield Server(double.url, context, double.token, is_double=True)
     finally:
         double.stop()
+        said = (folder / "stderr").read_text()
+        assert "Traceback" not in said, said
 
 
 @pytest.fixture(scope="session")

@@ -37,11 +37,16 @@ class Controller(ABC):
         """Reconcile after `seconds` at the latest, even if nothing changes."""
         loop = asyncio.get_running_loop()
         due = loop.time() + max(seconds, 0.0)
-        if self._timer is not None and not self._timer.cancelled() and loop.time() < self._timer.when() <= due:
-            return
         if self._timer is not None:
+            if self._timer.when() <= due:
+                return
             self._timer.cancel()
-        self._timer = loop.call_at(due, self._awake.set)
+        self._timer = loop.call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        """Until then a timer that is overdue counts: a long `reconcile` may ask for a later one meanwhile."""
+        self._timer = None
+        self._awake.set()
 
     async def run(self) -> None:
         while True:

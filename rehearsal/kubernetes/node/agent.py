@@ -56,8 +56,7 @@ class NodeAgent(Controller):
                 self._take_down(pod)
             elif NO_PROCESS in annotations_of(pod):
                 self._pretend(pod)
-            elif uid not in self._workers and not pods.is_finished(pod):
-                address = next(a["address"] for a in node["status"]["addresses"] if a["type"] == "InternalIP")
+            elif uid not in self._workers and not pods.is_finished(pod) and (address := _address_of(node)):
                 self._workers[uid] = PodWorker(self._settings, pod, host_address=address, gone=self._gone)
         for uid in self._workers.keys() - living:
             worker = self._workers[uid]
@@ -202,3 +201,9 @@ class NodeAgent(Controller):
         for uid, worker in self._workers.items():
             if uid not in self._finished:
                 await worker.finished()
+
+
+def _address_of(node: Json) -> str | None:
+    """None: somebody made the node up, and it has no kubelet."""
+    addresses = dig(node, "status", "addresses", default=())
+    return next((each["address"] for each in addresses if each["type"] == "InternalIP"), None)

@@ -1,5 +1,6 @@
 """Failures of the real control plane that surprise. The double must fail in the same way."""
 
+import asyncio
 import json
 import time
 import urllib.error
@@ -7,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from rehearsal.kubernetes.controllers.controller import Controller
+from rehearsal.kubernetes.controllers.controller import start as start_all
+from rehearsal.kubernetes.machinery import Cluster
+from tests.patience import PATIENCE_S
 from tests.rehearsal.kubernetes.conftest import Double
 from tests.rehearsal.kubernetes.manifests import deployment, pod
 
@@ -95,3 +100,28 @@ def test_a_node_that_nothing_reaches(fresh: Double) -> None:
     assert "deletionTimestamp" in fresh.get(path)["metadata"], "nobody says that it has ended"
     fresh.control("vanish", node=found["spec"]["nodeName"])
     fresh.wait(path, lambda p: p is None)
+
+
+class Hurried(Controller):
+    """Wants to look again at once for one object, and later for another that takes its time."""
+
+    looks = 0
+
+    def reconcile(self) -> None:
+        self.looks += 1
+        if self.looks == 1:
+            self.wake_in(0.001)
+            time.sleep(0.01)
+            self.wake_in(10 * PATIENCE_S)
+
+
+def test_a_wish_to_look_again_soon_outlives_a_later_one() -> None:
+    async def looked() -> int:
+        [task] = start_all([controller := Hurried(Cluster())])
+        async with asyncio.timeout(PATIENCE_S):
+            while controller.looks < 2:
+                await asyncio.sleep(0.01)
+        task.cancel()
+        return controller.looks
+
+    assert asyncio.run(looked()) == 2
