@@ -38,7 +38,7 @@ class Places:
     """
 
     namespaces: Mapping[str, str]
-    stored: Mapping[tuple[str, str], Json]
+    stored: dict[tuple[str, str], Json]
 
 
 def places(server: Server) -> Places:
@@ -61,11 +61,28 @@ def places(server: Server) -> Places:
         else:
             for place in ("stored limits",) if kind in _OWN_PLACE else ("stored open", "stored restricted"):
                 stored[place, kind] = server.ok("POST", path_of(seed, made[place]), seed)
-    for (_, kind), body in stored.items():
-        body |= {key: value for key, value in seeds()[kind].items() if key not in body}  # a Secret's stringData
-        for field in ("resourceVersion", "managedFields"):
-            body["metadata"].pop(field, None)
-    return Places(made, stored)
+    return Places(made, {key: _sendable(body, key[1]) for key, body in stored.items()})
+
+
+def _sendable(body: Json, kind: str) -> Json:
+    metadata = {
+        key: value for key, value in body["metadata"].items() if key not in ("resourceVersion", "managedFields")
+    }
+    return {**seeds()[kind], **body, "metadata": metadata}  # a Secret's stringData is not in the answer
+
+
+def renew(server: Server, places: Places) -> None:
+    """Store the Job anew that its controller has ended since (after 600 s) or removed (60 s later)."""
+    seed = seeds()["Job"]
+    for place in ("stored open", "stored restricted"):
+        folder = path_of(seed, places.namespaces[place])
+        path = f"{folder}/{seed['metadata']['name']}"
+        status, found = server.request("GET", path)
+        if status == 200 and not found.get("status", {}).get("conditions"):
+            continue
+        server.request("DELETE", f"{path}?propagationPolicy=Background")
+        server.wait(lambda path=path: server.request("GET", path)[0] == 404)
+        places.stored[place, "Job"] = _sendable(server.ok("POST", folder, seed), "Job")
 
 
 def send(server: Server, mutant: Mutant, places: Places, how: str) -> tuple[int, str]:

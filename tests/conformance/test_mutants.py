@@ -9,10 +9,15 @@ import pytest
 
 from tests.conformance import answers
 from tests.conformance.mutants import Mutant, classes, digest, mutants, seeds
-from tests.conformance.server import Server
+from tests.conformance.server import Server, path_of
 
 STEP = 1 if "CONFORMANCE_KUBECONFIG" in os.environ else 20
 SENT = [(how, kind) for how in answers.HOWS for kind in classes() if answers.is_sent(kind, how)]
+
+
+@pytest.fixture(autouse=True)
+def _seeds_are_stored(server: Server, places: answers.Places) -> None:
+    answers.renew(server, places)
 
 
 @pytest.mark.parametrize("how", answers.HOWS)
@@ -57,3 +62,11 @@ def test_the_double_is_nowhere_laxer_and_stricter_only_with_a_reason() -> None:
         assert because.startswith(
             ("the rehearsal cannot run this: ", "a number that does not fit", "a part that is empty")
         ), name
+
+
+def test_a_stored_job_that_is_gone_is_stored_again(server: Server, places: answers.Places) -> None:
+    path = path_of(seeds()["Job"], places.namespaces["stored open"])
+    server.ok("DELETE", f"{path}/seed?propagationPolicy=Background")
+    server.wait(lambda: server.request("GET", f"{path}/seed")[0] == 404)
+    answers.renew(server, places)
+    assert places.stored["stored open", "Job"]["metadata"]["uid"] == server.ok("GET", f"{path}/seed")["metadata"]["uid"]
