@@ -24,7 +24,6 @@ from rehearsal import tools
 from rehearsal.processes import processes_naming
 from tests.end_to_end.driver import Driver, end_all, guardians, interrupted, runs, signalled
 from tests.end_to_end.page import write
-from tests.patience import until
 
 HELD = "AcquireCapacity .* is ready"
 KILL, STOP = signal.SIGKILL, signal.SIGSTOP
@@ -110,7 +109,7 @@ def test_it_works_all_the_same(done, arguments):
 def test_too_few_open_files_are_refused_with_the_number():
     began = time.monotonic()
     driver = Driver(limit=(256, 256))
-    assert driver.ended() == 3
+    assert driver.ended(seconds=20) == 3
     assert f"a rehearsal needs {tools.OPEN_FILES}" in driver.text
     note("256 open files, no more allowed", "always", driver, 3, began)
 
@@ -139,7 +138,7 @@ def test_a_disk_without_room_is_refused_before_anything_starts(small_disk, folde
     small_disk(tools.RUNS if folder == "runs" else tools.RESULTS, 8)
     began = time.monotonic()
     driver = Driver()
-    assert driver.ended() == 3
+    assert driver.ended(seconds=20) == 3
     assert "8 MiB free" in driver.text or "7 MiB free" in driver.text
     note(f"no room on the disk of {folder}", "always", driver, 3, began)
 
@@ -151,7 +150,7 @@ def test_a_disk_that_fills_up_while_it_runs(small_disk):
     driver.until(HELD)
     (tools.RESULTS / "filler").write_bytes(bytes(shutil.disk_usage(tools.RESULTS).free))
     began = time.monotonic()
-    assert driver.ended() == 3
+    assert driver.ended(seconds=300) == 3
     assert "No space left on device" in driver.text
     note("the disk of results fills up", "Compile", driver, 3, began)
 
@@ -164,7 +163,7 @@ def test_a_file_where_results_belong_is_refused_before_anything_starts():
         tools.RESULTS.write_text("")
         began = time.monotonic()
         driver = Driver()
-        assert driver.ended() == 3
+        assert driver.ended(seconds=20) == 3
         assert "A file is in the way of a folder" in driver.text
         note("a file where results belong", "always", driver, 3, began)
     finally:
@@ -184,15 +183,18 @@ def test_what_a_killed_rehearsal_leaves_the_next_one_clears(guardian):
     os.kill(driver.process.pid, signal.SIGKILL)
     driver.process.wait(10)
     if guardian:
-        assert Driver(limit=(256, 256)).ended() == 3  # refused before it looks
+        assert Driver(limit=(256, 256)).ended(seconds=20) == 3  # refused before it looks
     else:
-        until(lambda: not processes_naming(runs()), "what it started is still there")
+        deadline = time.monotonic() + 20
+        while processes_naming(runs()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert processes_naming(runs()) == []
     after = Driver()
     after.until("✓ Start the")
     assert [folder for folder in runs().iterdir() if folder.is_dir() and not processes_naming(folder)] == []
     assert len(list(runs().iterdir())) == 1
     interrupted()(after)
-    assert after.ended() == 130
+    assert after.ended(seconds=30) == 130
     what = "its driver and its guardian are killed" if guardian else "its driver is killed"
     ROWS.append(
         (

@@ -1,7 +1,7 @@
 """Faults, end to end: the deployed definition, zips and manifests on the embedded cloud.
 Writes docs/reference/faults.md.
 
-Not part of `make test` (it takes about twenty minutes, twice). Run it, or one of its files, with
+Not part of `make test` (it takes two hours). Run it, or one of its files, with
 
     .venv/bin/pytest tests/end_to_end/faults/*.py [-k one-node] [-k two-nodes]
 
