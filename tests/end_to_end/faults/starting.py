@@ -13,7 +13,8 @@ from tests.end_to_end.compile import seconds_in
 from tests.end_to_end.faults.cases import fails, succeeds
 
 pytestmark = pytest.mark.one_node("one node is enough to look at it")
-BOUND_MIN = 1
+BOUND_MIN = 3
+"""A server has 80 % of it to be healthy; in the rest its pod starts, also on a machine with a load of 20."""
 CHECKED = SMALL | {"deadlines.start_check": BOUND_MIN}
 SEEN_S = 30
 """Most seconds from a deadline until a look has seen it."""
@@ -43,7 +44,7 @@ def cost_of_check(cloud: Cloud, run: Run) -> str:
         ("the image lacks a flag that the arm is started with", {"engine": "no-flag"}, "argument-unknown", "--per-req"),
         ("the image cannot do the arm's method", {"engine": "no-method"}, "method-missing", "eagle"),
         ("the node has one Neuron device less", {"devices_missing": 1}, "devices-missing", "offers 15"),
-        ("the engine hangs before it serves", {"engine": "hangs"}, "never-healthy", "not healthy after 0.8 minutes"),
+        ("the engine hangs before it serves", {"engine": "hangs"}, "never-healthy", "not healthy after 2.4 minutes"),
     ],
     ids=["flag", "method", "device", "hangs"],
 )
