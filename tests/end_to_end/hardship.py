@@ -24,6 +24,7 @@ from rehearsal import tools
 from rehearsal.processes import processes_naming
 from tests.end_to_end.driver import Driver, end_all, guardians, interrupted, runs, signalled
 from tests.end_to_end.page import write
+from tests.patience import LONG_S
 
 HELD = "AcquireCapacity .* is ready"
 KILL, STOP = signal.SIGKILL, signal.SIGSTOP
@@ -220,7 +221,7 @@ def test_a_checkout_below_a_folder_with_a_space(tmp_path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=800,
+        timeout=LONG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
