@@ -7,7 +7,8 @@ from typing import TypeVar
 PATIENCE_S = 300
 """Seconds. Below `timeout` of pyproject.toml, so that the test that hangs says what it waited for."""
 LONG_S = 3600
-"""The same for a whole run or rehearsal: minutes of work, on a slow machine with a load of 20."""
+"""The same for a whole run or rehearsal: minutes of work, on a slow machine with a load of 20. Above `timeout` of
+pyproject.toml: a suite has a longer one (`CASE_S` of tools/suites.py)."""
 Found = TypeVar("Found")
 
 

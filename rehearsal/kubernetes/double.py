@@ -111,9 +111,9 @@ class Double:
             parts.cloud.ec2 = _ec2(self._options, parts, changed=look_again)
         self._populate(parts.cluster)
         self._tasks = start(controllers)
-        self._runner = web.AppRunner(_api_server(parts).application(), access_log=None)
+        self._runner = web.AppRunner(_api_server(parts).application(), access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._options.port, ssl_context=context, shutdown_timeout=0.1)
+        site = web.TCPSite(self._runner, "127.0.0.1", self._options.port, ssl_context=context)
         await site.start()
         port = self._runner.addresses[0][1]
         token = self._options.admin_token

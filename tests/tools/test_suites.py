@@ -3,7 +3,9 @@
 import json
 import math
 import subprocess
+from fnmatch import fnmatch
 from pathlib import Path
+from string import ascii_lowercase
 from types import SimpleNamespace
 
 import pytest
@@ -117,7 +119,7 @@ def test_a_tree_with_changes_does_not_count(checkout: Path) -> None:
 def test_what_takes_longer_than_its_bound_is_stopped_and_has_failed(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (checkout / "tests" / "one.py").write_text("import time\ndef test_one():\n    time.sleep(600)\n")
+    (checkout / "tests" / "one.py").write_text("import time\ntime.sleep(600)\n")
     commit(checkout)
     assert not suites.run("one", most_s=1)
     assert suites.noted()["one"].failed
@@ -130,6 +132,20 @@ def test_a_case_may_take_longer_than_in_make_test(checkout: Path) -> None:
     (checkout / "tests" / "one.py").write_text("import time\ndef test_one():\n    time.sleep(0.3)\n")
     commit(checkout)
     assert suites.run("one")
+
+
+@pytest.mark.parametrize(
+    ("name", "most_s", "case_s"), [("double", math.inf, 2400), ("chaos", math.inf, suites.CASE_S), ("chaos", 600, 300)]
+)
+def test_a_case_that_hangs_does_not_end_its_suite(
+    name: str, most_s: float, case_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = list[list[str]]()
+    monkeypatch.setattr(suites, "_within", lambda _seconds, command, _environment: commands.append(command) or 1)
+    monkeypatch.setattr(suites, "write", lambda _results: None)
+    assert not suites.run(name, most_s=most_s)
+    [given] = [word for word in commands[0] if "timeout" in word]
+    assert float(given.rpartition("=")[2]) == case_s
 
 
 def test_all_runs_what_did_not_pass_here_as_far_as_the_minutes_go(
@@ -181,3 +197,13 @@ def test_every_file_of_a_slow_suite_is_of_one() -> None:
     assert [path for path in judged if not (suites.ROOT / path).exists()] == []
     files = [path for path in (suites.ROOT / "tests/end_to_end").rglob("*.py") if "\ndef test_" in path.read_text()]
     assert files and {str(path.relative_to(suites.ROOT)) for path in files} <= set(named)
+
+
+@pytest.mark.parametrize("cluster", ["one-node", "two-nodes"])
+def test_every_fault_is_tried_on_both_clusters(cluster: str) -> None:
+    words = [suite.words.split() for suite in suites.SUITES.values() if suite.words.startswith(f"-k {cluster} ")]
+    folder = suites.ROOT / "tests/end_to_end/faults"
+    files = {str(path.relative_to(suites.ROOT)) for path in folder.glob("[!_]*.py")}
+    assert files and files == {path for each in words for word in each[2:] for path in suites._expanded(word)}
+    first_letters = {word.rpartition("/")[2].removesuffix("*.py") for each in words for word in each[2:]}
+    assert all(any(fnmatch(letter, each or "*") for each in first_letters) for letter in ascii_lowercase)

@@ -18,7 +18,7 @@ def is_there(prefix: str, run: Run, rt: Runtime) -> bool:
     """Whether the folder is finished. One of which a listing shows damage is set aside, and the report tells it."""
     seen = finished.find(rt.store, prefix)
     if seen.damage:
-        told = f"{seen.damage}. It was set aside; this run makes it again."
+        told = f"{seen.damage}. It was set aside, to be made again."
         change_state(rt.store, run.state.run_id, failure=Failure(stage=DamagedFolder.__name__, message=told))
         finished.set_aside(rt.store, prefix)
     return seen.content is not None

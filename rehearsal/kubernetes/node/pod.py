@@ -224,9 +224,11 @@ class PodWorker:
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await self._task
-        if self._cleared is not None:  # the kubelet too keeps a pod's object until its volumes are gone
-            await self._cleared
-        self._gone(self._pod)
+        try:
+            if self._cleared is not None:  # the kubelet too keeps a pod's object until its volumes are gone
+                await self._cleared
+        finally:
+            self._gone(self._pod)
 
     async def finished(self) -> None:
         """Wait until a stopped pod has ended."""

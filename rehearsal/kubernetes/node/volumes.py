@@ -48,9 +48,10 @@ class PodFolder:
 
 
 def make_writable(path: Path) -> None:
-    """Make everything below `path` writable, so that it can be removed."""
+    """Make everything below `path` writable, so that it can be removed. A stray process may remove some meanwhile."""
     for folder, _, _ in os.walk(path):
-        Path(folder).chmod(0o755)
+        with contextlib.suppress(FileNotFoundError):
+            Path(folder).chmod(0o755)
 
 
 def write_files(folder: Path, files: dict[str, bytes], mode: int) -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ import pytest
 
 from rehearsal.kubernetes.__main__ import options
 from rehearsal.kubernetes.double import Double as InProcess
-from rehearsal.kubernetes.node.volumes import PodFolder
+from rehearsal.kubernetes.node.volumes import PodFolder, make_writable
 from tests.patience import PATIENCE_S, until
 from tests.rehearsal.kubernetes.conftest import OTHER_IMAGE, Double, start
 from tests.rehearsal.kubernetes.manifests import SERVER, deployment, job, pod, service, wait_for
@@ -286,6 +287,29 @@ def gone(marker: str) -> bool:
     return until(lambda: not marked(f"STRAY={marker}"))
 
 
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def in_process(folder: Path, use: Callable[[Double], None]) -> None:
+    """Use a double that runs in this process, so that its parts can be replaced."""
+
+    async def serve() -> None:
+        double = InProcess(options(["--state-dir", str(folder), "--image-path", str(folder / "none")]))
+        try:
+            await asyncio.to_thread(use, Double(cast("subprocess.Popen[str]", None), folder, await double.start()))
+        finally:
+            await double.stop()
+
+    asyncio.run(serve())
+
+
+def delete_one(client: Double) -> None:
+    """Delete a pod that runs."""
+    client.ok("POST", PODS, pod("p", "exec sleep 1000"))
+    client.wait(f"{PODS}/p", lambda found: found["status"].get("phase") == "Running")
+    client.ok("DELETE", f"{PODS}/p")
+
+
 @pytest.mark.slow
 def test_the_api_answers_while_a_pod_s_files_are_removed_and_the_pod_stays_until_then(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -300,27 +324,45 @@ def test_the_api_answers_while_a_pod_s_files_are_removed_and_the_pod_stays_until
         real(folder)
 
     def use(client: Double) -> None:
-        path = "/api/v1/namespaces/default/pods"
-        client.ok("POST", path, pod("p", "exec sleep 1000"))
-        client.wait(f"{path}/p", lambda found: found["status"].get("phase") == "Running")
-        client.ok("DELETE", f"{path}/p")
-        assert begun.wait(PATIENCE_S)
-        assert client.get("/api/v1/nodes")["items"]
-        assert client.get(f"{path}/p")["metadata"]["deletionTimestamp"]
-        let_go.set()
-        client.wait(f"{path}/p", lambda found: found is None)
-
-    async def serve() -> None:
-        double = InProcess(options(["--state-dir", str(tmp_path), "--image-path", str(tmp_path / "none")]))
+        delete_one(client)
         try:
-            await asyncio.to_thread(use, Double(cast("subprocess.Popen[str]", None), tmp_path, await double.start()))
+            assert begun.wait(PATIENCE_S)
+            assert client.get("/api/v1/nodes")["items"]
+            assert client.get(f"{PODS}/p")["metadata"]["deletionTimestamp"]
         finally:
             let_go.set()
-            await double.stop()
+        client.wait(f"{PODS}/p", lambda found: found is None)
 
     monkeypatch.setattr(PodFolder, "remove", remove)
-    asyncio.run(serve())
+    in_process(tmp_path, use)
     assert in_time and all(in_time)
+
+
+@pytest.mark.slow
+def test_a_pod_whose_files_cannot_be_removed_goes_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tried = list[PodFolder]()
+
+    def remove(folder: PodFolder) -> None:
+        tried.append(folder)
+        raise OSError
+
+    def use(client: Double) -> None:
+        delete_one(client)
+        client.wait(f"{PODS}/p", lambda found: found is None)
+
+    monkeypatch.setattr(PodFolder, "remove", remove)
+    in_process(tmp_path, use)
+    assert tried
+
+
+def test_a_folder_that_a_stray_process_removes_meanwhile_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "left").mkdir(mode=0o500)
+    seen = [(str(tmp_path / "gone"), [], []), (str(tmp_path / "left"), [], [])]
+    monkeypatch.setattr("os.walk", lambda _path: seen)
+    make_writable(tmp_path)
+    assert (tmp_path / "left").stat().st_mode & 0o700 == 0o700
 
 
 def test_nothing_outlives_an_orderly_end(tmp_path: Path) -> None:

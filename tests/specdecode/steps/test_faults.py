@@ -456,6 +456,4 @@ def test_what_a_listing_shows_as_damaged_is_made_again(kind):
     assert f"{folder}extra" not in world.s3.objects
     assert find(world.rt.store, folder).content == world.record().contents[folder]
     (told,) = world.record().failures
-    assert (
-        told.message == f"{folder} is not as its COMPLETE.json says: extra. It was set aside; this run makes it again."
-    )
+    assert told.message == f"{folder} is not as its COMPLETE.json says: extra. It was set aside, to be made again."
