@@ -30,10 +30,10 @@ from tests.access.trial import REFUSALS, Caller
 from tests.end_to_end.attacker import ARGUMENTS, CONFIG, PROMPTS, SAID, Attacker, document, listening, loaders, redirect
 from tests.end_to_end.cloud import SMALL, Cloud, deployed
 from tests.network import reaches
+from tests.patience import LONG_S
 from tests.plans import plan_for
 from tests.pods import containers
 
-pytestmark = pytest.mark.timeout(600)
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 BEGIN, END = "<!-- attacks: written by tests/end_to_end/attack.py -->", "<!-- end of attacks -->"
 HEAD = ["| experiment | what he tried | answer | what arrived at his server |", "|---|---|---|---|"]
@@ -88,7 +88,7 @@ def specdecode(cloud: Cloud, *arguments: str) -> subprocess.CompletedProcess[str
         env=tools.environment(tools.aws_environment(cloud.running.services.endpoint)),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONG_S,
         check=False,
     )
 

@@ -18,7 +18,6 @@ from specdecode.records import RequestRecord
 from rehearsal.execution import Run
 from tests.end_to_end.cloud import Cloud, deployed
 
-pytestmark = pytest.mark.timeout(900)
 INDEX = "batch.kubernetes.io/job-completion-index"
 TWO = {
     "workload.cases": ["repeat-line"],

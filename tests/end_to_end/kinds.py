@@ -17,7 +17,6 @@ from specdecode.analysis.results.comparison import Comparison, read_report
 
 from tests.end_to_end.cloud import Cloud, deployed
 
-pytestmark = pytest.mark.timeout(600)
 K = 7
 
 

@@ -15,10 +15,10 @@ import pytest
 
 from rehearsal import execution, tools
 from tests.end_to_end.cloud import SMALL, Cloud, deployed
+from tests.patience import LONG_S
 
 WHERE = ("--region", tools.REGION)
 STATE = SimpleNamespace(answering=())
-pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_a_run_holds_its_arms_answers_and_lets_go_by_itself(cloud: Cloud) -> Non
     state = run.deployment.state(run_id)
     assert state is not None and state.answers_until is not None and state.answering == ("base", "sd")
     asked = [begun(cloud, "ask", run_id, *words) for words in (("base", QUESTION), ("sd", QUESTION, *HOT))]
-    answers = {arm: each.communicate(timeout=100) for arm, each in zip(("base", "sd"), asked, strict=True)}
+    answers = {arm: each.communicate(timeout=LONG_S) for arm, each in zip(("base", "sd"), asked, strict=True)}
     assert [each.returncode for each in asked] == [0, 0], answers
     assert "sd ignores the temperature" in answers["sd"][1] and "ignores" not in answers["base"][1]
     assert all("100 tokens, ended by length" in told and len(text) > 50 for text, told in answers.values()), answers
@@ -67,7 +67,7 @@ def test_a_run_holds_its_arms_answers_and_lets_go_by_itself(cloud: Cloud) -> Non
     print(f"the run ended {late.total_seconds():.0f} s after its hold")
     assert end.status == "SUCCEEDED" and late > timedelta(0)
     cloud.at_rest()
-    out, told = following.communicate(timeout=120)
+    out, told = following.communicate(timeout=LONG_S)
     assert following.returncode == 0, told
     assert {"hold", "serve"} <= {json.loads(line)["step"] for line in out.splitlines()}
     assert QUESTION[:20] not in out and answers["base"][0][:40] not in out
@@ -79,7 +79,7 @@ def test_logs_are_followed_while_the_run_goes_on_and_are_there_after_it(cloud: C
     following = begun(cloud, "logs", run.run_id, "--follow", "--json")
     end = run.follow(cloud.running.progress)
     assert end.status == "SUCCEEDED", end.cause
-    out, told = following.communicate(timeout=120)
+    out, told = following.communicate(timeout=LONG_S)
     assert following.returncode == 0 and f"{run.run_id} has ended: SUCCEEDED" in told, told
     followed = [json.loads(line) for line in out.splitlines()]
     after = [json.loads(line) for line in cloud.command("logs", run.run_id, "--json").splitlines()]

@@ -7,13 +7,10 @@ Not part of `make test` (some minutes):
 
 import time
 
-import pytest
 from specdecode import names
 
 from tests.end_to_end.cloud import LONG, Cloud, deployed
 from tests.end_to_end.page import write_faults
-
-pytestmark = pytest.mark.timeout(900)
 
 
 def test_the_namespace_is_deleted_under_a_run() -> None:

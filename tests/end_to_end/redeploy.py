@@ -21,7 +21,6 @@ from rehearsal.rehearse import Rehearsal
 from tests.end_to_end.cloud import quiet_rehearsal
 from tests.end_to_end.page import Row, write_faults
 
-pytestmark = pytest.mark.timeout(900)
 CLUSTER, SPEC = "TrainiumClusterStack", "SpecDecodeStack"
 GROUPS = made_by_aws("specdecode")
 

@@ -26,8 +26,8 @@ from rehearsal import tools
 from rehearsal.rehearse import Rehearsal
 from tests.docs.markdown import PAGES, ROOT, blocks
 from tests.end_to_end.cloud import quiet_rehearsal
+from tests.patience import LONG_S
 
-pytestmark = pytest.mark.timeout(900)
 START = datetime.now(UTC) + timedelta(days=9)
 FIRST = {
     "alert_email": "you@example.com",
@@ -61,7 +61,7 @@ class Checkout:
         here = {"PYTHONPATH": f"{self.folder}/lambda:{self.folder}", "CDK_VALIDATION": "false"}
         environ = tools.environment({**aws, **here, "CDK_DISABLE_CLI_TELEMETRY": "true", "NODE_NO_WARNINGS": "1"})
         return subprocess.run(
-            words, cwd=self.folder, env=environ, capture_output=True, text=True, timeout=600, check=False
+            words, cwd=self.folder, env=environ, capture_output=True, text=True, timeout=LONG_S, check=False
         )
 
     def does(self, line: str) -> str:

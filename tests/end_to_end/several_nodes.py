@@ -15,7 +15,6 @@ from rehearsal.execution import Run
 from tests.end_to_end.cloud import LONG, SMALL, deployed
 from tests.end_to_end.two_nodes import TwoNodes
 
-pytestmark = pytest.mark.timeout(900)
 ARMS = {"sd-k2", "sd-k4", "sd-k6", "sd-k8"}
 
 

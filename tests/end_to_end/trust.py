@@ -24,7 +24,6 @@ from tests.end_to_end.cloud import deployed
 from tests.rehearsal.came_out import INTERNAL, came_out
 from tests.templates import Templates
 
-pytestmark = pytest.mark.timeout(600)
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security-access.csv"
 
 

@@ -11,7 +11,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 from specdecode.analysis import Comparison
 from specdecode.analysis.results.over_load import KRange, Schedule
 from specdecode.experiment import load_preset
@@ -20,7 +19,6 @@ from specdecode.records import RequestRecord, Servers
 from rehearsal import imports
 from tests.end_to_end.cloud import Cloud, quiet_rehearsal
 
-pytestmark = pytest.mark.timeout(3000)
 RANGES = (KRange(first=1, last=2, k=5, variant="sd"), KRange(first=3, last=4, k=0, variant="base"))
 PRINTED = Schedule(draft="specdecode/pair-draft-llama", ranges=RANGES, measured_to=4, engine_takes_it=True).paste
 LOADS: dict[str, Any] = {

@@ -16,7 +16,6 @@ from specdecode.records import RequestRecord
 
 from tests.end_to_end.cloud import Cloud, deployed
 
-pytestmark = pytest.mark.timeout(600)
 CASES = ["repeat-line", "count", "library-docs"]
 MOST = 40
 CHANGES = {

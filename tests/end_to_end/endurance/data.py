@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
 from specdecode.analysis import RunContext, compare
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_html, render_markdown
@@ -22,8 +21,6 @@ from specdecode.records import read_record
 
 from tests.end_to_end.endurance.measuring import MIB, Note, alone, rss_mib
 from tests.plans import plan_for
-
-pytestmark = pytest.mark.timeout(1800)
 
 
 def _thousand_cases(cases: int, text: str = "word " * 8) -> Experiment:

@@ -4,14 +4,11 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 from specdecode import s3_keys
 from specdecode.store import Store
 
 from tests.end_to_end.endurance.measuring import Note, spread, timed
 from tests.specdecode.runs.crowd import StrictS3, check, gather
-
-pytestmark = pytest.mark.timeout(1800)
 
 
 def test_a_hundred_runs_contend_for_the_lease(bucket: Store, note: Note) -> None:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from specdecode import names
 from specdecode.kubernetes.client import Kubernetes
 from specdecode.kubernetes.connect import https_transport
@@ -16,8 +15,6 @@ from specdecode.kubernetes.teardown import delete_workloads, run_selector
 
 from rehearsal.rehearse import Rehearsal
 from tests.end_to_end.endurance.measuring import MIB, Note, rss_mib, spread, timed
-
-pytestmark = pytest.mark.timeout(1800)
 
 OBJECTS = 5000
 

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from specdecode import s3_keys
 from specdecode.experiment import load_preset
 from specdecode.runs.lease import LeaseStore
@@ -12,8 +11,7 @@ from specdecode.runs.lease import LeaseStore
 from rehearsal.rehearse import Rehearsal
 from tests.end_to_end.cloud import looks
 from tests.end_to_end.endurance.measuring import Note, timed
-
-pytestmark = pytest.mark.timeout(1800)
+from tests.patience import LONG_S
 
 EXECUTIONS = 25
 """Each is a few processes at a time on this machine; a hundred in the queue are in tests/specdecode/steps."""
@@ -64,8 +62,8 @@ def test_executions_queue_up_and_are_stopped(cloud: Rehearsal, note: Note) -> No
     )
 
 
-def until(cloud: Rehearsal, condition: Callable[[], Any], *, seconds: float = 900) -> None:
-    deadline = time.monotonic() + seconds
+def until(cloud: Rehearsal, condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + LONG_S
     while not condition():
         cloud.services.check()
         assert time.monotonic() < deadline, "it did not happen in time"
