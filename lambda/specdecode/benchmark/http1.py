@@ -94,7 +94,7 @@ class ResponseParser:
 
     def _whole_chunks(self, buffer: bytes, position: int, body: list[bytes]) -> int:
         """Take all chunks that lie whole in the buffer: the common case, without the states between."""
-        while (line_end := buffer.find(b"\r\n", position)) > 0:
+        while (line_end := buffer.find(b"\r\n", position, position + MAX_HEAD_BYTES + 2)) > 0:
             match = _CHUNK_SIZE.match(buffer, position, line_end)
             if match is None:
                 break
@@ -109,9 +109,10 @@ class ResponseParser:
     def _take_delimited(self, buffer: bytes, position: int) -> int | None:
         """Read the head, a size line, a chunk's end or a trailer. Returns its end; None if bytes are missing."""
         delimiter = b"\r\n\r\n" if self._state is _State.HEAD else b"\r\n"
-        end = buffer.find(delimiter, position)
+        most = position + MAX_HEAD_BYTES + len(delimiter)
+        end = buffer.find(delimiter, position, most)
         if end < 0:
-            if len(buffer) - position > MAX_HEAD_BYTES:
+            if len(buffer) >= most:
                 raise HttpError("the response head or a chunk's size line does not end")
             return None
         line = buffer[position:end]

@@ -1,7 +1,9 @@
+from contextlib import nullcontext
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from specdecode.benchmark.http1 import HttpError, ResponseParser
+from specdecode.benchmark.http1 import MAX_HEAD_BYTES, HttpError, ResponseParser
 from specdecode.benchmark.sse import SseParser
 
 ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
@@ -70,6 +72,31 @@ def test_http_body_under_any_borders(body: bytes, data: st.DataObject, framing: 
 def test_what_is_not_http_is_refused(raw: bytes) -> None:
     with pytest.raises(HttpError):
         ResponseParser().feed(raw)
+
+
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("step", [61, 1000, 10**6])
+@pytest.mark.parametrize(
+    ("before", "line", "after"),
+    [
+        (b"", HEAD + b"A: ", b"\r\n\r\nab"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", HEAD + b"A: ", b"\r\n\r\nab"),
+        (CHUNKED, b"2;", b"\r\nab\r\n0\r\n\r\n"),
+        (CHUNKED + b"2\r\nab\r\n0\r\n", b"A: ", b"\r\n\r\n"),
+    ],
+)
+def test_a_longest_line_is_the_same_whatever_the_reads(
+    before: bytes, line: bytes, after: bytes, step: int, more: int
+) -> None:
+    raw = before + line.ljust(MAX_HEAD_BYTES + more, b"x") + after
+    parser, body = ResponseParser(), b""
+    with pytest.raises(HttpError, match="does not end") if more else nullcontext():
+        for start in range(0, len(raw), step):
+            body += parser.feed(raw[start : start + step])
+    assert more or (body == b"ab" and parser.close())
 
 
 def test_a_short_body_is_not_whole() -> None:

@@ -133,6 +133,9 @@ def test_what_is_no_report_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "a.jsonl").write_text("{}\n")
     assert "line 1 is no record" in call("report", tmp_path, code=2).stderr
+    (record, *_) = run(experiment(requests=4))
+    (tmp_path / "raw" / "a.jsonl").write_text(record.model_copy(update={"run_id": ""}).model_dump_json())
+    assert "raw: run_id: " in call("report", tmp_path, code=2).stderr
 
 
 def test_a_report_of_another_version_is_made_anew_from_its_records(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from specdecode.analysis.results.over_load import Curve, Objective, Schedule
 from specdecode.analysis.results.pairs import HEADLINE, Chain, Decision, GroupName, LoadResult, MetricInfo, Pair, Work
-from specdecode.analysis.results.run_context import RunContext
+from specdecode.analysis.results.run_context import RunContext, RunId
 from specdecode.escape import plain_json
 from specdecode.experiment.base import Frozen, Many
 from specdecode.experiment.model import MeasuredExperiment
@@ -16,13 +16,9 @@ from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.course import Stretch
-from specdecode.names import RUN_ID
 from specdecode.untrusted import Unreadable, in_words, parse_json
 
 SCHEMA_VERSION: Literal[3] = 3
-
-RunId = Annotated[str, StringConstraints(pattern=f"^{RUN_ID}$")]
-"""Usable as the name of a folder."""
 
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
 RawFile = Annotated[str, StringConstraints(pattern=rf"^raw/{_NAME}/{_NAME}(@[0-9]+\.jsonl)?$")]

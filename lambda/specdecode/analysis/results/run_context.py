@@ -5,17 +5,21 @@ rebuilds it from a run's folder. Every field but `run_id` and the two times has 
 records of any two servers can be compared.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, StringConstraints
 
 from specdecode import __version__
 from specdecode.experiment.base import Frozen, Many
 from specdecode.experiment.effective import WORKERS, pinned
 from specdecode.experiment.model import CompileOn
 from specdecode.experiment.shapes import TRN2
+from specdecode.names import RUN_ID
 from specdecode.planning import Plan, SweepStep
 from specdecode.records import EngineCounters, Servers, SetFacts
+
+RunId = Annotated[str, StringConstraints(pattern=f"^{RUN_ID}$")]
+"""Usable as the name of a folder."""
 
 
 class DeviceGroup(Frozen):
@@ -93,7 +97,7 @@ class Compiled(Frozen):
 class RunContext(Frozen):
     """What is known of a run besides its records: times, node, price, failures."""
 
-    run_id: str
+    run_id: RunId
     started_at: AwareDatetime
     finished_at: AwareDatetime
     price_per_node_hour: float | None = Field(default=None, ge=0)
