@@ -18,7 +18,6 @@ from specdecode.runs.state import RunState
 from rehearsal.execution import Run, outcome
 from tests.end_to_end.cloud import SMALL, Cloud, deployed
 
-pytestmark = pytest.mark.timeout(900)
 ON_CPU = SMALL | {"compile.on": "cpu"}
 
 

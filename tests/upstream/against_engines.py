@@ -166,7 +166,6 @@ def python_files(version: str) -> Path:
     return folder
 
 
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", ENGINES)
 def test_vllm_takes_every_command(name: str, tmp_path: Path) -> None:
     """Every `vllm serve` that is rendered; a SpeculativeConfig is built of each `--speculative-config` in it."""
