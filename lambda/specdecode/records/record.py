@@ -4,13 +4,22 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, model_validator
 
 SCHEMA_VERSION: Literal[1] = 1
 
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Tokens = Annotated[int, Field(ge=0, le=2**53)]
-Seconds = Annotated[float, Field(ge=-100, le=1e10, allow_inf_nan=False)]
+SHORTEST_S = 1e-9
+"""A clock counts whole nanoseconds."""
+
+
+def _told(seconds: float) -> float:
+    """A time that a clock can tell. A shorter one is 0: a rate of it would be too large to be squared."""
+    return seconds if abs(seconds) >= SHORTEST_S else 0.0
+
+
+Seconds = Annotated[float, Field(ge=-100, le=1e10, allow_inf_nan=False), AfterValidator(_told)]
 """A record from a file may come from anybody. Figures that no run can have are refused."""
 MOST_TURNS = 100
 """Most turns of a conversation (specdecode.prompts)."""

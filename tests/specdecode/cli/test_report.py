@@ -138,6 +138,16 @@ def test_what_is_no_report_is_refused_in_one_line(tmp_path: Path) -> None:
     assert "raw: run_id: " in call("report", tmp_path, code=2).stderr
 
 
+def test_a_record_that_took_no_time_is_reported(tmp_path: Path) -> None:
+    tested = experiment(requests=4)
+    (tmp_path / "experiment.yaml").write_text(to_yaml(tested))
+    first, *others = run(tested)
+    write_raw(tmp_path, [first.model_copy(update={"end_s": 1e-300}), *others])
+    document = json.loads(call("report", tmp_path, "--json").stdout)
+    arm = next(arm for arm in document["arms"] if arm["variant"] == first.variant)
+    assert arm["metrics"]["request_output_throughput"]["n"] == arm["completed"] - 1
+
+
 def test_a_report_of_another_version_is_made_anew_from_its_records(tmp_path: Path) -> None:
     tested, folder = experiment(requests=4), tmp_path / "run"
     write_report(compare(experiment=tested, records=list(run(tested)), context=context()), folder)

@@ -47,6 +47,11 @@ def test_a_record_read_back_equals_the_one_that_was_written():
     assert read_record(made.model_dump_json().encode()) == made
 
 
+def test_a_time_that_no_clock_can_tell_is_zero():
+    made = read_record(record([1e-300, 0.25], end=-1e-10).model_dump_json().encode())
+    assert (made.chunks[0].at_s, made.chunks[1].at_s, made.end_s) == (0.0, 0.25, 0.0)
+
+
 def test_ten_thousand_chunks_take_less_than_a_quarter():
     line = record([0.001 * n for n in range(10_000)]).model_dump_json().encode()
     sizes = []
