@@ -11,15 +11,15 @@ SCHEMA_VERSION: Literal[1] = 1
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Tokens = Annotated[int, Field(ge=0, le=2**53)]
 SHORTEST_S = 1e-9
-"""A clock counts whole nanoseconds."""
+"""Smaller times count as zero: no clock measures them."""
 
 
-def _told(seconds: float) -> float:
-    """A time that a clock can tell. A shorter one is 0: a rate of it would be too large to be squared."""
+def _measured(seconds: float) -> float:
+    """The time, or 0: a rate of a smaller one would be too large to be squared."""
     return seconds if abs(seconds) >= SHORTEST_S else 0.0
 
 
-Seconds = Annotated[float, Field(ge=-100, le=1e10, allow_inf_nan=False), AfterValidator(_told)]
+Seconds = Annotated[float, Field(ge=-100, le=1e10, allow_inf_nan=False), AfterValidator(_measured)]
 """A record from a file may come from anybody. Figures that no run can have are refused."""
 MOST_TURNS = 100
 """Most turns of a conversation (specdecode.prompts)."""

@@ -16,7 +16,7 @@ from specdecode.experiment.base import Frozen
 from specdecode.experiment.workload import MOST_AT_A_TIME
 from specdecode.measures.distribution import Summary, summarize
 from specdecode.measures.plausibility import AGREE
-from specdecode.records.record import MOST_COUNTED
+from specdecode.records.record import MOST_COUNTED, SHORTEST_S
 from specdecode.untrusted import Unreadable, in_words, parse_json, read_file
 
 LLMPERF = "LLMPerf (token_benchmark_ray.py)"
@@ -44,9 +44,9 @@ FIELDS = {
 Request = dict[str, float]
 """A completed request: field, as LLMPerf calls it (FIELDS) -> value."""
 MOST_FIGURE = 1e12
-Figure = Annotated[float, AfterValidator(lambda value: 0.0 if value < SMALLEST else value), Field(ge=0, le=MOST_FIGURE)]
-SMALLEST = 1e-9
-"""Smaller times count as zero: no clock measures them."""
+Figure = Annotated[
+    float, AfterValidator(lambda value: 0.0 if value < SHORTEST_S else value), Field(ge=0, le=MOST_FIGURE)
+]
 MAX_TIMESTAMP = 4_102_444_800
 """The year 2100."""
 Moment = Annotated[float, Field(ge=0, le=MAX_TIMESTAMP)]
