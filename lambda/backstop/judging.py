@@ -52,12 +52,12 @@ class Judgement:
 
 
 def judge(
-    watched: Watched | None, started: tuple[datetime, ...] | None, *, now: datetime, limits: Limits
+    watched: Watched | None, started: tuple[datetime, ...] | None, *, there: int, now: datetime, limits: Limits
 ) -> Judgement | None:
     """Which instances of a pool must end. None if a healthy run may need them, or the watchdog can still end them.
 
     `watched`: None if the metrics cannot be read. `started`: start times of the executions that run; None if Step
-    Functions cannot be asked.
+    Functions cannot be asked. `there`: the pool's instances.
     """
     minutes = f"{limits.window.total_seconds() / 60:.0f} min"
     looks = max(1, int(limits.window.total_seconds() // PERIOD_S) - 1)
@@ -71,6 +71,10 @@ def judge(
             return Judgement(f"a run has held the node for longer than {hours(limits.holding)}", limits.window)
         if len(watched.without_lease) >= looks and all(watched.without_lease):
             return Judgement(f"for {minutes} there has been a node too many", limits.holding, lasts=False)
+        if there > 1:
+            # A pool asks for one. Which of them Kubernetes does not know cannot be told from here.
+            why = f"the pool has {there} instances, and one is older than {hours(limits.holding)}"
+            return Judgement(why, limits.holding, lasts=False)
         return None
     silent = f"the watchdog has not worked for {minutes}" if watched else "the watchdog's metrics cannot be read"
     if started is None:

@@ -101,6 +101,21 @@ def test_a_second_node_is_ended_when_no_run_can_have_held_it_so_long(aws, age, e
     assert look(aws)["ended"] == ended
 
 
+def test_an_instance_that_kubernetes_does_not_know_is_ended_though_runs_follow_each_other(aws):
+    """The watchdog counts NodeClaims, and works."""
+    aws.instances.clear()
+    aws.instance("i-orphan", timedelta(hours=2))
+    aws.instance("i-node", timedelta(hours=-1))
+    for later in map(timedelta, range(1, 4)):
+        aws.beats(lease_age=3600)
+        aws.executions = [NOW + later - timedelta(hours=1)]
+        look(aws, later=later)
+        assert len(aws.alive) == 2 or later >= HOLDING - timedelta(hours=2)
+    assert "i-orphan" not in aws.alive and "the pool has 2 instances" in str(aws.told[0])
+    aws.instance("i-next", timedelta())
+    assert look(aws, later=timedelta(days=30))["ended"] == [], "alone it is a node that runs hand to each other"
+
+
 @pytest.mark.parametrize(("age", "ended"), [(OLD, []), (HOLDING + timedelta(minutes=1), ["i-old"])])
 @pytest.mark.parametrize("beats", [[], [1.0], [1.0, 0.0, 0.0, 1.0, 0.0, 1.0]], ids=["silent", "once", "now and then"])
 def test_runs_that_follow_each_other_protect_an_instance_only_as_long_as_one_may_hold_it(aws, beats, age, ended):

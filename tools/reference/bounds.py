@@ -209,7 +209,8 @@ def causes(settings: Settings) -> list[Bound]:
         ),
         replace(
             stuck_bound(settings),
-            cause="a node too many, or an unreadable or false lease or a dead watchdog while other executions go on",
+            cause="a node too many (also one that Kubernetes does not know), or an unreadable or false lease or a dead "
+            "watchdog while other executions go on",
             ends="an alarm (`NoHeartbeat`, `NodeWithoutLease`) tells a person; the backstop ends it at this age",
         ),
         stuck_bound(settings),
