@@ -36,8 +36,9 @@ WRITTEN = (
     "benchmarks/results/overhead.json",
 )
 """What suites themselves write. It makes no tree dirty."""
-LOCKS = ("requirements", "requirements.txt", "package-lock.json", "pyproject.toml")
-CODE = ("lambda", "constructs_lib", "stacks", "assets", "app.py", "cdk.json", *LOCKS)
+LOCKS = ("requirements", "requirements.txt", "package.json", "package-lock.json", "pyproject.toml")
+MADE_BY = ("Makefile", "tools/make", "LICENSE", "NOTICE", *LOCKS)
+CODE = ("lambda", "constructs_lib", "stacks", "assets", "app.py", "cdk.json", "rehearsal/engine/weights", *MADE_BY)
 RUN = (*CODE, "rehearsal")
 TRIED = ("README.md", "docs/operations.md")
 """Pages whose lines tests run."""
@@ -117,6 +118,7 @@ class Noted(NamedTuple):
     good_commit: str = ""
     good_date: str = ""
     good_code: str = ""
+    skipped: int = 0
 
 
 def git(*words: str) -> str:
@@ -208,15 +210,17 @@ def run(name: str, *, most_s: float = math.inf) -> bool:
         )
         ended = _within(bound_s, [sys.executable, "-m", *command], dict(suite.environment))
         told = xml.parse(report).getroot()[0].attrib if report.exists() else {}  # noqa: S314 - of pytest
-    count = {key: int(told.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")}
-    failed = max(count["failures"] + count["errors"], int(ended != 0))
-    passed = count["tests"] - count["failures"] - count["errors"] - count["skipped"] if told else int(ended == 0)
+    tests, failures, errors, skipped = (int(told.get(key, 0)) for key in ("tests", "failures", "errors", "skipped"))
+    failed = max(failures + errors, int(ended != 0))
+    passed = tests - failures - errors - skipped if told else int(ended == 0)
+    was_dirty = was_dirty or code(suite) != before  # while it ran
     good, date = not failed and passed > 0 and not was_dirty, datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
     results = noted()
     old = results.get(name)
-    where = (commit, date, before) if good else old[-3:] if old and old.good_code != before else ()
+    kept = old and old.good_code != before and (old.good_commit, old.good_date, old.good_code)
+    where = (commit, date, before) if good else kept or ()
     seconds = round(time.monotonic() - began)
-    write(results | {name: Noted(commit, date, was_dirty, passed, failed, seconds, *where)})
+    write(results | {name: Noted(commit, date, was_dirty, passed, failed, seconds, *where, skipped=skipped)})
     return good
 
 
@@ -226,9 +230,10 @@ def _expanded(word: str) -> list[str]:
 
 def _within(seconds: float, command: list[str], environment: dict[str, str]) -> int:
     """Its exit status. What it started is interrupted after this time, so that it clears up and tells what it found,
-    and killed five minutes later.
+    and killed five minutes later. Options of somebody's own tests do not count.
     """
-    with subprocess.Popen(command, cwd=ROOT, env=os.environ | environment, start_new_session=True) as process:
+    around = os.environ | {"PYTEST_ADDOPTS": ""} | environment
+    with subprocess.Popen(command, cwd=ROOT, env=around, start_new_session=True) as process:
         for sent, wait in ((signal.SIGINT, seconds), (signal.SIGKILL, 300)):
             try:
                 return process.wait(wait)
@@ -251,7 +256,8 @@ def table() -> str:
         line = f"{name:<10} {state:<20} within {suite.minutes} min"
         if last:
             tree = ", with changes" if last.dirty else ""
-            line += f"; last: {last.passed} passed, {last.failed} failed, {last.seconds} s"
+            left_out = f", {last.skipped} skipped" if last.skipped else ""
+            line += f"; last: {last.passed} passed, {last.failed} failed{left_out}, {last.seconds} s"
             line += f" ({last.date}, {last.commit}{tree})"
             line += f"; passed {last.good_date} at {last.good_commit}" if good and last.good_date != last.date else ""
         lines.append((not held, line))

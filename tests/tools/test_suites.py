@@ -88,7 +88,7 @@ def test_it_judges_the_helpers_that_its_tests_import(checkout: Path, line: str) 
 
 
 def test_what_a_suite_judges_is_what_it_runs() -> None:
-    least = {"lambda", "assets", "requirements", "pyproject.toml", "package-lock.json"}
+    least = {"lambda", "assets", "requirements", "pyproject.toml", "package.json", "Makefile", "tools/make"}
     assert all(least <= set(suite.judges) for suite in suites.SUITES.values())
     double, chaos = (set(suites.judged(suites.SUITES[name])) for name in ("double", "chaos"))
     assert {"tests/patience.py", "tests/canaries.py", "rehearsal"} <= double
@@ -105,6 +105,27 @@ def test_a_failure_is_noted_beside_the_last_pass(checkout: Path) -> None:
     note = suites.noted()["one"]
     assert (note.passed, note.failed, note.good_commit) == (0, 1, good) and note.commit != good
     assert state("one") == "FAILED"
+
+
+def test_a_change_while_it_runs_makes_no_pass(checkout: Path) -> None:
+    fix = "import pathlib, subprocess\npathlib.Path('package/code.py').write_text('right = True')\n"
+    committing = "subprocess.run('git -c user.name=a -c user.email=b commit -qam fix', shell=True, check=True)\n"
+    (checkout / "tests" / "one.py").write_text(f"{fix}{committing}def test_one():\n    pass\n")
+    (checkout / "package" / "code.py").write_text("right = False\n")
+    commit(checkout)
+    assert not suites.run("one")
+    assert (suites.noted()["one"].passed, suites.noted()["one"].dirty, state("one")) == (1, True, "never passed")
+
+
+def test_options_of_somebodys_own_tests_choose_no_cases_and_what_was_skipped_is_said(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = "import pytest\ndef test_two():\n    pytest.skip()\ndef test_three():\n    assert 0\n"
+    (checkout / "tests" / "one.py").write_text(f"def test_one():\n    pass\n{more}")
+    commit(checkout)
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k test_one")
+    assert not suites.run("one")
+    assert "last: 1 passed, 1 failed, 1 skipped, " in suites.table()
 
 
 def test_a_tree_with_changes_does_not_count(checkout: Path) -> None:
