@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import random
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -130,6 +131,9 @@ class Game:
             ):
                 self.faults.all = ()
                 found.broken = list(self._another_run())
+        except Exception as error:  # what is wrong in the code has a seed too
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            found.broken = [f"{type(error).__name__}: {error} ({at.filename}, line {at.lineno})"]
         finally:
             self.clock.end()
             runtime.process_runtime = PROCESS_RUNTIME

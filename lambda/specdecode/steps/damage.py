@@ -35,14 +35,15 @@ def set_aside(codes: Iterable[int | None], name: str, run: Run, rt: Runtime, *, 
     """Set aside what the containers of arm `name` found damaged, by their exit codes. Returns what was done, or "".
 
     `artifact`: fingerprint of the artifact that they read, if they read one. Of several models it is not known which:
-    staging keeps the files of the others, whose hashes are noted. Where a file is missing, a listing shows it.
+    staging keeps the files of the others, whose hashes are noted. Where a file is missing, a listing shows it, unless
+    another run has set the folder aside since.
     """
     found, models = set(codes), [each.prefix for each in run.plan.served.models_of(run.plan.served.variant(name))]
     damaged = [s3_keys.compiled_prefix(artifact)] if artifact and Exit.DAMAGED_ARTIFACT in found else []
     if Exit.DAMAGED_MODEL in found:
         damaged += models
     elif Exit.NOT_FOUND in found:
-        damaged += [prefix for prefix in models if finished.find(rt.store, prefix).damage]
+        damaged += [prefix for prefix in models if finished.find(rt.store, prefix).content is None]
     return put_aside(damaged, run, rt)
 
 

@@ -445,6 +445,16 @@ def test_a_file_that_a_start_check_misses_is_damage_and_one_of_a_whole_folder_is
     assert diagnosis(world)["row"] == "damaged"
 
 
+def test_a_file_that_a_start_check_misses_is_damage_if_another_run_has_set_the_folder_aside_since(world):
+    up_to(world, "StartCheck")
+    world.job_fails["start-check"] = 68
+    del world.s3.objects[
+        next(key for key in world.s3.objects if "--pair-target@" in key and key.endswith("COMPLETE.json"))
+    ]
+    with pytest.raises(DamagedFolder, match="next run: models/"):
+        world.finish("StartCheck")
+
+
 @pytest.mark.parametrize("kind", ["models/", "compiled/"])
 def test_what_a_listing_shows_as_damaged_is_made_again(kind):
     first = World()
