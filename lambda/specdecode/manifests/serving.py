@@ -37,18 +37,17 @@ if [ ! -f {LOCAL}/verified ]; then
 {{room}}fi
 python3 -I -c {{program}} {{folders}}
 if [ ! -f {LOCAL}/verified ]; then
-  touch {LOCAL}/verified
-  chmod -R {{mode}} {LOCAL}
-  echo "specdecode: every byte is as stored; copied $(du -sh {LOCAL} | cut -f 1) to the local disk" >&2
+{{done}}  echo "specdecode: every byte is as stored; copied $(du -sh {LOCAL} | cut -f 1) to the local disk" >&2
 fi
 """
 """Reads what the server loads, many files at once, compares it with COMPLETE.json, and copies on the way, after
 `room`'s look at the disk. A container that is started again finds its copies, and compares what it loads through the
 mount once more: that may have changed meanwhile.
-
-`mode` makes the copies read-only, or not: an artifact that NxD Inference can write and fails to load it compiles anew,
-and the run would measure the wrong one.
 """
+_READ_ONLY = f"  touch {LOCAL}/verified\n  chmod -R a-w {LOCAL}\n"
+"""NxD Inference compiles an artifact anew that it can write and fails to load: the run would measure the wrong one."""
+_WRITABLE = f"  chmod -R u+w {LOCAL}\n"
+"""For an engine that must write there. The next start copies all of it anew: the last one may have half written it."""
 MONITOR_CONTAINER, MONITOR_SCRATCH = "neuron-monitor", "monitor-"
 """The monitor beside a server, and the prefix of its own volumes' names: the engine cannot write there."""
 SHM_MOUNT = {"name": "shm", "mountPath": "/dev/shm"}  # noqa: S108
@@ -194,7 +193,7 @@ def _script(plan: Plan, arm: Arm, ctx: RenderContext, *, copied: Sequence[str]) 
         room=disk_check(engine, math.ceil(COPY_MARGIN * experiment.weights_gib(variant))) if copied else "",
         program=word(_PROGRAM),
         folders=word(json.dumps(given)),
-        mode="u+w" if artifact and artifact.copied else "a-w",
+        done=_WRITABLE if artifact and artifact.copied else _READ_ONLY,
     )
     where = f"{LOCAL}/" if compiled in copied else ""
     found = f'export {artifact.variable}="$PWD/{where}{compiled}"\n' if artifact else ""

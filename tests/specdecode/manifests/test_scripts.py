@@ -226,6 +226,10 @@ def test_an_artifact_that_must_be_writable_is_copied(shell, plan, ctx):
     local = shell.work / "local" / "compiled" / arm.fingerprint
     assert shell.env_of()["VLLM_CACHE_ROOT"] == str(local)
     assert is_writable(local), "it takes locks there"
+    (local / "graph.neff").write_bytes(b"half")
+    (local / "left.neff").write_bytes(b"by an engine that was killed")
+    assert shell(container)[0] == 0
+    assert {path.name: path.read_bytes() for path in local.iterdir()} == {"graph.neff": b"x"}, "copied anew"
     assert not (shell.work / "local" / "models").exists(), "ranks read the weights at once: the mount is as fast"
     assert shell.env_of()["VLLM_NEURON_DISABLE_WARMUP_COMPILE"] == "1"
     compiling = engine_of(compile_job(native, arm, ctx).job)
