@@ -109,7 +109,10 @@ def body(rng: random.Random) -> bytes:
         kind = rng.random()
         data = good(rng) if kind < 0.5 else json.dumps(message(rng)).encode() if kind < 0.85 else stream(rng)
         made.append(b"data: " + data + rng.choice([b"\n\n", b"\r\n\r\n", b"\n"]))
-    return b"".join(made) + rng.choice([b"", b"data: [DONE]\n\n"])
+    made.insert(
+        rng.randrange(len(made) + 1) if rng.random() < 0.2 else len(made), rng.choice([b"", b"data: [DONE]\n\n"])
+    )
+    return b"".join(made)
 
 
 def framed(rng: random.Random, content: bytes) -> bytes:
@@ -149,15 +152,15 @@ def record_of(exchange: Exchange) -> RequestRecord:
     return made
 
 
-def exchanged(parts: list[bytes]) -> tuple[str, str | None, RequestError | None]:
-    async def run() -> tuple[str, str | None, RequestError | None]:
+def exchanged(parts: list[bytes]) -> tuple[str, str | None, int | None, RequestError | None]:
+    async def run() -> tuple[str, str | None, int | None, RequestError | None]:
         exchange = Exchange()
         for part in parts:
             exchange.received(part, 0.5, None)
         exchange.closed(None, 0.6)
         assert exchange.ended.is_set()
         made = record_of(exchange)
-        return made.output, made.finish_reason, made.error
+        return made.output, made.finish_reason, made.completion_tokens, made.error
 
     return asyncio.run(run())
 

@@ -59,7 +59,8 @@ class Exchange:
             elif body:
                 before = len(self.answer.chunks)
                 for event in self._sse.feed(body):
-                    self.answer.take(event, at - self.sent)
+                    if not self.answer.finished:  # what comes after the end counts no more if the same read brings it
+                        self.answer.take(event, at - self.sent)
                 self.merged += max(0, len(self.answer.chunks) - before - 1)
         except EventTooLong as problem:
             self._end(failure(ErrorKind.PROTOCOL, str(problem)))

@@ -34,7 +34,7 @@ class SseParser:
     __slots__ = ("_after_cr", "_data", "_size", "_started", "_tail")
 
     def __init__(self) -> None:
-        self._tail = b""
+        self._tail = bytearray()
         self._data: list[bytes] = []
         self._size = 0
         self._after_cr = False
@@ -46,11 +46,15 @@ class SseParser:
             return [data[6:-2]]
         if self._after_cr or b"\r" in data:
             data = self._with_lf_only(data)
-        lines = (self._tail + data).split(b"\n") if self._tail else data.split(b"\n")
-        self._tail = lines.pop()
+        lines = data.split(b"\n")
+        rest = lines.pop()
+        if lines and self._tail:
+            lines[0] = bytes(self._tail) + lines[0]
+            self._tail.clear()
         events: list[bytes] = []
         for line in lines:
             self._take_line(line, events)
+        self._tail += rest
         self._refuse_beyond(self._size + len(self._tail))
         return events
 

@@ -189,3 +189,15 @@ def test_a_chunk_read_soon_after_another_was_missed_is_doubtful_too(monkeypatch:
     wrong_by = found.at[1] - server.there[1]
     assert wrong_by >= BUSY_S - CLOCKS_S
     assert record.time_doubt_s >= wrong_by - WATCH_S and record.doubtful_chunks == 1
+
+
+@pytest.mark.parametrize("after", [b'data: {"error": {"message": "boom"}}\n\n', b"data: no JSON\n\n", delta("more")])
+def test_what_follows_the_end_of_a_stream_counts_in_no_read(after: bytes) -> None:
+    stream = delta("hi") + b"data: [DONE]\n\n" + after
+    raw = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + stream
+    for parts in ([raw], [raw[at : at + 1] for at in range(len(raw))]):
+        exchange = Exchange()
+        for part in parts:
+            exchange.received(part, 0.5, None)
+        assert exchange.ended.is_set() and exchange.error is None
+        assert "".join(exchange.answer.parts) == "hi"
