@@ -14,6 +14,8 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 """Most bytes of a file that is read whole: results of other tools, prompts, records of a case."""
 MOST_DIGITS = 300
 """Of a whole number: one of more has no float."""
+MOST_DOLLARS = 1e6
+"""Highest price of an hour of a machine."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _BAD_SEGMENT = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff]")
 _MAX_KEY_BYTES = 1024

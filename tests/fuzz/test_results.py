@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import json
 import random
 import tempfile
@@ -22,6 +23,7 @@ from specdecode.analysis.report import documents, render_terminal, render_trend
 from specdecode.analysis.results.comparison import read_report
 from specdecode.analysis.several_runs.difference import difference, trend
 from specdecode.analysis.statistics.accuracy import NoScores, lm_eval_scores
+from specdecode.benchmark.answer import drafted_of
 from specdecode.cli import report_sources, report_view
 from specdecode.experiment.variants import ModelRef, Speculation, Variant
 from specdecode.untrusted import Unreadable
@@ -32,6 +34,7 @@ from tests.untrusted.hostile import measured
 TABLES = Path(__file__).resolve().parents[1] / "specdecode" / "analysis" / "other_tools" / "llmperf"
 ODD = [
     *(None, True, False, 0, 1, -1, 2, 10**9, 10**30, 10**400, 0.0, -0.0, 1e-300, 1e308, 5e-324, float("nan")),
+    *(2**31 - 1, 2**53, 1e-7, 1e10),
     *(float("inf"), "", "x", "12", "1e5", "NaN", "é\u2028", "\ud800", "\x1b[2J", "../../x", [], {}, [1], {"a": 1}),
 ]
 VARIANTS = (
@@ -190,28 +193,50 @@ RECORD = {
 }  # fmt: skip
 
 
-@fuzz(25)
+DRAFTED = [
+    None,
+    {"acceptance_histogram": [1, 1], "num_draft_tokens": 2},
+    {"acceptance_histogram": [2**53 - 1, 1], "num_draft_tokens": 2**53},
+]
+COUNTERS = {"variant": "sd", "case": "repeat", "drafts": 3, "draft_tokens": 9, "accepted_tokens": 3}
+
+
+@fuzz(50)
 @given(RNGS)
 def test_a_folder_of_records_is_compared_or_refused(rng: random.Random) -> None:
+    """One load or two, in one round or two; arms that share none; prices, counters and an early end."""
+    levels = rng.choice([[1], [1, 4]])
+    times = rng.choice([(2.0, 1.0), (2.0, 2.0), (2.0, 5.0)])
+    asked = [(level, index) for level in levels for index in range(rng.choice([3, 5]))]
     with tempfile.TemporaryDirectory() as name, soon(20):
         folder = Path(name)
         experiment = measured("x").experiment
-        for variant in ("base", "sd"):
+        for variant, took_s in zip(("base", "sd"), times, strict=True):
             path = folder / "raw" / variant / "repeat.jsonl"
             path.parent.mkdir(parents=True)
             lines = []
-            for index in range(3):
-                line = {**RECORD, "variant": variant, "index": index, "end_s": 2.0 + index}
+            rounds, slower = rng.choice([(0,), (1,), (0, 1)]), rng.choice([0.0, 1.0])
+            for round_, (level, index) in itertools.product(rounds, asked):
+                line = {**RECORD, "variant": variant, "index": index, "end_s": took_s + slower * index, "round": round_}
+                told = drafted_of({"speculative_decoding": rng.choice(DRAFTED)})
+                line |= {"level": f"c{level}", "prompt_sha256": f"{index:064}"}
+                line |= {"drafted": told and told.model_dump(mode="json")}
                 lines.append(
                     written(rng, broken(rng, line))
-                    if rng.random() < 0.2
+                    if rng.random() < 0.03
                     else json.dumps(line, ensure_ascii=False).encode()
                 )
             path.write_bytes(rng.choice([b"\n", b"\r\n"]).join(lines))
         spec = {"run_id": "run-1", "experiment": "x", "wave": 0, "round": 0, "model": "m", "arms": [
-            {"variant": "base", "label": "Base"}, {"variant": "sd", "label": "SD"}],
-            "workload": experiment.workload.model_dump(mode="json")}  # fmt: skip
+            {"variant": "base", "label": "Base"}, {"variant": "sd", "label": "SD", "num_speculative_tokens": 3}],
+            "workload": experiment.workload.model_dump(mode="json") | {"concurrency": levels}}  # fmt: skip
+        for arm in spec["arms"]:
+            arm["price_per_hour"] = rng.choice([None, 0, 5e-324, 1.5, 1e6])
+        if rng.random() < 0.3:
+            spec["workload"] |= {"requests": {"max": 100, "min": 4, "precision": 0.05}}
         (folder / "benchmark.json").write_text(json.dumps(spec))
+        servers = {"run_id": "run-1", "counters": [COUNTERS | {"round": at} for at in (0, 1)]}
+        (folder / "servers.json").write_bytes(written(rng, broken(rng, servers) if rng.random() < 0.3 else servers))
         try:
             comparison = report_sources._from_path(folder, 36.0)
         except typer.Exit:

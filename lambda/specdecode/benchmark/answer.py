@@ -7,6 +7,7 @@ from pydantic_core import from_json
 
 from specdecode.escape import clip, plain
 from specdecode.records import MOST_POSITIONS, Drafted, ErrorKind
+from specdecode.records.record import MOST_COUNT
 from specdecode.untrusted import Unreadable, parse_json
 
 DONE = b"[DONE]"
@@ -225,7 +226,7 @@ def drafted_of(metrics: Any) -> Drafted | None:
     accepted = sum(at * count for at, count in enumerate(histogram))
     if given.get("num_spec_steps", steps) != steps or given.get("num_accepted_draft_tokens", accepted) != accepted:
         return None
-    if not accepted <= drafts <= steps * (len(histogram) - 1) or steps > _LARGEST:
+    if not accepted <= drafts <= steps * (len(histogram) - 1) or max(steps, drafts) > MOST_COUNT:
         return None
     positions = tuple(sum(histogram[at:]) for at in range(1, len(histogram)))
     return Drafted(drafts=steps, draft_tokens=drafts, accepted_tokens=accepted, accepted_per_position=positions)

@@ -7,6 +7,7 @@ from itertools import zip_longest
 
 from specdecode.benchmark.endpoint import Endpoint, fetch
 from specdecode.records import BlockKey, EngineCounters
+from specdecode.records.servers import MOST
 
 _SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{([^}]*)\})?\s+(\S+)")
 _CACHING = re.compile(r'^vllm:cache_config_info\{[^}\n]{0,4000}?enable_prefix_caching="(True|False)"', re.MULTILINE)
@@ -99,7 +100,7 @@ class BlockCounters:
         return self._counted.keys()
 
     def whole(self, *, trusted: bool) -> tuple[EngineCounters, ...]:
-        """Counters of the complete blocks. `trusted`: whether the engine counts correctly."""
+        """Counters of the complete blocks that a server can reach. `trusted`: whether the engine counts correctly."""
         return tuple(
             EngineCounters(
                 variant=variant,
@@ -113,5 +114,5 @@ class BlockCounters:
                 trusted=trusted,
             )
             for (variant, case, round_, level), (counters, _) in self._counted.items()
-            if counters is not None
+            if counters is not None and max(counters) <= MOST
         )

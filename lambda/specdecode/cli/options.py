@@ -18,7 +18,7 @@ from typer import core
 from specdecode.assets import CASE_GROUPS, case_names, preset_names
 from specdecode.cli.output import stop_with
 from specdecode.names import STACK
-from specdecode.untrusted import in_words
+from specdecode.untrusted import MOST_DOLLARS, in_words
 
 if TYPE_CHECKING:
     from specdecode.cli.runs_deployment import Deployment
@@ -128,7 +128,8 @@ Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a field: workload.requests=20.")
 ]
 Price = Annotated[
-    float | None, typer.Option(min=0, help="US dollars for an hour of the node. Default: AWS's published price.")
+    float | None,
+    typer.Option(min=0, max=MOST_DOLLARS, help="US dollars for an hour of the node. Default: AWS's published price."),
 ]
 Profile = Annotated[str | None, typer.Option(help="Profile of the AWS configuration; without it AWS_PROFILE.")]
 Reference = Annotated[

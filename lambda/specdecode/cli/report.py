@@ -19,6 +19,7 @@ from specdecode.cli.output import (
     say_report,
     stop_with,
 )
+from specdecode.untrusted import MOST_DOLLARS
 
 if TYPE_CHECKING:
     from specdecode.analysis import Comparison
@@ -34,7 +35,7 @@ def report(
     form: Annotated[Format, typer.Option("--format", help="What to print.")] = "terminal",
     out: Written = None,
     price: Annotated[
-        float | None, typer.Option(min=0, help="$ per node-hour, for a folder without report.json.")
+        float | None, typer.Option(min=0, max=MOST_DOLLARS, help="$ per node-hour, for a folder without report.json.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Print all of it, not one screen.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of report.json and stop.")] = False,

@@ -18,6 +18,7 @@ from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.benchmark.tokens import token_counter
 from specdecode.cli.output import complain, say_report, stop_with
+from specdecode.escape import clip
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, load_file
 from specdecode.experiment.base import MOST_DRAFTED
 from specdecode.experiment.benchmark_spec import read_specification
@@ -75,6 +76,9 @@ def recorded(path: Path, price: float | None = None) -> Recorded:
     records = [record for file in raw for record in _records(file)]
     if not any(not record.warmup for record in records):
         raise stop_with(f"{path / 'raw'} holds no record")
+    if len(runs := dict.fromkeys(record.run_id for record in records)) > 1:
+        named = ", ".join(clip(repr(run), 60) for run in [*runs][:3])
+        raise stop_with(f"{path / 'raw'} holds records of {len(runs)} runs ({named}): give each its own folder")
     paid = price if experiment.holds_node else None
     try:
         context = _context(path, records, price=paid, servers=servers)

@@ -4,6 +4,8 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, StringConstraints
 
+from specdecode.untrusted import MOST_DOLLARS
+
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$")]
 """Lower-case name usable in Kubernetes object names, S3 keys and file names."""
 
@@ -11,6 +13,9 @@ Label = Annotated[str, StringConstraints(pattern=r"^[!-9;-~][ -~]{0,254}$")]
 """Value of a CloudWatch dimension: ASCII, not empty, no leading colon."""
 
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
+
+PricePerHour = Annotated[float, Field(ge=0, le=MOST_DOLLARS)]
+"""US dollars for an hour of a machine."""
 
 MOST_DRAFTED = 32
 """Largest k of an experiment."""

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from specdecode.experiment.base import Frozen, Many, Name
+from specdecode.experiment.base import Frozen, Many, Name, PricePerHour
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.sizing import clients_of, most_clients
 from specdecode.experiment.workload import MOST_CASES, Level, Workload
@@ -29,7 +29,7 @@ class BenchmarkArm(Frozen):
     """Most tokens that a step of the engine yields for that k. None if not known (older records, `bench`)."""
     model: str | None = None
     """Name of the model on this arm's server. None if it is `model` of the specification."""
-    price_per_hour: float | None = Field(default=None, ge=0)
+    price_per_hour: PricePerHour | None = None
     """US dollars for an hour of the server's machine. Only the report uses it."""
 
 

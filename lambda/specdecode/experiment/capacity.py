@@ -9,7 +9,7 @@ from pydantic import Field
 
 from specdecode import names
 from specdecode.experiment import shapes
-from specdecode.experiment.base import Frozen
+from specdecode.experiment.base import Frozen, PricePerHour
 from specdecode.experiment.engine_parts import AmiVersion, Resources
 from specdecode.experiment.problems import refused
 from specdecode.experiment.standing import standing_price
@@ -54,7 +54,7 @@ class Capacity(Frozen):
     region: str = shapes.HOME
     ami: AmiVersion | None = None
     """Release of the EKS Neuron AMI that the node class pins."""
-    price_per_node_hour: float | None = Field(default=None, ge=0)
+    price_per_node_hour: PricePerHour | None = None
     """US dollars that you pay for an hour of that node. None: the price that AWS publishes for `region`."""
     node_storage: NodeStorage = "instance-store"
     efa_interfaces: bool = False
@@ -66,7 +66,7 @@ class Capacity(Frozen):
     block_start: datetime | None = None
     block_end: datetime | None = None
     """Window of the Capacity Block. None without one."""
-    resting_price_per_hour: float = Field(default_factory=standing_price, ge=0)
+    resting_price_per_hour: PricePerHour = Field(default_factory=standing_price)
     """US dollars for an hour of the deployment without a run."""
     accept_cost_above: float = Field(default=ACCEPT_COST_ABOVE, ge=0)
     """US dollars. A run that could cost more is refused unless its request accepts the cost."""

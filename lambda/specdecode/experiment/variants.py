@@ -7,7 +7,16 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from specdecode import s3_keys
 from specdecode.experiment import shapes
-from specdecode.experiment.base import MOST_DRAFTED, Argument, EndpointSecret, EnvName, Frozen, Label, Name
+from specdecode.experiment.base import (
+    MOST_DRAFTED,
+    Argument,
+    EndpointSecret,
+    EnvName,
+    Frozen,
+    Label,
+    Name,
+    PricePerHour,
+)
 from specdecode.experiment.most_tokens import MostTokens
 
 
@@ -242,7 +251,7 @@ class EndpointVariant(Variant):
     """Name of the model on the endpoint. Unset: the target's id."""
     api_key_secret: EndpointSecret | None = None
     """Kubernetes Secret in the namespace `specdecode` whose entry `api-key` is sent to the endpoint."""
-    price_per_hour: float | None = Field(default=None, ge=0)
+    price_per_hour: PricePerHour | None = None
     """US dollars for an hour of the endpoint's machine. The report computes dollars per million tokens from it."""
 
     @property

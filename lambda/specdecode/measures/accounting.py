@@ -88,7 +88,7 @@ class Accounting:
             ttft_s=ttft,
             inter_token_latency_s=_latency(request, gaps, tokens, patched=self.mode == "neuron"),
             end_to_end_latency_s=request.end_s,
-            output_throughput=None if tokens is None else tokens / request.end_s,
+            output_throughput=tokens / request.end_s if tokens is not None and request.end_s > 0 else None,
             input_tokens=request.requested_input_tokens,
             output_tokens=tokens,
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from specdecode.experiment.workload import Slo
 from specdecode.measures.arm_case import SAMPLES, ArmCase, StepBin, Terms, TurnFigures
-from specdecode.measures.distribution import mean, quantile, summarize
+from specdecode.measures.distribution import Often, mean, quantile, summarize, summarize_often
 from specdecode.measures.drafted import by_chunks, gap, read_drafts
 from specdecode.measures.metrics import BLOCK_METRICS, REQUEST_METRICS, SAMPLE_METRICS
 from specdecode.measures.metrics.formulas import (
@@ -81,7 +81,7 @@ def measure_arm(
     if not found and has_acceptance and counts:
         found = by_chunks(counts, block.verified)
     metrics = {tag: summarize([value for _, value in each]) for tag, each in values.items()}
-    metrics |= {tag: summarize(each) for tag, each in samples.items()}
+    metrics |= {tag: summarize_often(each) for tag, each in samples.items()}
     arm = ArmCase(
         variant=records[0].variant,
         case=records[0].case,
@@ -114,7 +114,7 @@ def measure_arm(
 
 def _of_requests(
     block: Block,
-) -> tuple[dict[str, list[tuple[RequestRecord, float]]], dict[str, list[float]], dict[str, str], list[str]]:
+) -> tuple[dict[str, list[tuple[RequestRecord, float]]], dict[str, list[Often]], dict[str, str], list[str]]:
     """Of the request metrics and sample metrics: tag -> values of the first kind, each with its record; of the second
     kind; why a metric has none; and figures that no server can reach, in words. If one request has an impossible value,
     its metric has no value at all: the other requests would be no fair sample. If more than SOME of them have, so has

@@ -1,8 +1,10 @@
 """Distribution of a metric: the moments and percentiles that tables and files show."""
 
 import math
-from collections.abc import Sequence
-from typing import Annotated
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
@@ -31,16 +33,36 @@ class Summary(Frozen):
     max: float | None = None
 
 
+class Often(NamedTuple):
+    """A value that occurs so often."""
+
+    value: float
+    times: int = 1
+
+
 def summarize(values: Sequence[float]) -> Summary:
     """Moments and percentiles of one value or more."""
+    return summarize_often([Often(value) for value in values])
+
+
+def summarize_often(values: Iterable[Often]) -> Summary:
+    """The same of values that occur several times. It costs no more than the values' number."""
     ordered = sorted(values)
+    ends = list(accumulate(each.times for each in ordered))
+    n = ends[-1]
+    centre = math.fsum(value * times for value, times in ordered) / n
+    squares = math.fsum((value - centre) ** 2 * times for value, times in ordered)
+
+    def at(position: int) -> float:
+        return ordered[bisect_right(ends, position)].value
+
     return Summary(
-        n=len(ordered),
-        mean=mean(ordered),
-        stddev=stddev(ordered),
-        min=ordered[0],
-        max=ordered[-1],
-        **{f"p{percent}": quantile(ordered, percent / 100) for percent in PERCENTILES},
+        n=n,
+        mean=centre,
+        stddev=math.sqrt(squares / (n - 1)) if n > 1 else 0.0,
+        min=at(0),
+        max=at(n - 1),
+        **{f"p{percent}": _between(at, n, percent / 100) for percent in PERCENTILES},
     )
 
 
@@ -61,10 +83,14 @@ def stddev(values: Sequence[float]) -> float:
 
 def quantile(ordered: Sequence[float], q: float) -> float:
     """Quantile of sorted values, rounded as NumPy rounds it (it interpolates from the nearer end)."""
-    position = (len(ordered) - 1) * q
+    return _between(ordered.__getitem__, len(ordered), q)
+
+
+def _between(at: Callable[[int], float], n: int, q: float) -> float:
+    position = (n - 1) * q
     low = math.floor(position)
-    high = min(low + 1, len(ordered) - 1)
-    below, above, share = ordered[low], ordered[high], position - low
+    high = min(low + 1, n - 1)
+    below, above, share = at(low), at(high), position - low
     if share >= 0.5:
         return above - (above - below) * (1 - share)
     return below + (above - below) * share

@@ -66,6 +66,8 @@ def counted(
     own = [item for item in counters if item.trusted]
     if not own or {item.round for item in own} != {record.round for record in records}:
         return None, []
+    if len({item.round for item in own}) < len(own):
+        return None, ["the engine's counters name a round twice"]
     rounds = {item.round: [record for record in records if record.round == item.round] for item in own}
     whys = [contradiction(item, rounds[item.round], every_step=every_step) for item in own]
     if problems := [f"the engine's counters contradict the answers: {why}" for why in whys if why]:

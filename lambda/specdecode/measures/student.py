@@ -109,6 +109,8 @@ class LogMean(NamedTuple):
             return None
         wrong = min(EARLY, 1.0 - confidence)
         t = anytime_errors(self.n, self.df, wrong) if self.early else t_quantile(0.5 + confidence / 2.0, self.df)
+        if math.isinf(t):
+            return None
         error = math.sqrt(self.variance)
         below, above = max(t, self._unskewed(t)), max(t, -self._unskewed(-t))
         return _exp(self.mean - below * error), _exp(self.mean + above * error)

@@ -8,7 +8,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, mod
 
 SCHEMA_VERSION: Literal[1] = 1
 
-Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+MOST_COUNT = 2**31 - 1
+"""Largest count of one request: sums over all requests stay exact."""
+Count = Annotated[int, Field(ge=0, le=MOST_COUNT)]
 Tokens = Annotated[int, Field(ge=0, le=2**53)]
 SHORTEST_S = 1e-9
 """Smaller times count as zero: no clock measures them."""
@@ -27,6 +29,8 @@ MOST_CLIENTS = 1000
 """Most clients of a level. An experiment has fewer (specdecode.experiment.sizing)."""
 MOST_POSITIONS = 64
 """Most drafted tokens of a step with a count of their own."""
+MOST_ROUNDS = 100
+"""Most rounds of a run. An experiment has fewer (specdecode.experiment.workload)."""
 MOST_COUNTED = 2**20
 """Most tokens that the chunks of one answer may count together: an experiment cannot ask for more."""
 
@@ -102,6 +106,12 @@ class Drafted(BaseModel):
     """In how many steps the draft token at position 1, 2, … k was accepted."""
 
 
+def _of_one_answer(drafted: Drafted) -> Drafted:
+    if max(drafted.drafts, drafted.draft_tokens, drafted.accepted_tokens, *drafted.accepted_per_position) > MOST_COUNT:
+        raise ValueError(f"an answer has at most {MOST_COUNT} drafts")
+    return drafted
+
+
 class RequestRecord(BaseModel):
     """What was sent and what came back. Times are seconds; offsets are relative to `sent_s`."""
 
@@ -111,7 +121,7 @@ class RequestRecord(BaseModel):
     run_id: str
     variant: str
     case: str
-    round: Count = 0
+    round: Annotated[int, Field(ge=0, lt=MOST_ROUNDS)] = 0
     level: str = ""
     """The load that the request was part of (`Level.name`). Empty in records of earlier versions, with one load."""
     index: Count
@@ -133,14 +143,14 @@ class RequestRecord(BaseModel):
     requested_output_tokens: Tokens
     prompt_tokens: Tokens | None
     """The server's usage.prompt_tokens."""
-    completion_tokens: Tokens | None
+    completion_tokens: Count | None
     """The server's usage.completion_tokens."""
     cached_tokens: Tokens | None = None
     """Prompt tokens that the server had in its prefix cache (`usage.prompt_tokens_details.cached_tokens`), if it
     says so (vLLM: `--enable-prompt-tokens-details`)."""
     reasoning_tokens: Tokens | None = None
     """Completion tokens that are reasoning (`usage.completion_tokens_details.reasoning_tokens`), if it says so."""
-    drafted: Drafted | None = None
+    drafted: Annotated[Drafted, AfterValidator(_of_one_answer)] | None = None
     """None if the server gives no number, or an impossible one."""
     prompt_sha256: str
     prompt_set: str | None = None

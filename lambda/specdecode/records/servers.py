@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,7 +13,9 @@ SERVERS = "servers.json"
 """Name of the file in a run's folder."""
 CONVERSATIONS = "conversations"
 """Folder of the answers with which all arms are asked the next turn of a conversation: `<case>.json`."""
-MOST = 2**53
+MOST = 2**40
+"""Largest count of one block of requests: the sum over rounds stays exact."""
+BlockCount = Annotated[int, Field(ge=0, le=MOST)]
 BlockKey = tuple[str, str, int, str]
 """Variant, case, round and level."""
 
@@ -33,11 +36,11 @@ class EngineCounters(_Read):
     case: str
     round: int = 0
     level: str = ""
-    drafts: int = Field(ge=0, le=MOST)
+    drafts: BlockCount
     """Speculative steps of the target model."""
-    draft_tokens: int = Field(ge=0, le=MOST)
-    accepted_tokens: int = Field(ge=0, le=MOST)
-    accepted_per_position: tuple[int, ...] = ()
+    draft_tokens: BlockCount
+    accepted_tokens: BlockCount
+    accepted_per_position: tuple[BlockCount, ...] = ()
     """How often the draft token at position 1, 2, … k was accepted."""
     trusted: bool = True
     """False if the engine is known to miscount (vLLM-Neuron 0.2.x). The report shows such counters, and uses none."""

@@ -134,8 +134,20 @@ def test_what_is_no_report_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "raw" / "a.jsonl").write_text("{}\n")
     assert "line 1 is no record" in call("report", tmp_path, code=2).stderr
     (record, *_) = run(experiment(requests=4))
-    (tmp_path / "raw" / "a.jsonl").write_text(record.model_copy(update={"run_id": ""}).model_dump_json())
+    other = record.model_copy(update={"run_id": ""}).model_dump_json()
+    (tmp_path / "raw" / "a.jsonl").write_text(other)
     assert "raw: run_id: " in call("report", tmp_path, code=2).stderr
+    (tmp_path / "raw" / "b.jsonl").write_text(record.model_dump_json())
+    assert "holds records of 2 runs ('', 'run-1')" in call("report", tmp_path, code=2).stderr
+
+
+@pytest.mark.parametrize("form", ["terminal", "html", "markdown", "csv"])
+def test_a_node_that_costs_nothing_has_no_cost_to_compare(form: str, tmp_path: Path) -> None:
+    tested = experiment(requests=4)
+    (tmp_path / "experiment.yaml").write_text(to_yaml(tested))
+    write_raw(tmp_path, run(tested))
+    assert "against $" not in call("report", tmp_path, "--format", form, "--price", "0").stdout
+    assert "1000000 or less" in call("report", tmp_path, "--price", "1e308", code=2).stderr
 
 
 def test_a_record_that_took_no_time_is_reported(tmp_path: Path) -> None:

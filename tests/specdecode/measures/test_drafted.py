@@ -133,4 +133,5 @@ def test_rounds_are_added_and_a_missing_one_makes_all_of_them_a_part() -> None:
     assert found and not problems
     assert (found.drafts, found.draft_tokens, found.accepted_tokens) == (22, 110, 58)
     assert found.accepted_per_position == (22, 22, 10, 4)
+    assert counted([*both, both[0]], records) == (None, ["the engine's counters name a round twice"])
     assert counted(both[:1], records) == (None, [])

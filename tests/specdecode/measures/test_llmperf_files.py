@@ -139,6 +139,7 @@ def test_each_way_of_counting_by_hand(
         1.25,
     )
     assert found.output_throughput == (None if counted is None else pytest.approx(counted / 1.25))
+    assert Accounting(mode).figures(record(end=0.0, completion_tokens=tokens)).output_throughput is None
 
 
 def test_nothing_retokenized_or_no_event_is_no_time_in_stock_llmperf() -> None:

@@ -5,7 +5,7 @@ from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Slo
 from specdecode.measures.arm import measure_arm
 from specdecode.measures.arm_case import Terms, TurnFigures
-from specdecode.measures.distribution import summarize
+from specdecode.measures.distribution import Often, summarize, summarize_often
 from specdecode.measures.metrics import ALL_METRICS
 from specdecode.measures.metrics.formulas import (
     acceptance_rate,
@@ -39,8 +39,10 @@ def test_formulas_of_a_request() -> None:
     assert request_output_throughput.value(request) == 9.0
     assert input_tokens.value(request) == 64
     assert tokens_per_step.value(request) == 4.0
-    assert inter_token_latency.value(request) == pytest.approx([0.05] * 6 + [0.05] * 2)
-    assert inter_chunk_latency.value(request) == pytest.approx([0.3, 0.1])
+    found = inter_token_latency.value(request)
+    assert [each.times for each in found] == [6, 2]
+    assert [each.value for each in found] == pytest.approx([0.05, 0.05])
+    assert [each.value for each in inter_chunk_latency.value(request)] == pytest.approx([0.3, 0.1])
     assert histogram([request]) == {2: 1, 6: 1}
     late = record([0.5, 1.0], end=1.0, scheduled_s=3.0, sent_s=5.0)
     assert ttft.value(late) == 2.5
@@ -248,6 +250,9 @@ def test_a_summary_s_percentiles_are_the_linear_ones() -> None:
     assert (found.p25, found.p50, found.p99) == pytest.approx((25.75, 50.5, 99.01))
     assert found.stddev == pytest.approx(29.011, abs=1e-3)
     assert summarize([3.0]).stddev == 0.0
+    often = summarize_often([Often(4.0, 3), Often(1.5), Often(2.0, 2)])
+    assert often == summarize([4.0, 2.0, 1.5, 4.0, 2.0, 4.0])
+    assert summarize_often([Often(0.25, 2**20), Often(0.5, 2**20)]).p50 == 0.375, "no value is written down so often"
     assert summarize([4.0, 1.0, 3.0, 2.0]).p50 == 2.5, "not the upper median of the public sample"
 
 

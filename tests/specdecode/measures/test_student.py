@@ -117,6 +117,12 @@ def test_the_interval_over_prompts_reaches_further_where_few_prompts_gain_much()
     assert over_prompts([0.2] * 20).interval() == pytest.approx((math.exp(0.2),) * 2)
 
 
+def test_so_few_values_that_could_end_early_have_no_interval_even_if_all_are_equal():
+    for n, has in ((5, False), (6, True)):
+        for values in ([0.5] * n, [0.5, *[0.6] * (n - 1)]):
+            assert (log_mean(values)._replace(early=True).interval() is not None) == has
+
+
 def test_the_skewness_is_the_adjusted_one_and_shared_noise_keeps_the_third_cumulant():
     """G1 of the moments (Joanes & Gill 1998); variance times four is the third power of two in the deviation."""
     few = [0.1, 0.12, 0.08, 0.11, 0.09, 0.1, 0.13, 0.07, 0.1, 0.12, 0.09, 1.6]

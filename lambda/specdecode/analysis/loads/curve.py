@@ -211,8 +211,8 @@ def _met(records: Sequence[RequestRecord]) -> float:
     """Requests under way while a request ran, itself included: mean over the request's time, then over requests."""
     met: list[float] = []
     for session in sorted({each.session for each in records}):
-        own = [each for each in records if each.session == session]
-        spans = [(r.sent_s, r.sent_s + r.end_s) for r in own if r.end_s > 0]
+        both = [(each.sent_s, each.sent_s + each.end_s) for each in records if each.session == session]
+        spans = [(start, end) for start, end in both if end > start]
         total, running, before = 0.0, 0, 0.0
         area: dict[float, float] = {}
         for at, step in sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans]):

@@ -149,13 +149,14 @@ def table(choices: Sequence[Choice], batch: int) -> list[tuple[int, int, int]]:
 
 
 def _gain(at: AtLevel, curve: Curve, cases: set[str]) -> float:
-    """Median over cases and rounds of the log speed-up."""
+    """Median over cases and rounds of the log speed-up; where the arms share no round, of all rounds together."""
     found = []
     for case in sorted(cases):
         base, other = at.arms[curve.baseline, case], at.arms[curve.variant, case]
-        for number in sorted({record.round for record in other.block.records}):
-            found.append(pairing.paired(base, other, HEADLINE, ({number: 1.0}, {number: 1.0})))
-    return median(stat.mean for stat in found if stat)
+        rounds = [{number: 1.0} for number in sorted({record.round for record in other.block.records})]
+        alone = [stat for own in rounds if (stat := pairing.paired(base, other, HEADLINE, (own, own)))]
+        found += alone or [stat for stat in [pairing.paired(base, other, HEADLINE)] if stat]
+    return median(stat.mean for stat in found)
 
 
 def _engine_takes_it(experiment: Experiment) -> bool:

@@ -44,9 +44,15 @@ FIELDS = {
 Request = dict[str, float]
 """A completed request: field, as LLMPerf calls it (FIELDS) -> value."""
 MOST_FIGURE = 1e12
-Figure = Annotated[
-    float, AfterValidator(lambda value: 0.0 if value < SHORTEST_S else value), Field(ge=0, le=MOST_FIGURE)
-]
+MOST_REQUESTS = 10_000_000
+
+
+def _measured(value: float) -> float:
+    """The value, or 0: no clock measures a smaller time, and a ratio of it is too large to be squared."""
+    return value if value >= SHORTEST_S else 0.0
+
+
+Figure = Annotated[float, Field(ge=0, le=MOST_FIGURE), AfterValidator(_measured)]
 MAX_TIMESTAMP = 4_102_444_800
 """The year 2100."""
 Moment = Annotated[float, Field(ge=0, le=MAX_TIMESTAMP)]
@@ -150,7 +156,8 @@ def own_statistics(
         if wrong := next((name for name, value in known.items() if not 0 <= value <= MOST_FIGURE), None):
             raise ImportProblem(f"its {wrong} {metric} of {known[wrong]:g} s is no measurement")
         if known:
-            found[metric] = Summary.model_validate({"n": completed, **known})
+            told = {name: _measured(value) for name, value in known.items()}
+            found[metric] = Summary.model_validate({"n": completed, **told})
     return found
 
 
@@ -174,6 +181,8 @@ def tool_arm(
         raise ImportProblem(
             f"{name}: {tool} completed no request that has a time to its first token and a count of tokens"
         )
+    if completed + failed > MOST_REQUESTS:
+        raise ImportProblem(f"{name}: {completed + failed:,} requests: {tool} measures no more than {MOST_REQUESTS:,}")
     columns = {metric: [each[field] for each in requests if field in each] for field, metric in FIELDS.items()}
     longest = round(max(columns["output_tokens"], default=tokens / max(1, completed)))
     return ImportedArm(

@@ -39,7 +39,7 @@ def read_other(path: Path, *, name: str) -> ImportedArm | None:
     head = document[0] if isinstance(document, list) and document else document
     if isinstance(head, dict) and {"mean_ttft_ms", "total_output_tokens"} <= head.keys():
         return vllm_arm(file, document if isinstance(document, list) else [document], name)
-    if isinstance(head, dict) and "guidellm_version" in (head.get("metadata") or {}):
+    if isinstance(head, dict) and imported.inside(head, "metadata", "guidellm_version") is not None:
         return guidellm_arm(file, head, name)
     return None
 

@@ -163,9 +163,11 @@ class Comparison(Frozen):
         return sum((arm.cost_per_million or 0.0) * arm.output_tokens for arm in priced) / tokens
 
     def costs(self, pair: Pair) -> tuple[float, float] | None:
-        """Both costs over all cases of a pair: (baseline, arm). None if one of them is not known."""
+        """Both costs over all cases of a pair: (baseline, arm). None if one is not known, or is 0: a server that costs
+        nothing has no cost to compare.
+        """
         before, after = (self.cost_over(name, pair) for name in (pair.baseline, pair.variant))
-        return (before, after) if before is not None and after is not None else None
+        return (before, after) if before and after else None
 
     def at(self, level: Level) -> LoadResult | None:
         """Results at one load. None if an earlier version wrote the report: it kept only the first load."""

@@ -13,11 +13,13 @@ from specdecode.analysis.statistics.verdict import log_stat, too_many_failed
 from specdecode.analysis.texts.decide import decided
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm_case import SAMPLES, ArmCase
-from specdecode.measures.distribution import mean, stddev
+from specdecode.measures.distribution import Summary, mean, stddev
 from specdecode.measures.student import LogMean, combine, moderated
 
 BETWEEN_RUNS = 0.005
 """Assumed standard deviation of the logarithm of a run's figure on the same servers, until several runs show it."""
+MOST_RATE = 1e12
+"""No server makes so many tokens a second, nor takes so many seconds for one."""
 ALL = "all prompts"
 
 
@@ -210,7 +212,7 @@ def throughputs(runs: Sequence[tuple[str, ArmCase | None]], name: str, case: str
     lacking = [
         f"{run} has no throughput of {name} in {case}"
         for run, arm in runs
-        if arm is None or not (arm.metrics.get(HEADLINE) and arm.metrics[HEADLINE].mean)
+        if arm is None or not _usable(arm.metrics.get(HEADLINE))
     ]
     if lacking:
         doubts += lacking
@@ -230,3 +232,10 @@ def throughputs(runs: Sequence[tuple[str, ArmCase | None]], name: str, case: str
         for each in summaries
         if each.mean
     ]
+
+
+def _usable(summary: Summary | None) -> bool:
+    """Whether it is of requests, with a mean that a server can have. A report may come from anybody."""
+    if summary is None or summary.mean is None or summary.n < 1:
+        return False
+    return 1.0 / MOST_RATE < summary.mean < MOST_RATE and 0.0 <= (summary.stddev or 0.0) < MOST_RATE

@@ -46,7 +46,7 @@ def judge(found: Estimate | None, *, unit: str = "requests", confidence: float =
     if found is None:
         return Conclusion(Verdict.CANNOT_TELL, "no prompt was completed by both arms")
     if found.low is None or found.high is None:
-        reason = f"{times(found.ratio)} from one value per arm: no interval"
+        reason = f"{times(found.ratio)} from too few values for an interval"
         return Conclusion(Verdict.CANNOT_TELL, reason, f"8 {unit} or more")
     said = spread(found)
     if found.low > 1.0 / RELEVANT and found.high < RELEVANT:

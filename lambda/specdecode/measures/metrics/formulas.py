@@ -7,6 +7,7 @@ from itertools import pairwise
 from specdecode.experiment.base import MOST_DRAFTED
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Slo
+from specdecode.measures.distribution import Often
 from specdecode.measures.metrics.metric import (
     Block,
     Direction,
@@ -77,28 +78,28 @@ def end_to_end_latency(request: RequestRecord) -> float:
     Direction.LOWER,
     "(t(chunk) - t(chunk before)) / n, counted n times, for each chunk of n tokens after the first",
 )
-def inter_token_latency(request: RequestRecord) -> list[float]:
+def inter_token_latency(request: RequestRecord) -> list[Often]:
     """Time between one token and the next, one value a token: a chunk of n tokens that came g seconds after the last
-    one gives n values of g / n. It needs a server that counts tokens with every chunk.
+    one gives g / n, n times. It needs a server that counts tokens with every chunk.
 
     The mean over an answer is its time per output token. The percentiles show stalls that the mean hides. LLMPerf's
     metric of this name is another one (docs/reference/metrics.md).
     """
     if len(request.chunks) < 2:
         raise NoValue("the answer came in one chunk")
-    latencies: list[float] = []
+    latencies: list[Often] = []
     since = request.chunks[0].at_s
     for chunk in request.chunks[1:]:
         if chunk.tokens is None:
             raise NoValue("the server does not count tokens with every chunk")
         if chunk.tokens:
-            latencies += [(chunk.at_s - since) / chunk.tokens] * chunk.tokens
+            latencies.append(Often((chunk.at_s - since) / chunk.tokens, chunk.tokens))
             since = chunk.at_s
     return latencies
 
 
 @metric("Inter-chunk latency", Unit.SECONDS, Direction.NONE, "t(chunk) - t(chunk before)")
-def inter_chunk_latency(request: RequestRecord) -> list[float]:
+def inter_chunk_latency(request: RequestRecord) -> list[Often]:
     """Time between one streamed chunk and the next, however many tokens a chunk holds.
 
     With speculative decoding a chunk is a step of the engine and holds several tokens. So this time grows while the
@@ -106,7 +107,7 @@ def inter_chunk_latency(request: RequestRecord) -> list[float]:
     """
     if len(request.chunks) < 2:
         raise NoValue("the answer came in one chunk")
-    return [after.at_s - before.at_s for before, after in pairwise(request.chunks)]
+    return [Often(after.at_s - before.at_s) for before, after in pairwise(request.chunks)]
 
 
 def most_tokens_per_step(k: int | None, most: MostTokens) -> float:

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Slo
+from specdecode.measures.distribution import Often
 from specdecode.records import Drafted, RequestRecord
 
 Of = TypeVar("Of")
@@ -114,7 +115,7 @@ class Metric(Generic[Of, Value]):
 
 RequestMetric = Metric[RequestRecord, float]
 """One value for each completed request."""
-SampleMetric = Metric[RequestRecord, list[float]]
+SampleMetric = Metric[RequestRecord, list[Often]]
 """Many values for each completed request, in the order of its tokens or chunks."""
 BlockMetric = Metric[Block, float]
 """One value for a block of requests."""

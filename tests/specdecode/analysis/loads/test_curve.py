@@ -57,6 +57,14 @@ def test_a_point_has_what_a_user_and_the_server_see(comparison: Comparison) -> N
     assert point.base.cost_per_million == pytest.approx(18 / 3600 / point.base.output_throughput * 1e6)
 
 
+def test_a_request_that_takes_no_step_of_its_clock_is_no_part_of_the_load() -> None:
+    def change(record: RequestRecord) -> RequestRecord:
+        return record.model_copy(update={"sent_s": 1e10, "end_s": 1e-7} if record.index == 0 else {})
+
+    found = compared(loads((1, 8)), SERVERS, change=change).curve[0]
+    assert [round(point.under_way) for point in found.points] == [1, 8]
+
+
 def test_the_break_even_length_is_the_ratio_of_the_two_step_times(comparison: Comparison) -> None:
     for point in comparison.curve[0].points:
         assert point.break_even == pytest.approx(ARM.step_s(point.under_way) / BASE.step_s(point.under_way), rel=0.06)

@@ -46,6 +46,14 @@ def comparison() -> Comparison:
     return simulated()
 
 
+def test_arms_that_share_no_round_are_compared_over_all_rounds() -> None:
+    def change(record: RequestRecord) -> RequestRecord:
+        return record.model_copy(update={"round": int(record.variant == "base")})
+
+    tested = loads(LEVELS, ks=(2, 6), requests=32).model_copy(update={"engine": "rehearsal-vllm"})
+    assert compared(tested, SERVERS, change=change).schedule[0].ranges == simulated().schedule[0].ranges
+
+
 def test_the_schedule_is_near_the_best_arm_at_every_load(comparison: Comparison) -> None:
     (found,) = comparison.schedule
     assert found.ranges[0].first == 1 and found.ranges[-1].last == 64, "to the batch, without a gap"

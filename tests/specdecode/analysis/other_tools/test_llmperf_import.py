@@ -87,7 +87,7 @@ def test_qwen_gets_no_verdict_and_corrected_ratios(qwen: Comparison) -> None:
     assert found["request_output_throughput"] == pytest.approx(137.842 / 565.37 / (102.274 / 558), rel=1e-4)
     assert found["end_to_end_latency"] == pytest.approx(6.0449 / 5.6368, rel=1e-4)
     assert qwen.pairs[0].cases[0].verdict is Verdict.CANNOT_TELL
-    assert "one value per arm: no interval" in qwen.answer
+    assert "too few values for an interval" in qwen.answer
 
 
 def changed(folder: Path, arm: str, file: str, change: dict[str, object]) -> None:

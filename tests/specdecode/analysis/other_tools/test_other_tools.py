@@ -214,3 +214,29 @@ def test_artifacts_of_several_runs_of_aiperf_are_told_from_llmperf(tmp_path: Pat
     shutil.copytree(FILES / "aiperf" / "sd", tmp_path / "run-1")
     with pytest.raises(ImportProblem, match=r"artifacts of AIPerf; give one of them: .*run-1"):
         read_other(tmp_path, name="sd")
+
+
+def alone(**told: Any) -> dict[str, Any]:
+    """vLLM's result without its requests."""
+    first = {"model_id": "m", "duration": 9.0, "total_output_tokens": 100, "mean_ttft_ms": 50.0, "completed": 8}
+    return first | {"median_ttft_ms": 40.0, "p25_ttft_ms": 30.0, "p75_ttft_ms": 60.0} | told
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        (alone(), ""),
+        (alone(median_ttft_ms=1e-190, p25_ttft_ms=1e-191, p75_ttft_ms=1e14), ""),
+        (alone(ttfts=[-5, 0.1], latencies=[1, 1], output_lens=[9, 9], input_lens=[9, 9], errors=["", ""]), "0 or more"),
+        (alone(duration=-5), "0 or more"),
+        (alone(completed=2**31), "no more than 10,000,000"),
+        ({"metadata": 5}, "no result of a tool"),
+        ({"metadata": "guidellm_version"}, "no result of a tool"),
+    ],
+)
+def test_figures_that_no_tool_can_measure_are_refused_in_one_line(
+    result: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    (tmp_path / "result.json").write_text(json.dumps(result))
+    ended = call("import", f"base={tmp_path}/result.json", f"sd={tmp_path}/result.json", code=2 if says else 0)
+    assert says in ended.stderr

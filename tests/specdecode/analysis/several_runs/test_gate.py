@@ -222,6 +222,20 @@ def test_an_arm_that_vanished_is_not_passed() -> None:
     assert "run-2-1 has no throughput of sd in sonnet" in found.checks[1].reason
 
 
+@pytest.mark.parametrize(
+    "told",
+    [{"n": 0}, {"mean": -1.0}, {"mean": 1.0, "stddev": 1e200}, {"mean": 5e-324, "stddev": 1.0}, {"stddev": -1.0}],
+)
+def test_a_report_of_somebody_whose_throughput_cannot_be_is_not_passed(told: dict[str, float]) -> None:
+    other = simulated(2)
+    arms = tuple(
+        arm.model_copy(update={"samples": {}, "metrics": {HEADLINE: arm.metrics[HEADLINE].model_copy(update=told)}})
+        for arm in other.arms
+    )
+    found = compared([simulated(1)], [other.model_copy(update={"arms": arms})])
+    assert found.outcome is GateOutcome.CANNOT_TELL and "has no throughput of" in found.checks[0].reason
+
+
 def unlike(**workload: object) -> Comparison:
     other = simulated(3)
     changed = other.experiment.model_copy(update={"workload": other.experiment.workload.model_copy(update=workload)})

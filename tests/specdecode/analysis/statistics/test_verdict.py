@@ -20,8 +20,8 @@ def given(low: float | None, high: float | None, ratio: float = 1.01, n: int = 8
     ("found", "verdict", "says", "settle"),
     [
         (None, Verdict.CANNOT_TELL, "no prompt was completed by both arms", ""),
-        (given(None, 1.2), Verdict.CANNOT_TELL, "1.01× from one value per arm: no interval", "8 requests or more"),
-        (given(0.9, None), Verdict.CANNOT_TELL, "1.01× from one value per arm: no interval", "8 requests or more"),
+        (given(None, 1.2), Verdict.CANNOT_TELL, "1.01× from too few values for an interval", "8 requests or more"),
+        (given(0.9, None), Verdict.CANNOT_TELL, "1.01× from too few values for an interval", "8 requests or more"),
         (given(0.96, 1.04), Verdict.NO_DIFFERENCE, "the whole interval lies within ±5%", ""),
         (given(1.01, 1.04), Verdict.NO_DIFFERENCE, "the whole interval lies within ±5%", ""),
         (given(1.01, 1.05), Verdict.PAYS, "the whole interval lies above 1", ""),
