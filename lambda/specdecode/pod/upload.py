@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from specdecode import s3_keys
 from specdecode.exit_codes import Exit
 from specdecode.finished import FileEntry
 from specdecode.pod.bucket import WORKERS, Bucket, entry_of
@@ -31,8 +32,11 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def upload(bucket: Bucket, prefix: str, folder: Path, *, about: dict[str, object]) -> None:
-    """Verify what the server left in `folder`, upload it and finish the artifact."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_symlink() or path.is_file())
+    """Verify what the server left in `folder`, upload it and finish the artifact. A file of the name that says that it
+    is finished would be overwritten: it stays here.
+    """
+    own = folder / s3_keys.COMPLETE
+    paths = sorted(path for path in folder.rglob("*") if (path.is_symlink() or path.is_file()) and path != own)
     if not paths:
         raise PodError(Exit.NO_ARTIFACT, f"the server was healthy and wrote nothing to {folder}")
     if links := [path.relative_to(folder).as_posix() for path in paths if _leads_out(path, folder)]:
