@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
@@ -62,9 +61,9 @@ class Backstop:
         attached = (self._may_close and self._try("Karpenter's role cannot be looked at", self._attached)) or set()
         closed = self._closed_by(attached)
         # Each pool is judged by its own metrics: what one run does is no reason to end another run's instance.
-        there = Counter(instance.pool for instance in instances)
+        ages = {pool: [self._now - each.launched for each in instances if each.pool == pool] for pool in pools}
         about = partial(judge, started=started, now=self._now, limits=self._limits)
-        judged = {pool: about(watched and watched[pool], there=there[pool]) for pool in pools}
+        judged = {pool: about(watched and watched[pool], ages=ages[pool]) for pool in pools}
         due = [instance for instance in instances if self._is_due(instance, judged[instance.pool], closed=closed)]
         why = "; ".join({judgement.why: None for instance in due if (judgement := judged[instance.pool])})
         stays = {pool for pool, judgement in judged.items() if judgement and _stays(pool, judgement, instances)}

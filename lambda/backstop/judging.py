@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -52,12 +53,17 @@ class Judgement:
 
 
 def judge(
-    watched: Watched | None, started: tuple[datetime, ...] | None, *, there: int, now: datetime, limits: Limits
+    watched: Watched | None,
+    started: tuple[datetime, ...] | None,
+    *,
+    ages: Sequence[timedelta],
+    now: datetime,
+    limits: Limits,
 ) -> Judgement | None:
     """Which instances of a pool must end. None if a healthy run may need them, or the watchdog can still end them.
 
     `watched`: None if the metrics cannot be read. `started`: start times of the executions that run; None if Step
-    Functions cannot be asked. `there`: the pool's instances.
+    Functions cannot be asked. `ages`: of the pool's instances.
     """
     minutes = f"{limits.window.total_seconds() / 60:.0f} min"
     looks = max(1, int(limits.window.total_seconds() // PERIOD_S) - 1)
@@ -71,9 +77,10 @@ def judge(
             return Judgement(f"a run has held the node for longer than {hours(limits.holding)}", limits.window)
         if len(watched.without_lease) >= looks and all(watched.without_lease):
             return Judgement(f"for {minutes} there has been a node too many", limits.holding, lasts=False)
-        if there > 1:
+        settled = [age for age in ages if age >= limits.window]
+        if len(settled) > 1 and max(settled) >= limits.holding:
             # A pool asks for one. Which of them Kubernetes does not know cannot be told from here.
-            why = f"the pool has {there} instances, and one is older than {hours(limits.holding)}"
+            why = f"the pool has had {len(settled)} instances for {minutes}, one of them for {hours(limits.holding)}"
             return Judgement(why, limits.holding, lasts=False)
         return None
     silent = f"the watchdog has not worked for {minutes}" if watched else "the watchdog's metrics cannot be read"

@@ -111,9 +111,21 @@ def test_an_instance_that_kubernetes_does_not_know_is_ended_though_runs_follow_e
         aws.executions = [NOW + later - timedelta(hours=1)]
         look(aws, later=later)
         assert len(aws.alive) == 2 or later >= HOLDING - timedelta(hours=2)
-    assert "i-orphan" not in aws.alive and "the pool has 2 instances" in str(aws.told[0])
+    assert "i-orphan" not in aws.alive and "the pool has had 2 instances" in str(aws.told[0])
     aws.instance("i-next", timedelta())
     assert look(aws, later=timedelta(days=30))["ended"] == [], "alone it is a node that runs hand to each other"
+    aws.instance("i-second", timedelta(minutes=29) - timedelta(days=30))
+    assert look(aws, later=timedelta(days=30))["ended"] == [], "beside a node that has just come, too"
+
+
+def test_two_young_instances_do_not_keep_karpenter_closed(aws):
+    aws.beats(without_lease=1)
+    look(aws)
+    assert aws.closed
+    for name in ("i-one", "i-two"):
+        aws.instance(name, timedelta(hours=2))
+    aws.beats(lease_age=3600)
+    assert look(aws)["ended"] == [] and not aws.closed
 
 
 @pytest.mark.parametrize(("age", "ended"), [(OLD, []), (HOLDING + timedelta(minutes=1), ["i-old"])])

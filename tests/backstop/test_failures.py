@@ -133,5 +133,5 @@ def test_it_looks_as_often_as_the_watchdog_counts():
 
 def test_silence_is_silence_however_short_the_window():
     limits = judging.Limits(window=timedelta(seconds=6), holding=HOLDING, execution=EXECUTION, compiler=HOLDING)
-    found = judging.judge(judging.Watched(), (), there=1, now=NOW, limits=limits)
+    found = judging.judge(judging.Watched(), (), ages=(), now=NOW, limits=limits)
     assert "no run goes on" in found.why
