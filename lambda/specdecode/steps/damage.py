@@ -42,7 +42,7 @@ def set_aside(codes: Iterable[int | None], name: str, run: Run, rt: Runtime, *, 
     damaged = [s3_keys.compiled_prefix(artifact)] if artifact and Exit.DAMAGED_ARTIFACT in found else []
     if Exit.DAMAGED_MODEL in found:
         damaged += models
-    elif Exit.NOT_FOUND in found:
+    elif found & {Exit.NOT_FOUND, Exit.INCOMPLETE}:
         damaged += [prefix for prefix in models if finished.find(rt.store, prefix).content is None]
     return put_aside(damaged, run, rt)
 

@@ -445,9 +445,10 @@ def test_a_file_that_a_start_check_misses_is_damage_and_one_of_a_whole_folder_is
     assert diagnosis(world)["row"] == "damaged"
 
 
-def test_a_file_that_a_start_check_misses_is_damage_if_another_run_has_set_the_folder_aside_since(world):
+@pytest.mark.parametrize("code", [66, 68])
+def test_a_file_that_a_start_check_misses_is_damage_if_another_run_has_set_the_folder_aside_since(world, code):
     up_to(world, "StartCheck")
-    world.job_fails["start-check"] = 68
+    world.job_fails["start-check"] = code
     del world.s3.objects[
         next(key for key in world.s3.objects if "--pair-target@" in key and key.endswith("COMPLETE.json"))
     ]
