@@ -213,7 +213,7 @@ def run(name: str, *, most_s: float = math.inf) -> bool:
     tests, failures, errors, skipped = (int(told.get(key, 0)) for key in ("tests", "failures", "errors", "skipped"))
     failed = max(failures + errors, int(ended != 0))
     passed = tests - failures - errors - skipped if told else int(ended == 0)
-    was_dirty = was_dirty or code(suite) != before  # while it ran
+    was_dirty = was_dirty or _changed(suite, before)
     good, date = not failed and passed > 0 and not was_dirty, datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
     results = noted()
     old = results.get(name)
@@ -222,6 +222,15 @@ def run(name: str, *, most_s: float = math.inf) -> bool:
     seconds = round(time.monotonic() - began)
     write(results | {name: Noted(commit, date, was_dirty, passed, failed, seconds, *where, skipped=skipped)})
     return good
+
+
+def _changed(suite: Suite, before: str) -> bool:
+    """Whether what it judges is other than before it ran."""
+    _modules.cache_clear()
+    try:
+        return code(suite) != before
+    except (OSError, SyntaxError):
+        return True
 
 
 def _expanded(word: str) -> list[str]:

@@ -115,6 +115,9 @@ def test_a_change_while_it_runs_makes_no_pass(checkout: Path) -> None:
     commit(checkout)
     assert not suites.run("one")
     assert (suites.noted()["one"].passed, suites.noted()["one"].dirty, state("one")) == (1, True, "never passed")
+    (checkout / "tests" / "one.py").write_text("open('tests/one.py', 'w').write('def (')\ndef test_one():\n    pass\n")
+    commit(checkout)
+    assert not suites.run("one") and suites.noted()["one"].dirty
 
 
 def test_options_of_somebodys_own_tests_choose_no_cases_and_what_was_skipped_is_said(
