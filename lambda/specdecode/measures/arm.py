@@ -16,6 +16,7 @@ from specdecode.measures.metrics.formulas import (
     histogram,
     inter_token_latency,
     mean_tokens_per_step,
+    output_throughput,
     time_per_output_token,
     tokens_per_step,
     ttft,
@@ -91,7 +92,9 @@ def measure_arm(
         errors=errors_by_kind(block),
         output_tokens=tokens,
         load_seconds=block.load_s,
-        cost_per_million=price / 3600.0 * block.load_s / tokens * 1e6 if price is not None and tokens else None,
+        cost_per_million=price / 3600.0 * block.load_s / tokens * 1e6
+        if price is not None and totals.get(output_throughput.tag)  # not where an answer has no count of tokens
+        else None,
         metrics=metrics,
         totals=totals,
         no_value=no_value | no_total,

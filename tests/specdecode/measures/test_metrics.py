@@ -81,6 +81,9 @@ def test_block_metrics_count_every_request_and_use_the_completed_ones() -> None:
     assert errors_by_kind(block) == {"timeout": 1, "connect": 1}
     arm = measure_arm(records, slo=Slo(ttft_s=0.8), terms=Terms(dollars_per_hour=36.0)).arm
     assert arm.cost_per_million == pytest.approx(36.0 / 3600 * 5.0 / 30 * 1e6), "5 s of load, 30 tokens"
+    uncounted = next(each for each in records if each.error is None).model_copy(update={"completion_tokens": None})
+    part = measure_arm([*records, uncounted], terms=Terms(dollars_per_hour=36.0)).arm
+    assert part.cost_per_million is None and part.output_throughput is None, "the time is of all, the count of a part"
     assert (arm.requests, arm.completed, arm.failed) == (4, 2, 2)
     assert arm.metrics["ttft"].n == 2 and arm.totals["goodput"] == pytest.approx(0.2)
     at_once = Block(records=[record([0.0], tokens=1, end=0.0)], slo=Slo(ttft_s=0.8))

@@ -182,7 +182,9 @@ def _arm(experiment: Experiment, cases: Sequence[Measured]) -> ArmAtLoad:
     good = sum(good_requests(each.block) for each in cases) if experiment.workload.slo.asked else None
     ttft, tpot = _values(cases, "ttft"), _values(cases, DECODING)
     return ArmAtLoad(
-        output_throughput=tokens / seconds if seconds > 0 else None,
+        output_throughput=tokens / seconds
+        if seconds > 0 and all(each.arm.output_throughput is not None for each in cases)
+        else None,
         user_speed=_quantile(_values(cases, HEADLINE), 0.5),
         ttft_p50=_quantile(ttft, 0.5),
         ttft_p95=_quantile(ttft, 0.95),
