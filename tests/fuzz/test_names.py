@@ -6,6 +6,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 from specdecode import names
+from specdecode.experiment.variants import ModelRef, as_model_id
 from specdecode.manifests.naming import object_name, service_host_variable
 
 from rehearsal.kubernetes import quantity
@@ -55,3 +56,10 @@ def test_quantities_are_what_they_say(number: int, suffix: str) -> None:
     decimal, binary = {"k": 10**3, "M": 10**6, "G": 10**9}, {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
     scale = {"": 1, "m": Fraction(1, 1000), **decimal, **binary}
     assert Fraction(quantity.parse(f"{number}{suffix}")) == number * scale[suffix]
+
+
+@fuzz(200)
+@given(st.text() | st.text("aZ9-._/ \\é", max_size=300))
+def test_whatever_a_server_calls_its_model_has_an_id(name: str) -> None:
+    found = as_model_id(name)
+    assert not found or ModelRef(id=found, size_gib=1.0).id == found

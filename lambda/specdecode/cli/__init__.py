@@ -77,6 +77,9 @@ class Commands(TyperGroup):
             from specdecode.cli.aws_errors import in_a_line
 
             if (told := in_a_line(error)) is None:
+                if isinstance(error, OSError) and error.filename:
+                    told = f"{error.filename}: {error.strerror}: name another path, or mend this one"
+                    raise stop_with(told, EXIT_USAGE) from None
                 raise
             raise stop_with(told, EXIT_ENVIRONMENT) from None
 

@@ -16,6 +16,9 @@ import typer
 from specdecode.cli.options import Profile, Region, cases
 from specdecode.cli.output import complain, say_json, stop_with
 
+LONGEST_S = 604_800
+"""A week of load, or of rising to it."""
+
 if TYPE_CHECKING:
     from specdecode.benchmark.endpoint import Endpoint
     from specdecode.experiment.workload import TestCase
@@ -196,6 +199,15 @@ def bench(
             tokenizer=known.tokenizer,
             accounting=known.accounting,
         )
+    problems += [
+        f"{option} {value:g}: a number from {low:g} to {high:,g} is needed"
+        for option, value, low, high in (
+            ("--duration", sending.duration, 0.01, LONGEST_S),
+            ("--ramp", sending.ramp, 0, LONGEST_S),
+            ("--max-error-rate", results.max_error_rate, 0, 1),
+        )
+        if value is not None and not low <= value <= high
+    ]
     if results.resume and results.out is None:
         problems.append("--resume goes on with the benchmark in --out: give that folder, results/bench-…")
     with told():

@@ -51,9 +51,12 @@ def import_results(
     from specdecode.analysis.other_tools.llmperf import read_arm
     from specdecode.analysis.other_tools.newer_tools import read_other
     from specdecode.analysis.report import write_report
+    from specdecode.experiment.base import LONGEST_TITLE
 
     problems: list[str] = []
     described = _described(about or [], problems)
+    if not 1 <= len(title) <= LONGEST_TITLE:
+        problems.append(f"--title: 1 to {LONGEST_TITLE} characters are needed")
     found: list[tuple[ImportedArm, Variant]] = []
     names: list[str] = []
     for number, given in enumerate(arms):

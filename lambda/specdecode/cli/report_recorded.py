@@ -1,6 +1,5 @@
 """Reads a folder with raw records and no report, and makes what `specdecode bench` leaves there."""
 
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from specdecode.experiment.benchmark_spec import read_specification
 from specdecode.experiment.endpoints import of_one_kind
 from specdecode.experiment.model import EndpointExperiment
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.variants import as_model_id
 from specdecode.measures.accounting import Accounting
 from specdecode.measures.publish import publish as publish_data
 from specdecode.prompts import BadPromptSet, PromptSet, read_set
@@ -159,8 +159,7 @@ def _model(arm: BenchmarkArm, spec: BenchmarkSpec, servers: Servers) -> str:
     """The model's name in the form of an id. Servers may name their model by a path."""
     known = servers.arms.get(arm.variant)
     name = arm.model or spec.model or (known.model if known else "") or UNKNOWN
-    parts = [re.sub(r"[^A-Za-z0-9_.-]", "-", part).strip("-._") for part in name.split("/")]
-    return "/".join([part for part in parts if part][-2:])[:128] or UNKNOWN
+    return as_model_id(name) or UNKNOWN
 
 
 def _k(arm: BenchmarkArm, servers: Servers) -> int | None:

@@ -17,12 +17,15 @@ EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", 
 PricePerHour = Annotated[float, Field(ge=0, le=MOST_DOLLARS)]
 """US dollars for an hour of a machine."""
 
+MOST_ROUNDS = 100
+"""Most rounds of a record. An experiment has fewer."""
 MOST_DRAFTED = 32
 """Largest k of an experiment."""
 
 Argument = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$", max_length=16384)]
 """An argument or a variable of a process. Tab and newline are the only control characters in it."""
 
+LONGEST_TITLE = 200
 Prose = Annotated[str, StringConstraints(max_length=4000)]
 """Text that people read; it decides nothing."""
 

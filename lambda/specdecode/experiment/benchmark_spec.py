@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from specdecode.experiment.base import Frozen, Many, Name, PricePerHour
+from specdecode.experiment.base import MOST_DRAFTED, MOST_ROUNDS, Frozen, Many, Name, PricePerHour
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.sizing import clients_of, most_clients
 from specdecode.experiment.workload import MOST_CASES, Level, Workload
@@ -23,7 +23,7 @@ class BenchmarkArm(Frozen):
     """Value of the CloudWatch dimension `Variant`."""
     compare_to: Name | None = None
     """The arm that this one is compared with. It decides when enough is measured."""
-    num_speculative_tokens: int | None = None
+    num_speculative_tokens: int | None = Field(default=None, ge=1, le=MOST_DRAFTED)
     """k, to compute an acceptance rate from tokens per step. None if the arm does not speculate."""
     most_tokens_per_step: MostTokens | None = None
     """Most tokens that a step of the engine yields for that k. None if not known (older records, `bench`)."""
@@ -52,7 +52,7 @@ class BenchmarkSpec(Frozen):
     experiment: Name
     """Value of the CloudWatch dimension `Experiment`."""
     wave: int = Field(ge=0)
-    round: int = Field(ge=0)
+    round: int = Field(ge=0, lt=MOST_ROUNDS)
     """Written into every record. A Job measures one round: `workload.rounds` is spread over the plan's waves."""
     model: str
     """The served model's name, sent as `model` in each request."""

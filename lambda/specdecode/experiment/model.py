@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from specdecode.experiment import endpoints, shapes
-from specdecode.experiment.base import Deadlines, Frozen, Name, Prose
+from specdecode.experiment.base import LONGEST_TITLE, Deadlines, Frozen, Name, Prose
 from specdecode.experiment.told import MOST_FORECAST, Forecasted, Published
 from specdecode.experiment.variants import TUNED, EndpointVariant, ModelRef, ServedVariant, Serving, Variant
 from specdecode.experiment.workload import ImportedWorkload, Workload
@@ -61,7 +61,7 @@ class Experiment(Frozen):
 
     schema_version: Literal[1] = 1
     name: Name
-    title: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    title: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_TITLE)]
     description: Prose = ""
     node: Annotated[str, AfterValidator(shapes.known)] = shapes.DEFAULT
     """Instance type of the node that all arms are measured on."""

@@ -1,5 +1,6 @@
 """The arms of a comparison: their weights, how they speculate, and their two kinds (served by the run, or running)."""
 
+import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
@@ -28,6 +29,13 @@ class ModelKind(StrEnum):
     EAGLE3 = "eagle3"
     DFLASH = "dflash"
     MEDUSA = "medusa"
+
+
+def as_model_id(name: str) -> str:
+    """What a server or a tool calls its model, as an id: of a path the last two parts. "" if none remains."""
+    parts = [re.sub(r"[^A-Za-z0-9_.]+", "-", part) for part in name.split("/")]
+    plain = [re.sub(r"\.{2,}", ".", part).strip("-._") for part in parts]
+    return "/".join([part for part in plain if part][-2:])[:128].rstrip("/")
 
 
 class ModelRef(Frozen):

@@ -6,6 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, model_validator
 
+from specdecode.experiment.base import MOST_ROUNDS
+
 SCHEMA_VERSION: Literal[1] = 1
 
 MOST_COUNT = 2**31 - 1
@@ -29,8 +31,6 @@ MOST_CLIENTS = 1000
 """Most clients of a level. An experiment has fewer (specdecode.experiment.sizing)."""
 MOST_POSITIONS = 64
 """Most drafted tokens of a step with a count of their own."""
-MOST_ROUNDS = 100
-"""Most rounds of a run. An experiment has fewer (specdecode.experiment.workload)."""
 MOST_COUNTED = 2**20
 """Most tokens that the chunks of one answer may count together: an experiment cannot ask for more."""
 

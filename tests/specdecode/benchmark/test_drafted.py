@@ -41,6 +41,7 @@ def test_the_example_of_vllm() -> None:
         {"num_spec_steps": 44},
         {"num_accepted_draft_tokens": 11},
         {"acceptance_histogram": [2**31 - 1, 1, 0, 0], "num_draft_tokens": 1},  # a sum of many would be inexact
+        {"acceptance_histogram": [0, 0, 0, 2**30], "num_draft_tokens": 3 * 2**30},
     ],
 )
 def test_what_cannot_be_is_passed_over(changed: dict[str, object]) -> None:

@@ -40,7 +40,9 @@ WRONG = {
         "--case nope | --prompts nosuch | --prompts p.jsonl | --requests 0 | --requests x | --concurrency x | "
         "--concurrency 4 --rate 2 | --rate -1 | --temperature -1 | --output-tokens 0 | --timeout 0 | "
         "--load nope | --price-per-hour x | --speculative-tokens base=x | --most-tokens-per-step base=9 | "
-        "--resume | --resume --out nosuch | --upload x | --slo-share 2 | --concurrency 1,1 | --nope"
+        "--resume | --resume --out nosuch | --upload x | --slo-share 2 | --concurrency 1,1 | --nope | "
+        "--duration 0 | --duration nan | --duration inf | --ramp -1 | --ramp inf | --max-error-rate nan | "
+        "--max-error-rate 2 | --speculative-tokens base=0 | --speculative-tokens base=33 | --out empty.yaml/x"
     ),
     "run": "nosuch | c.yaml",
     "": (
@@ -86,6 +88,7 @@ MANY = {
     "manifests rehearsal --bundle-uri http://x": ("--bundle-uri",),
     "engines 0.9.1": ("no engine is called",),
     "import base=/nowhere": ("two arms are needed",),
+    f"import base=/nowhere sd=/nowhere --title {'x' * 201}": ("--title: 1 to 200 characters", "no such file"),
     "import base sd=/nowhere --about sd:speed=9": ("base: write NAME=PATH", "KEY one of draft, k, most_tokens"),
     "import Base!=/nowhere sd=/nowhere": ("/nowhere: no such file or folder",),
     "import a=x b --about c:k=y --about a:k=0": ("x: no such file", "b: write NAME=PATH", "--about c:", "--about a:k:"),

@@ -1,14 +1,16 @@
 """Records read back: the same values in a fifth of the memory."""
 
+import json
 import tracemalloc
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from specdecode.experiment.base import MOST_ROUNDS
 from specdecode.records import Chunk, RequestRecord
 from specdecode.records.packed import PackedChunks, read_record
-from specdecode.records.record import MOST_COUNTED
+from specdecode.records.record import MOST_COUNT, MOST_COUNTED
 
 from tests.specdecode.benchmark.making import record
 
@@ -40,6 +42,20 @@ def test_a_record_whose_chunks_count_more_tokens_than_an_answer_has_is_refused()
     assert read_record(most.model_dump_json().encode()) == most
     with pytest.raises(ValidationError, match=f"count {MOST_COUNTED + 1} tokens"):
         read_record(most.model_dump_json().replace(f'"tokens":{MOST_COUNTED - 1}', f'"tokens":{MOST_COUNTED}').encode())
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"completion_tokens": MOST_COUNT + 1},
+        {"round": MOST_ROUNDS},
+        {"drafted": {"drafts": MOST_COUNT + 1, "draft_tokens": 1, "accepted_tokens": 0, "accepted_per_position": []}},
+        {"drafted": {"drafts": 1, "draft_tokens": 1, "accepted_tokens": 0, "accepted_per_position": [MOST_COUNT + 1]}},
+    ],
+)
+def test_counts_whose_sum_over_a_run_would_be_inexact_are_refused(told):
+    with pytest.raises(ValidationError):
+        read_record(json.dumps(record([0.1, 0.2], tokens=3).model_dump(mode="json") | told).encode())
 
 
 def test_a_record_read_back_equals_the_one_that_was_written():

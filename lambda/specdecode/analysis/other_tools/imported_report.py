@@ -1,7 +1,6 @@
 """The report from other tools' results: corrected where possible, with notes on what their figures hide."""
 
 import math
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -15,7 +14,7 @@ from specdecode.analysis.statistics.measured import BY_NAME, SPEEDUPS
 from specdecode.analysis.statistics.pairs import assemble, case_result
 from specdecode.analysis.texts.recommend import voiced
 from specdecode.experiment.model import ImportedExperiment
-from specdecode.experiment.variants import ModelRef, Variant
+from specdecode.experiment.variants import ModelRef, Variant, as_model_id
 from specdecode.experiment.workload import ImportedWorkload, PromptKind, TestCase
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.distribution import Summary
@@ -121,7 +120,7 @@ def _experiment(arms: Sequence[tuple[ImportedArm, Variant]], title: str, case: T
         title=title,
         measured_with=tuple(dict.fromkeys(arm.tool for arm, _ in arms)),
         recorded={arm.name: arm.conditions for arm, _ in arms},
-        target=ModelRef(id=re.sub(r"[^\w./-]", "-", model).lstrip("-._") or "unknown", size_gib=1.0),
+        target=ModelRef(id=as_model_id(model) or "unknown", size_gib=1.0),
         variants=tuple(variant for _, variant in arms),
         workload=ImportedWorkload(cases=(case,), **load),
     )

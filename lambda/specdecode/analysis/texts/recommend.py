@@ -221,7 +221,7 @@ def _cheapest(comparison: Comparison, pair: Pair) -> str:
     """The cheapest arm and both costs, if it is not the recommended arm."""
     others = (name for each in comparison.pairs for name in (each.baseline, each.variant))
     names = dict.fromkeys([pair.baseline, *others])
-    costs = {name: cost for name in names if (cost := comparison.cost_over(name, pair)) is not None}
+    costs = {name: cost for name in names if (cost := comparison.cost_over(name, pair))}
     cheapest = min(costs, key=lambda name: costs[name], default=None)
     chosen = decided(comparison).serve or pair.baseline
     if cheapest in (None, chosen) or chosen not in costs or decided(comparison).serve is None:

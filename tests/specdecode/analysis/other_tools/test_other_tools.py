@@ -226,6 +226,7 @@ def alone(**told: Any) -> dict[str, Any]:
     ("result", "says"),
     [
         (alone(), ""),
+        (alone(model_id="Qwen3 32B--(sd) é"), ""),
         (alone(median_ttft_ms=1e-190, p25_ttft_ms=1e-191, p75_ttft_ms=1e14), ""),
         (alone(ttfts=[-5, 0.1], latencies=[1, 1], output_lens=[9, 9], input_lens=[9, 9], errors=["", ""]), "0 or more"),
         (alone(duration=-5), "0 or more"),
