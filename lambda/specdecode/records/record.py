@@ -15,15 +15,14 @@ MOST_COUNT = 2**31 - 1
 Count = Annotated[int, Field(ge=0, le=MOST_COUNT)]
 Tokens = Annotated[int, Field(ge=0, le=2**53)]
 SHORTEST_S = 1e-9
-"""Smaller times count as zero: no clock measures them."""
 
 
-def _measured(seconds: float) -> float:
-    """The time, or 0: a rate of a smaller one would be too large to be squared."""
+def measured(seconds: float) -> float:
+    """The time, or 0: no clock measures a smaller one, and a rate of it would be too large to be squared."""
     return seconds if abs(seconds) >= SHORTEST_S else 0.0
 
 
-Seconds = Annotated[float, Field(ge=-100, le=1e10, allow_inf_nan=False), AfterValidator(_measured)]
+Seconds = Annotated[float, Field(ge=-100, le=1e10, allow_inf_nan=False), AfterValidator(measured)]
 """A record from a file may come from anybody. Figures that no run can have are refused."""
 MOST_TURNS = 100
 """Most turns of a conversation (specdecode.prompts)."""

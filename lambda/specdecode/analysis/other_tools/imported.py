@@ -16,7 +16,7 @@ from specdecode.experiment.base import Frozen
 from specdecode.experiment.workload import MOST_AT_A_TIME
 from specdecode.measures.distribution import Summary, summarize
 from specdecode.measures.plausibility import AGREE
-from specdecode.records.record import MOST_COUNTED, SHORTEST_S
+from specdecode.records.record import MOST_COUNTED, measured
 from specdecode.untrusted import Unreadable, in_words, parse_json, read_file
 
 LLMPERF = "LLMPerf (token_benchmark_ray.py)"
@@ -45,14 +45,7 @@ Request = dict[str, float]
 """A completed request: field, as LLMPerf calls it (FIELDS) -> value."""
 MOST_FIGURE = 1e12
 MOST_REQUESTS = 10_000_000
-
-
-def _measured(value: float) -> float:
-    """The value, or 0: no clock measures a smaller time, and a ratio of it is too large to be squared."""
-    return value if value >= SHORTEST_S else 0.0
-
-
-Figure = Annotated[float, Field(ge=0, le=MOST_FIGURE), AfterValidator(_measured)]
+Figure = Annotated[float, Field(ge=0, le=MOST_FIGURE), AfterValidator(measured)]
 MAX_TIMESTAMP = 4_102_444_800
 """The year 2100."""
 Moment = Annotated[float, Field(ge=0, le=MAX_TIMESTAMP)]
@@ -156,7 +149,7 @@ def own_statistics(
         if wrong := next((name for name, value in known.items() if not 0 <= value <= MOST_FIGURE), None):
             raise ImportProblem(f"its {wrong} {metric} of {known[wrong]:g} s is no measurement")
         if known:
-            told = {name: _measured(value) for name, value in known.items()}
+            told = {name: measured(value) for name, value in known.items()}
             found[metric] = Summary.model_validate({"n": completed, **told})
     return found
 
