@@ -6,6 +6,7 @@ from typing import Any, TypeGuard
 from pydantic_core import from_json
 
 from specdecode.escape import clip, plain
+from specdecode.measures.plausibility import TOKENS_BESIDE_TEXT
 from specdecode.records import MOST_POSITIONS, Drafted, ErrorKind
 from specdecode.records.record import MOST_COUNT
 from specdecode.untrusted import Unreadable, parse_json
@@ -39,6 +40,7 @@ class Answer:
         "_characters",
         "_counted",
         "_finished",
+        "_running",
         "cached_tokens",
         "chunks",
         "completion_tokens",
@@ -65,6 +67,7 @@ class Answer:
         self._characters = 0
         self._counted = 0
         self._finished = False
+        self._running: int | None = None
 
     @property
     def whole(self) -> bool:
@@ -111,6 +114,8 @@ class Answer:
         if finish_reason:
             self.finish_reason = clip(plain(str(finish_reason)), _SHOWN)
         text = reasoning + content
+        if running is not None or text:
+            self._running = running
         if text:
             self._add(at_s, text, len(reasoning), running)
 
@@ -150,15 +155,24 @@ class Answer:
         """Drop counts that contradict the stream or each other, also those of the chunks.
 
         The whole count may not be smaller than the number of chunks with text, nor larger than what was asked for.
-        The chunks together may not count more than that.
+        The chunks together may not count more than that. The last running count is the whole one (vLLM
+        0.32.0, vllm/entrypoints/openai/chat_completion/serving.py), but for what ends an answer. A smaller one than the
+        chunks with text is none: some servers send 0 until the end.
         """
         count, fewest = self.completion_tokens, len(self.chunks)
-        if count is not None and not fewest <= count <= requested_tokens:
-            came = f"{fewest} chunks with text came" if count < fewest else f"at most {requested_tokens} were asked for"
+        running = self._running if self._running is None or self._running >= fewest else None
+        came = ""
+        if count is not None and count < fewest:
+            came = f"{fewest} chunks with text came"
+        elif count is not None and count > requested_tokens:
+            came = f"at most {requested_tokens} were asked for"
+        elif count is not None and running is not None and count > running + TOKENS_BESIDE_TEXT:
+            came = f"its running counts end with {running}"
+        if came:
             self.usage_problem = f"usage counts {count} tokens, but {came}"
             self.prompt_tokens = self.completion_tokens = None
         believed = self.completion_tokens or 0
-        if sum(tokens or 0 for _, _, tokens, _ in self.chunks) > believed:
+        if self._running != running or sum(tokens or 0 for _, _, tokens, _ in self.chunks) > believed:
             self.chunks = [(at_s, chars, None, reasoning) for at_s, chars, _, reasoning in self.chunks]
 
 

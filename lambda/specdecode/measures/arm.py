@@ -75,6 +75,8 @@ def measure_arm(
     if drafts.own_counts_wrong and values.pop(acceptance_length.tag, []):
         no_value[acceptance_length.tag] = drafts.own_counts_wrong[0]
     totals, no_total = _totals(block)
+    if drafts.unseen and acceptance_rate.tag in no_total:
+        no_total[acceptance_rate.tag] = drafts.unseen[0]
     tokens, price = sum(record.completion_tokens or 0 for record in block.completed), terms.dollars_per_hour
     counts = histogram(block.completed) if tokens_per_step.tag in values else {}
     chunks = sum(counts.values())
@@ -109,7 +111,7 @@ def measure_arm(
         drafted_gap=gap(drafts.by_answers, drafts.by_counters, len(records) - len(block.completed)),
         verified_drafts=block.verified,
         accepted_per_position=acceptance_from_positions(found.accepted_per_position, found.drafts)
-        if found and terms.every_step
+        if found and terms.one_k
         else (),
     )
     return Measured(arm=arm, block=block, values=values)

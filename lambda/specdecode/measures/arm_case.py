@@ -22,8 +22,11 @@ class Terms:
     """Tokens that a step drafts. 0 without speculation, None if it is not known."""
     most: MostTokens = MostTokens.K_PLUS_1
     """Most tokens that a step of the engine yields with that k."""
+    one_k: bool = True
+    """Each step that drafts, drafts k tokens. False if k depends on the load."""
     every_step: bool = True
-    """Each step drafts k tokens. False if k depends on the load."""
+    """Each step drafts. False if k depends on the load, and of a server whose engine is not known: vLLM counts no step
+    in which an n-gram was not found (0.32.0, v1/core/sched/scheduler.py, make_spec_decoding_stats)."""
     dollars_per_hour: float | None = None
     """Price of the devices that the arm holds. None: the arm has no cost."""
 

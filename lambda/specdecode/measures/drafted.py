@@ -2,8 +2,10 @@
 from their streamed chunks. Whether they are plausible, and their sum.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from itertools import pairwise, zip_longest
 
 from specdecode.experiment.most_tokens import MostTokens
@@ -13,6 +15,8 @@ from specdecode.records import MOST_POSITIONS, Drafted, EngineCounters, RequestR
 COUNTERS = "engine counters"
 ANSWERS = "the answers' own counts"
 ESTIMATED = "estimated from tokens per streamed chunk"
+BETWEEN_STEPS = 0.75
+"""Least share of the time between chunks that lies between steps. The tokens of a step come within its sending."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +26,9 @@ class Drafts:
     by_counters: Drafted | None
     by_answers: Drafted | None
     doubts: list[str]
-    """Why a source is not used, in words."""
+    """Why a source is not used, in words: it contradicts what came."""
+    unseen: list[str]
+    """Why no source is used, in words: what it counts is not what came, or was cut off there."""
     own_counts_wrong: list[str]
     """Why the single answers' own counts are not used, in words."""
     k: int | None
@@ -48,11 +54,14 @@ def read_drafts(records: Sequence[RequestRecord], counters: Sequence[EngineCount
     own, contradicted = _by_answers(records, every_step=every_step) if believed else (None, [])
     own_counts_wrong = [] if believed else ["what the answers of such an engine say of their drafts is not believed"]
     wrong = _other_k([*counters, *([own] if own else [])], terms.k)
+    told = [each for each in (by_counters, own) if each]
+    unseen = [] if every_step else [why for each in told if (why := too_few_steps(each, records, every_step=False))]
     return Drafts(
-        by_counters=None if wrong else by_counters,
-        by_answers=None if wrong else own,
+        by_counters=None if wrong or unseen else by_counters,
+        by_answers=None if wrong or unseen else own,
         doubts=[*doubts, *contradicted, *wrong],
-        own_counts_wrong=[*own_counts_wrong, *contradicted, *wrong],
+        unseen=unseen,
+        own_counts_wrong=[*own_counts_wrong, *contradicted, *wrong, *unseen],
         k=None if wrong else terms.k,
     )
 
@@ -114,8 +123,8 @@ def contradiction(
 ) -> str | None:
     """Why the counters cannot belong to these requests, or None. Every step gives the accepted tokens and one more. So
     tokens = steps + accepted, except for the first token of an answer (the prompt's step) and up to k tokens that are
-    cut off at its end. If not `every_step` drafts (k is 0 at some loads), the counters leave out steps without drafts,
-    so their sum may be smaller.
+    cut off at its end. If not `every_step` drafts, the counters leave out steps without drafts, so their sum may be
+    smaller.
     """
     if counters.accepted_tokens > counters.draft_tokens:
         return f"{counters.accepted_tokens} tokens accepted of {counters.draft_tokens} drafted"
@@ -139,7 +148,27 @@ def contradiction(
     least = came - requests - per_step * requests if every_step else 0
     if not least <= written <= came + per_step * requests:
         return f"steps + accepted tokens = {written}, but {came} tokens came"
-    return None
+    return too_few_steps(counters, records) if every_step else None
+
+
+def too_few_steps(
+    counters: Drafted | EngineCounters, records: Sequence[RequestRecord], *, every_step: bool = True
+) -> str | None:
+    """Why these steps after the first ones cannot have written these answers, or None. A server may send the tokens of
+    a step one by one, but it has them at once: nearly all of the time between chunks is time between steps. If not
+    `every_step` drafts, there are as many more as the tokens say; half of the accepted ones may be cut off at an end.
+    """
+    steps = counters.drafts
+    if not every_step:
+        came = sum(record.completion_tokens or 0 for record in records)
+        steps = max(steps, came - len(records) - counters.accepted_tokens // 2)
+    gaps = [late.at_s - early.at_s for record in records for early, late in pairwise(record.chunks)]
+    if steps >= len(gaps) or math.fsum(nlargest(steps, gaps)) >= BETWEEN_STEPS * math.fsum(gaps):
+        return None
+    return (
+        f"text came {len(gaps) + len(records)} times, one after the other: not in {counters.drafts} steps with drafts "
+        f"that gave {counters.accepted_tokens} tokens more"
+    )
 
 
 def by_chunks(histogram: Mapping[int, int], verified: int | None) -> Drafted | None:

@@ -191,6 +191,10 @@ def impossible_counts(records: Sequence[RequestRecord]) -> Iterator[str]:
             f"the server counts {tokens - unseen:,} tokens{but} for {size:,} bytes of text: a token has at least one "
             "byte, so it counts what it does not write, or goes on after the end of its answers (ignore_eos)"
         )
+    if more := [
+        each for each in records if (each.cached_tokens or 0) > (each.prompt_tokens or each.cached_tokens or 0)
+    ]:
+        yield f"the server finds {more[0].cached_tokens:,} tokens of a prompt of {more[0].prompt_tokens:,} in its cache"
 
 
 def unstreamed(records: Sequence[RequestRecord]) -> Iterator[str]:
@@ -244,6 +248,18 @@ def other_work(*, compared: int, from_start: int) -> str:
     if from_start <= SOME * compared or (from_start < FEW_PAIRS and from_start < compared):
         return ""
     return f"the answers differ from the first token on in {from_start} of {compared} pairs"
+
+
+def other_counts(base: int, other: int, *, answers: int) -> str:
+    """Why two arms do not count alike; empty if they do. `base` and `other`: what each counts in `answers` answers that
+    are the same in both, character for character. One of them may count the end of each answer.
+    """
+    if abs(base - other) <= AGREE * max(base, other) + answers:
+        return ""
+    return (
+        f"the arms count {base:,} and {other:,} tokens in {answers:,} answers that are the same text, so no "
+        "figure of a token can be compared"
+    )
 
 
 def disordered(field: str, stated: Summary) -> Iterator[str]:

@@ -98,6 +98,45 @@ def test_different_output_lengths_are_said() -> None:
     assert not any("different length" in note for note in case(simulated(), "repeat").notes)
 
 
+@pytest.mark.parametrize("hidden", [0, 200])
+def test_an_arm_that_counts_equal_texts_twice_is_distrusted(hidden: int) -> None:
+    """Nothing of a token can be compared then: not the speed, not the cost. Hidden reasoning counts too."""
+    records = [
+        r.model_copy(update={"completion_tokens": 400, "reasoning_tokens": hidden}) if r.variant == "sd" else r
+        for r in run(experiment())
+    ]
+    result = case(simulated(records), "repeat")
+    assert result.verdict is Verdict.DISTRUST and result.headline is None
+    assert "the arms count 1,600 and 3,200 tokens in 8 answers that are the same text" in result.reason
+    assert case(simulated(), "repeat").equality.identical_tokens == (1600, 1600)
+    sampled = experiment().model_copy(
+        update={"workload": experiment().workload.model_copy(update={"temperature": 0.7})}
+    )
+    assert "the same text" not in case(simulated(records, tested=sampled), "repeat").reason
+
+
+def test_an_arm_without_counts_is_named_as_what_is_missing() -> None:
+    records = [
+        r.model_copy(update={"completion_tokens": None, "usage_problem": "the server sent no usage"})
+        if r.variant == "sd"
+        else r
+        for r in run(experiment())
+    ]
+    result = case(simulated(records), "repeat")
+    assert result.verdict is Verdict.CANNOT_TELL
+    assert result.reason == "the tokens per second are not known of sd: the server sent no usage"
+
+
+def test_prompts_that_one_arm_counts_otherwise_are_said() -> None:
+    def notes(tokens: int) -> list[str]:
+        counted = {"prompt_tokens": tokens}
+        records = [r.model_copy(update=counted) if r.variant == "sd" else r for r in run(experiment())]
+        return [note for note in case(simulated(records), "repeat").notes if "count the same prompts" in note]
+
+    assert [len(notes(tokens)) for tokens in (64, 115, 116)] == [0, 0, 1]
+    assert "as 64 and 9,000 tokens" in notes(9000)[0]
+
+
 def test_doubtful_times_and_merged_chunks_are_said() -> None:
     records = list(run(experiment()))
     lagging = [r.model_copy(update={"time_doubt_s": 0.02}) if r.index == 0 else r for r in records]

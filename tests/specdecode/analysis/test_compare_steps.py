@@ -3,7 +3,7 @@
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.advice.sweep import advise_sweep, candidates
-from specdecode.experiment.model import EndpointExperiment, ServedExperiment
+from specdecode.experiment.model import EndpointExperiment
 from specdecode.experiment.step import most_tokens
 from specdecode.experiment.variants import EndpointVariant
 from specdecode.records import EngineCounters
@@ -48,18 +48,29 @@ def test_counters_of_an_engine_that_verifies_one_draft_less_are_not_used() -> No
     assert arm.acceptance_rate is not None and arm.acceptance_rate < 0.5
 
 
-def said_of_the_step(engine: str, **of_the_arm: object) -> tuple[Comparison, list[str]]:
-    plain = experiment(engine=engine)
-    document = plain.model_dump(mode="json")
+def on_running_servers(**of_the_arm: object) -> EndpointExperiment:
+    document = experiment().model_dump(mode="json", include=set(EndpointExperiment.model_fields))
     document["variants"][1]["speculation"].update(of_the_arm)
-    if of_the_arm:
-        document = {name: part for name, part in document.items() if name in EndpointExperiment.model_fields}
-        document["variants"] = [
-            {name: part for name, part in variant.items() if name in EndpointVariant.model_fields}
-            | {"endpoint": f"https://{variant['name']}.example"}
-            for variant in document["variants"]
-        ]
-    tested = (EndpointExperiment if of_the_arm else ServedExperiment).model_validate(document)
+    document["variants"] = [
+        {name: part for name, part in variant.items() if name in EndpointVariant.model_fields}
+        | {"endpoint": f"https://{variant['name']}.example"}
+        for variant in document["variants"]
+    ]
+    return EndpointExperiment.model_validate(document)
+
+
+def test_only_an_engine_that_is_known_must_draft_in_each_step() -> None:
+    """Of a server of somebody's, steps without drafts may be missing in the counters: vLLM's with n-grams."""
+    counters = EngineCounters(variant="sd", case="sonnet", drafts=9, draft_tokens=63, accepted_tokens=0)
+    for tested, doubted in ((experiment(), True), (on_running_servers(), False)):
+        records = run(experiment())
+        arm = compare(experiment=tested, records=records, context=context(counters=(counters,))).arm("sd", "sonnet")
+        assert arm is not None and any("contradict" in why for why in arm.impossible) is doubted
+        assert doubted or arm.acceptance_rate == 0.0
+
+
+def said_of_the_step(engine: str, **of_the_arm: object) -> tuple[Comparison, list[str]]:
+    tested = on_running_servers(**of_the_arm) if of_the_arm else experiment(engine=engine)
     comparison = compare(experiment=tested, records=run(experiment(engine=K_ENGINE)), context=context())
     return comparison, [note for note in comparison.notes if "yields at most" in note]
 

@@ -128,6 +128,12 @@ STREAMS: dict[str, list[bytes]] = {
         DONE,
     ],
     "running-usage-huge-in-the-middle": _counts_while_it_runs(1, 2**53, TOKENS),
+    "running-usage-of-a-part": [
+        *(delta("x", usage=usage(n)) for n in (1, 2, 3)),
+        delta(finish="length", usage=usage(3)),
+        *answer()[-2:],
+    ],
+    "running-usage-of-0": [*(delta("x", usage=usage(0)) for _ in range(TOKENS)), *answer()[-3:]],
     "running-usage-huge-to-the-end": _counts_while_it_runs(1, 2**31, 2**31 + 1),
 }
 """What comes as a stream that is ended in order."""

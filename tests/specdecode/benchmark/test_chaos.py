@@ -51,6 +51,7 @@ UNCOUNTED = {
     "usage-as-text": "makes no sense",
     "usage-as-number": "makes no sense",
     "running-usage-huge-to-the-end": "at most 8",
+    "running-usage-of-a-part": "counts 8 tokens, but its running counts end with 3",
 }
 MESSAGES = {
     "status-400": "status 400: too long",
@@ -126,9 +127,11 @@ def test_running_usage_gives_the_tokens_of_each_chunk() -> None:
     assert [chunk.tokens for chunk in ask("running-usage").chunks] == [1, 3, 0, 4]
 
 
-@pytest.mark.parametrize("model", ["running-usage-huge-in-the-middle", "running-usage-huge-to-the-end"])
+@pytest.mark.parametrize(
+    "model", ["running-usage-huge-in-the-middle", "running-usage-huge-to-the-end", "running-usage-of-0"]
+)
 def test_running_usage_that_contradicts_the_answer_is_not_believed(model: str) -> None:
-    assert [chunk.tokens for chunk in ask(model).chunks] == [None, None, None]
+    assert {chunk.tokens for chunk in ask(model).chunks} == {None}
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "http://no-such-host.invalid:1"])

@@ -92,7 +92,7 @@ def test_such_an_arm_is_called_by_its_table_and_teaches_the_advisor_nothing_of_o
         assert "k=5 at 1 to 4, 0 at 5 to 64 running" in form.replace("\\", "")
     assert observations([found]) == {} and candidates(tested) == []
     known = terms(tested, tested.variant("sd"), context())
-    assert known.k is None and not known.every_step, "what its counters are held against"
+    assert known.k is None and not known.one_k and not known.every_step, "what its counters are held against"
 
 
 def test_steps_that_draft_nothing_are_no_contradiction_where_k_goes_by_the_load() -> None:
@@ -102,7 +102,7 @@ def test_steps_that_draft_nothing_are_no_contradiction_where_k_goes_by_the_load(
         variant="base", case="case", round=0, trusted=True, drafts=2, draft_tokens=10, accepted_tokens=4,
         accepted_per_position=(2, 1, 1, 0, 0),
     )  # fmt: skip
-    by_load = measure_arm(records, terms=Terms(every_step=False), counters=[counters]).arm
+    by_load = measure_arm(records, terms=Terms(one_k=False, every_step=False), counters=[counters]).arm
     assert by_load.impossible == () and by_load.acceptance_rate == 0.4 and by_load.accepted_per_position == ()
     one = measure_arm(records, terms=Terms(k=5), counters=[counters]).arm
     assert any("contradict" in why for why in one.impossible)

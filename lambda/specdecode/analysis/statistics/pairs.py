@@ -27,6 +27,8 @@ from specdecode.records import RequestRecord
 
 GROUPS: tuple[GroupName, ...] = ("all", "structured", "open-ended")
 CONTEXT_CHARS = 60
+TEMPLATE = 50
+"""Tokens by which the chat templates of two servers may differ."""
 LENGTHS_DIFFER = 0.01
 """Relative difference of mean output tokens above which the report has a note."""
 
@@ -137,6 +139,8 @@ def case_result(
         reason = f"the load generator fell behind while it loaded {' and '.join(late)}, so no time is sure"
     elif failed:
         verdict, reason, settle = Verdict.CANNOT_TELL, failed, "a run in which they do not fail"
+    elif not headline and (why := _no_headline(base, other)):
+        reason, settle = why, ""
     elif distinct_prompts == 1 and headline and headline.n > 1:
         reason = f"{reason}; all requests sent one prompt, so this is about that prompt"
     return CaseResult(
@@ -155,6 +159,14 @@ def case_result(
         equality=same,
         notes=tuple(notes),
     )
+
+
+def _no_headline(base: ArmCase, other: ArmCase) -> str:
+    """Why the headline is not known of an arm that completed requests; empty if it is known of both."""
+    missing = [
+        f"{arm.variant}: {why}" for arm in (base, other) if arm.completed and (why := arm.no_value.get(HEADLINE))
+    ]
+    return f"the tokens per second are not known of {'; of '.join(missing)}" if missing else ""
 
 
 def _compare_case(experiment: Experiment, case: TestCase, base: Measured, other: Measured, stats: Stats) -> CaseResult:
@@ -187,6 +199,12 @@ def _notes(base: ArmCase, other: ArmCase, same: Equality, prompts: int) -> Itera
         yield (
             f"The arms wrote texts of different length ({lengths[0]:.0f} and {lengths[1]:.0f} tokens on average): "
             "end-to-end latency is not comparable, the figures per token are."
+        )
+    prompts_of = [s.mean for arm in (base, other) if (s := arm.metrics.get("input_tokens")) and s.mean]
+    if len(prompts_of) == 2 and abs(prompts_of[1] - prompts_of[0]) > TEMPLATE + LENGTHS_DIFFER * max(prompts_of):
+        yield (
+            f"The arms count the same prompts as {prompts_of[0]:,.0f} and {prompts_of[1]:,.0f} tokens on average: one "
+            "of them adds text, cuts some off, or counts wrongly, so their times to the first token are not comparable."
         )
     if same.expected and same.identical < same.compared:
         yield (
@@ -222,6 +240,7 @@ def equality(*, base: Sequence[RequestRecord], other: Sequence[RequestRecord], t
     by_round = {(record.round, record.index): record for record in fine}
     first_round = {record.index: record for record in reversed(fine)}
     compared = identical = from_start = 0
+    counts: list[tuple[int, int]] = []
     differences: list[Difference] = []
     for record in other:
         twin = by_round.get((record.round, record.index)) or first_round.get(record.index)
@@ -230,6 +249,8 @@ def equality(*, base: Sequence[RequestRecord], other: Sequence[RequestRecord], t
         compared += 1
         if twin.output == record.output:
             identical += 1
+            if twin.completion_tokens is not None and record.completion_tokens is not None:
+                counts.append((twin.completion_tokens, record.completion_tokens))
         else:
             differences.append(_difference(twin.output, record))
             from_start += differences[-1].at < _first_token_chars(twin)
@@ -237,6 +258,8 @@ def equality(*, base: Sequence[RequestRecord], other: Sequence[RequestRecord], t
         compared=compared,
         identical=identical,
         from_start=from_start,
+        identical_tokens=(sum(each for each, _ in counts), sum(each for _, each in counts)),
+        counted=len(counts),
         expected=temperature == 0,
         first=min(differences, key=lambda difference: difference.at, default=None),
     )

@@ -14,7 +14,7 @@ from specdecode.experiment.variants import Variant
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.metrics.formulas import most_tokens_per_step
 from specdecode.measures.observations import RELEVANT, raised_by_few
-from specdecode.measures.plausibility import MOST_BY_SPECULATION, impossible_speedup, other_work
+from specdecode.measures.plausibility import MOST_BY_SPECULATION, impossible_speedup, other_counts, other_work
 from specdecode.measures.student import NOMINAL, LogMean, t_quantile
 
 MAX_FAILED = 0.05
@@ -118,7 +118,13 @@ def impossible_figures(
             found.setdefault(result.case, why)
     same = [result for result in results if result.equality.expected]
     compared, parted = (sum(getattr(each.equality, name) for each in same) for name in ("compared", "from_start"))
-    if not {"quantization", "weights"} & set(changed) and (why := other_work(compared=compared, from_start=parted)):
+    if {"quantization", "weights"} & set(changed):
+        return found
+    for each in same:
+        twice = each.equality
+        if why := other_counts(*twice.identical_tokens, answers=twice.counted):
+            found.setdefault(each.case, why)
+    if why := other_work(compared=compared, from_start=parted):
         for each in same:
             if each.equality.from_start:
                 found.setdefault(each.case, f"{why}: the arms do not do the same work")
