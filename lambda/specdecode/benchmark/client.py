@@ -136,10 +136,7 @@ class Client:
                     error = failure(ErrorKind.CONNECT, f"cannot connect to {self.endpoint.url}: {problem}")
                 else:
                     exchange.sent = time.monotonic()
-                    try:
-                        await connection.send(payload)
-                    except OSError as problem:
-                        exchange.closed(problem, time.monotonic())
+                    connection.send(payload)
                     await exchange.ended.wait()
                     error = exchange.error
         except TimeoutError:

@@ -76,7 +76,7 @@ async def fetch(
     async with asyncio.timeout(timeout_s):
         connection = await connect(endpoint.address, sink)
         try:
-            await connection.send(endpoint.request_bytes("GET" if body is None else "POST", path, body))
+            connection.send(endpoint.request_bytes("GET" if body is None else "POST", path, body))
             await sink.ended.wait()
         finally:
             connection.close()

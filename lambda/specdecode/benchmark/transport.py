@@ -72,8 +72,11 @@ class Address:
 class Connection(Protocol):
     """A connection to a server, open until it is closed."""
 
-    async def send(self, data: bytes) -> None: ...
-    def close(self) -> None: ...
+    def send(self, data: bytes) -> None:
+        """Begin to write; to be called once. What cannot be written ends the connection: the sink is told."""
+
+    def close(self) -> None:
+        """Let go of the connection at once, also of what is not written yet."""
 
 
 async def connect(address: Address, sink: Sink) -> Connection:
@@ -117,21 +120,39 @@ async def _resolve(loop: asyncio.AbstractEventLoop, address: Address) -> _Resolv
 
 
 class _PlainConnection:
-    """A non-blocking socket on the loop's selector."""
+    """A non-blocking socket on the loop's selector. It reads while it writes: a server may refuse a request that it has
+    not read to its end. Nothing of it is with the loop when its descriptor is closed, as another connection gets it.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, sink: Sink) -> None:
         self._loop, self._sock, self._sink = loop, sock, sink
         self._open = True
+        self._unsent = memoryview(b"")
+        self._unsendable: OSError | None = None
         loop.add_reader(sock.fileno(), self._readable)
 
-    async def send(self, data: bytes) -> None:
-        await self._loop.sock_sendall(self._sock, data)
+    def send(self, data: bytes) -> None:
+        self._unsent = memoryview(data)
+        self._writable()
 
     def close(self) -> None:
         if self._open:
             self._open = False
             self._loop.remove_reader(self._sock.fileno())
+            self._loop.remove_writer(self._sock.fileno())
             self._sock.close()
+
+    def _writable(self) -> None:
+        try:
+            self._unsent = self._unsent[self._sock.send(self._unsent) :]
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as error:  # what the server said before it closed can still be read, then the end
+            self._unsent, self._unsendable = memoryview(b""), error
+        if self._unsent:
+            self._loop.add_writer(self._sock.fileno(), self._writable)
+        else:
+            self._loop.remove_writer(self._sock.fileno())
 
     def _readable(self) -> None:
         try:
@@ -155,7 +176,7 @@ class _PlainConnection:
 
     def _end(self, error: OSError | None) -> None:
         self.close()
-        self._sink.closed(error, time.monotonic())
+        self._sink.closed(error or self._unsendable, time.monotonic())
 
 
 def _both_clocks() -> tuple[float, float | None]:
@@ -176,7 +197,7 @@ class _TlsConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
-    async def send(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         self._transport.write(data)
 
     def close(self) -> None:

@@ -116,7 +116,7 @@ class ToServer:
     receive: Callable[[bytes], None]
     other: ToClient
 
-    async def send(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         self.receive(data)
 
     def close(self) -> None:
