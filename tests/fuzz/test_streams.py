@@ -155,6 +155,7 @@ def record_of(exchange: Exchange) -> RequestRecord:
 def exchanged(parts: list[bytes]) -> tuple[str, str | None, int | None, RequestError | None]:
     async def run() -> tuple[str, str | None, int | None, RequestError | None]:
         exchange = Exchange()
+        exchange.sent = 0.0
         for part in parts:
             exchange.received(part, 0.5, None)
         exchange.closed(None, 0.6)

@@ -120,6 +120,7 @@ def test_files_are_read_to_a_limit(tmp_path: Path) -> None:
 def test_an_answer_that_never_ends_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer, "MAX_CHARACTERS", 1000)
     exchange = Exchange()
+    exchange.sent = 0.0
     exchange.received(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", 0.0, None)
     event = json.dumps({"choices": [{"delta": {"content": "x" * 100}}]}).encode()
     for _ in range(20):
@@ -132,6 +133,7 @@ def test_an_answer_that_never_ends_is_broken_off(monkeypatch: pytest.MonkeyPatch
 def test_of_a_body_that_is_no_stream_the_start_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchanges, "MAX_KEPT_BYTES", 1000)
     exchange = Exchange()
+    exchange.sent = 0.0
     exchange.received(b"HTTP/1.1 503 Slow\r\n\r\n", 0.0, None)
     for _ in range(50):
         exchange.received(b"\x1b[2J" * 100, 0.0, None)

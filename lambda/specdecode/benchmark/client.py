@@ -147,7 +147,7 @@ class Client:
         finally:
             if connection is not None:
                 connection.close()
-            sent = exchange.sent or attempted
+            sent = attempted if exchange.sent is None else exchange.sent
             ended = time.monotonic()
             deliver(partial(self._record, plan, exchange, error, started_at, sent, ended, scheduled_s))
         if error is not None:
@@ -165,7 +165,7 @@ class Client:
     ) -> RequestRecord:
         answer = exchange.answer
         answer.check_usage(plan.body["max_tokens"])
-        end = exchange.last_at if exchange.ended.is_set() and exchange.last_at else ended
+        end = ended if exchange.last_at is None or not exchange.ended.is_set() else exchange.last_at
         lag = max(exchange.lag, self.loop_lag.largest_since(sent))
         if error is None and not answer.chunks:
             error = failure(ErrorKind.EMPTY, "the answer ended without any text")

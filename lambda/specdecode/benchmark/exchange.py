@@ -26,8 +26,10 @@ class Exchange:
         self.answer = Answer()
         self.ended = asyncio.Event()
         self.error: RequestError | None = None
-        self.sent = 0.0
-        self.last_at = 0.0
+        self.sent: float | None = None
+        """When the request was sent, on the clock of `transport.Sink`. None: not yet."""
+        self.last_at: float | None = None
+        """When the last byte of the answer, or its end, came. None: nothing came after the request was sent."""
         self.lag = 0.0
         """Longest time, in seconds, that bytes lay in the kernel before they were read."""
         self.merged = 0
@@ -40,8 +42,10 @@ class Exchange:
     def received(self, data: bytes, at: float, lag: float | None) -> None:
         if self.ended.is_set():
             return
-        # The kernel tells a read by the wall clock, to some microseconds: no bytes come before earlier ones.
-        self.last_at = max(self.last_at, at)
+        if self.sent is None or at < self.sent:
+            self._end(failure(ErrorKind.PROTOCOL, "the server answered before it was asked"))
+            return
+        self.last_at = at = self._not_before(at)
         if lag is None:
             self.timed_by_read = True
         elif lag > self.lag:
@@ -77,25 +81,30 @@ class Exchange:
     def closed(self, error: OSError | None, at: float) -> None:
         if self.ended.is_set():
             return
-        self.last_at = max(self.last_at, at)
+        if self.sent is not None:
+            self.last_at = self._not_before(at)
         self._http.close()
         self._end_of_body(error)
 
     def progress(self, timeout_s: float) -> str:
         """How much of the answer has come, for the message of a timeout."""
-        if not self.sent:
+        if self.sent is None:
             return f"no connection within {timeout_s:g} s"
         if not self.answer.chunks:
             return f"no text within {timeout_s:g} s"
         last = self.answer.chunks[-1][0]
         return f"not complete within {timeout_s:g} s: {len(self.answer.chunks)} chunks, the last after {last:.3f} s"
 
+    def _not_before(self, at: float) -> float:
+        """`at`, and not before earlier bytes: the kernel tells a read by the wall clock, to some microseconds."""
+        return at if self.last_at is None else max(self.last_at, at)
+
     @property
     def _content_type(self) -> str:
         return self._http.headers.get("content-type", "no content type")
 
     def _end_of_body(self, error: OSError | None) -> None:
-        if self._sse is not None:
+        if self._sse is not None and self.last_at is not None and self.sent is not None:
             try:
                 for event in self._sse.finish():
                     self.answer.take(event, self.last_at - self.sent)

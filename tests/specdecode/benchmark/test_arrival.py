@@ -131,6 +131,7 @@ def measure(while_busy: Callable[[Server], None], *, chunks: int, monkeypatch: p
     server, read_at = asyncio.run(run())
     assert records[0].error is None, records[0].error
     assert not Watched.last.timed_by_read
+    assert Watched.last.sent is not None
     at = [each.at_s + Watched.last.sent for each in records[0].chunks]
     return Measured(record=records[0], server=server, at=at, read_at=read_at)
 
@@ -197,7 +198,55 @@ def test_what_follows_the_end_of_a_stream_counts_in_no_read(after: bytes) -> Non
     raw = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + stream
     for parts in ([raw], [raw[at : at + 1] for at in range(len(raw))]):
         exchange = Exchange()
+        exchange.sent = 0.0
         for part in parts:
             exchange.received(part, 0.5, None)
         assert exchange.ended.is_set() and exchange.error is None
         assert "".join(exchange.answer.parts) == "hi"
+
+
+class Asked:
+    """A connection, to be closed."""
+
+    def send(self, data: bytes) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+EARLY = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + delta("hi")
+
+
+@pytest.mark.parametrize("comes", [lambda sink: sink.received(EARLY, 1.0, None), lambda sink: sink.closed(None, 1.0)])
+def test_what_comes_before_the_request_is_sent_has_no_time(
+    comes: Callable[[Exchange], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the end of a TLS handshake, before the connection is there to send on."""
+
+    async def connect(address: object, sink: Exchange) -> Asked:
+        comes(sink)
+        return Asked()
+
+    monkeypatch.setattr(of_client, "connect", connect)
+    records: list[RequestRecord] = []
+    asyncio.run(client("http://127.0.0.1:1").request(planned("m"), keep_in(records)))
+    assert records[0].error is not None and not records[0].chunks
+    assert 0 <= records[0].end_s < records[0].sent_s + 60
+
+
+def test_bytes_that_lay_there_before_the_request_was_sent_are_no_answer() -> None:
+    exchange = Exchange()
+    exchange.sent = 10.0
+    exchange.received(EARLY, 9.999, 0.002)
+    assert exchange.error is not None and exchange.error.message == "the server answered before it was asked"
+    assert not exchange.answer.chunks and exchange.last_at is None
+
+
+def test_no_chunk_comes_before_an_earlier_one() -> None:
+    """The wall clock, of which the kernel's stamps are, may be set back between two reads."""
+    exchange = Exchange()
+    exchange.sent = 10.0
+    for at, data in ((10.2, EARLY), (10.1, delta("you")), (10.3, delta("there"))):
+        exchange.received(data, at, 0.001)
+    assert [chunk[0] for chunk in exchange.answer.chunks] == pytest.approx([0.2, 0.2, 0.3])
