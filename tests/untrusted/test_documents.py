@@ -13,6 +13,7 @@ from specdecode.benchmark import answer
 from specdecode.benchmark import exchange as exchanges
 from specdecode.benchmark.exchange import Exchange
 from specdecode.benchmark.progress import LoadProgress
+from specdecode.benchmark.results import Results
 from specdecode.cli.experiments_view import BlockDumper
 from specdecode.experiment import ExperimentError, from_document, load_preset, to_yaml
 from specdecode.experiment.documents import parse_yaml
@@ -20,13 +21,18 @@ from specdecode.kubernetes.diagnosis import explain, load_table
 from specdecode.kubernetes.failure_files import collect_logs, collect_status
 from specdecode.manifests import all_objects
 from specdecode.pod.program import PodError, say
+from specdecode.records import read_record
 from specdecode.steps.errors import LONGEST, InvalidExperiment
 from specdecode.steps.logs import JsonFormatter
-from specdecode.untrusted import Unreadable, read_file
+from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, read_file, read_lines
 
 from tests.plans import CTX, plan_for
+from tests.specdecode.benchmark.making import client, planned
 from tests.specdecode.steps.world import World
 from tests.untrusted.hostile import ALL, EVERYTHING
+
+A_DAY_S = 86_400
+"""Largest `workload.timeout_s`."""
 
 
 def test_text_in_yaml_stays_one_scalar() -> None:
@@ -127,7 +133,33 @@ def test_an_answer_that_never_ends_is_broken_off(monkeypatch: pytest.MonkeyPatch
         exchange.received(b"data: " + event + b"\n\n", 0.0, None)
     assert exchange.error is not None
     assert "never ends" in exchange.error.message
-    assert sum(map(len, exchange.answer.parts)) <= 1000
+    assert not exchange.answer.parts and not exchange.answer.chunks
+
+
+@pytest.mark.parametrize(("chunks", "characters"), [(answer.MAX_CHUNKS, 0), (1, answer.MAX_CHARACTERS)])
+def test_an_answer_beyond_the_longest_is_a_short_record(chunks: int, characters: int) -> None:
+    found = answer.Answer()
+    found.chunks, found._characters = [(1.0, 1, None, 0)] * chunks, characters
+    with pytest.raises(answer.AnswerError, match="never ends"):
+        found.take(json.dumps({"choices": [{"delta": {"content": "x"}}]}).encode(), 2.0)
+    assert not found.chunks and not found.parts
+
+
+def test_the_longest_answer_is_a_record_that_is_read(tmp_path: Path) -> None:
+    """Each character is escaped to six bytes and each time has all its digits."""
+    each, at_s = answer.MAX_CHARACTERS // answer.MAX_CHUNKS, A_DAY_S - 0.123456789
+    exchange = Exchange()
+    exchange.answer.chunks = [(at_s, each, None, each)] * answer.MAX_CHUNKS
+    exchange.answer.parts = ["\0" * answer.MAX_CHARACTERS]
+    sender = client("http://127.0.0.1:1")
+    sent = sender.origin + A_DAY_S
+    made = sender._record(planned("m"), exchange, None, 1_795_000_000.123456, sent, sent + at_s, None)
+    results = Results(tmp_path, run_id="run")
+    results.append(made)
+    ((_, line),) = read_lines(results.raw_path("base", "case"), limit=MAX_FILE_BYTES // 2)
+    found = read_record(line)
+    assert found.output == made.output, "all of it"
+    assert (len(found.chunks), found.chunks[-1]) == (answer.MAX_CHUNKS, made.chunks[-1])
 
 
 def test_of_a_body_that_is_no_stream_the_start_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,12 @@ DONE = b"[DONE]"
 _SHOWN = 200
 _LARGEST = 2**53
 """Largest count of tokens that is accepted: other JSON readers hold whole numbers up to here."""
-MAX_CHARACTERS = 16 * 1024 * 1024
-MAX_CHUNKS = 2**20
-"""Longest answer that is kept: as many chunks as tokens can be asked for."""
+MAX_CHARACTERS = 2**21
+MAX_CHUNKS = 2**18
+"""Longest answer that is kept: a chunk for each token of the longest context that Qwen3 has by itself (262,144), eight
+characters each. Its record is a line of half the bytes that a reader takes (`untrusted.MAX_FILE_BYTES`) at most, also
+if each character is escaped to six. Of a longer answer nothing is kept: a run may have many of them.
+"""
 
 
 class AnswerError(ValueError):
@@ -128,8 +131,12 @@ class Answer:
             text = text.encode("utf-8", "replace").decode()  # a lone surrogate escape is valid JSON and no text
         self._characters += len(text)
         if self._characters > MAX_CHARACTERS or len(self.chunks) >= MAX_CHUNKS:
+            self.parts.clear()
+            self.chunks.clear()
             raise AnswerError(
-                ErrorKind.PROTOCOL, f"an answer of more than {self._characters} characters: it never ends"
+                ErrorKind.PROTOCOL,
+                f"an answer of more than {MAX_CHARACTERS:,} characters or {MAX_CHUNKS:,} chunks: it never ends, and "
+                "nothing of it is kept",
             )
         self.parts.append(text)
         self.chunks.append((at_s, len(text), tokens, reasoning_chars))
