@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from specdecode.benchmark.client import Client, Deliver, MakeRecord, PlannedRequest, request_body
 from specdecode.benchmark.clients import Barrier
-from specdecode.benchmark.counters import Counts, read_counters, since
+from specdecode.benchmark.counters import Counted, read_counters, since
 from specdecode.benchmark.histories import Histories
 from specdecode.benchmark.load import LoadPlan, run_load
 from specdecode.benchmark.probe import ArmFacts
@@ -70,7 +70,7 @@ class LoadedArm:
     client: Client
     facts: ArmFacts
 
-    async def load(self, asked: ArmLoad, *, warm: bool, barrier: Barrier, deliver: Deliver) -> Counts | None:
+    async def load(self, asked: ArmLoad, *, warm: bool, barrier: Barrier, deliver: Deliver) -> Counted:
         """Warm up unless the server is `warm`, then send the requests. Returns the engine's counters of those.
 
         If several clients share the level, client 0 warms up and reads the counters of all their requests. The other
@@ -120,7 +120,7 @@ class LoadedArm:
         async with barrier.together():
             await run_load(plan, send_conversation, indices=iter(range(requests)))
         after = await read_counters(self.client.endpoint) if before is not None else None
-        return since(before, after) if before is not None and after is not None else None
+        return since(before, after)
 
 
 def _conversations(prompts: Sequence[Prompt]) -> list[list[int]]:

@@ -69,10 +69,17 @@ class Reply(NamedTuple):
 
 
 async def fetch(
-    endpoint: Endpoint, path: str, body: dict[str, Any] | None = None, *, timeout_s: float = TIMEOUT_S
+    endpoint: Endpoint,
+    path: str,
+    body: dict[str, Any] | None = None,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    most: int = MAX_BODY_BYTES,
 ) -> Reply:
-    """The answer to a GET, or to a POST of `body`. Raises OSError (TimeoutError) if no whole one comes in time."""
-    sink = _WholeBody()
+    """The answer to a GET, or to a POST of `body`. Raises OSError (TimeoutError) if no whole one comes in time, or it
+    is longer than `most` bytes.
+    """
+    sink = _WholeBody(most)
     async with asyncio.timeout(timeout_s):
         connection = await connect(endpoint.address, sink)
         try:
@@ -88,7 +95,8 @@ async def fetch(
 class _WholeBody:
     """Collects an answer (a transport.Sink)."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_BODY_BYTES) -> None:
+        self._most = most
         self.http = ResponseParser()
         self.body = bytearray()
         self.ended = asyncio.Event()
@@ -100,8 +108,8 @@ class _WholeBody:
         except HttpError as error:
             self.error = error
             self.ended.set()
-        if len(self.body) > MAX_BODY_BYTES:
-            self.error = OSError(f"the answer is longer than {MAX_BODY_BYTES} bytes")
+        if len(self.body) > self._most:
+            self.error = OSError(f"the answer is longer than {self._most:,} bytes")
             self.body.clear()
             self.ended.set()
         if self.http.complete:

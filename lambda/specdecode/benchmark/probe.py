@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from specdecode import names
 from specdecode.benchmark.client import BodyDialect, Client, PlannedRequest, request_body
-from specdecode.benchmark.counters import metrics_of, parse_counters, parse_prefix_caching
+from specdecode.benchmark.counters import Unusable, metrics_of, parse_counters, parse_prefix_caching
 from specdecode.benchmark.endpoint import Endpoint, fetch
 from specdecode.benchmark.prompts import Prompt
 from specdecode.escape import clip, plain
@@ -40,6 +40,8 @@ class ArmFacts:
     dialect: BodyDialect
     metrics: bool
     """Whether `/metrics` answers."""
+    unusable: str = ""
+    """Why its counters of speculation cannot be used, if it has some."""
     first_s: float = 0.0
     """Seconds to the first token of the probe."""
     token_s: float = 0.0
@@ -52,7 +54,8 @@ class ArmFacts:
         if not self.server.usage:
             lacks.append("it sends no token counts (`usage`): only times can be told, no tokens per second or step")
         if not self.server.counters:
-            lacks.append("no speculation counters" if self.metrics else "no /metrics")
+            without = "no speculation counters" if self.metrics else "no /metrics"
+            lacks.append(f"its speculation counters cannot be used: {self.unusable}" if self.unusable else without)
         known = f" ({'; '.join(lacks)})" if lacks else ""
         return f"answers at {self.server.url} as {self.server.model}{known}"
 
@@ -68,6 +71,8 @@ async def probe(client: Client, *, model: str | None, prompt: Prompt, workload: 
         raise _not_ready(client, record.error)
     first_s = record.chunks[0].at_s if record.chunks else record.end_s
     metrics = await metrics_of(client.endpoint)
+    text = metrics if isinstance(metrics, str) else ""
+    counters = parse_counters(text)
     return ArmFacts(
         server=ServerFacts(
             url=client.endpoint.url,
@@ -75,11 +80,12 @@ async def probe(client: Client, *, model: str | None, prompt: Prompt, workload: 
             running_usage=all(chunk.tokens is not None for chunk in record.chunks),
             usage=record.completion_tokens is not None,
             ignore_eos=dialect.exact_length,
-            counters=metrics is not None and parse_counters(metrics) is not None,
-            prefix_caching=None if metrics is None else parse_prefix_caching(metrics),
+            counters=isinstance(counters, tuple),
+            prefix_caching=parse_prefix_caching(text),
         ),
         dialect=dialect,
-        metrics=metrics is not None,
+        metrics=isinstance(metrics, str),
+        unusable=next((found.why for found in (metrics, counters) if isinstance(found, Unusable)), ""),
         first_s=first_s,
         token_s=max(0.0, record.end_s - first_s) / max(1, (record.completion_tokens or PROBE_TOKENS) - 1),
     )

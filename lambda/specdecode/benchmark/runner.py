@@ -227,7 +227,7 @@ class Benchmark:
             arms={name: arm.facts.server for name, arm in self._arms.items()},
             counters=self._loading.counters.whole(trusted=self._spec.trusted_counters),
             sets=self._sets,
-            notes=tuple(self._notes),
+            notes=(*self._notes, *self._loading.counters.unused()),
         ).with_earlier(self._delivery.earlier, measured=self._loading.counters.blocks)
 
 

@@ -63,6 +63,17 @@ def metrics_text(requests: int) -> str:
     return "# HELP vllm:spec_decode_num_drafts_total x\n" + "\n".join(lines)
 
 
+def test_it_is_told_why_counters_are_not_used(tmp_path: Path) -> None:
+    restarted = run(spec(), Options(folder=tmp_path / "a"), Pace(metrics=lambda requests: metrics_text(9 - requests)))
+    assert not restarted.servers.counters
+    assert restarted.servers.notes == (
+        "base/case at c1: the server's own counters of speculation are not used: they went back during the load "
+        "(was the server restarted?).",
+    )
+    wrong = run(spec(), Options(folder=tmp_path / "b"), Pace(metrics=metrics_text(1).replace("6.0", "1e99")))
+    assert "num_draft_tokens is 1e99" in wrong.servers.notes[0] and not wrong.servers.arms["base"].counters
+
+
 def test_counters_that_the_engine_is_known_to_fake_are_marked(tmp_path: Path) -> None:
     given = spec(requests=4).model_copy(update={"trusted_counters": False})
     (found,) = run(given, Options(folder=tmp_path), Pace(metrics=metrics_text(1))).servers.counters
