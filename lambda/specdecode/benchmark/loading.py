@@ -21,7 +21,7 @@ from specdecode.benchmark.histories import Conversations
 from specdecode.benchmark.load import LoadPlan, most_open
 from specdecode.benchmark.progress import LoadProgress
 from specdecode.benchmark.prompts import Prompt
-from specdecode.benchmark.results import Results
+from specdecode.benchmark.results import Results, was_cancelled
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.workload import Level, Load, TestCase
 from specdecode.records import RequestRecord
@@ -171,9 +171,11 @@ class Loading:
         arm = replace(arm, client=replace(arm.client, load_slice=load_slice, session=session))
 
         def keep(record: RequestRecord) -> None:
-            self.results.append(record)
-            self.enough.add(record)
+            """Keep it, unless the benchmark itself cancelled it: that is no failure of the server's."""
             self.progress.record(record)
+            if not was_cancelled(record):
+                self.results.append(record)
+                self.enough.add(record)
 
         if barrier.arrival.left or load_slice.clients > 1:
             warm = (variant, case, level.name) in self._warm or not barrier.arrival.left

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from specdecode import names
 from specdecode.benchmark.client import BodyDialect, Client, PlannedRequest, request_body
@@ -105,7 +106,7 @@ async def _model(client: Client, wanted: str | None) -> str:
     if reply.status in (401, 403):
         raise ArmNotReady(f"{where}: {_of_status(reply.status, '', client.variant, client.endpoint)}")
     try:
-        served = [clip(plain(str(entry["id"])), MAX_MODEL_NAME) for entry in parse_json(reply.body)["data"]]
+        served = [_name(entry["id"]) for entry in parse_json(reply.body)["data"]]
     except (ValueError, LookupError, TypeError):
         served = []
     if wanted is None:
@@ -116,6 +117,13 @@ async def _model(client: Client, wanted: str | None) -> str:
     if served and wanted not in served:
         raise ArmNotReady(f"{where}: the server does not serve {wanted!r}, but {', '.join(served[:SHOWN])}")
     return wanted
+
+
+def _name(served: Any) -> str:
+    """The name of a model. Raises ValueError for what is none."""
+    if not isinstance(served, str) or not served.strip():
+        raise ValueError("a model's name is text")
+    return clip(plain(served), MAX_MODEL_NAME)
 
 
 def _not_ready(client: Client, error: RequestError) -> ArmNotReady:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TextIO
 
+from specdecode.benchmark.results import was_cancelled
 from specdecode.escape import line
 from specdecode.measures.distribution import quantile
 from specdecode.measures.metrics.formulas import time_per_output_token, ttft
@@ -114,6 +115,8 @@ class LoadProgress:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._running: dict[tuple[str, str], BlockProgress] = {}
+        self.cancelled = 0
+        """Requests that were under way when the benchmark was stopped."""
         self._last_line = time.monotonic()
 
     def message(self, text: str) -> None:
@@ -130,7 +133,9 @@ class LoadProgress:
 
     def record(self, record: RequestRecord) -> None:
         """Count a request that ended, failed or not. One of a block that does not run counts nowhere."""
-        if (block := self._running.get((record.variant, record.case))) is not None:
+        if was_cancelled(record):
+            self.cancelled += 1
+        elif (block := self._running.get((record.variant, record.case))) is not None:
             block.add(record)
             self._tell(block, record)
 

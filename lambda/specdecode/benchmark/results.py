@@ -67,7 +67,7 @@ class Results:
     def load(self, variant: str, case: str, client: int | None = None) -> list[RequestRecord]:
         """Records that this client or another one measured before. Raises BadResults.
 
-        A line that a kill cut short is dropped. Cancelled requests are dropped too, so that they are measured again.
+        A line that a kill cut short is dropped. So are the cancelled requests that earlier versions kept.
         """
         path = self.folder / raw_file(variant, case, self._client if client is None else client)
         if not path.exists():
@@ -77,7 +77,7 @@ class Results:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 record = self._read(line, path, number) if line.endswith(b"\n") else None
-                if record is None or (record.error is not None and record.error.kind is ErrorKind.CANCELLED):
+                if record is None or was_cancelled(record):
                     dropped.add(number)
                 else:
                     records.append(record)
@@ -107,6 +107,11 @@ class Results:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, content.encode() if isinstance(content, str) else content)
         return path
+
+
+def was_cancelled(record: RequestRecord) -> bool:
+    """Whether the benchmark was stopped while the request ran, so that nothing is known of it."""
+    return record.error is not None and record.error.kind is ErrorKind.CANCELLED
 
 
 def replace_file(path: Path, content: bytes) -> None:

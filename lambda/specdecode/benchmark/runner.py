@@ -264,7 +264,8 @@ def launch(
         try:
             outcome = asyncio.run(_until_signal(Benchmark(spec, endpoints, options, progress)))
         except asyncio.CancelledError:
-            progress.message(stopped := f"stopped; what was measured is in {options.folder}")
+            stopped = f"stopped; {progress.cancelled} cancelled; what was measured is in {options.folder}"
+            progress.message(stopped)
             return EXIT_FAILED, stopped
         except Exception as error:
             cause = error

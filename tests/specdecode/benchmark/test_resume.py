@@ -88,24 +88,44 @@ def test_a_folder_is_resumed_only_with_the_same_settings(tmp_path: Path) -> None
         claim_folder(tmp_path / "none", given, resume=True)
 
 
+async def start(folder: Path, url: str) -> asyncio.subprocess.Process:
+    """The benchmark of spec.json in a process of its own."""
+    arguments = ["--spec", "spec.json", "--arm", f"base={url}"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(command.__file__).parents[2])}
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "specdecode.benchmark", *arguments,
+        cwd=folder, env=environment, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+async def until(pace: Pace, count: int) -> None:
+    began = time.monotonic()
+    while len(pace.prompts) < count:
+        assert time.monotonic() - began < PATIENCE_S
+        await asyncio.sleep(0.01)
+
+
+def test_a_request_that_the_user_cancelled_has_not_failed(tmp_path: Path) -> None:
+    """The probe and the first request are answered, the second is under way."""
+    (tmp_path / "spec.json").write_text(spec(warmup_requests=0).model_dump_json())
+
+    async def stopped() -> str:
+        pace = Pace(in_turn_s=(0.0, 0.0, 0.0, 3600.0))
+        async with paced_server(pace) as url:
+            process = await start(tmp_path, url)
+            await until(pace, 3)
+            process.send_signal(signal.SIGINT)
+            return (await process.communicate())[1].decode()
+
+    said = asyncio.run(stopped())
+    assert "stopped; 1 cancelled; what was measured is in results" in said and "failed" not in said
+    assert [(each.index, each.error) for each in records(tmp_path / "results")] == [(0, None)]
+
+
 def test_a_killed_process_keeps_what_it_measured_and_goes_on(tmp_path: Path) -> None:
     """SIGKILL in the middle, then SIGTERM in the middle, then to the end: every request once, none lost."""
     given = spec(requests=12, warmup_requests=0)
     (tmp_path / "spec.json").write_text(given.model_dump_json())
-
-    async def start(url: str) -> asyncio.subprocess.Process:
-        arguments = ["--spec", "spec.json", "--arm", f"base={url}"]
-        environment = {**os.environ, "PYTHONPATH": str(Path(command.__file__).parents[2])}
-        return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "specdecode.benchmark", *arguments,
-            cwd=tmp_path, env=environment, stderr=subprocess.PIPE,
-        )  # fmt: skip
-
-    async def until(pace: Pace, count: int) -> None:
-        began = time.monotonic()
-        while len(pace.prompts) < count:
-            assert time.monotonic() - began < PATIENCE_S
-            await asyncio.sleep(0.01)
 
     async def run_three() -> list[int]:
         pace = Pace(first_s=0.02, gap_s=0.02)
@@ -113,7 +133,7 @@ def test_a_killed_process_keeps_what_it_measured_and_goes_on(tmp_path: Path) -> 
         async with paced_server(pace) as url:
             for number in (signal.SIGKILL, signal.SIGTERM, None):
                 seen = len(pace.prompts)
-                process = await start(url)
+                process = await start(tmp_path, url)
                 if number is not None:
                     await until(pace, seen + 4)
                     process.send_signal(number)

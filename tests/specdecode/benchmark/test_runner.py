@@ -8,6 +8,7 @@ from specdecode.benchmark.probe import ArmNotReady
 from specdecode.benchmark.runner import Outcome, SentCounts, failed_beyond
 from specdecode.records import Servers
 
+from tests.local_http import Handler, served
 from tests.specdecode.benchmark.chaos import chaos_server
 from tests.specdecode.benchmark.making import case, spec
 from tests.specdecode.benchmark.pace import Pace
@@ -92,6 +93,16 @@ def test_an_arm_that_is_down_stops_the_run_before_any_load(tmp_path: Path) -> No
 def test_an_arm_that_answers_wrongly_is_named(tmp_path: Path, model: str, says: str) -> None:
     with pytest.raises(ArmNotReady, match=says):
         run(spec(model=model), Options(folder=tmp_path), chaos_server())
+
+
+@pytest.mark.parametrize("name", ['""', '" "', "1e999", "5", "null", "[1]"])
+def test_a_model_without_a_name_is_none(tmp_path: Path, name: str) -> None:
+    class Models(Handler):
+        def do_GET(self) -> None:
+            self.reply(body=b'{"data": [{"id": %s}]}' % name.encode())
+
+    with served(Models) as url, pytest.raises(ArmNotReady, match=r"name the model .* lists none at /v1/models"):
+        run(spec(model=""), Options(folder=tmp_path), url)
 
 
 @pytest.mark.parametrize(
