@@ -119,23 +119,30 @@ def arrival_times(plan: LoadPlan) -> Iterator[float]:
 
 
 def _all_times(plan: LoadPlan) -> Iterator[float]:
-    """Arrival times of all clients.
-
-    Unit-rate arrivals (evenly spaced, or a Poisson process) are mapped through the inverse of the expected number of
-    arrivals by time t: rate * t after the ramp, rate * t^2 / (2 * ramp) within it.
-    """
-    rate = plan.rate
-    if rate is None:
+    """Arrival times of all clients: unit-rate arrivals (evenly spaced, or a Poisson process), mapped by `due_s`."""
+    if plan.rate is None:
         raise ValueError("a closed loop has no arrival times")
     rng = random.Random(plan.seed)
     expected = 0.0
-    within_ramp = rate * plan.ramp_s / 2
     while True:
         if plan.arrivals == "poisson":
             expected += rng.expovariate(1.0)
-        if expected < within_ramp:
-            yield math.sqrt(2 * plan.ramp_s * expected / rate)
-        else:
-            yield plan.ramp_s / 2 + expected / rate
+        yield due_s(expected, plan.rate, plan.ramp_s)
         if plan.arrivals == "constant":
             expected += 1
+
+
+def due_s(arrivals: float, rate: float, ramp_s: float) -> float:
+    """Seconds until so many arrivals are expected. By time t these are rate * t^2 / (2 * ramp) within the ramp, and
+    rate * (t - ramp / 2) after it.
+    """
+    if arrivals < rate * ramp_s / 2:
+        return math.sqrt(2 * ramp_s * arrivals / rate)
+    return ramp_s / 2 + arrivals / rate
+
+
+def latest_s(requests: int, rate: float, ramp_s: float) -> float:
+    """Seconds until the last of so many requests of an open loop is due, with nearly all seeds: a Poisson process that
+    is three standard deviations late.
+    """
+    return due_s(requests + 3 * math.sqrt(requests), rate, ramp_s)

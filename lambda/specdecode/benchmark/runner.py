@@ -7,7 +7,7 @@ import contextlib
 import gc
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from specdecode.benchmark.clients import Clients, NotTogether
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.enough import earlier
 from specdecode.benchmark.histories import Conversations, file_of, talking
+from specdecode.benchmark.load import latest_s
 from specdecode.benchmark.loading import LoadBlock, Loading, Options, blocks
 from specdecode.benchmark.place import Delivery, PlaceError
 from specdecode.benchmark.probe import ArmFacts, ArmNotReady, probe
@@ -128,7 +129,14 @@ class Benchmark:
         """Load all blocks in their order."""
         order = list(blocks(self._spec, self._loading.talks.unfinished))
         began, count = time.monotonic(), len(order)
-        left = takes_s(self._spec, self._options.duration_s, [arm.facts for arm in self._arms.values()])
+        alternate = self._spec.workload.load is Load.INTERLEAVED and len(self._arms) > 1
+        left = takes_s(
+            self._spec,
+            self._options.duration_s,
+            [arm.facts for arm in self._arms.values()],
+            ramp_s=self._options.ramp_s,
+            portions=lambda *at: len(list(self._loading.enough.portions(*at, alternate=alternate))),
+        )
         more = "" if self._options.meeting else " (--requests, --output-tokens and --case set how long)"
         self._progress.message(f"{count} cells, about {in_time(left)} at most{more}")
         for number, block in enumerate(order):
@@ -231,16 +239,29 @@ class Benchmark:
         ).with_earlier(self._delivery.earlier, measured=self._loading.counters.blocks)
 
 
-def takes_s(spec: BenchmarkSpec, duration_s: float | None, arms: Sequence[ArmFacts]) -> float:
-    """Seconds that the load takes if every answer is as long as it may be, at the pace of the probes."""
+def takes_s(
+    spec: BenchmarkSpec,
+    duration_s: float | None,
+    arms: Sequence[ArmFacts],
+    *,
+    ramp_s: float = 0.0,
+    portions: Callable[[TestCase, Level], int] = lambda case, level: 1,
+) -> float:
+    """Seconds that the load takes if every answer is as long as it may be, at the pace of the probes. `portions`: how
+    often the load of an arm begins, each time with the ramp.
+    """
     workload, found = spec.workload, 0.0
     for case in workload.cases:
         for level in workload.levels:
             count = workload.requests_of(case, level)
+            ramps_s = ramp_s and ramp_s * portions(case, level)
             whole = []
             for arm in arms:
                 each = arm.first_s + arm.token_s * workload.output_tokens_of(case)
-                load = count / level.rate if level.rate else count / (level.concurrency or 1) * each
+                if level.rate:
+                    load = latest_s(count, level.rate, ramp_s) + each
+                else:
+                    load = count / (level.concurrency or 1) * each + ramps_s
                 whole.append(workload.warmup_requests * each + (duration_s or load))
             found += max(whole) if workload.load is Load.SIMULTANEOUS else sum(whole)
     return found

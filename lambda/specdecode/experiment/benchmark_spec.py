@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError
 
 from specdecode.experiment.base import MOST_DRAFTED, MOST_ROUNDS, Frozen, Many, Name, PricePerHour
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.experiment.sizing import clients_of, most_clients
+from specdecode.experiment.sizing import MOST_CLIENTS, clients_of, most_clients
 from specdecode.experiment.workload import MOST_CASES, Level, Workload
 from specdecode.untrusted import Unreadable, in_words, parse_json, read_file
 
@@ -75,8 +75,10 @@ class BenchmarkSpec(Frozen):
 
     @property
     def most_clients(self) -> int:
-        """Most clients that a level takes: the number of pods of the Job."""
-        return most_clients(self.workload, arms=len(self.arms))
+        """Most clients that a level takes: the number of pods of the Job. A load that takes more is for `bench` alone,
+        which is one client.
+        """
+        return min(MOST_CLIENTS, most_clients(self.workload, arms=len(self.arms)))
 
 
 def read_specification(path: Path) -> BenchmarkSpec:

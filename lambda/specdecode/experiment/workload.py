@@ -94,6 +94,8 @@ class Slo(Frozen):
 MOST_LEVELS = 12
 """Most levels of one experiment."""
 MOST_AT_A_TIME = 4096
+MOST_RATE = 10_000
+"""Requests a second. Of answers that take a second, twice `MOST_AT_A_TIME` would be under way."""
 PER_STREAM = 2
 """Of several levels each sends so many requests for each one under way, at least: of the first and the last requests of
 a level, some run beside fewer others than the level says."""
@@ -104,7 +106,7 @@ class Level(Frozen):
 
     concurrency: int | None = Field(default=None, ge=1, le=MOST_AT_A_TIME)
     """Requests under way at any time."""
-    rate: float | None = Field(default=None, gt=0)
+    rate: float | None = Field(default=None, gt=0, le=MOST_RATE)
     """Requests sent a second."""
 
     @property
@@ -168,12 +170,12 @@ Concurrencies = Annotated[
 """One number or a list of numbers. A single number is written as a number."""
 
 Rates = Annotated[
-    tuple[Annotated[float, Field(gt=0)], ...],
+    tuple[Annotated[float, Field(gt=0, le=MOST_RATE)], ...],
     Field(max_length=MOST_LEVELS),
     BeforeValidator(_listed),
     AfterValidator(_each_once),
     PlainSerializer(_plain),
-    WithJsonSchema(_schema("number", {"exclusiveMinimum": 0})),
+    WithJsonSchema(_schema("number", {"exclusiveMinimum": 0, "maximum": MOST_RATE})),
 ]
 """One number or a list of numbers: requests per second."""
 

@@ -16,6 +16,7 @@ from typing import Any, cast
 import pytest
 from specdecode.benchmark.adhoc import adhoc_spec, cases_of
 from specdecode.benchmark.endpoint import Endpoint
+from specdecode.benchmark.load import LoadPlan, arrival_times
 from specdecode.benchmark.probe import ArmFacts
 from specdecode.benchmark.runner import Benchmark, takes_s
 from specdecode.cli import app
@@ -116,6 +117,20 @@ def test_a_load_of_nothing_is_one_problem(option: str, given: str) -> None:
     assert result.stderr.strip().count("must be") == 1 and "Tuple" not in result.stderr
 
 
+@pytest.mark.parametrize("rate", ["1e9", "10001", "1,1e300"])
+def test_a_rate_that_cannot_be_sent_is_one_problem(rate: str) -> None:
+    said = call("bench", "http://127.0.0.1:1", "--rate", rate, code=2).stderr.strip()
+    assert said.count("must be 10000 or less") == 1 and "\n" not in said
+
+
+def test_a_benchmark_alone_looks_for_the_records_of_as_many_clients_as_there_can_be() -> None:
+    """This load takes 800,000 of them, each with a file for each arm and case."""
+    fast = {"rate": "10000", "output_tokens": 2**20}
+    cases = cases_of(named=["count"], prompts=[], files=[])
+    workload = {**_workload(cases, SentOptions(), SendingOptions(), ResultOptions()), **fast}
+    assert adhoc_spec(run_id="x", arms={"base": {}}, model="m", workload=workload).most_clients == 16
+
+
 def test_a_failed_probe_leaves_the_folder_to_the_next_try(tmp_path: Path) -> None:
     """The first server is not there; the same command against one that is needs no other folder."""
     out = tmp_path / "results"
@@ -163,6 +178,27 @@ def test_the_defaults_take_five_minutes_at_most_where_a_token_takes_ten_millisec
     assert len(made.workload.cases) >= 9
     assert 60 < takes_s(made, None, facts) <= 300
     assert takes_s(made, 10.0, facts) == pytest.approx(2 * len(made.workload.cases) * (10 + 1.8))
+
+
+def test_the_time_that_is_told_holds_the_ramp_and_the_arrivals() -> None:
+    facts = [cast(ArmFacts, SimpleNamespace(first_s=0.4, token_s=0.010))] * 2
+    cases = cases_of(named=["count"], prompts=[], files=[])
+
+    def told(sending: SendingOptions, **ramp: Any) -> float:
+        workload = _workload(cases, SentOptions(), sending, ResultOptions())
+        return takes_s(
+            adhoc_spec(run_id="x", arms={"a": {}, "b": {}}, model="m", workload=workload), None, facts, **ramp
+        )
+
+    closed = SendingOptions(requests=8, concurrency="2", warmup=0)
+    assert told(closed) == pytest.approx(2 * 4 * 2.0)
+    assert told(closed, ramp_s=30.0) == pytest.approx(2 * (4 * 2.0 + 30))
+    assert told(closed, ramp_s=30.0, portions=lambda case, level: 2) == pytest.approx(2 * (4 * 2.0 + 60))
+    opened = SendingOptions(requests=100, rate="5", warmup=0)
+    for ramp_s in (0.0, 30.0):
+        plans = [LoadPlan(requests=100, rate=5.0, ramp_s=ramp_s, seed=seed) for seed in range(200)]
+        last = sorted(next(itertools.islice(arrival_times(plan), 99, None)) for plan in plans)
+        assert last[-3] + 2.0 < told(opened, ramp_s=ramp_s) / 2 < last[-1] * 1.2 + 2.0
 
 
 def test_one_server_has_its_own_figures_in_every_form(tmp_path: Path) -> None:
