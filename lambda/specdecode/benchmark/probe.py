@@ -41,6 +41,8 @@ class ArmFacts:
     dialect: BodyDialect
     metrics: bool
     """Whether `/metrics` answers."""
+    uncounted: str = ""
+    """Why its token counts cannot be used, if so."""
     unusable: str = ""
     """Why its counters of speculation cannot be used, if it has some."""
     first_s: float = 0.0
@@ -52,8 +54,8 @@ class ArmFacts:
     def told(self) -> str:
         """What the user should know about the arm before it is loaded."""
         lacks = []
-        if not self.server.usage:
-            lacks.append("it sends no token counts (`usage`): only times can be told, no tokens per second or step")
+        if self.uncounted:
+            lacks.append(f"{self.uncounted}: only times can be told, no tokens per second or step")
         if not self.server.counters:
             without = "no speculation counters" if self.metrics else "no /metrics"
             lacks.append(f"its speculation counters cannot be used: {self.unusable}" if self.unusable else without)
@@ -86,6 +88,7 @@ async def probe(client: Client, *, model: str | None, prompt: Prompt, workload: 
         ),
         dialect=dialect,
         metrics=isinstance(metrics, str),
+        uncounted=record.usage_problem or "",
         unusable=next((found.why for found in (metrics, counters) if isinstance(found, Unusable)), ""),
         first_s=first_s,
         token_s=max(0.0, record.end_s - first_s) / max(1, (record.completion_tokens or PROBE_TOKENS) - 1),

@@ -3,10 +3,12 @@
 import asyncio
 
 import pytest
+from specdecode.benchmark.probe import probe
+from specdecode.benchmark.prompts import Prompt
 from specdecode.records import ErrorKind, RequestRecord
 
 from tests.specdecode.benchmark.chaos import BEHAVIOURS, TOKENS, chaos_server
-from tests.specdecode.benchmark.making import client, keep_in, planned
+from tests.specdecode.benchmark.making import client, keep_in, planned, spec
 from tests.specdecode.benchmark.virtual import World
 
 TIMEOUT_S = 0.4
@@ -106,6 +108,24 @@ def test_impossible_usage_is_not_believed(model: str, problem: str) -> None:
     assert record.error is None
     assert record.completion_tokens is None
     assert problem in record.usage_problem
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        ("no-usage", " (the server sent no usage: only times"),
+        ("usage-too-small", "counts 3 tokens, but 8"),
+        ("good", ""),
+    ],
+)
+def test_the_user_is_told_before_the_load_why_tokens_will_not_count(model: str, problem: str) -> None:
+    async def told() -> str:
+        async with chaos_server() as url:
+            prompt = Prompt(text="hello", input_tokens=1)
+            return (await probe(client(url), model=model, prompt=prompt, workload=spec().workload)).told
+
+    said = asyncio.run(told())
+    assert problem in said and ("only times can be told" in said) is bool(problem)
 
 
 def test_text_is_what_was_sent() -> None:

@@ -22,6 +22,7 @@ from specdecode.experiment.workload import TestCase
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.observations import settled
+from specdecode.measures.plausibility import WATCH_S
 from specdecode.measures.student import LogMean, with_shared
 from specdecode.records import RequestRecord
 
@@ -135,8 +136,11 @@ def case_result(
         verdict, reason, settle = Verdict.DISTRUST, impossible[0], ""
     elif late := [arm.variant for arm in (base, other) if arm.late]:
         verdict = Verdict.CANNOT_TELL
-        settle = "a run in which the load generator keeps up (nothing else on its machine)"
-        reason = f"the load generator fell behind while it loaded {' and '.join(late)}, so no time is sure"
+        settle = "a run in which the load generator keeps up (nothing else on its machine), with longer answers"
+        reason = (
+            f"the load generator fell behind while it loaded {' and '.join(late)}, or answers came whole in less than "
+            f"{WATCH_S * 1000:.0f} ms, so no time is sure"
+        )
     elif failed:
         verdict, reason, settle = Verdict.CANNOT_TELL, failed, "a run in which they do not fail"
     elif not headline and (why := _no_headline(base, other)):
