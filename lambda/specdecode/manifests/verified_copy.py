@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -39,6 +40,8 @@ def main(argument: str) -> None:
 def problems(folder: Path, content: str, *, streams: int, target: Path | None) -> list[str]:
     """In what `folder` is not as it was stored. Its files are copied to `target`, if one is given. Raises OSError."""
     try:
+        if not is_regular(folder / "COMPLETE.json"):
+            return ["its COMPLETE.json is no regular file"]
         finished = json.loads((folder / "COMPLETE.json").read_text("utf-8"))
         listed = {entry["path"]: entry for entry in finished["files"]}
         lines = [f"{listed[path]['sha256']} {listed[path]['size']} {path}\n" for path in sorted(listed)]
@@ -65,6 +68,8 @@ def problems(folder: Path, content: str, *, streams: int, target: Path | None) -
 
 def read(folder: Path, target: Path | None, entry: dict[str, Any]) -> str:
     """Read a file, and copy it if there is a target. Returns in what it differs, or ""."""
+    if not is_regular(folder / entry["path"]):
+        return f"{entry['path']} is no regular file"
     digest, size = hashlib.sha256(), 0
     written = target / entry["path"] if target else Path(os.devnull)
     written.parent.mkdir(parents=True, exist_ok=True)
@@ -76,6 +81,11 @@ def read(folder: Path, target: Path | None, entry: dict[str, Any]) -> str:
     if size != entry["size"]:
         return f"{entry['path']} has {size} bytes, not {entry['size']}"
     return "" if digest.hexdigest() == entry["sha256"] else f"{entry['path']} differs from its SHA-256"
+
+
+def is_regular(path: Path) -> bool:
+    """Whether it can be read to its end. A pipe or a device may have none. Raises OSError."""
+    return stat.S_ISREG(path.stat().st_mode)
 
 
 if __name__ == "__main__":

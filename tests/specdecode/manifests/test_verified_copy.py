@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -34,7 +35,7 @@ def run(*, known: bool = True, copied: bool = True) -> subprocess.CompletedProce
     folders = [{"name": NAME, "content": stored, "copied": copied, "code": 76}]
     given = json.dumps({"local": "local", "streams": 4, "folders": folders})
     source = Path(verified_copy.__file__).read_text("utf-8")
-    return subprocess.run([sys.executable, "-I", "-c", source, given], capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, "-I", "-c", source, given], capture_output=True, text=True, timeout=60)
 
 
 def test_an_old_python_can_run_it() -> None:
@@ -47,6 +48,16 @@ def _swapped(folder: Path) -> None:
     """The files and the COMPLETE.json of another artifact, whole in itself."""
     (folder / "neuron_config.json").write_bytes(b"[]")
     finish(folder.parents[1], NAME)
+
+
+def _piped(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _linked(path: Path, to: str) -> None:
+    path.unlink()
+    path.symlink_to(to)
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -77,6 +88,15 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
             mark(f"{NAME}/", FILES).replace(b"neuron_config", rb"\ud800")
         ),
         "its COMPLETE.json cannot be read",
+    ),
+    "a pipe for a file": (
+        lambda folder: _piped(folder / "neuron_config.json"),
+        "neuron_config.json is no regular file",
+    ),
+    "a pipe for the mark": (lambda folder: _piped(folder / "COMPLETE.json"), "its COMPLETE.json is no regular file"),
+    "a device for a file": (
+        lambda folder: _linked(folder / "neuron_config.json", "/dev/zero"),
+        "neuron_config.json is no regular file",
     ),
     "an empty mark": (
         lambda folder: (folder / "COMPLETE.json").write_bytes(mark(f"{NAME}/", {})),
