@@ -21,6 +21,7 @@ LONGEST_S = 604_800
 
 if TYPE_CHECKING:
     from specdecode.benchmark.endpoint import Endpoint
+    from specdecode.experiment.benchmark_spec import BenchmarkSpec
     from specdecode.experiment.workload import TestCase
 
 LoadOption = Literal["interleaved", "sequential", "simultaneous"]
@@ -216,6 +217,9 @@ def bench(
         if results.upload is not None or results.publish:
             aws.choose(region=region, profile=profile)
     folder = results.out or Path("results") / (spec.run_id if spec else "")
+    if spec and not problems:
+        spec = spec.model_copy(update={"duration_s": sending.duration})
+        problems += _idle(spec, sending)
     with told():
         if spec and not problems:
             spec = claim_folder(folder, spec, resume=results.resume)
@@ -224,7 +228,7 @@ def bench(
     places = Options(
         folder=folder,
         upload=results.upload,
-        duration_s=sending.duration,
+        duration_s=spec.duration_s,
         arrivals=sending.arrivals,
         ramp_s=sending.ramp,
     )
@@ -288,6 +292,26 @@ def _workload(
             "share": results.slo_share,
         },
     }
+
+
+def _idle(spec: BenchmarkSpec, sending: SendingOptions) -> Iterator[str]:
+    """Each rate whose first request falls due after the end of the load."""
+    from specdecode.benchmark.load import LoadPlan, arrival_times
+
+    for level in spec.workload.levels:
+        if level.rate is not None and spec.duration_s is not None:
+            load = LoadPlan(
+                requests=None,
+                rate=level.rate,
+                arrivals=sending.arrivals,
+                ramp_s=sending.ramp,
+                seed=spec.workload.seed,
+            )
+            if (first := next(arrival_times(load))) >= spec.duration_s:
+                yield (
+                    f"no request falls due in {spec.duration_s:g} s at {level}, the first one after {first:.3g} s: "
+                    "raise --duration or --rate"
+                )
 
 
 Value = TypeVar("Value")

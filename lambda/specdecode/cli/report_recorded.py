@@ -70,8 +70,8 @@ def recorded(path: Path, price: float | None = None) -> Recorded:
     """The raw records in a folder, with the files beside them. Ends the command with 2 if it holds none."""
     raw = sorted((path / "raw").rglob("*.jsonl"))
     servers = _servers(path)
-    experiment = _experiment(path, servers) if raw else None
-    if experiment is None:
+    asked = _asked(path, servers) if raw else None
+    if asked is None:
         raise stop_with(f"{path}: neither {REPORT}, nor raw/*.jsonl with experiment.yaml or {BENCHMARK} to make one")
     records = [record for file in raw for record in _records(file)]
     if not any(not record.warmup for record in records):
@@ -79,16 +79,19 @@ def recorded(path: Path, price: float | None = None) -> Recorded:
     if len(runs := dict.fromkeys(record.run_id for record in records)) > 1:
         named = ", ".join(clip(repr(run), 60) for run in [*runs][:3])
         raise stop_with(f"{path / 'raw'} holds records of {len(runs)} runs ({named}): give each its own folder")
+    experiment, seconds = asked
     paid = price if experiment.holds_node else None
     try:
-        context = _context(path, records, price=paid, servers=servers)
+        context = _context(path, records, price=paid, servers=servers, load_seconds=seconds)
     except ValidationError as error:
         first = error.errors()[0]
         raise stop_with(f"{path / 'raw'}: {'.'.join(map(str, first['loc']))}: {in_words(first)}") from None
     return Recorded(experiment.as_measured(servers.forecast), context, records, servers)
 
 
-def _context(path: Path, records: list[RequestRecord], *, price: float | None, servers: Servers) -> RunContext:
+def _context(
+    path: Path, records: list[RequestRecord], *, price: float | None, servers: Servers, load_seconds: float | None
+) -> RunContext:
     """The run's context, from the files beside its records."""
     starts = [record.started_at for record in records]
     return RunContext(
@@ -96,6 +99,7 @@ def _context(path: Path, records: list[RequestRecord], *, price: float | None, s
         started_at=datetime.fromtimestamp(min(starts), UTC),
         finished_at=datetime.fromtimestamp(max(record.started_at + record.end_s for record in records), UTC),
         price_per_node_hour=price,
+        load_seconds=load_seconds,
         accuracy=tuple(score for file in sorted((path / "accuracy").glob("*.json")) for score in _scores(file)),
         raw_prefix=str(path),
         **of_servers(servers),
@@ -112,13 +116,16 @@ def _servers(path: Path) -> Servers:
         return none
 
 
-def _experiment(path: Path, servers: Servers) -> Experiment | None:
-    """What was measured: experiment.yaml of a run, or benchmark.json of `specdecode bench`."""
+def _asked(path: Path, servers: Servers) -> tuple[Experiment, float | None] | None:
+    """What was measured, by experiment.yaml of a run, or by benchmark.json of `specdecode bench`; of the latter the
+    seconds of each load too, if it was told any.
+    """
     try:
         if (path / "experiment.yaml").exists():
-            return load_file(path / "experiment.yaml", measured=True)
+            return load_file(path / "experiment.yaml", measured=True), None
         if (path / BENCHMARK).exists():
-            return experiment_of(read_specification(path / BENCHMARK), servers)
+            spec = read_specification(path / BENCHMARK)
+            return experiment_of(spec, servers), spec.duration_s
     except ValidationError as error:
         raise stop_with(f"{path / BENCHMARK}: {in_words(error.errors()[0])}") from None
     return None

@@ -61,6 +61,8 @@ class BenchmarkSpec(Frozen):
     readers: Many[BenchmarkReader] = ()
     """Servers that are not loaded."""
     workload: Workload
+    duration_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Seconds of load for each case and arm, in place of the workload's number of requests (`bench --duration`)."""
     accounting: Literal["usage", "vllm", "neuron", "stock"] = "usage"
     """Definition of the figures in LLMPerf's files and CloudWatch; the benchmark does not read it."""
     trusted_counters: bool = True

@@ -219,3 +219,23 @@ def test_one_server_has_its_own_figures_in_every_form(tmp_path: Path) -> None:
                 assert all(f"{arm['metrics'][tag][name] * scale:.{digits}f}" in text for name in ("p50", "p99"))
             assert f"{arm['totals']['output_throughput']:.1f}" in text
     assert 'id="distributions"' in page
+
+
+def test_a_load_of_so_many_seconds_has_no_wanted_count(tmp_path: Path) -> None:
+    with reference_server("--first-ms", "150", "--gap-ms", "1") as url:
+        words = ["bench", f"base={url}", f"sd={url}", "--prompt", "a", "--output-tokens", "4", "--duration", "0.3"]
+        call(*words, "--out", tmp_path)
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert all(arm["requests"] < 5 for arm in document["arms"])
+    shown = call("report", tmp_path, "--full").stdout
+    assert "was sent" not in shown and "5 requests per" not in shown
+    assert "requests for 0.3 s per prompt type and arm" in shown
+
+
+def test_a_rate_at_which_no_request_falls_due_is_told_before_anything_is_sent(tmp_path: Path) -> None:
+    words = ["bench", "http://127.0.0.1:9", "--prompt", "a", "--duration", "2", "--out", tmp_path / "out"]
+    said = call(*words, "--rate", "0.001,50", code=2).stderr
+    assert "no request falls due in 2 s at 0.001 requests a second" in said and "raise --duration or --rate" in said
+    assert said.count("falls due") == 1 and not (tmp_path / "out").exists()
+    assert "no request falls due in 2 s" in call(*words, "--rate", "2", "--ramp", "100", code=2).stderr
+    assert "falls due" not in call(*words, "--rate", "50", code=1).stderr

@@ -104,6 +104,8 @@ class RunContext(Frozen):
     """Dollars per hour of the node. None: the report has no cost."""
     node_seconds: float | None = Field(default=None, ge=0)
     """Seconds for which the run held a node (acquired to released). None if unknown."""
+    load_seconds: float | None = Field(default=None, gt=0)
+    """Seconds of load for each case and arm, in place of a number of requests (`bench --duration`)."""
     capacity_type: Literal["on-demand", "capacity-block", "odcr", "none"] = "none"
     node: str = ""
     """Instance type that the arms ran on. Empty for servers that already ran."""

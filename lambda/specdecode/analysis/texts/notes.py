@@ -151,6 +151,7 @@ def missing(experiment: Experiment, at: AtLevel, context: RunContext) -> Iterato
     """One short sentence for each arm, or arm and case, that is not in the answer. Arms that a sweep did not choose
     have none.
     """
+    counted = experiment.workload.requests.precision is None and context.load_seconds is None
     causes = {failure.variant: failure.stage for failure in context.failures if failure.variant}
     for variant in arms_measured(experiment):
         own = {case: each.arm for (name, case), each in at.arms.items() if name == variant.name}
@@ -164,7 +165,7 @@ def missing(experiment: Experiment, at: AtLevel, context: RunContext) -> Iterato
                 yield f"{variant.name} was not measured in {case.name}"
             elif arm.failed > MAX_FAILED * arm.requests:
                 yield f"{arm.failed} of {arm.requests} requests of {variant.name} failed in {case.name}"
-            elif experiment.workload.requests.precision is None and arm.requests < asked:
+            elif counted and arm.requests < asked:
                 yield f"{variant.name} was sent {arm.requests} of {asked} requests in {case.name}"
 
 

@@ -119,10 +119,12 @@ def _load(comparison: Comparison) -> str:
     asked = [case.requests or load.requests.max for case in load.cases]
     each = f"{' to '.join(map(str, sorted({min(asked), max(asked)})))} requests"
     each = each if load.requests.precision is None else str(load.requests)
-    more = f" (up to {most:,} at large loads)" if most > max(asked) else ""
+    each += f" (up to {most:,} at large loads)" if most > max(asked) else ""
+    if seconds := comparison.context.load_seconds:
+        each = f"requests for {seconds:g} s"
     sampling = "greedy" if load.temperature == 0 else f"temperature {load.temperature:g}"
     return (
-        f"{each}{more} per prompt type and arm{rounds}, {pace}, about {load.input_tokens} tokens in and "
+        f"{each} per prompt type and arm{rounds}, {pace}, about {load.input_tokens} tokens in and "
         f"{load.output_tokens} out, {sampling}{f', {ORDER[load.load]}' if comparison.experiment.variants[1:] else ''}"
     )
 
