@@ -7,7 +7,7 @@ from typing import Any
 from specdecode import s3_keys
 from specdecode.analysis import Comparison
 from specdecode.analysis.advice.payoff import Beside, beside
-from specdecode.analysis.report import render_terminal
+from specdecode.analysis.report import all_of, render_terminal
 
 
 def download(run_id: str, *, s3: Any, bucket: str, to: Path) -> Path:
@@ -26,7 +26,8 @@ def table(folder: Path, *, colour: bool, width: int) -> str:
     comparison = _comparison(folder)
     each = _each(beside(comparison.experiment, comparison.pairs, comparison.arms))
     heading = ["\nTokens per step:\n"] if each else []
-    return "".join([render_terminal(comparison, colour=colour, width=width, brief=True), *heading, *each])
+    shown = render_terminal(comparison, colour=colour, width=width, brief=True, more=all_of(str(folder)))
+    return "".join([shown, *heading, *each])
 
 
 def beside_measured(folder: Path, measured: Path) -> str:

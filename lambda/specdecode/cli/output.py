@@ -66,14 +66,15 @@ def say_document(document: str) -> None:
     typer.echo(plain_json(document), nl=False)
 
 
-def say_report(comparison: Comparison, form: str = "terminal", *, full: bool = False) -> None:
-    """A report for the terminal, one screen of it or all, with our own colours; or as one of its files."""
+def say_report(comparison: Comparison, form: str = "terminal", *, full: bool = False, more: Sequence[str] = ()) -> None:
+    """A report for the terminal, one screen of it with `more` below or all, with our own colours; or as a file of it."""
     from specdecode.analysis.report import FORMS, render_terminal
 
     if form != "terminal":
         return say(FORMS[f"report.{form}"](comparison), end="")
     colour, width = sys.stdout.isatty(), shutil.get_terminal_size(NO_TERMINAL).columns
-    typer.echo(render_terminal(comparison, colour=colour, width=width, brief=not full), nl=False)  # its parts are safe
+    text = render_terminal(comparison, colour=colour, width=width, brief=not full, more=more)
+    typer.echo(text, nl=False)  # its parts are safe
 
 
 def show(*items: Table | str) -> None:

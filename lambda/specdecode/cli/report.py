@@ -47,14 +47,15 @@ def report(
     A folder with raw/*.jsonl and experiment.yaml but no report.json is compared again.
     """
     from specdecode.analysis import Comparison
-    from specdecode.analysis.report import write_report
+    from specdecode.analysis.report import all_of, write_report
     from specdecode.cli.report_sources import find
 
     if schema:
         say_json(Comparison.model_json_schema())
         return
     comparison = find(run, deployment=where.deployment(), price=price)
-    say_report(comparison, "json" if as_json else "md" if form == "markdown" else form, full=full)
+    shown = "json" if as_json else "md" if form == "markdown" else form
+    say_report(comparison, shown, full=full, more=all_of(run))
     folder = out or (Path("results") / comparison.run_id if open_page else None)
     if folder is not None:
         page = write_report(comparison, folder)

@@ -50,7 +50,7 @@ def import_results(
     from specdecode.analysis.other_tools.imported_report import compare_imported
     from specdecode.analysis.other_tools.llmperf import read_arm
     from specdecode.analysis.other_tools.newer_tools import read_other
-    from specdecode.analysis.report import write_report
+    from specdecode.analysis.report import all_of, write_report
     from specdecode.experiment.base import LONGEST_TITLE
 
     problems: list[str] = []
@@ -86,7 +86,8 @@ def import_results(
     if problems:
         raise stop_with("\n".join(dict.fromkeys(problems)))
     comparison = compare_imported(arms=found, title=title)
-    say_report(comparison, "json" if as_json else "terminal")
+    more = all_of(str(out)) if out else ("All of it, and the page: the same command with --out FOLDER",)
+    say_report(comparison, "json" if as_json else "terminal", more=more)
     if out is not None:
         complain(f"written: {write_report(comparison, out)}")
 

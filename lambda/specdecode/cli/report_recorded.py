@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from specdecode import names
 from specdecode.analysis import Comparison, RunContext, compare, compare_measured, lm_eval_scores, measure
 from specdecode.analysis.datums import llmperf_files, request_data
-from specdecode.analysis.report import write_report
+from specdecode.analysis.report import all_of, write_report
 from specdecode.analysis.results.run_context import Accuracy, of_servers
 from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.benchmark.place import PlaceError, S3Folder
@@ -222,7 +222,7 @@ def deliver(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     page = write_report(comparison, folder)
-    say_report(comparison, "json" if as_json else "terminal")
+    say_report(comparison, "json" if as_json else "terminal", more=all_of(str(folder)))
     complain(f"report: {page}")
     if publish:
         from specdecode import aws

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import re
+import shlex
 import time
 from collections import Counter
 from contextlib import suppress
@@ -239,3 +240,13 @@ def test_a_rate_at_which_no_request_falls_due_is_told_before_anything_is_sent(tm
     assert said.count("falls due") == 1 and not (tmp_path / "out").exists()
     assert "no request falls due in 2 s" in call(*words, "--rate", "2", "--ramp", "100", code=2).stderr
     assert "falls due" not in call(*words, "--rate", "50", code=1).stderr
+
+
+def test_the_commands_below_the_screen_work_as_they_are_printed(tmp_path: Path) -> None:
+    with reference_server("--first-ms", "5", "--gap-ms", "2") as url:
+        out = tmp_path / "of mine; and (long)" / ("x" * 150)
+        shown = call("bench", url, "--prompt", "a", "--requests", "2", "--output-tokens", "4", "--out", out).stdout
+    whole = re.search(r"^All of it: specdecode (.+)$", shown, re.MULTILINE)
+    assert whole and f"The page: specdecode report {shlex.quote(str(out))} --open\n" in shown
+    assert len(call(*shlex.split(whole[1])).stdout) > len(shown)
+    assert f"\nAll of it: specdecode report {shlex.quote(str(out))} --full\n" in call("report", out).stdout

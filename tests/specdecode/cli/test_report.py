@@ -330,6 +330,8 @@ def test_import_makes_a_report_of_llmperf_results(tmp_path: Path) -> None:
     assert "4.78×" in result.stdout
     assert "another tokenizer" in result.stdout
     assert (tmp_path / "report.html").exists()
+    assert f"All of it: specdecode report {tmp_path} --full\n" in result.stdout
+    assert "specdecode report" not in call("import", *arms).stdout, "nothing was written that it could show"
 
 
 def test_a_folder_of_a_bare_benchmark_gets_the_same_report(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ from pathlib import Path
 
 from specdecode.analysis.report.csv_rows import render_csv
 from specdecode.analysis.report.html import render_html, render_trend
-from specdecode.analysis.report.terminal import render_markdown, render_terminal
+from specdecode.analysis.report.terminal import all_of, render_markdown, render_terminal
 from specdecode.analysis.results.comparison import Comparison
 
 __all__ = [
     "FORMS",
+    "all_of",
     "documents",
     "render_csv",
     "render_html",

@@ -1,6 +1,7 @@
 """The report as text: for a terminal, one screen of it or all; and as Markdown, for a pull request or a chat."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from shlex import quote
 from textwrap import wrap
 
 from specdecode.analysis.report.blocks import Block, Cell, Code, Listing, More, ReportTable, Text
@@ -18,11 +19,18 @@ SCREEN = 50
 """Lines of one screen."""
 LONGEST, SMALLEST = 3, 8
 """Most lines of a section's answer on one screen, and fewest that a table takes."""
-MORE = "All of it: specdecode report --full; the page: specdecode report --open"
 
 
-def render_terminal(comparison: Comparison, *, colour: bool = False, width: int = 120, brief: bool = False) -> str:
-    """Every section as text; `brief`: at most SCREEN lines. `colour` adds ANSI colours."""
+def all_of(run: str | None) -> tuple[str, str]:
+    """Last lines of one screen: the commands that show more. `run`: as the user names it; None: the newest."""
+    command = " ".join(["specdecode report", *([] if run is None else [quote(run)])])
+    return f"All of it: {command} --full", f"The page: {command} --open"
+
+
+def render_terminal(
+    comparison: Comparison, *, colour: bool = False, width: int = 120, brief: bool = False, more: Sequence[str] = ()
+) -> str:
+    """Every section as text; `brief`: at most SCREEN lines, of which `more` are the last. `colour` adds ANSI colours."""
     view = ReportView(comparison)
     head = [text for text in (view.headline, view.at_first_load) if text]
     lines = [each for text in head for each in _wrapped(text, width)]
@@ -37,7 +45,7 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
         else []
         for each in asked
     ]
-    end = ["", *_wrapped(MORE, width)]
+    end = ["", *map(line, more)] if more else []
     room = SCREEN - len(lines) - sum(map(len, answers)) - len(end)
     for section, said in zip(asked, answers, strict=True):
         lines += said
