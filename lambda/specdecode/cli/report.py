@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import webbrowser
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -93,6 +94,13 @@ def compare_runs(
         raise stop_with("give two runs or more: `specdecode compare RUN RUN`")
     measured = find_each(asked, deployment=deployment)
     found = joint(measured) or difference(measured)
+    alone = all(variant.compare_to is None for run in measured for variant in run.experiment.variants)
+    if alone and not (isinstance(found, Joint) or found.carried):
+        raise stop_with(
+            "each of these runs has one server, compared with nothing: there is no speed-up to compare. Measure both in "
+            f"one run (`specdecode bench base=URL sd=URL`), or hold the throughput of one run to that of another: "
+            f"`specdecode gate {quote(f'{asked[0]}..{asked[-1]}')} --max-regression 3%`"
+        )
     text = joint_text(found) if isinstance(found, Joint) else difference_text(found)
     answer(as_json, found.model_dump(mode="json"), lambda: text)
 

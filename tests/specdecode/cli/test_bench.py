@@ -250,3 +250,15 @@ def test_the_commands_below_the_screen_work_as_they_are_printed(tmp_path: Path) 
     assert whole and f"The page: specdecode report {shlex.quote(str(out))} --open\n" in shown
     assert len(call(*shlex.split(whole[1])).stdout) > len(shown)
     assert f"\nAll of it: specdecode report {shlex.quote(str(out))} --full\n" in call("report", out).stdout
+
+
+def test_runs_of_one_server_each_have_no_speed_up_and_the_gate_that_is_named_judges_them(tmp_path: Path) -> None:
+    with reference_server("--first-ms", "5", "--gap-ms", "2") as url:
+        for name in ("a", "b"):
+            call("bench", url, "--prompt", "a", "--requests", "4", "--output-tokens", "8", "--out", tmp_path / name)
+    said = call("compare", tmp_path / "a", tmp_path / "b", code=2).stderr
+    assert said.startswith("error: each of these runs has one server") and said.count("\n") == 1
+    gate = re.search(r"`specdecode (gate .+)`", said)
+    assert gate
+    judged = CliRunner().invoke(app, shlex.split(gate[1]))
+    assert judged.exit_code in (0, 1, 4) and "throughput at most 3% lower" in judged.stdout, judged.output

@@ -275,7 +275,7 @@ class Joint(Frozen):
 
 
 def joint(runs: Sequence[Comparison]) -> Joint | None:
-    """All compared arms, the fastest first. None if runs differ in more than arms, or two have the same one."""
+    """All compared arms, the fastest first. None if there are none, runs differ in more, or two have the same one."""
     first, *others = runs
     asked = [variant.name for run in runs for variant in run.experiment.variants if variant.compare_to is not None]
     known = {variant.name: variant for variant in first.experiment.variants}
@@ -284,7 +284,7 @@ def joint(runs: Sequence[Comparison]) -> Joint | None:
         and all(known.get(variant.name, variant) == variant for variant in other.experiment.variants)
         for other in others
     )
-    if not others or not alike or len(set(asked)) < len(asked):
+    if not others or not asked or not alike or len(set(asked)) < len(asked):
         return None
     arms = [_arm(run, pair) for run in runs for pair in run.pairs]
     return Joint(
