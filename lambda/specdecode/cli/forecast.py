@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,6 +67,7 @@ def forecast(
     from specdecode.experiment import load
     from specdecode.forecast.result import forecasted
 
+    _check(given, drafts, of, write, page)
     planned = load(experiment) if experiment else None
     known = {name.lower() for one in (heads(planned) if planned else ()) for name in (one, one.rsplit("/", 1)[-1])}
     if wrong := [name for one in drafts.draft or () if (name := one.partition("=")[0]).lower() in known]:
@@ -87,15 +89,33 @@ def forecast(
     except ValueError as error:
         raise stop_with(str(error)) from None
     if planned and write:
-        _write("--write", write, _document(str(experiment), planned))
+        _write(write, _document(str(experiment), planned))
         complain(f"`specdecode plan {write}`, `specdecode run {write}`")
     if page:
         title = planned.title if planned else of or "Tokens per step"
-        _write("--page", page, render_forecast(title, told, found))
+        _write(page, render_forecast(title, told, found))
     tokens = made.model_dump(mode="json") if made else [one.model_dump(mode="json") for one in told] or None
     document = {"tokens": tokens, "payoff": found.model_dump(mode="json")} if found else tokens
     parts = [forecast_text(made)] if made else [told_text(told)] if told else []
     answer(as_json, document, lambda: "\n".join([*parts, *([payoff_text(found)] if found else [])]))
+
+
+def _check(given: AnswerOptions, drafts: DraftOptions, of: str | None, write: Path | None, page: Path | None) -> None:
+    """End the command for options that say nothing without others, and for files that it could not write."""
+    from specdecode.cli.written_files import unwritable
+
+    problems = unwritable({"--write": write, "--page": page}, inputs=[given.answers] if given.answers else [])
+    if not (given.answers or given.target or drafts.draft):
+        problems += [
+            f"--{each.name.replace('_', '-')} is about answers: give --answers or --target too, or leave it out"
+            for options in (given, drafts)
+            for each in fields(options)
+            if getattr(options, each.name) != each.default
+        ]
+    elif of:
+        problems.append("--of takes the forecast of a run, in place of answers: leave out it or the others")
+    if problems:
+        raise stop_with("\n".join(problems))
 
 
 def _of_run(run: str, deployment: Deployment, planned: Experiment | None) -> tuple[Forecasted, ...]:
@@ -149,9 +169,10 @@ def _document(reference: str, planned: Experiment) -> str:
     return yaml.safe_dump(document, sort_keys=False, width=120, default_flow_style=None)
 
 
-def _write(option: str, file: Path, text: str) -> None:
-    try:
+def _write(file: Path, text: str) -> None:
+    """Raises OSError, with the file's name."""
+    from specdecode.cli.written_files import naming
+
+    with naming(file):
         file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise stop_with(f"{option} {file}: {error.strerror}") from None
     complain(f"wrote {file}")

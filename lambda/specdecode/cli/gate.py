@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ import typer
 
 from specdecode.cli.options import WHERE, AsJson, Where
 from specdecode.cli.options import runs as completed_runs
-from specdecode.cli.output import EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_UNDECIDED, EXIT_USAGE, answer, complain, stop_with
+from specdecode.cli.output import EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_UNDECIDED, answer, stop_with
 
 if TYPE_CHECKING:
     from specdecode.analysis.several_runs.gate import Gate
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 BETWEEN = re.compile(r"(?<=[^./,])\.\.")
 """The dots of BEFORE..AFTER. The dots of a path like ../results come after a slash, a comma or nothing."""
 MOST_SHARE = 0.99
+RECORDS = {".json", ".jsonl", ".yaml"}
+"""Endings of the files of a run's folder that reports are made from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,19 +76,26 @@ class OutputOptions:
         Path | None, typer.Option(metavar="FILE", help="Add a summary in Markdown to this file ($GITHUB_STEP_SUMMARY).")
     ] = None
 
-    def write(self, judged: Gate) -> None:
-        """Write them. Ends the command if one cannot be written."""
-        from specdecode.analysis.report.gate import gate_junit, gate_markdown
+    def check(self, runs: Iterable[str]) -> None:
+        """End the command if one cannot be written, or is a file of a run."""
+        from specdecode.cli.written_files import unwritable
 
-        try:
-            if self.junit is not None:
+        given = [*map(Path, runs)]
+        read = [*given, *(file for run in given for file in run.rglob("*") if file.suffix in RECORDS)]
+        if wrong := unwritable({"--junit": self.junit, "--summary": self.summary}, inputs=read):
+            raise stop_with("\n".join(wrong))
+
+    def write(self, judged: Gate) -> None:
+        """Write them. Raises OSError, with the file's name."""
+        from specdecode.analysis.report.gate import gate_junit, gate_markdown
+        from specdecode.cli.written_files import naming
+
+        if self.junit is not None:
+            with naming(self.junit):
                 self.junit.write_text(gate_junit(judged), encoding="utf-8")
-            if self.summary is not None:
-                with self.summary.open("a", encoding="utf-8") as file:
-                    file.write(gate_markdown(judged))
-        except OSError as error:
-            complain(f"{error.filename}: {error.strerror}")
-            raise typer.Exit(EXIT_USAGE) from None
+        if self.summary is not None:
+            with naming(self.summary), self.summary.open("a", encoding="utf-8") as file:
+                file.write(gate_markdown(judged))
 
 
 def gate(
@@ -120,11 +130,12 @@ def gate(
 
     before, after = _sides(runs)
     limits = asked.thresholds()
+    written.check([*before, *after])
     found = find_each([*before, *after], deployment=where.deployment())
     judged = judge(found[len(before) :], limits, against=found[: len(before)])
     document = {"outcome": judged.outcome.value, **judged.model_dump(mode="json")}
+    written.write(judged)  # before the answer: what cannot be written is the answer
     answer(as_json, document, lambda: gate_text(judged))
-    written.write(judged)
     ends = {
         GateOutcome.FAILED: EXIT_FAILED,
         GateOutcome.CANNOT_TELL: EXIT_UNDECIDED,

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from specdecode.instance.run import InstanceRun
     from specdecode.planning import Arm, Plan
 
+STORE = Path("store")
+
 
 @dataclass(frozen=True, kw_only=True)
 class WhereOptions:
@@ -34,7 +36,7 @@ class WhereOptions:
 
     store: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Models and compiled artifacts, kept for later runs.")
-    ] = Path("store")
+    ] = STORE
     artifacts: Annotated[
         str | None, typer.Option(metavar="S3_URI", help="Take compiled artifacts from here, and put new ones here.")
     ] = None
@@ -150,6 +152,7 @@ def instance(
 def _impossible(where: WhereOptions, what: WhatOptions) -> Iterator[str]:
     """What no run can do with these options, each in words."""
     given = {"--ask": what.ask, "--artifacts": where.artifacts, "--out": what.out, "--resume": what.resume}
+    given |= {"--store": where.store != STORE, "--skip-compile": where.skip_compile, "--json": what.as_json}
     for flag in (flag for flag, value in given.items() if what.show and value):
         yield f"{flag} has no place in the script that --print writes: leave it out"
     if where.venv and where.tool:

@@ -67,7 +67,7 @@ def say_document(document: str) -> None:
 
 
 def say_report(comparison: Comparison, form: str = "terminal", *, full: bool = False, more: Sequence[str] = ()) -> None:
-    """A report for the terminal, one screen of it with `more` below or all, with our own colours; or as a file of it."""
+    """A report for the terminal, a screen of it with `more` below or all, with our own colours; or one of its files."""
     from specdecode.analysis.report import FORMS, render_terminal
 
     if form != "terminal":

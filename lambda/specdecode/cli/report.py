@@ -97,8 +97,8 @@ def compare_runs(
     alone = all(variant.compare_to is None for run in measured for variant in run.experiment.variants)
     if alone and not (isinstance(found, Joint) or found.carried):
         raise stop_with(
-            "each of these runs has one server, compared with nothing: there is no speed-up to compare. Measure both in "
-            f"one run (`specdecode bench base=URL sd=URL`), or hold the throughput of one run to that of another: "
+            "each of these runs has one server, compared with nothing: there is no speed-up to compare. Measure both "
+            "in one run (`specdecode bench base=URL sd=URL`), or hold the throughput of one run to that of another: "
             f"`specdecode gate {quote(f'{asked[0]}..{asked[-1]}')} --max-regression 3%`"
         )
     text = joint_text(found) if isinstance(found, Joint) else difference_text(found)

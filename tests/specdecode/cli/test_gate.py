@@ -80,3 +80,26 @@ def test_what_cannot_be_judged_is_refused_in_one_message(runs: Path, words: list
     result = call(*(word.replace("RUNS", str(runs)).replace("A", "/nowhere/a") for word in words), code=2)
     assert said in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--junit", "--summary"])
+def test_what_cannot_be_written_is_the_answer(runs: Path, option: str) -> None:
+    """A full disk is found only while it is written to."""
+    result = call(f"{runs}/a1", "--min-speedup", "1.2", "--json", option, "/dev/full", code=2)
+    document = json.loads(result.stdout)
+    assert document["exit_code"] == 2 and "outcome" not in document
+    assert document["error"] == "/dev/full: No space left on device: name another path, or mend this one"
+    assert result.stderr == f"error: {document['error']}\n"
+
+
+def test_no_file_of_a_run_and_no_other_answer_is_written_over(runs: Path, tmp_path: Path) -> None:
+    report, own = runs / "a1" / "report.json", runs / "a1" / "gate.xml"
+    before = report.read_bytes()
+    for run in (report, report.parent):
+        said = call(run, "--min-speedup", "1.2", "--junit", report, "--summary", report, code=2).stderr
+        assert said.count(f"{report}: the command reads it: name another file") == 2 and report.read_bytes() == before
+    said = call(report, "--min-speedup", "1.2", "--junit", tmp_path / "x", "--summary", tmp_path / "x", code=2).stderr
+    assert f"--summary {tmp_path}/x: --junit writes it" in said and not (tmp_path / "x").exists()
+    for _ in range(2):
+        call(report.parent, "--min-speedup", "1.2", "--junit", own, code=0)
+    own.unlink()

@@ -79,6 +79,9 @@ MANY = {
     "instance rehearsal --print --ask x --artifacts s3://b/x --out x --resume": (
         *("--ask has no place", "--artifacts has no place", "--out has no place", "--resume has no place"),
     ),
+    "instance rehearsal --print --store x --json --skip-compile": (
+        *("--store has no place", "--json has no place", "--skip-compile has no place"),
+    ),
     "instance llama-3.1-8b-eagle3-small": ("--price of `plan` and `instance`",),
     "validate qwen3-32": ("did you mean 'qwen3-32b'?",),
     "validate nowhere.yaml": ("no such file",),

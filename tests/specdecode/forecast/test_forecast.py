@@ -266,6 +266,26 @@ def test_bad_input_ends_with_2_and_says_what_to_write(log: Path, arguments: list
     assert says in forecast("--answers", str(log), *arguments, code=2)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--k", "3"], ["--k is about answers"]),
+        (["--model", "x=y", "--most-answers", "9"], ["--model is about answers", "--most-answers is about answers"]),
+        (["--page", "x", "--write", "./x"], ["--page x: --write writes it"]),
+        (["--page", "log", "--answers", "log", "--draft", "x=y"], ["--page log: the command reads it"]),
+        (["--page", "none/x", "--write", "."], ["--page none/x: No such file", "--write .: Is a directory"]),
+        (["--of", "run", "--answers", "log", "--draft", "x=y"], ["--of takes the forecast of a run, in place of"]),
+    ],
+)
+def test_what_would_be_ignored_or_written_over_is_refused(
+    arguments: list[str], says: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("log").touch()
+    said = forecast("qwen3-32b-tuning", *arguments, code=2)
+    assert [text for text in says if text not in said] == [] and [*Path().iterdir()] == [Path("log")]
+
+
 def test_a_head_is_no_draft_and_every_own_arm_is_in_the_table(log: Path, tmp_path: Path) -> None:
     of_head, head = "llama-3.1-8b-eagle3", "llama-3.1-8b-instruct-speculator.eagle3"
     drafts = ["--answers", str(log), "--draft", f"{head}={NOWHERE}"]

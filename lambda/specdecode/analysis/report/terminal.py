@@ -30,7 +30,7 @@ def all_of(run: str | None) -> tuple[str, str]:
 def render_terminal(
     comparison: Comparison, *, colour: bool = False, width: int = 120, brief: bool = False, more: Sequence[str] = ()
 ) -> str:
-    """Every section as text; `brief`: at most SCREEN lines, of which `more` are the last. `colour` adds ANSI colours."""
+    """Every section as text; `brief`: at most SCREEN lines, `more` the last of them. `colour` adds ANSI colours."""
     view = ReportView(comparison)
     head = [text for text in (view.headline, view.at_first_load) if text]
     lines = [each for text in head for each in _wrapped(text, width)]
