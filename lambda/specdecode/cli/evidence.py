@@ -47,11 +47,15 @@ def add(
     runs: Runs = RESULTS,
 ) -> None:
     """Add rows that somebody gave you. They count as theirs: forecasts use them, and widen for the other setup."""
+    from specdecode.benchmark.results import replace_file
+    from specdecode.cli.written_files import naming
+
     found, kept = _of_file(file), runs / ADDED
     have = _of_file(kept) if kept.exists() else []
     new = [row for row in found if row not in have]
     runs.mkdir(parents=True, exist_ok=True)
-    kept.write_text(_yaml([*have, *new]))
+    with naming(kept):
+        replace_file(kept, _yaml([*have, *new]).encode())
     say(f"{kept}: {len(new)} rows added, {len(found) - len(new)} were there")
 
 

@@ -50,6 +50,7 @@ def report(
     from specdecode.analysis import Comparison
     from specdecode.analysis.report import all_of, write_report
     from specdecode.cli.report_sources import find
+    from specdecode.cli.written_files import naming
 
     if schema:
         say_json(Comparison.model_json_schema())
@@ -59,7 +60,8 @@ def report(
     say_report(comparison, shown, full=full, more=all_of(run))
     folder = out or (Path("results") / comparison.run_id if open_page else None)
     if folder is not None:
-        page = write_report(comparison, folder)
+        with naming(folder):
+            page = write_report(comparison, folder)
         complain(f"written: {page}")
         if open_page:
             webbrowser.open(page.resolve().as_uri())
@@ -178,6 +180,7 @@ def runs(
     from specdecode.analysis.several_runs.difference import trend
     from specdecode.cli.report_sources import find_all
     from specdecode.cli.report_view import list_of_runs, runs_text
+    from specdecode.cli.written_files import naming
 
     if folder is not None and not folder.is_dir():
         raise stop_with(f"{folder}: no such folder")
@@ -188,7 +191,8 @@ def runs(
     if out is not None:
         if not points:
             raise stop_with("no run has a report yet: there is no trend to draw")
-        out.write_text(render_trend(points), encoding="utf-8")
+        with naming(out):
+            out.write_text(render_trend(points), encoding="utf-8")
         complain(f"written: {out}")
     found = list_of_runs(points, executions, all_of_them=experiment is None)
     answer(as_json, found, lambda: runs_text(found))

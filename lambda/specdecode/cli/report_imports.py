@@ -51,6 +51,7 @@ def import_results(
     from specdecode.analysis.other_tools.llmperf import read_arm
     from specdecode.analysis.other_tools.newer_tools import read_other
     from specdecode.analysis.report import all_of, write_report
+    from specdecode.cli.written_files import naming
     from specdecode.experiment.base import LONGEST_TITLE
 
     problems: list[str] = []
@@ -89,7 +90,8 @@ def import_results(
     more = all_of(str(out)) if out else ("All of it, and the page: the same command with --out FOLDER",)
     say_report(comparison, "json" if as_json else "terminal", more=more)
     if out is not None:
-        complain(f"written: {write_report(comparison, out)}")
+        with naming(out):
+            complain(f"written: {write_report(comparison, out)}")
 
 
 def _key(problem: Mapping[str, Any]) -> str:

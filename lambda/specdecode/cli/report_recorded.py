@@ -17,6 +17,7 @@ from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.benchmark.place import PlaceError, S3Folder
 from specdecode.benchmark.tokens import token_counter
 from specdecode.cli.output import complain, say_report, stop_with
+from specdecode.cli.written_files import naming
 from specdecode.escape import clip
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, load_file
 from specdecode.experiment.base import MOST_DRAFTED
@@ -218,10 +219,11 @@ def deliver(
     accounting = Accounting(spec.accounting, retokenize=counter.count if counter.exact else None)
     served = run.servers.arms
     files = dict(llmperf_files(spec.workload, levels, served=served, model=spec.model, accounting=accounting))
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-    page = write_report(comparison, folder)
+    with naming(folder):
+        for name, text in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+        page = write_report(comparison, folder)
     say_report(comparison, "json" if as_json else "terminal", more=all_of(str(folder)))
     complain(f"report: {page}")
     if publish:

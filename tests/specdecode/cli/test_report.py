@@ -271,6 +271,8 @@ def test_runs_draws_the_trend(folder: Path, tmp_path: Path) -> None:
     assert page.count('data-chart="trend"') == 3, "all, structured, open-ended"
     assert "run-a" in page
     assert "no trend" in call("runs", "--folder", tmp_path, "--out", tmp_path / "x.html", code=2).stderr
+    full = call("runs", "--folder", folder, "--out", "/dev/full", code=2).stderr
+    assert full == "error: /dev/full: No space left on device: name another path, or mend this one\n"
 
 
 def test_a_broken_report_among_many_is_left_out_with_a_word(folder: Path, tmp_path: Path) -> None:
