@@ -54,6 +54,11 @@ def line(text: str) -> str:
     return plain(text.replace("\r\n", "\n").replace("\n", "\\n").replace("\t", "\\t"))
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 arm`, `2 arms`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def clip(text: str, limit: int) -> str:
     """At most `limit` characters, with a mark if something was cut off."""
     return text if len(text) <= limit else text[: max(0, limit - len(_CUT))] + _CUT

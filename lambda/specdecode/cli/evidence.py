@@ -9,7 +9,7 @@ import typer
 
 from specdecode.cli.options import RESULTS, AsJson, Runs
 from specdecode.cli.output import answer, complain, say, say_document, stop_with, text_table
-from specdecode.escape import clip, line
+from specdecode.escape import clip, counted, line
 from specdecode.untrusted import in_words
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def add(
     runs.mkdir(parents=True, exist_ok=True)
     with naming(kept):
         replace_file(kept, _yaml([*have, *new]).encode())
-    say(f"{kept}: {len(new)} rows added, {len(found) - len(new)} were there")
+    say(f"{kept}: {counted(len(new), 'row')} added, {len(found) - len(new)} there before")
 
 
 def export(runs: Runs = RESULTS) -> None:

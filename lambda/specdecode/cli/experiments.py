@@ -9,6 +9,7 @@ import typer
 
 from specdecode.cli.options import RESULTS, AsJson, Overrides, Price, Profile, Reference, Region, Runs, of_options
 from specdecode.cli.output import say, say_json, show
+from specdecode.escape import counted
 from specdecode.giving_back import LONGEST_RUN_HOURS
 from specdecode.names import MOST_NODES
 
@@ -54,7 +55,7 @@ def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None,
         valid = {"valid": True, "experiment": experiment.model_dump(mode="json"), "problems": []}
         say_json({**valid, "warnings": warnings})
     else:
-        say(f"{experiment.name}: valid ({len(experiment.variants)} variants on {where})")
+        say(f"{experiment.name}: valid ({counted(len(experiment.variants), 'variant')} on {where})")
         for warning in warnings:
             say(f"warning: {warning}")
 

@@ -9,6 +9,7 @@ import yaml
 from rich.table import Table
 
 from specdecode.cli.forecast_view import expected_lines
+from specdecode.escape import counted
 from specdecode.experiment import Engine, Experiment
 from specdecode.experiment.capacity import TERMS, CapacityType
 from specdecode.experiment.model import CompileOn
@@ -48,9 +49,9 @@ def objects_text(objects: Iterable[Mapping[str, Any]]) -> str:
 def summary(experiment: Experiment, offer: Offer | None = None) -> dict[str, Any]:
     """An experiment in a few fields. Of a preset for AWS: its engine's support and its price too."""
     load = experiment.workload
-    cases = f"{len(load.cases)} case{'s' if len(load.cases) != 1 else ''}"
+    cases = counted(len(load.cases), "case")
     asked = sorted({load.requests_of(case) for case in load.cases})
-    requests = f"{asked[0]} requests" if len(asked) == 1 else f"{asked[0]} to {asked[-1]} requests a case"
+    requests = counted(asked[0], "request") if len(asked) == 1 else f"{asked[0]} to {asked[-1]} requests a case"
     parallel, batch, window = map(experiment.served_in_words, ("tensor_parallel_size", "max_num_seqs", "max_model_len"))
     serving = f"TP {parallel} on {experiment.devices} devices, batch {batch}, {window} tokens long at most"
     return {
@@ -130,7 +131,9 @@ def parts_tables(name: str, parts: Sequence[NodePart], whole: Bill) -> Iterator[
     hours, cost = (sum((getattr(part.bill, of) for part in parts), Range()) for of in ("node_hours", "node"))
     table.add_section()
     most = sum(part.bill.most for part in parts)
-    table.add_row("all", f"{sum(len(part.arms) for part in parts)} arms", span(hours), money(cost), f"${most:,.0f}")
+    table.add_row(
+        "all", counted(sum(len(part.arms) for part in parts), "arm"), span(hours), money(cost), f"${most:,.0f}"
+    )
     table.add_row("or one", "all on one node", span(whole.node_hours), money(whole.node), f"${whole.most:,.0f}")
     yield table
     last = Range(low=max(p.bill.node_hours.low for p in parts), high=max(p.bill.node_hours.high for p in parts))

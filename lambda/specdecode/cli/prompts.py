@@ -12,6 +12,7 @@ import typer
 from specdecode import s3_keys
 from specdecode.cli.options import WHERE, AsJson, Where
 from specdecode.cli.output import answer, say_json, show, stop_with
+from specdecode.escape import counted
 from specdecode.untrusted import Unreadable, read_file
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def check(
             f"  {row.id}: at least {tokens} tokens with {'its answers' if row.turns[1:] else 'its answer'}"
             for row, tokens in beyond[:SHOWN]
         ]
-        told = f"{len(beyond)} prompts that cannot fit into {max_model_len} tokens:"
+        told = f"{counted(len(beyond), 'prompt')} that cannot fit into {max_model_len} tokens:"
         raise stop_with("\n".join([told, *named, *(["  …"] if beyond[SHOWN:] else [])]))
 
 
@@ -232,7 +233,7 @@ def _lines(found: PromptSet) -> list[str]:
         )
     several = [row for row in found.rows if len(row.turns) > 1]
     turns = sum(len(row.turns) for row in several)
-    said = f"{len(several)} conversations of {turns} turns, each of which is a request" if several else ""
+    said = f"{counted(len(several), 'conversation')} of {turns} turns, each of which is a request" if several else ""
     return [*skipped, *labels, *([said] if said else [])]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from specdecode import names, s3_keys
+from specdecode.escape import counted
 from specdecode.experiment.capacity import COPY_MARGIN
 from specdecode.experiment.prompt_sets import bucket_sets, hub_sets
 from specdecode.instance.containers import Environment, Tool
@@ -104,4 +105,4 @@ def _ports(runs: Sequence[EngineRun]) -> Iterator[str]:
 def room_kept(store: Path) -> str:
     """What later runs find in the store, in words."""
     kept = [len(list((store / name).glob(f"*/{s3_keys.COMPLETE}"))) for name in ("models", "compiled")]
-    return f"{store} keeps {kept[0]} models and {kept[1]} compiled artifacts for later runs"
+    return f"{store} keeps {counted(kept[0], 'model')} and {counted(kept[1], 'compiled artifact')} for later runs"

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from specdecode import names
+from specdecode.escape import counted
 from specdecode.experiment.effective import arguments, family, neuron_config, serving_env
 from specdecode.experiment.engine import Dialect, Engine
 from specdecode.experiment.model import Experiment, ServedExperiment
@@ -130,4 +131,4 @@ def recipe(
 
 def _devices(experiment: ServedExperiment, engine: Engine) -> str:
     devices = experiment.serving.devices
-    return f"with {devices} Neuron device{'s' if devices != 1 else ''}" if devices and engine.on_neuron else "on a CPU"
+    return f"with {counted(devices, 'Neuron device')}" if devices and engine.on_neuron else "on a CPU"

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from specdecode import names
+from specdecode.escape import counted
 from specdecode.experiment.base import Deadlines
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capacity
 from specdecode.experiment.effective import batch_sizes, differences, said
@@ -108,7 +109,7 @@ def check_room(experiment: ServedExperiment, engine: Engine) -> Iterator[str]:
     if arms < most:
         more = lacking(room_of(experiment.shape), serving_needs(experiment, engine, arms + 1))[0]
         yield (
-            f"{arms} arm{'s' if arms > 1 else ''} at a time, though there are devices for {most}: {arms + 1} need "
+            f"{counted(arms, 'arm')} at a time, though there are devices for {most}: {arms + 1} need "
             f"{more}; lower the engine's pod resources, or choose smaller models"
         )
 
@@ -242,7 +243,7 @@ def _largest_load(loads: Iterable[LoadTime]) -> dict[str, Range]:
     for load in loads:
         cases[load.group], requests = load.cases, requests + load.requests
         minutes[load.level] = minutes.get(load.level, Range()) + load.longest
-    text = f"the load of {sum(cases.values())} cases, {requests} requests"
+    text = f"the load of {counted(sum(cases.values()), 'case')}, {counted(requests, 'request')}"
     if len(minutes) > 1:
         longest = max(minutes, key=lambda level: minutes[level].high)
         text += f" and {len(minutes)} levels (up to {minutes[longest].high:.0f} min are those of {longest})"

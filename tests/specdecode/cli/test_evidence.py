@@ -21,8 +21,8 @@ def test_a_row_that_somebody_gave_is_listed_and_used_once(tmp_path: Path) -> Non
     row = published()[0].model_copy(update={"source": "a colleague's run", "k": 5, "tokens_per_step": 3.9})
     given.write_text(yaml.safe_dump([row.model_dump(mode="json")]))
     folder = str(tmp_path / "results")
-    assert "1 rows added, 0 were there" in evidence("add", str(given), "--runs", folder).output
-    assert "0 rows added, 1 were there" in evidence("add", str(given), "--runs", folder).output
+    assert "1 row added, 0 there before" in evidence("add", str(given), "--runs", folder).output
+    assert "0 rows added, 1 there before" in evidence("add", str(given), "--runs", folder).output
     listed = evidence("list", "--runs", folder).output
     assert listed.count("a colleague's run") == 1 and "bounded" in listed
     assert yaml.safe_load(evidence("export", "--runs", folder).output) == [], "only your own runs are yours to share"

@@ -64,7 +64,7 @@ def test_a_file_is_checked_as_a_run_reads_it(file: Path) -> None:
     file.write_text('{"id": "talk", "category": "x", "turns": ["one two", "three"]}\n')
     refused = run("check", str(file), "--max-model-len", "1202")
     assert "talk: at least 1203 tokens with its answers" in refused.stderr
-    assert "1 conversations of 2 turns" in refused.stdout
+    assert "1 conversation of 2 turns" in refused.stdout
     for missing in (file.with_name("none.jsonl"), file.parent):
         assert run("check", str(missing)).exit_code == 2
 

@@ -47,7 +47,7 @@ def test_the_deadlines_of_every_preset_fit_its_own_estimates_and_the_history(nam
          "min, of which it has 80: it will not finish; raise it to 964"),
         ({"deadlines.serve": 150}, "base may take 237 min to load; deadlines.serve is 150 min: it may not finish; "
          "raise it to 237"),
-        ({"deadlines.benchmark": 60}, "the load of 1 cases, 50 requests may take 68 min to measure; "
+        ({"deadlines.benchmark": 60}, "the load of 1 case, 50 requests may take 68 min to measure; "
          "deadlines.benchmark is 60 min: it may not finish; raise it to 68, or measure fewer cases"),
         ({"deadlines.benchmark": 5}, "deadlines.benchmark is 5 min: it will not finish; raise it to 68, or measure"),
     ],

@@ -12,6 +12,7 @@ from specdecode.analysis.advice.learned import ALL, DECODING
 from specdecode.analysis.advice.sweep import candidates, kind, prior_of, variant_of
 from specdecode.analysis.results.numbers import times
 from specdecode.analysis.results.pairs import Pair
+from specdecode.escape import counted
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import Experiment
@@ -253,8 +254,8 @@ def forecast_notes(experiment: Experiment, pairs: Sequence[Pair], arms: Iterable
             continue
         worst = max(own, key=lambda one: one.off)
         note = (
-            f"Forecast of {pair.variant}: tokens per step at most {worst.off:.1%} off, over {len(own)} "
-            f"type{'s' if len(own) > 1 else ''} of prompts (most in {worst.case}: {worst.told:.2f}, "
+            f"Forecast of {pair.variant}: tokens per step at most {worst.off:.1%} off, over "
+            f"{counted(len(own), 'type')} of prompts (most in {worst.case}: {worst.told:.2f}, "
             f"measured {worst.measured:.2f})."
         )
         speedups = result.speedups if (result := pair.group(ALL)) else ()

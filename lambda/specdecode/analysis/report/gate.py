@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from xml.etree import ElementTree as Xml
 
 from specdecode.analysis.several_runs.gate import WRONG, Gate, GateCheck, GateOutcome
-from specdecode.escape import line, markdown
+from specdecode.escape import counted, line, markdown
 
 MARKS = {GateOutcome.PASSED: "✓", GateOutcome.FAILED: "✗", GateOutcome.IMPOSSIBLE: "!", GateOutcome.CANNOT_TELL: "?"}
 
@@ -66,7 +66,7 @@ def _told(check: GateCheck) -> str:
     if check.sees is not None:
         seen = f"; in nine of ten cases a regression of {check.sees:.1%} fails"
     if check.runs_for_limit is not None:
-        runs = f"{check.runs_for_limit} run{'s' if check.runs_for_limit > 1 else ''} a side"
+        runs = f"{counted(check.runs_for_limit, 'run')} a side"
         seen += f", and one of the limit's size is told from none with {runs}"
     return f"{figure}: {check.reason}{seen}"
 

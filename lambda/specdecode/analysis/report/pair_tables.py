@@ -11,6 +11,7 @@ from specdecode.analysis.results.pairs import CaseResult, Chain, GroupResult, Me
 from specdecode.analysis.statistics.groups import figure as figure_of
 from specdecode.analysis.statistics.measured import at_fastest, speeds
 from specdecode.analysis.texts.decide import decided
+from specdecode.escape import counted
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.metrics.formulas import acceptance_rate
 
@@ -60,7 +61,7 @@ def _sample(case: CaseResult) -> str:
     if case.distinct_prompts == 1 and case.pairs > 1:
         return f"{case.pairs} requests of one prompt"
     unit = "prompt" if case.distinct_prompts else "request"
-    return f"{case.pairs} {unit}{'s' if case.pairs != 1 else ''}"
+    return counted(case.pairs, unit)
 
 
 def _group(comparison: Comparison, pair: Pair, group: GroupResult) -> list[Cell]:
@@ -78,7 +79,7 @@ def _group(comparison: Comparison, pair: Pair, group: GroupResult) -> list[Cell]
         Cell(f"{same} of {all_of}" if all_of else NONE),
         Cell(_costs(comparison.costs(pair) or () if group.group == "all" else ())),
         Cell("together"),
-        Cell(f"{len(group.judged)} prompt types"),
+        Cell(counted(len(group.judged), "prompt type")),
     ]
 
 

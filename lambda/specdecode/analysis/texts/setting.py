@@ -6,6 +6,7 @@ from specdecode.analysis.results.pairs import Pair
 from specdecode.analysis.results.run_context import Served
 from specdecode.analysis.statistics.groups import MIN_TYPES
 from specdecode.analysis.texts.decide import about, decided
+from specdecode.escape import counted
 from specdecode.experiment.capacity import TERMS
 from specdecode.experiment.model import CompileOn, ImportedExperiment
 from specdecode.experiment.variants import Variant
@@ -117,7 +118,7 @@ def _load(comparison: Comparison) -> str:
     rounds = f" in each of {times} rounds" if times > 1 else ""
     most = max(load.requests_of(case, level) for case in load.cases for level in load.levels)
     asked = [case.requests or load.requests.max for case in load.cases]
-    each = f"{' to '.join(map(str, sorted({min(asked), max(asked)})))} requests"
+    each = f"{f'{min(asked)} to ' if min(asked) < max(asked) else ''}{counted(max(asked), 'request')}"
     each = each if load.requests.precision is None else str(load.requests)
     each += f" (up to {most:,} at large loads)" if most > max(asked) else ""
     if seconds := comparison.context.load_seconds:
@@ -134,7 +135,7 @@ def _recorded(comparison: Comparison, experiment: ImportedExperiment) -> str:
     alike: dict[str, list[str]] = {}
     for arm in comparison.arms:
         said = [f"{key} {value}" for key, value in experiment.recorded.get(arm.variant, {}).items()]
-        alike.setdefault(", ".join([f"{arm.requests} requests", *said]), []).append(arm.variant)
+        alike.setdefault(", ".join([counted(arm.requests, "request"), *said]), []).append(arm.variant)
     parts = [f"{said} ({'each arm' if len(alike) == 1 else ', '.join(names)})" for said, names in alike.items()]
     missing = [word for key, word in NOT_SAID.items() if not any(key in own for own in experiment.recorded.values())]
     return f"{'; '.join(parts)}. Not recorded: {', '.join([*missing, 'the prompts, and the order of the arms'])}"

@@ -7,6 +7,7 @@ from specdecode.analysis.results.numbers import digits, spread, times
 from specdecode.analysis.results.pairs import CaseResult, Chain, GroupResult, Pair, Verdict
 from specdecode.analysis.statistics.groups import MIN_TYPES, figure
 from specdecode.analysis.statistics.verdict import MAX_FAILED
+from specdecode.escape import counted
 from specdecode.measures.arm_case import ArmCase
 
 SAYS = {
@@ -70,7 +71,7 @@ def alone(arms: Sequence[ArmCase]) -> str:
         if (known := [own.p50 * scale for arm in arms if (own := arm.metrics.get(tag)) and own.p50 is not None])
         for low, high in [(min(known), max(known))]
     ]
-    of = f" (medians of {len(arms)} prompt type{'s' if len(arms) > 1 else ''})" if figures else ""
+    of = f" (medians of {counted(len(arms), 'prompt type')})" if figures else ""
     return f"One server, compared with nothing: {', '.join(figures) or 'no request was completed'}{of}."
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from specdecode.escape import counted
 from specdecode.experiment.effective import family
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.kept import deploy_with
@@ -49,7 +50,7 @@ def tensor_parallel(case: ServedCase) -> Iterator[Finding]:
 def claim(case: ServedCase) -> Iterator[Finding]:
     serving, shape = case.experiment.serving, case.experiment.shape
     if serving.devices not in (shape.claims or (0,)):
-        has = f"{shape.devices or 'no'} device{'s' if shape.devices != 1 else ''}"
+        has = f"{counted(shape.devices, 'device') if shape.devices else 'no devices'}"
         message = f"a {shape.name} has {has}, and no claim template for {serving.devices}"
         yield "serving.devices", message, f"set it to {' or '.join(map(str, shape.claims or (0,)))}"
     if serving.logical_neuron_core != 2:
