@@ -122,9 +122,22 @@ def in_words(problem: Mapping[str, Any]) -> str:
     return plain_words(str(problem["msg"]))
 
 
+def quoted(given: object) -> str:
+    """A value in a message: as it is, or '' where nothing was given."""
+    return str(given) or "''"
+
+
+def placed(problem: Mapping[str, Any]) -> str:
+    """What pydantic says of a field, behind the field's path."""
+    return f"{'.'.join(map(str, problem['loc'])) or 'the document'}: {in_words(problem)}"
+
+
 _WORDS = {
     r"(Value error|Assertion failed), ": "",
     r"Field required": "is missing",
+    r"Extra inputs are not permitted": "is not known here",
+    r"(String|Tuple|List|Set|Dictionary) should have ": "must have ",
+    r" after validation(, not \d+)?": r"\1",
     r"Input should be ": "must be ",
     r"a valid integer(, .*)?": "a whole number",
     r"a valid number(, .*)?": "a number",

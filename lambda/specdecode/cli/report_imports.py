@@ -10,13 +10,15 @@ import typer
 
 from specdecode.cli.options import AsJson, Written
 from specdecode.cli.output import complain, say_report, stop_with
-from specdecode.untrusted import in_words
+from specdecode.untrusted import in_words, quoted
 
 if TYPE_CHECKING:
     from specdecode.analysis.other_tools.imported import ImportedArm
     from specdecode.experiment.variants import Variant
 
 OPTIONS = ("draft", "k", "most_tokens_per_step", "quantization")
+COPIES = (("label",), ("compare_to",))
+"""Fields of an arm that hold a name, too: what is wrong with it is told once."""
 UNKNOWN_SIZE_GIB = 1.0
 
 
@@ -60,21 +62,28 @@ def import_results(
         problems.append(f"--title: 1 to {LONGEST_TITLE} characters are needed")
     found: list[tuple[ImportedArm, Variant]] = []
     names: list[str] = []
+    read: dict[Path, str] = {}
     for number, given in enumerate(arms):
         name, equals, path = given.partition("=")
-        if not equals:
-            problems.append(f"{given}: write NAME=PATH, for example base=results/base")
+        if not equals or not name or not path:
+            problems.append(f"{quoted(given)}: write NAME=PATH, for example base=results/base")
             continue
         if name in names:
             problems.append(f"two arms are called {name!r}: write base=PATH sd=PATH")
         names.append(name)
+        if (first := read.setdefault(Path(path).resolve(), name)) != name:
+            problems.append(f"{path}: {first} and {name} are the same file: give each arm its own")
         variant = None
         try:
             variant = _variant(name, described.pop(name, {}), arms[0].partition("=")[0] if number else None)
-        except (ImportProblem, ValidationError) as error:
-            known = error.errors() if isinstance(error, ValidationError) else ()
-            problems += [f"--about {name}:{_key(each)}: {in_words(each)}, not {each['input']}" for each in known]
-            problems += [] if known else [str(error)]
+        except ImportProblem as error:
+            problems.append(str(error))
+        except ValidationError as error:
+            problems += [
+                f"{_place(name, each)}: {in_words(each)}, not {quoted(each['input'])}"
+                for each in error.errors()
+                if each["loc"] not in COPIES
+            ]
         try:
             arm = read_other(Path(path), name=name) or read_arm(Path(path), name=name)
         except ImportProblem as error:
@@ -94,10 +103,13 @@ def import_results(
             complain(f"written: {write_report(comparison, out)}")
 
 
-def _key(problem: Mapping[str, Any]) -> str:
-    """The key of --about that a problem is of."""
+def _place(name: str, problem: Mapping[str, Any]) -> str:
+    """What a problem is of: the arm's name, or a key of --about."""
+    if problem["loc"] == ("name",):
+        return "NAME of NAME=PATH"
     keys = {"num_speculative_tokens": "k", "id": "draft"}
-    return next((keys.get(str(part), str(part)) for part in reversed(problem["loc"])), "arm")
+    key = next((keys.get(str(part), str(part)) for part in reversed(problem["loc"])), "arm")
+    return f"--about {name}:{key}"
 
 
 def _described(about: list[str], problems: list[str]) -> dict[str, dict[str, str]]:
@@ -106,7 +118,7 @@ def _described(about: list[str], problems: list[str]) -> dict[str, dict[str, str
         name, colon, rest = given.partition(":")
         key, equals, value = rest.partition("=")
         if not colon or not equals or key not in OPTIONS:
-            problems.append(f"--about {given}: write NAME:KEY=VALUE with KEY one of {', '.join(OPTIONS)}")
+            problems.append(f"--about {quoted(given)}: write NAME:KEY=VALUE with KEY one of {', '.join(OPTIONS)}")
         else:
             found.setdefault(name, {})[key] = value
     return found

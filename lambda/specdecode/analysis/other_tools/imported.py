@@ -17,7 +17,7 @@ from specdecode.experiment.workload import MOST_AT_A_TIME
 from specdecode.measures.distribution import Summary, summarize
 from specdecode.measures.plausibility import AGREE
 from specdecode.records.record import MOST_COUNTED, measured
-from specdecode.untrusted import Unreadable, in_words, parse_json, read_file
+from specdecode.untrusted import Unreadable, in_words, parse_json, quoted, read_file
 
 LLMPERF = "LLMPerf (token_benchmark_ray.py)"
 VLLM, AIPERF, GUIDELLM = "vllm bench serve", "AIPerf", "GuideLLM"
@@ -213,10 +213,24 @@ def read(model: type[Model], document: Any, file: Path, tool: str) -> Model:
 
 def lacks(error: ValidationError) -> str:
     """`it lacks a, b` and what is wrong with the other fields."""
-    found = [(".".join(map(str, item["loc"])), item) for item in error.errors(include_url=False, include_input=False)]
-    missing = [name for name, item in found if item["type"] == "missing"]
-    wrong = [f"{name}: {in_words(item)}" for name, item in found if item["type"] != "missing"]
+    found = error.errors(include_url=False)
+    missing = [".".join(map(str, item["loc"])) for item in found if item["type"] == "missing"]
+    wrong = [unusable(item["loc"], item) for item in found if item["type"] != "missing"]
     return "; ".join([*([f"it lacks {', '.join(missing)}"] if missing else []), *wrong])
+
+
+def unusable(place: Sequence[str | int], problem: Mapping[str, Any]) -> str:
+    """What pydantic says of a value at `place` of a file. The first index of a place is a request's; of a request that
+    no clock measures it says what to do.
+    """
+    given = problem["input"]
+    value = f", not {quoted(given)[:MOST_SHOWN]}" if isinstance(given, str | int | float) else ""
+    at = next((n for n, part in enumerate(place) if isinstance(part, int)), None)
+    field = ".".join(str(part) for n, part in enumerate(place) if n != at)
+    request = f"request {int(place[at]) + 1}: " if at is not None else ""
+    negative = len(place) > 1 and problem["type"] == "greater_than_equal"
+    fix = ": measure again, or leave that request out of the file" if negative else ""
+    return f"{request}{field}: {in_words(problem)}{value}{fix}"
 
 
 def lines(file: Path, model: type[Model], tool: str) -> Iterator[Model]:

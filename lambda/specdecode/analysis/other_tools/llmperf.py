@@ -1,5 +1,6 @@
 """Results of LLMPerf's `token_benchmark_ray.py`: its two JSON files, read and checked."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from specdecode.analysis.other_tools import imported
 from specdecode.analysis.other_tools.imported import AIPERF, FIELDS, GUIDELLM, VLLM, Figure, ImportedArm, ImportProblem
 from specdecode.measures.distribution import Summary
-from specdecode.untrusted import in_words
 
 STATISTICS = {f"quantiles_{name}": name for name in ("p25", "p50", "p75", "p90", "p95", "p99")} | {
     name: name for name in ("mean", "min", "max", "stddev")
@@ -95,7 +95,7 @@ def _metrics(file: Path, document: dict[str, Any], completed: int) -> dict[str, 
     found: dict[str, Summary] = {}
     for field, metric in FIELDS.items():
         values = {
-            ours: _figure(file, key, document[key])
+            ours: _figure(file, (key,), document[key])
             for theirs, ours in STATISTICS.items()
             if (key := f"results_{field}_{theirs}") in document
         }
@@ -109,18 +109,14 @@ def _individual(file: Path) -> tuple[dict[str, float], ...]:
     if not isinstance(responses, list) or not all(isinstance(response, dict) for response in responses):
         raise ImportProblem(f"{file}: not LLMPerf's individual responses, a list of them")
     return tuple(
-        {
-            field: value
-            for field in FIELDS
-            if (value := _figure(file, f"{number}.{field}", response.get(field))) is not None
-        }
+        {field: value for field in FIELDS if (value := _figure(file, (number, field), response.get(field))) is not None}
         for number, response in enumerate(responses)
         if response.get("error_code") is None
     )
 
 
-def _figure(file: Path, field: str, value: Any) -> float | None:
+def _figure(file: Path, place: Sequence[str | int], value: Any) -> float | None:
     try:
         return _FIGURE.validate_python(value)
     except ValidationError as error:
-        raise ImportProblem(f"{file}: {field}: {in_words(error.errors()[0])}") from None
+        raise ImportProblem(f"{file}: {imported.unusable(place, error.errors()[0])}") from None

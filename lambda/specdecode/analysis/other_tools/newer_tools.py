@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from specdecode.analysis.other_tools import imported
 from specdecode.analysis.other_tools.imported import AIPERF, GUIDELLM, VLLM, Figure, ImportedArm, ImportProblem
+from specdecode.escape import clip, line
 from specdecode.experiment.base import Many
 from specdecode.measures.distribution import Summary
 from specdecode.untrusted import Unreadable, parse_json
@@ -23,6 +24,8 @@ Text = Annotated[str, StringConstraints(max_length=500)]
 Tokens = Annotated[int, Field(ge=0, le=2**31)]
 SECONDS = {"sec": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 AIPERF_SUMMARY, AIPERF_RECORDS = "profile_export_aiperf.json", "profile_export.jsonl"
+LONGEST_ERROR = 200
+"""Characters of a tool's own message that are shown."""
 AIPERF_PHASE = "profiling"
 TIMES = {"ttft": "time_to_first_token", "end_to_end_latency": "request_latency"}
 TIMES |= {"time_per_output_token": "inter_token_latency"}
@@ -93,6 +96,12 @@ class Vllm(Lenient):
 def vllm_arm(file: Path, documents: Sequence[Any], name: str) -> ImportedArm:
     """Its own statistics are in milliseconds."""
     runs = [imported.read(Vllm, document, file, VLLM) for document in documents]
+    completed, failed = (sum(getattr(run, name) for run in runs) for name in ("completed", "failed"))
+    if failed and not completed:
+        why = next(
+            (f" (the first: {clip(line(error), LONGEST_ERROR)})" for run in runs for error in run.errors if error), ""
+        )
+        raise ImportProblem(f"{file}: all {failed:,} requests failed{why}: mend that and measure again")
     rows = [row for run in runs for row in _vllm_rows(file, run)]
     head = runs[0]
     names = {"mean": "mean", "p50": "median", "stddev": "std"} | {p: p for p in ("p25", "p75", "p90", "p95", "p99")}
@@ -108,8 +117,8 @@ def vllm_arm(file: Path, documents: Sequence[Any], name: str) -> ImportedArm:
         rows,
         model=head.model_id,
         concurrency=head.max_concurrency,
-        completed=sum(run.completed for run in runs),
-        failed=sum(run.failed for run in runs),
+        completed=completed,
+        failed=failed,
         took_s=sum(run.duration for run in runs),
         tokens=sum(run.total_output_tokens for run in runs),
         timestamp=imported.moment(head.date, "%Y%m%d-%H%M%S"),

@@ -216,6 +216,9 @@ def test_artifacts_of_several_runs_of_aiperf_are_told_from_llmperf(tmp_path: Pat
         read_other(tmp_path, name="sd")
 
 
+LESS = "request 1: ttfts: must be 0 or more, not -5: measure again, or leave that request out of the file"
+
+
 def alone(**told: Any) -> dict[str, Any]:
     """vLLM's result without its requests."""
     first = {"model_id": "m", "duration": 9.0, "total_output_tokens": 100, "mean_ttft_ms": 50.0, "completed": 8}
@@ -228,8 +231,9 @@ def alone(**told: Any) -> dict[str, Any]:
         (alone(), ""),
         (alone(model_id="Qwen3 32B--(sd) é"), ""),
         (alone(median_ttft_ms=1e-190, p25_ttft_ms=1e-191, p75_ttft_ms=1e14), ""),
-        (alone(ttfts=[-5, 0.1], latencies=[1, 1], output_lens=[9, 9], input_lens=[9, 9], errors=["", ""]), "0 or more"),
-        (alone(duration=-5), "0 or more"),
+        (alone(ttfts=[-5, 0.1], latencies=[1, 1], output_lens=[9, 9], input_lens=[9, 9], errors=["", ""]), LESS),
+        (alone(duration=-5), "duration: must be 0 or more, not -5"),
+        (alone(completed=0, failed=3, errors=["", "HTTP\n500"]), "all 3 requests failed (the first: HTTP\\n500)"),
         (alone(completed=2**31), "no more than 10,000,000"),
         ({"metadata": 5}, "no result of a tool"),
         ({"metadata": "guidellm_version"}, "no result of a tool"),
@@ -238,6 +242,31 @@ def alone(**told: Any) -> dict[str, Any]:
 def test_figures_that_no_tool_can_measure_are_refused_in_one_line(
     result: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "result.json").write_text(json.dumps(result))
-    ended = call("import", f"base={tmp_path}/result.json", f"sd={tmp_path}/result.json", code=2 if says else 0)
+    for name in ("base", "sd"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(result))
+    ended = call("import", f"base={tmp_path}/base.json", f"sd={tmp_path}/sd.json", code=2 if says else 0)
     assert says in ended.stderr
+    assert not says or len(ended.stderr.splitlines()) == 2, "a line for each file"
+
+
+def test_a_negative_time_is_told_with_its_request_and_what_to_do(tmp_path: Path) -> None:
+    said = []
+    for tool, file, change in (
+        ("aiperf", "profile_export.jsonl", (r'("request_latency":\s*\{"value":\s*)', r"\1-")),
+        ("guidellm", "guidellm.json", (r'("request_latency":\s*)(?=\d)', r"\1-")),
+        ("vllm", "vllm.json", (r'("latencies":\s*\[[^,]*,\s*)', r"\1-")),
+    ):
+        shutil.copytree(FILES / tool / "base", tmp_path / tool)
+        text, times = re.subn(*change, (tmp_path / tool / file).read_text(), count=1)
+        assert times == 1, tool
+        (tmp_path / tool / file).write_text(text)
+        said += imported(f"base={tmp_path / tool}", f"sd={FILES / tool / 'sd'}", code=2).stderr.splitlines()
+    assert len(said) == 3 and all("must be 0 or more, not -" in each for each in said)
+    assert all("leave that request out of the file" in each for each in said)
+    assert "profile_export.jsonl, line 1: " in said[0] and "request 2: latencies: " in said[2]
+
+
+def test_one_file_is_no_two_arms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FILES)
+    said = imported("base=vllm/base", f"sd={FILES}/vllm/base", "third=vllm/sd", code=2).stderr
+    assert said == f"error: {FILES}/vllm/base: base and sd are the same file: give each arm its own\n"
