@@ -154,7 +154,7 @@ def test_a_block_that_has_begun_has_no_schedule_any_more() -> None:
         ({"schedule": "block"}, "needs capacity_start"),
         ({"schedule_experiment": "qwen3-32b-load"}, "schedule_experiment: it belongs to a schedule"),
         ({"schedule_accept_cost_usd": "100"}, "schedule_accept_cost_usd: it belongs to a schedule"),
-        ({"schedule": NIGHTLY, "schedule_accept_cost_usd": "0"}, "schedule_accept_cost_usd: Input should be greater"),
+        ({"schedule": NIGHTLY, "schedule_accept_cost_usd": "0"}, "schedule_accept_cost_usd: must be more than 0"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_before_synth(given: dict[str, str], said: str) -> None:

@@ -15,6 +15,7 @@ import typer
 
 from specdecode.cli.options import Profile, Region, cases
 from specdecode.cli.output import complain, say_json, stop_with
+from specdecode.untrusted import quoted
 
 LONGEST_S = 604_800
 """A week of load, or of rising to it."""
@@ -334,5 +335,5 @@ def of_arms(
         try:
             found[arm] = read(text)
         except ValueError:
-            problems.append(f"{option} {entry}: write {what}, or ARM={what} for one arm")
+            problems.append(f"{option} {quoted(entry)}: write {what}, or ARM={what} for one arm")
     return found

@@ -10,6 +10,7 @@ import typer
 from specdecode.cli.options import WHERE, Profile, Where
 from specdecode.cli.output import EXIT_ENVIRONMENT, complain, is_interactive, say, stop_with
 from specdecode.names import CLUSTER_STACK, STACK
+from specdecode.untrusted import quoted
 
 if TYPE_CHECKING:
     from specdecode.experiment.kept import KeptSettings
@@ -67,7 +68,7 @@ def configure(
 def _pairs(words: list[str]) -> dict[str, str]:
     wrong = [word for word in words if "=" not in word]
     if wrong:
-        raise stop_with(f"write settings as KEY=VALUE, not {', '.join(wrong)} (docs/settings.md)")
+        raise stop_with(f"write settings as KEY=VALUE, not {', '.join(map(quoted, wrong))} (docs/settings.md)")
     pairs = [(key, value) for key, _, value in (word.partition("=") for word in words)]
     if twice := [f"{key}={value}" for key, value in pairs if dict(pairs)[key] != value]:
         raise stop_with(f"two values for one setting: {', '.join(twice)} and another one")

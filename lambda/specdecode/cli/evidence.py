@@ -10,7 +10,7 @@ import typer
 from specdecode.cli.options import RESULTS, AsJson, Runs
 from specdecode.cli.output import answer, complain, say, say_document, stop_with, text_table
 from specdecode.escape import clip, counted, line
-from specdecode.untrusted import in_words
+from specdecode.untrusted import placed
 
 if TYPE_CHECKING:
     from specdecode.speculation.step_cost import StepCost
@@ -108,7 +108,7 @@ def _of_file(file: Path) -> list[StepCost]:
     except yaml.YAMLError:
         raise stop_with(f"{file} is no YAML") from None
     except ValidationError as error:
-        told = [f"{'.'.join(map(str, one['loc']))}: {in_words(one)}" for one in error.errors()]
+        told = [placed(one) for one in error.errors()]
     else:
         told = [f"{number}: {problem}" for number, row in enumerate(rows) for problem in impossible(row)]
     if told:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from specdecode.cli.output import EXIT_ENVIRONMENT, complain, is_interactive, stop_with
+from specdecode.untrusted import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -179,7 +180,9 @@ def _named(draft: str) -> tuple[str, str]:
     if equals and "/" in name:
         raise stop_with(f"--draft {draft}: NAME is without /: {name.rsplit('/', 1)[-1]}={url}")
     if not equals or not name or not url:
-        raise stop_with(f"--draft {draft}: write NAME=URL or NAME=MODEL, for example qwen3-0.6b=http://localhost:8001")
+        raise stop_with(
+            f"--draft {quoted(draft)}: write NAME=URL or NAME=MODEL, for example qwen3-0.6b=http://localhost:8001"
+        )
     return name, url
 
 
@@ -191,7 +194,7 @@ def _ks(text: str) -> tuple[int, ...]:
     except ValueError:
         found = []
     if not found or not 1 <= found[0] <= found[-1] <= MOST_DRAFTED:
-        raise stop_with(f"--k {text}: write numbers from 1 to {MOST_DRAFTED}, for example 3,5,7")
+        raise stop_with(f"--k {quoted(text)}: write numbers from 1 to {MOST_DRAFTED}, for example 3,5,7")
     return tuple(found)
 
 

@@ -13,6 +13,7 @@ import typer
 from specdecode.cli.options import WHERE, AsJson, Where
 from specdecode.cli.options import runs as completed_runs
 from specdecode.cli.output import EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_UNDECIDED, answer, stop_with
+from specdecode.untrusted import quoted
 
 if TYPE_CHECKING:
     from specdecode.analysis.several_runs.gate import Gate
@@ -164,5 +165,5 @@ def _share(option: str, text: str) -> float:
     except ValueError:
         share = -1.0
     if rest or not (sign or share == 0.0) or not 0.0 <= share <= MOST_SHARE:
-        raise Unfit(f"{option} {text}: write a percentage from 0% to {MOST_SHARE:.0%}, for example 3%")
+        raise Unfit(f"{option} {quoted(text)}: write a percentage from 0% to {MOST_SHARE:.0%}, for example 3%")
     return share

@@ -18,7 +18,7 @@ from typer import core
 from specdecode.assets import CASE_GROUPS, case_names, preset_names
 from specdecode.cli.output import stop_with
 from specdecode.names import STACK
-from specdecode.untrusted import MOST_DOLLARS, in_words
+from specdecode.untrusted import MOST_DOLLARS, in_words, quoted
 
 if TYPE_CHECKING:
     from specdecode.cli.runs_deployment import Deployment
@@ -87,7 +87,7 @@ def of_options(kind: type[Made], **given: Any) -> Made:
         return kind(**given)
     except ValidationError as error:
         named = (("-".join(map(str, each["loc"])).removesuffix("_per_node_hour"), each) for each in error.errors())
-        told = [f"--{name.replace('_', '-')}: {in_words(each)}, not {each['input']}" for name, each in named]
+        told = [f"--{name.replace('_', '-')}: {in_words(each)}, not {quoted(each['input'])}" for name, each in named]
         raise stop_with("\n".join(told)) from None
 
 

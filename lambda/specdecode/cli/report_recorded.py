@@ -30,7 +30,7 @@ from specdecode.measures.accounting import Accounting
 from specdecode.measures.publish import publish as publish_data
 from specdecode.prompts import BadPromptSet, PromptSet, read_set
 from specdecode.records import SERVERS, RequestRecord, Servers, read_record
-from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, in_words, parse_json, read_file, read_lines
+from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, in_words, parse_json, placed, read_file, read_lines
 
 REPORT = "report.json"
 BENCHMARK = "benchmark.json"
@@ -85,8 +85,7 @@ def recorded(path: Path, price: float | None = None) -> Recorded:
     try:
         context = _context(path, records, price=paid, servers=servers, load_seconds=seconds)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise stop_with(f"{path / 'raw'}: {'.'.join(map(str, first['loc']))}: {in_words(first)}") from None
+        raise stop_with(f"{path / 'raw'}: {placed(error.errors()[0])}") from None
     return Recorded(experiment.as_measured(servers.forecast), context, records, servers)
 
 
@@ -113,7 +112,8 @@ def _servers(path: Path) -> Servers:
     try:
         return Servers.model_validate(parse_json(read_file(file)), extra="ignore") if file.exists() else none
     except (ValidationError, Unreadable) as error:
-        complain(f"left out {file}: {str(error).splitlines()[0]}")
+        why = placed(error.errors()[0]) if isinstance(error, ValidationError) else error
+        complain(f"left out {file}: {why}")
         return none
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from specdecode.benchmark.results import replace_file
+from specdecode.untrusted import Unreadable, parse_json, placed, read_file
 
 MEASURED = "measured.json"
 
@@ -22,10 +22,14 @@ class MeasuredWaves(BaseModel):
 
     @classmethod
     def of(cls, results: Path) -> MeasuredWaves:
-        """Empty if there is no such file. Raises ValueError."""
+        """Empty if there is no such file. Raises Unreadable."""
         path = results / MEASURED
-        found = json.loads(path.read_bytes()) if path.exists() else []
-        return cls.model_validate({"waves": found} if isinstance(found, list) else found)
+        try:
+            found = parse_json(read_file(path)) if path.exists() else []
+            return cls.model_validate({"waves": found} if isinstance(found, list) else found)
+        except (Unreadable, ValidationError) as error:
+            why = placed(error.errors()[0]) if isinstance(error, ValidationError) else error
+            raise Unreadable(f"{path}: {why}; delete it to measure all waves again") from None
 
     def keep(self, results: Path) -> None:
         replace_file(results / MEASURED, self.model_dump_json().encode())

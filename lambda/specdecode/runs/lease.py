@@ -22,6 +22,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from specdecode import names, s3_keys
 from specdecode.store import ABSENT, Store, error_code
+from specdecode.untrusted import placed
 
 LONGEST_QUEUE = 300
 """Most claims that may wait. The watchdog may have to ask Step Functions for each by name within its three minutes:
@@ -276,8 +277,7 @@ class LeaseStore:
             lease = Lease.model_validate_json(data)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(map(str, first["loc"])) or "the document"
-            raise LeaseDamaged(f"{self._url} is no lease: {where}: {first['msg']}") from None
+            raise LeaseDamaged(f"{self._url} is no lease: {placed(first)}") from None
         if wrong := impossible(lease, slots=self.slots, now=self._now()):
             raise LeaseDamaged(f"{self._url} cannot be true: {wrong}")
         return lease, etag

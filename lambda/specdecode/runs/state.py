@@ -9,6 +9,7 @@ from specdecode import s3_keys
 from specdecode.analysis.results.run_context import DeviceGroup, Failure
 from specdecode.planning.waves import Arm
 from specdecode.store import Store
+from specdecode.untrusted import placed
 
 PLAN = "plan.json"
 LARGEST = 8 << 20
@@ -100,8 +101,7 @@ def load_document(store: Store, key: str, kind: type[Document], what: str) -> Do
         return kind.model_validate_json(data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the document"
-        raise StateDamaged(f"{store.url(key)} is no {what}: {where}: {first['msg']}") from None
+        raise StateDamaged(f"{store.url(key)} is no {what}: {placed(first)}") from None
 
 
 def save_state(store: Store, state: RunState) -> None:

@@ -40,6 +40,7 @@ from specdecode.steps.prompts import keep_sets, said
 from specdecode.steps.run import Run, load_run
 from specdecode.steps.runtime import Runtime, StepInput, run_step
 from specdecode.store import Store
+from specdecode.untrusted import in_words
 
 SHOWN = 100
 """Most characters of a given value, and most problems, in a message."""
@@ -79,7 +80,7 @@ def parse_request(given: Any) -> RunRequest:
         request = RunRequest.model_validate({} if given is None else given)
     except ValidationError as error:
         lines = [
-            f"  {clip('.'.join(str(part) for part in item['loc']), SHOWN) or 'input'}: {item['msg']}"
+            f"  {clip('.'.join(str(part) for part in item['loc']), SHOWN) or 'input'}: {in_words(item)}"
             for item in error.errors()[:SHOWN]
         ]
         raise InvalidExperiment(

@@ -37,7 +37,7 @@ from specdecode.steps.prompts import kept_sets
 from specdecode.steps.run import Run, load_run, read_servers
 from specdecode.steps.runtime import Runtime, StepInput, run_step
 from specdecode.store import Store
-from specdecode.untrusted import Unreadable
+from specdecode.untrusted import Unreadable, in_words
 
 CONTENT_TYPES = {
     "json": "application/json; charset=utf-8",
@@ -112,7 +112,7 @@ def read_records(store: Store, run_id: str) -> Iterator[RequestRecord]:
             try:
                 yield read_record(line)
             except ValueError as error:
-                first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+                first = in_words(error.errors()[0]) if isinstance(error, ValidationError) else error
                 raise ReportFailed(f"{store.url(key)} line {number} is no record: {first}") from None
 
 

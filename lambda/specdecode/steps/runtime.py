@@ -25,6 +25,7 @@ from specdecode.runs.lease import LeaseStore
 from specdecode.steps import logs
 from specdecode.steps.errors import LOOK_AGAIN, InvalidExperiment, StepFailed
 from specdecode.store import Store
+from specdecode.untrusted import placed
 
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=3, read_timeout=8)
 """A service that does not answer costs a minute and the back-off at most: the node goes back even if S3 hangs."""
@@ -143,7 +144,7 @@ def run_step(step: Callable[[StepInput, Runtime], BaseModel], event: Mapping[str
     try:
         given = StepInput.model_validate_json(json.dumps(event, ensure_ascii=False).encode("utf-8", "replace"))
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()[:10])
+        wrong = "; ".join(map(placed, error.errors()[:10]))
         raise InvalidExperiment(f"not the input of a step: {wrong}") from None
     logs.configure(step=name, run_id=given.run_id, request_id=getattr(context, "aws_request_id", ""))
     logs.info("begin", wave=given.wave)
