@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from typer._click.exceptions import NoArgsIsHelpError, UsageError
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from specdecode import __version__
 from specdecode.cli import (
@@ -84,6 +84,18 @@ class Commands(TyperGroup):
             raise stop_with(told, EXIT_ENVIRONMENT) from None
 
 
+class Once(TyperCommand):
+    """A command that takes an option with a value once, if the option is not for several values."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        *_, order = self.make_parser(ctx).parse_args(args=list(args))
+        single = [each for each in order if isinstance(each, TyperOption) and not (each.is_flag or each.multiple)]
+        twice = dict.fromkeys(each.opts[0] for each in single if single.count(each) > 1)
+        if twice and not ctx.resilient_parsing:
+            raise UsageError(f"Given twice, and only one value counts: {', '.join(twice)}: leave the others out", ctx)
+        return super().parse_args(ctx, args)
+
+
 def _refuse(error: UsageError) -> NoReturn:
     """End the command with what is wrong and what to do."""
     if isinstance(error, NoArgsIsHelpError):
@@ -115,7 +127,9 @@ def _add(to: typer.Typer, parts: Sequence[Part], heading: str | None = None) -> 
         else:
             told = _paragraphs(part.__doc__ or "")
             shows_help = part is bench.bench  # without arguments
-            to.command(name_of(part), help=told, rich_help_panel=heading, no_args_is_help=shows_help)(flat(part))
+            to.command(name_of(part), cls=Once, help=told, rich_help_panel=heading, no_args_is_help=shows_help)(
+                flat(part)
+            )
 
 
 def _paragraphs(docstring: str) -> str:

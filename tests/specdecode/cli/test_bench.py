@@ -63,8 +63,9 @@ def failing_server(world: World) -> str:
 
 
 def bench(url: str, folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
-    arguments = ["bench", url, "--prompt", "hi", "--requests", "16", "--concurrency", "4", "--warmup", "0"]
-    arguments += ["--output-tokens", "8", "--timeout", "1", "--out", str(folder), "--json", *options]
+    given = {"--requests": "16", "--concurrency": "4", **dict(zip(options[::2], options[1::2], strict=True))}
+    arguments = ["bench", url, "--prompt", "hi", *itertools.chain(*given.items()), "--warmup", "0"]
+    arguments += ["--output-tokens", "8", "--timeout", "1", "--out", str(folder), "--json"]
     result = CliRunner().invoke(app, arguments)
     return result.exit_code, json.loads(result.stdout), result.stderr
 

@@ -6,12 +6,14 @@ from botocore.exceptions import ClientError
 from specdecode import __version__, aws
 from specdecode.cli import app, main
 from specdecode.cli.runs_deployment import Deployment
+from typer._click.exceptions import UsageError
 from typer.testing import CliRunner
 
 LOCAL = {
     "configure", "evidence", "presets", "prompts", "validate", "manifests", "engines", "schema", "import", "instance",
 }  # fmt: skip
 """Commands that never ask AWS; `configure`, whose region is a setting; `instance`, which asks S3 if it is told to."""
+CASES = ("--case", "x", "--case", "y")
 TALKING = [
     ["status"], ["capacity"], ["diagnose"], ["logs"], ["ask", "r1"], ["stop"], ["report"], ["runs"],
     ["run", "account-check"], ["preflight"], ["subscribe"], ["destroy"], ["compare", "r1", "r2"],
@@ -80,6 +82,37 @@ def test_what_the_credentials_do_not_allow_is_one_line(monkeypatch, capsys):
 
 def test_the_version():
     assert CliRunner().invoke(app, ["--version"]).output.strip() == __version__
+
+
+def test_an_option_of_one_value_is_given_once_and_one_of_several_as_often_as_one_likes():
+    words = [
+        "bench",
+        "http://127.0.0.1:9",
+        "--out",
+        "a",
+        "--seed=1",
+        "--out=b",
+        "--seed",
+        "2",
+        "--case",
+        "x",
+        "--case",
+        "y",
+    ]
+    said = CliRunner().invoke(app, words).stderr
+    assert said.startswith("error: given twice, and only one value counts: --out, --seed: leave the others out")
+    of_several = CliRunner().invoke(app, [each for each in words if each not in ("--out=b", "--seed=1")]).stderr
+    assert "no test case is called x, y" in of_several and "twice" not in of_several
+    commands = [*typer.main.get_command(app).commands.values()]
+    leaves = [leaf for each in commands for leaf in getattr(each, "commands", {"": each}).values()]
+    for leaf in leaves:
+        for option in (each for each in leaf.params if each.opts[0].startswith("--") and not each.is_flag):
+            try:
+                leaf.make_context(leaf.name, [option.opts[0], "1", option.opts[0], "1"])
+                said = ""
+            except UsageError as error:
+                said = str(error)
+            assert ("only one value counts" in said) is not option.multiple, (leaf.name, option.opts)
 
 
 def test_bench_alone_shows_what_it_takes():
