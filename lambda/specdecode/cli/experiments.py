@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from specdecode.cli.options import RESULTS, AsJson, Overrides, Price, Profile, Reference, Region, Runs, of_options
-from specdecode.cli.output import say, say_json, show
+from specdecode.cli.output import say, say_json, show, stop_with
 from specdecode.escape import counted
 from specdecode.giving_back import LONGEST_RUN_HOURS
 from specdecode.names import MOST_NODES
@@ -90,7 +90,10 @@ def plan(
     from specdecode.planning import Inventory, make_bill, make_plan
     from specdecode.planning.several_nodes import plan_parts
 
-    window = {"block_start": _utc(block_start), "block_end": _utc(block_end)}
+    start, end = _utc(block_start), _utc(block_end)
+    if start and not (end and start < end):
+        raise stop_with("--block-start: give --block-end too, a later time: the block's window is checked by both")
+    window = {"block_start": start, "block_end": end}
     capacity = _capacity(ami=ami, price_per_node_hour=price, longest_run_hours=longest_run_hours, **window)
     experiment = load(reference, settings=overrides or [], capacity=capacity)
     engine, inventory = engine_of(experiment), Inventory()

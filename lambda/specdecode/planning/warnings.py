@@ -275,14 +275,16 @@ def check_backstop(longest_minutes: float, hours: Range, capacity: Capacity) -> 
 
 
 def check_window(hours: Range, capacity: Capacity, *, now: datetime) -> Iterator[str]:
-    """The run may not fit into the Capacity Block. Its last 40 minutes are lost to draining."""
+    """The run may not fit into the Capacity Block, whose last minutes are lost to draining."""
     if capacity.block_end is None or hours.high == 0:
         return
     start = max(now, capacity.block_start) if capacity.block_start else now
     usable = (capacity.block_end - start - timedelta(minutes=DRAIN_BEFORE_BLOCK_END_MINUTES)).total_seconds() / 3600
+    draining = f"{DRAIN_BEFORE_BLOCK_END_MINUTES} minutes before its end"
     if usable <= 0:
-        yield f"the Capacity Block is over for new work ({DRAIN_BEFORE_BLOCK_END_MINUTES} minutes before its end)"
+        over = "is over for new work" if start == now else "is too short: no work begins in it"
+        yield f"the Capacity Block {over} (draining begins {draining})"
     elif hours.high > usable:
         takes = f"takes at least {hours.low:.1f} h" if hours.low > usable else f"may take {hours.high:.1f} h"
-        window = f"{usable:.1f} h of the Capacity Block are usable (draining begins 40 minutes before its end)"
+        window = f"{usable:.1f} h of the Capacity Block are usable (draining begins {draining})"
         yield f"{window}, and the run {takes}: it {_will(hours, usable)} not finish"

@@ -138,6 +138,9 @@ def test_plan_takes_price_and_capacity_block(run):
     assert priced["cost"]["high"] == pytest.approx(priced["node_hours"]["high"] * 10)
     late = run("plan", "qwen3-32b", "--block-end", "2020-01-01").output
     assert "over for new work" in late
+    for end in ([], ["--block-end", "2030-01-01"], ["--block-end", "2029-12-31"]):
+        said = run("plan", "qwen3-32b", "--block-start", "2030-01-01", *end, code=2).stderr
+        assert said.startswith("error: --block-start: give --block-end too, a later time")
 
 
 def test_plan_looks_into_the_bucket(run, monkeypatch):

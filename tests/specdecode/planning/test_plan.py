@@ -179,7 +179,7 @@ def test_accuracy_is_planned_and_paid_for_once_an_arm():
     ("begins", "ends", "says"),
     [
         (-1, 0.5, "over for new work"), (-1, 1.2, "will not finish"), (-1, 3, "may not finish"), (-1, 24, None),
-        (22, 24, "not finish"),
+        (22, 24, "not finish"), (22, 22.5, "is too short: no work begins in it (draining begins 40 minutes before"),
     ],
 )  # fmt: skip
 def test_the_capacity_block_is_compared_with_the_estimate(begins, ends, says):
