@@ -247,3 +247,14 @@ def test_what_is_no_llmperf_result_is_refused_with_what_to_do(
         (tmp_path / name).write_text(text)
     with pytest.raises(ImportProblem, match=message):
         read_arm(tmp_path, name="base")
+
+
+@pytest.mark.parametrize(("errors", "is_read"), [(100_000, True), (100_001, False), (-1, False)])
+def test_failed_requests_are_counted_up_to_what_llmperf_sends(individual: Path, errors: int, is_read: bool) -> None:
+    file = individual / "stock" / "base" / "m_64_200_summary.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"results_number_errors": errors}))
+    if is_read:
+        assert read_arm(file, name="base").errors == errors
+    else:
+        with pytest.raises(ImportProblem, match=rf"results_number_errors: must be .*, not {errors}"):
+            read_arm(file, name="base")

@@ -15,7 +15,7 @@ from specdecode.analysis import Comparison, compare
 from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
 from specdecode.analysis.results.pairs import HEADLINE
 from specdecode.analysis.several_runs.gate import Gate, GateCheck, GateOutcome, Unfit, _judged, gate
-from specdecode.analysis.several_runs.gate_questions import ALL, Question, Thresholds, questions, throughputs
+from specdecode.analysis.several_runs.gate_questions import ALL, MOST_RATE, Question, Thresholds, questions, throughputs
 from specdecode.experiment.model import ServedExperiment
 from specdecode.measures.distribution import Summary
 from specdecode.measures.student import LogMean, log_mean, moderated, welch_log_ratio
@@ -328,3 +328,24 @@ def test_junits_xml_counts_and_names_every_check() -> None:
     assert failed == ["sd, sonnet: speed-up of at least 1.5×"]
     open_end = Xml.fromstring(gate_junit(compared([simulated(1)], [simulated(2, slow=1.031)])))
     assert [case.find("skipped") is not None for case in open_end.iter("testcase")].count(True) >= 1
+
+
+@pytest.mark.parametrize(
+    ("told", "is_used"),
+    [
+        ({"mean": MOST_RATE * 0.999}, True),
+        ({"mean": MOST_RATE}, False),
+        ({"mean": 1.001 / MOST_RATE}, True),
+        ({"mean": 1 / MOST_RATE}, False),
+        ({"stddev": MOST_RATE * 0.999}, True),
+        ({"stddev": MOST_RATE}, False),
+    ],
+)
+def test_a_throughput_that_no_server_can_have_is_none(told: dict[str, float], is_used: bool) -> None:
+    arm = simulated(1).arm("base", "repeat")
+    assert arm
+    own = arm.metrics[HEADLINE].model_copy(update=told)
+    given = arm.model_copy(update={"metrics": {HEADLINE: own}, "samples": {}})
+    doubts: list[str] = []
+    assert len(throughputs([("a", arm), ("b", given)], "base", "repeat", doubts)) == (2 if is_used else 0)
+    assert doubts == ([] if is_used else ["b has no throughput of base in repeat"])
