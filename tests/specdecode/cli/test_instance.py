@@ -25,6 +25,7 @@ from specdecode.planning import Arm
 from specdecode.pod import stage
 from specdecode.pod.bucket import FolderClient
 from specdecode.store import NotDeleted, Store
+from specdecode.untrusted import Unreadable
 from typer.testing import CliRunner
 
 from tests.finished_folders import finish, mark
@@ -305,3 +306,12 @@ def test_what_another_machine_sent_meanwhile_stays_in_s3_and_is_told(run, made, 
     assert "S3 has a whole artifact of base by now: it stays, and this run measures its own" in found.stderr
     assert [path.name for path in (tmp_path / "s3" / "kept" / made[0]).glob("*.bin")] == ["part-0.bin"]
     assert (tmp_path / "store" / made[0] / "a.bin").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("{", "not JSON"), ('{"waves": ["x"]}', "waves.0: must be a whole number"), ("5", "must be")]
+)
+def test_a_damaged_record_of_what_is_measured_is_told_in_words(tmp_path, text: str, says: str) -> None:
+    (tmp_path / "measured.json").write_text(text)
+    with pytest.raises(Unreadable, match=rf"measured\.json: .*{says}.*; delete it to measure all waves again"):
+        MeasuredWaves.of(tmp_path)

@@ -353,6 +353,9 @@ def test_a_folder_of_a_bare_benchmark_gets_the_same_report(tmp_path: Path) -> No
     assert [(pair["baseline"], pair["variant"]) for pair in document["pairs"]] == [("base", "sd")]
     assert document["answer"].startswith("sd against base pays on the structured prompts measured")
     assert not any("merged" in note for note in document["notes"]), "only a baseline is known to be plain"
+    (tmp_path / "servers.json").write_text('{"run_id": 5}')
+    said = call("report", tmp_path).stderr
+    assert f"left out {tmp_path}/servers.json: run_id: must be text" in said and "validation" not in said
     (tmp_path / "benchmark.json").write_text("{}")
     assert "benchmark.json" in call("report", tmp_path, code=2).stderr
 
