@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import ValidationError
 from specdecode.experiment import credentials, kept
-from specdecode.untrusted import in_words, quoted
 
 from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.rules import problems_across
@@ -121,7 +120,8 @@ def read_settings(context: Mapping[str, Any], *, now: datetime | None = None) ->
     problems = []
     for key in sorted(key for key in set(values) - set(fields) if not credentials.kind_of(key)):
         near = get_close_matches(key, fields, n=1)
-        problems.append(f"{quoted(key)}: no such setting" + (f"; did you mean {near[0]}?" if near else ""))
+        named = key or "''"
+        problems.append(f"{named}: no such setting" + (f"; did you mean {near[0]}?" if near else ""))
     secret = {place: kind for place, kind in credentials.found(values)}
     problems += [f"{place}: holds what looks like {kind}; {credentials.ADVICE}" for place, kind in secret.items()]
     rejected = {place.partition(".")[0] for place in secret}
@@ -132,7 +132,7 @@ def read_settings(context: Mapping[str, Any], *, now: datetime | None = None) ->
         for item in error.errors():
             key = str(item["loc"][0])
             rejected.add(key)
-            problems.append(f"{key}: {in_words(item)} (given: {item['input']!r})")
+            problems.append(f"{key}: {kept.refused(item)}")
         settings = _valid_part(known, rejected)
     problems += problems_across(settings, now=now or datetime.now(UTC))
     if problems:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from specdecode.assets import assets_dir
 from specdecode.names import STACK
-from specdecode.untrusted import WrongInput
+from specdecode.untrusted import WrongInput, in_words
 
 FILE = "deployment.json"
 GUARD = "SettingsGuard"
@@ -115,6 +115,11 @@ def words(settings: Mapping[str, str]) -> str:
 def deploy_with(settings: Mapping[str, str]) -> str:
     """The lines that deploy with `settings` and keep all others."""
     return f"`{f'{CONFIGURE} {words(settings)}'.strip()}`, then `{DEPLOY}`"
+
+
+def refused(problem: Mapping[str, Any]) -> str:
+    """What pydantic has against a setting's value, in words."""
+    return f"{in_words(problem)} (given: {problem['input']!r})"
 
 
 def short(value: str) -> str:
