@@ -206,7 +206,7 @@ def test_the_console_s_stray_comment_is_no_mistake():
     given = {"Comment": "Insert your JSON here", "experiment": "rehearsal"}
     assert parse_request(given).experiment == "rehearsal"
     assert parse_request({"Comment": "x", "resume": "run-20260101-000000-abcd"}).resume
-    with pytest.raises(InvalidExperiment, match="Extra inputs"):
+    with pytest.raises(InvalidExperiment, match="is not known here"):
         parse_request({"Kommentar": "x"})
 
 
