@@ -46,7 +46,8 @@ def read_at_once(record: RequestRecord, *, took_s: float | None = None, late_s: 
         chunks = tuple(replace(chunks[0], tokens=1) for _ in range(16))
     tokens = 16 if took_s else record.completion_tokens
     return {"end_s": end, "chunks": chunks, "completion_tokens": tokens, "time_doubt_s": late_s,
-            "output": record.output[: len(record.output) * (tokens or 0) // 200], "doubtful_chunks": len(chunks) - 1}  # fmt: skip
+            "output": record.output[: len(record.output) * (tokens or 0) // 200],
+            "doubtful_chunks": len(chunks) - 1}  # fmt: skip
 
 
 CASES: dict[str, tuple[Change, str, int]] = {
