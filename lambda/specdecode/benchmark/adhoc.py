@@ -14,7 +14,7 @@ from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.experiment.files import case_library
 from specdecode.experiment.workload import MOST_CASES, SAMPLE, PromptKind, TestCase, Workload
 from specdecode.prompts import BadPromptSet, PromptsOf, read_set, set_name
-from specdecode.untrusted import Unreadable, in_words, read_file
+from specdecode.untrusted import Unreadable, in_words, quoted, read_file
 
 _PLACEHOLDER = "bench"
 OPTIONS = {
@@ -62,7 +62,7 @@ def cases_of(*, named: Sequence[str], prompts: Sequence[str], files: Sequence[Pa
     unknown = [name for name in named if name not in known and name not in CASE_GROUPS]
     if unknown:
         there_are = f"{', '.join(known)} and the groups {', '.join(CASE_GROUPS)}"
-        raise BadRequest(f"no test case is called {', '.join(unknown)}; there are {there_are}")
+        raise BadRequest(f"no test case is called {', '.join(map(quoted, unknown))}; there are {there_are}")
     chosen = {case.name: case for name in named for case in _members(name, known)}
     for number, text in enumerate(prompts, 1):
         own = {"name": f"prompt-{number}", "label": f"prompt-{number}", "kind": PromptKind.TEXT, "text": text}
@@ -145,6 +145,6 @@ def _made(model: type[Part], values: Mapping[str, Any], problems: list[str]) -> 
             place = ".".join(part for part in problem["loc"] if isinstance(part, str))
             option = OPTIONS.get(place, place.replace(".", "-").replace("_", "-"))
             given = problem["input"]
-            shown = "" if isinstance(given, dict | list | tuple) else f", not {given}"
+            shown = "" if isinstance(given, dict | list | tuple) else f", not {quoted(given)}"
             problems.append(f"--{option}: {in_words(problem)}{shown}" if place else in_words(problem))
     return None

@@ -25,6 +25,7 @@ from specdecode.benchmark.progress import LoadProgress, progress_for
 from specdecode.benchmark.prompts import BadPrompts, Prompt, longest, prompts_of, sets_of
 from specdecode.benchmark.results import BadResults, Results
 from specdecode.benchmark.tokens import token_counter
+from specdecode.escape import counted
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.workload import Level, Load, TestCase
 from specdecode.measures.plausibility import doubts
@@ -138,7 +139,7 @@ class Benchmark:
             portions=lambda *at: len(list(self._loading.enough.portions(*at, alternate=alternate))),
         )
         more = "" if self._options.meeting else " (--requests, --output-tokens and --case set how long)"
-        self._progress.message(f"{count} cells, about {in_time(left)} at most{more}")
+        self._progress.message(f"{counted(count, 'cell')}, about {in_time(left)} at most{more}")
         for number, block in enumerate(order):
             if number:
                 left = (time.monotonic() - began) / number * (count - number)

@@ -82,6 +82,8 @@ MANY = {
         *("'ftp://x'", "--price-per-hour x", "no test case is called nope", "--requests:", "--timeout:"),
         *("--resume goes on", "'y' is not an address"),
     ),
+    "bench http://127.0.0.1:9 --rate=": ("--rate: must be a number, not ''",),
+    "bench http://127.0.0.1:9 --case=": ("no test case is called ''; there are",),
     "instance rehearsal --store e/x --out e/x/y": ("--store: ", "--out: "),
     "instance rehearsal --store a:b --out c:d": ("--store: no container", "--out: no container"),
     "instance rehearsal --print --ask x --artifacts s3://b/x --out x --resume": (
