@@ -7,6 +7,7 @@ from pydantic_core import from_json
 
 from specdecode.escape import clip, plain
 from specdecode.measures.plausibility import TOKENS_BESIDE_TEXT
+from specdecode.prompts.prompt_set import LONGEST_ANSWER
 from specdecode.records import MOST_POSITIONS, Drafted, ErrorKind
 from specdecode.records.record import MOST_COUNT
 from specdecode.untrusted import Unreadable, parse_json
@@ -16,10 +17,10 @@ _SHOWN = 200
 _LARGEST = 2**53
 """Largest count of tokens that is accepted: other JSON readers hold whole numbers up to here."""
 MAX_CHARACTERS = 2**21
-MAX_CHUNKS = 2**18
-"""Longest answer that is kept: a chunk for each token of the longest context that Qwen3 has by itself (262,144), eight
-characters each. Its record is a line of half the bytes that a reader takes (`untrusted.MAX_FILE_BYTES`) at most, also
-if each character is escaped to six. Of a longer answer nothing is kept: a run may have many of them.
+MAX_CHUNKS = LONGEST_ANSWER
+"""Longest answer that is kept: a chunk for each token that can be asked for, eight characters each. Its record is a
+line of half the bytes that a reader takes (`untrusted.MAX_FILE_BYTES`) at most, also if each character is escaped to
+six. Of a longer answer nothing is kept: a run may have many of them.
 """
 
 
@@ -158,13 +159,14 @@ class Answer:
             self.reasoning_tokens = _part(details, "reasoning_tokens", completion)
         return completion
 
-    def check_usage(self, requested_tokens: int) -> None:
+    def check_usage(self, requested_tokens: int, *, exact: bool = False) -> None:
         """Drop counts that contradict the stream or each other, also those of the chunks.
 
         The whole count may not be smaller than the number of chunks with text, nor larger than what was asked for.
         The chunks together may not count more than that. The last running count is the whole one (vLLM
         0.32.0, vllm/entrypoints/openai/chat_completion/serving.py), but for what ends an answer. A smaller one than the
-        chunks with text is none: some servers send 0 until the end.
+        chunks with text is none: some servers send 0 until the end. An answer that goes on to an `exact` length may
+        have no text at its end, and some servers send nothing for it (SGLang, entrypoints/openai/serving_chat.py).
         """
         count, fewest = self.completion_tokens, len(self.chunks)
         running = self._running if self._running is None or self._running >= fewest else None
@@ -173,6 +175,8 @@ class Answer:
             came = f"{fewest} chunks with text came"
         elif count is not None and count > requested_tokens:
             came = f"at most {requested_tokens} were asked for"
+        elif exact and count == requested_tokens:
+            pass
         elif count is not None and running is not None and count > running + TOKENS_BESIDE_TEXT:
             came = f"its running counts end with {running}"
         if came:

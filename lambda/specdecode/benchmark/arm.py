@@ -116,10 +116,11 @@ class LoadedArm:
             warmups = asked.workload.warmup_requests
             warmup = LoadPlan(requests=warmups, concurrency=min(plan.concurrency, max(warmups, 1)))
             await run_load(warmup, send_warmup, indices=iter(range(warmups)))
-        before = await read_counters(self.client.endpoint) if self.facts.metrics and barrier.leads else None
+        has_some = self.facts.server.counters or self.facts.unusable
+        before = await read_counters(self.client.endpoint) if has_some and barrier.leads else None
         async with barrier.together():
             await run_load(plan, send_conversation, indices=iter(range(requests)))
-        after = await read_counters(self.client.endpoint) if before is not None else None
+        after = await read_counters(self.client.endpoint) if isinstance(before, tuple) else None
         return since(before, after)
 
 

@@ -164,7 +164,7 @@ class Client:
         scheduled_s: float | None,
     ) -> RequestRecord:
         answer = exchange.answer
-        answer.check_usage(plan.body["max_tokens"])
+        answer.check_usage(plan.body["max_tokens"], exact=bool(plan.body.get("ignore_eos")))
         end = ended if exchange.last_at is None or not exchange.ended.is_set() else exchange.last_at
         lag = max(exchange.lag, self.loop_lag.largest_since(sent))
         if error is None and not answer.chunks:

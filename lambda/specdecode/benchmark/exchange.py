@@ -42,7 +42,7 @@ class Exchange:
     def received(self, data: bytes, at: float, lag: float | None) -> None:
         if self.ended.is_set():
             return
-        if self.sent is None or at < self.sent:
+        if self.sent is None or (self.last_at is None and at < self.sent):
             self._end(failure(ErrorKind.PROTOCOL, "the server answered before it was asked"))
             return
         self.last_at = at = self._not_before(at)

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from specdecode import names
 from specdecode.benchmark.client import BodyDialect, Client, PlannedRequest, request_body
@@ -39,8 +38,8 @@ class ArmFacts:
 
     server: ServerFacts
     dialect: BodyDialect
-    metrics: bool
-    """Whether `/metrics` answers."""
+    metrics: str
+    """What `/metrics` is, in words, if it tells nothing of speculation."""
     uncounted: str = ""
     """Why its token counts cannot be used, if so."""
     unusable: str = ""
@@ -57,8 +56,7 @@ class ArmFacts:
         if self.uncounted:
             lacks.append(f"{self.uncounted}: only times can be told, no tokens per second or step")
         if not self.server.counters:
-            without = "no speculation counters" if self.metrics else "no /metrics"
-            lacks.append(f"its speculation counters cannot be used: {self.unusable}" if self.unusable else without)
+            lacks.append(f"its speculation counters cannot be used: {self.unusable}" if self.unusable else self.metrics)
         known = f" ({'; '.join(lacks)})" if lacks else ""
         return f"answers at {self.server.url} as {self.server.model}{known}"
 
@@ -87,9 +85,13 @@ async def probe(client: Client, *, model: str | None, prompt: Prompt, workload: 
             prefix_caching=parse_prefix_caching(text),
         ),
         dialect=dialect,
-        metrics=isinstance(metrics, str),
+        metrics=f"/metrics cannot be read: {metrics.why}"
+        if isinstance(metrics, Unusable)
+        else "no /metrics"
+        if metrics is None
+        else "no speculation counters",
         uncounted=record.usage_problem or "",
-        unusable=next((found.why for found in (metrics, counters) if isinstance(found, Unusable)), ""),
+        unusable=counters.why if isinstance(counters, Unusable) else "",
         first_s=first_s,
         token_s=max(0.0, record.end_s - first_s) / max(1, (record.completion_tokens or PROBE_TOKENS) - 1),
     )
@@ -109,7 +111,8 @@ async def _model(client: Client, wanted: str | None) -> str:
     if reply.status in (401, 403):
         raise ArmNotReady(f"{where}: {_of_status(reply.status, '', client.variant, client.endpoint)}")
     try:
-        served = [_name(entry["id"]) for entry in parse_json(reply.body)["data"]]
+        listed = [entry["id"] for entry in parse_json(reply.body)["data"]]
+        served = [clip(plain(name), MAX_MODEL_NAME) for name in listed if isinstance(name, str) and name.strip()]
     except (ValueError, LookupError, TypeError):
         served = []
     if wanted is None:
@@ -120,13 +123,6 @@ async def _model(client: Client, wanted: str | None) -> str:
     if served and wanted not in served:
         raise ArmNotReady(f"{where}: the server does not serve {wanted!r}, but {', '.join(served[:SHOWN])}")
     return wanted
-
-
-def _name(served: Any) -> str:
-    """The name of a model. Raises ValueError for what is none."""
-    if not isinstance(served, str) or not served.strip():
-        raise ValueError("a model's name is text")
-    return clip(plain(served), MAX_MODEL_NAME)
 
 
 def _not_ready(client: Client, error: RequestError) -> ArmNotReady:

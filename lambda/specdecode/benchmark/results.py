@@ -33,7 +33,8 @@ def claim_folder(folder: Path, spec: BenchmarkSpec, *, resume: bool) -> Benchmar
     if not resume:
         raise BadResults(f"{folder} holds benchmark {earlier.run_id}: go on with --resume, or choose another --out")
     spec = spec.model_copy(update={"run_id": earlier.run_id})
-    different = [name for name in BenchmarkSpec.model_fields if getattr(spec, name) != getattr(earlier, name)]
+    written = BenchmarkSpec.model_fields.keys() & earlier.model_fields_set  # an earlier version had fewer
+    different = sorted(name for name in written if getattr(spec, name) != getattr(earlier, name))
     if different:
         raise BadResults(f"{folder} holds a benchmark of other settings ({', '.join(different)}): choose another --out")
     return spec

@@ -313,7 +313,8 @@ async def _until_signal(benchmark: Benchmark) -> Outcome:
 def failed_beyond(outcome: Outcome, max_error_rate: float) -> list[str]:
     """The blocks in which more than `max_error_rate` of the requests failed, or all of them."""
     return [
-        f"{variant}/{case}/{level}: {sent.failed / max(sent.started, 1):.0%} of the requests failed"
+        f"{variant}/{case}/{level}: "
+        + (f"{sent.failed / sent.started:.0%} of the requests failed" if sent.started else "no request was sent")
         for (variant, case, level), sent in outcome.sent.items()
         if sent.failed > max_error_rate * sent.started or sent.failed == sent.started
     ]

@@ -91,7 +91,7 @@ class Once(TyperCommand):
         *_, order = self.make_parser(ctx).parse_args(args=list(args))
         single = [each for each in order if isinstance(each, TyperOption) and not (each.is_flag or each.multiple)]
         twice = dict.fromkeys(each.opts[0] for each in single if single.count(each) > 1)
-        if twice and not ctx.resilient_parsing:
+        if twice and not (ctx.resilient_parsing or any(each.is_eager for each in order)):  # --help ends all else
             raise UsageError(f"Given twice, and only one value counts: {', '.join(twice)}: leave the others out", ctx)
         return super().parse_args(ctx, args)
 

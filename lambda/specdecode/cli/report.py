@@ -98,10 +98,11 @@ def compare_runs(
     found = joint(measured) or difference(measured)
     alone = all(variant.compare_to is None for run in measured for variant in run.experiment.variants)
     if alone and not (isinstance(found, Joint) or found.carried):
+        ends = "..".join(name.rstrip("/") for name in (asked[0], asked[-1]))
         raise stop_with(
             "each of these runs has one server, compared with nothing: there is no speed-up to compare. Measure both "
             "in one run (`specdecode bench base=URL sd=URL`), or hold the throughput of one run to that of another: "
-            f"`specdecode gate {quote(f'{asked[0]}..{asked[-1]}')} --max-regression 3%`"
+            f"`specdecode gate {quote(ends)} --max-regression 3%`"
         )
     text = joint_text(found) if isinstance(found, Joint) else difference_text(found)
     answer(as_json, found.model_dump(mode="json"), lambda: text)

@@ -19,7 +19,8 @@ def unwritable(files: Mapping[str, Path | None], *, inputs: Iterable[Path] = ())
         if path is not None:
             if why := taken.get(path.resolve()) or _refused(path):
                 found.append(f"{option} {path}: {why}: name another file")
-            taken.setdefault(path.resolve(), f"{option} writes it")
+            if path.is_file() or not path.exists():  # what is no file, as /dev/stdout, takes several
+                taken.setdefault(path.resolve(), f"{option} writes it")
     return found
 
 

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from specdecode.experiment.base import Frozen, Label, Name, Prose
+from specdecode.prompts.prompt_set import LONGEST_ANSWER
 from specdecode.prompts.reference import PromptsOf
 
 
@@ -53,7 +54,7 @@ class TestCase(Frozen):
     """The prompts of a case of kind `set`. `workload.prompts` writes such cases, one for each category."""
     requests: int | None = Field(default=None, ge=1, le=100_000)
     """Measured requests of this case. Unset: the number of the workload. Each turn of a conversation is one."""
-    output_tokens: int | None = Field(default=None, ge=1, le=2**20)
+    output_tokens: int | None = Field(default=None, ge=1, le=LONGEST_ANSWER)
     """Longest answer of this case. Unset: the length of the workload. A length in the set of prompts goes first."""
     structured: bool | None
     """Whether the continuation is predictable. The report shows such cases apart from others. `null`: not known."""
@@ -244,7 +245,7 @@ class Workload(Frozen):
     """Types of prompts: names from assets/prompts/cases.yaml, or cases of your own."""
     input_tokens: int = Field(ge=1, le=2**20)
     """Length of `line` and `sonnet` prompts; other kinds are sent as they are."""
-    output_tokens: int = Field(ge=1, le=2**20)
+    output_tokens: int = Field(ge=1, le=LONGEST_ANSWER)
     """Longest answer (`max_tokens`)."""
     requests: Requests = Field(json_schema_extra=_or_a_number)
     """Measured requests per case and arm (and round, and level; of several levels each sends at least two for each

@@ -75,7 +75,8 @@ def measure_arm(
     if drafts.own_counts_wrong and values.pop(acceptance_length.tag, []):
         no_value[acceptance_length.tag] = drafts.own_counts_wrong[0]
     totals, no_total = _totals(block)
-    if drafts.unseen and acceptance_rate.tag in no_total:
+    if drafts.unseen:  # its chunks are no steps, so that they tell nothing either
+        totals.pop(acceptance_rate.tag, None)
         no_total[acceptance_rate.tag] = drafts.unseen[0]
     tokens, price = sum(record.completion_tokens or 0 for record in block.completed), terms.dollars_per_hour
     counts = histogram(block.completed) if tokens_per_step.tag in values else {}

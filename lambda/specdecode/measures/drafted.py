@@ -160,7 +160,10 @@ def too_few_steps(
     """
     steps = counters.drafts
     if not every_step:
-        came = sum(record.completion_tokens or 0 for record in records)
+        tokens = [record.completion_tokens for record in records if record.chunks]
+        if None in tokens:
+            return None
+        came = sum(token or 0 for token in tokens)
         steps = max(steps, came - len(records) - counters.accepted_tokens // 2)
     gaps = [late.at_s - early.at_s for record in records for early, late in pairwise(record.chunks)]
     if steps >= len(gaps) or math.fsum(nlargest(steps, gaps)) >= BETWEEN_STEPS * math.fsum(gaps):

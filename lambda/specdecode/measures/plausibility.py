@@ -250,11 +250,12 @@ def other_work(*, compared: int, from_start: int) -> str:
     return f"the answers differ from the first token on in {from_start} of {compared} pairs"
 
 
-def other_counts(base: int, other: int, *, answers: int) -> str:
+def other_counts(base: int, other: int, *, hidden: int = 0, answers: int) -> str:
     """Why two arms do not count alike; empty if they do. `base` and `other`: what each counts in `answers` answers that
-    are the same in both, character for character. One of them may count the end of each answer.
+    are the same in both, character for character. One of them may count what needs no text. `hidden`: most tokens of an
+    arm that are reasoning it does not show; two arms may think for so long that one has half more of it.
     """
-    if abs(base - other) <= AGREE * max(base, other) + answers:
+    if abs(base - other) <= AGREE * max(base, other) + TOKENS_BESIDE_TEXT * answers + hidden / 2:
         return ""
     return (
         f"the arms count {base:,} and {other:,} tokens in {answers:,} answers that are the same text, so no "

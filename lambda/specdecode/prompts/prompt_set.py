@@ -19,6 +19,10 @@ LONG_FROM = 2000
 """Characters from which on a prompt is long: some 500 tokens of English."""
 MAX_TEXT = 2**20
 """Most characters of one turn."""
+LONGEST_ANSWER = 2**18
+"""Most tokens that can be asked for: the longest context that Qwen3 has by itself (262,144). The record of an answer of
+as many chunks can be read (specdecode.benchmark.answer).
+"""
 ROLES = ("system", "developer", "user", "assistant", "tool")
 """Of messages (OpenAI's API reference, chat completions)."""
 
@@ -39,7 +43,7 @@ class PromptRow(_Frozen):
     """What the user says, turn after turn. The answers between are the server's own."""
     system: Text | None = None
     """What the server is told before the first turn."""
-    output_tokens: Annotated[int, Field(ge=1, le=2**20)] | None = None
+    output_tokens: Annotated[int, Field(ge=1, le=LONGEST_ANSWER)] | None = None
     """Longest answer. Unset: the workload's."""
     history: tuple[dict[str, Any], ...] = ()
     """Messages before the first turn that are sent as they are (OpenAI `messages`, a recorded conversation)."""

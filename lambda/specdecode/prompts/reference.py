@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from specdecode import s3_keys
-from specdecode.prompts.prompt_set import ANY_LENGTH, Length, SetName, Sha256
+from specdecode.prompts.prompt_set import ANY_LENGTH, LONGEST_ANSWER, Length, SetName, Sha256
 
 
 class _Frozen(BaseModel):
@@ -78,5 +78,5 @@ class SetOf(_Frozen):
     per_category: int | None = Field(default=None, ge=1, le=100_000)
     """Measured prompts of each category: its first ones, and each turn of a conversation is a request. Of a set that
     does not ship: measured requests. Unset: each prompt once where the set ships, else `workload.requests`."""
-    output_tokens: int | None = Field(default=None, ge=1, le=2**20)
+    output_tokens: int | None = Field(default=None, ge=1, le=LONGEST_ANSWER)
     """Longest answer, of each turn too. Unset: the workload's. A prompt's own goes before it."""

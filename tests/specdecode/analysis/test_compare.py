@@ -115,6 +115,17 @@ def test_an_arm_that_counts_equal_texts_twice_is_distrusted(hidden: int) -> None
     assert "the same text" not in case(simulated(records, tested=sampled), "repeat").reason
 
 
+def test_thoughts_that_are_not_shown_may_differ_in_length() -> None:
+    thought = {"base": 800, "sd": 900}
+    records = [
+        r.model_copy(update={"completion_tokens": 200 + thought[r.variant], "reasoning_tokens": thought[r.variant]})
+        for r in run(experiment())
+    ]
+    equal = case(simulated(records), "repeat").equality
+    assert (equal.identical_tokens, equal.hidden_tokens, equal.counted) == ((8000, 8800), 7200, 8)
+    assert "the same text" not in case(simulated(records), "repeat").reason
+
+
 def test_an_arm_without_counts_is_named_as_what_is_missing() -> None:
     records = [
         r.model_copy(update={"completion_tokens": None, "usage_problem": "the server sent no usage"})

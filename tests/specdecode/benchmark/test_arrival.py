@@ -235,6 +235,14 @@ def test_what_comes_before_the_request_is_sent_has_no_time(
     assert 0 <= records[0].end_s < records[0].sent_s + 60
 
 
+def test_a_step_of_the_wall_clock_within_an_answer_is_no_answer_before_it_was_asked() -> None:
+    exchange = Exchange()
+    exchange.sent = 10.0
+    for at in (10.5, 8.6):
+        exchange.received(EARLY if at == 10.5 else delta("more"), at, 0.002)
+    assert exchange.error is None and [chunk[0] for chunk in exchange.answer.chunks] == [0.5, 0.5]
+
+
 def test_bytes_that_lay_there_before_the_request_was_sent_are_no_answer() -> None:
     exchange = Exchange()
     exchange.sent = 10.0

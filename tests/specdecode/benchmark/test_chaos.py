@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from specdecode.benchmark.answer import Answer
 from specdecode.benchmark.probe import probe
 from specdecode.benchmark.prompts import Prompt
 from specdecode.records import ErrorKind, RequestRecord
@@ -11,6 +12,12 @@ from tests.specdecode.benchmark.chaos import BEHAVIOURS, TOKENS, chaos_server
 from tests.specdecode.benchmark.making import client, keep_in, planned, spec
 from tests.specdecode.benchmark.virtual import World
 
+SGLANG = [
+    b'{"choices": [{"delta": {"content": "a"}}], "usage": {"prompt_tokens": 5, "completion_tokens": 1}}',
+    b'{"choices": [{"delta": {"content": "b"}}], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}',
+    b'{"choices": [{"delta": {}, "finish_reason": "length"}]}',
+    b'{"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 8}}',
+]
 TIMEOUT_S = 0.4
 ENOUGH_S = 120.0
 """For what comes at once, however busy the machine is."""
@@ -126,6 +133,18 @@ def test_the_user_is_told_before_the_load_why_tokens_will_not_count(model: str, 
 
     said = asyncio.run(told())
     assert problem in said and ("only times can be told" in said) is bool(problem)
+
+
+def test_an_answer_of_an_exact_length_may_end_in_tokens_without_text() -> None:
+    """SGLang counts on with each chunk, and sends none for text that is empty."""
+    kept = []
+    for exact in (True, False):
+        taken = Answer()
+        for event in SGLANG:
+            taken.take(event, 0.1)
+        taken.check_usage(TOKENS, exact=exact)
+        kept.append(taken.completion_tokens)
+    assert kept == [TOKENS, None]
 
 
 def test_text_is_what_was_sent() -> None:

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from specdecode.benchmark import __main__ as command
 from specdecode.benchmark.loading import Options
-from specdecode.benchmark.results import BadResults, Results, claim_folder
+from specdecode.benchmark.results import SPECIFICATION, BadResults, Results, claim_folder
 from specdecode.records import ErrorKind, RequestRecord
 
 from tests.patience import PATIENCE_S
@@ -103,6 +104,19 @@ async def until(pace: Pace, count: int) -> None:
     while len(pace.prompts) < count:
         assert time.monotonic() - began < PATIENCE_S
         await asyncio.sleep(0.01)
+
+
+def test_a_folder_of_an_earlier_version_is_resumed_with_what_it_did_not_store(tmp_path: Path) -> None:
+    given = spec().model_copy(update={"duration_s": 2.0})
+    claim_folder(tmp_path, given, resume=False)
+    stored = json.loads((tmp_path / SPECIFICATION).read_text())
+    del stored["duration_s"]
+    (tmp_path / SPECIFICATION).write_text(json.dumps(stored))
+    assert claim_folder(tmp_path, given, resume=True).duration_s == 2.0
+    stored["duration_s"] = 3.0
+    (tmp_path / SPECIFICATION).write_text(json.dumps(stored))
+    with pytest.raises(BadResults, match="duration_s"):
+        claim_folder(tmp_path, given, resume=True)
 
 
 def test_a_request_that_the_user_cancelled_has_not_failed(tmp_path: Path) -> None:

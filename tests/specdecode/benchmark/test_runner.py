@@ -105,6 +105,15 @@ def test_a_model_without_a_name_is_none(tmp_path: Path, name: str) -> None:
         run(spec(model=""), Options(folder=tmp_path), url)
 
 
+def test_an_entry_that_is_no_model_hides_no_others(tmp_path: Path) -> None:
+    class Models(Handler):
+        def do_GET(self) -> None:
+            self.reply(body=b'{"data": [{"id": 7}, {"id": "m"}]}')
+
+    with served(Models) as url, pytest.raises(ArmNotReady, match="does not serve 'x', but m"):
+        run(spec(model="x"), Options(folder=tmp_path), url)
+
+
 @pytest.mark.parametrize(
     ("started", "failed", "limit", "said"),
     [
@@ -112,6 +121,7 @@ def test_a_model_without_a_name_is_none(tmp_path: Path, name: str) -> None:
         (10, 2, 0.1, ["b/x/c1: 20% of the requests failed"]),
         (10, 2, 0.5, []),
         (3, 3, 1.0, ["b/x/c1: 100% of the requests failed"]),
+        (0, 0, 1.0, ["b/x/c1: no request was sent"]),
     ],
 )
 def test_failed_beyond(started: int, failed: int, limit: float, said: list[str]) -> None:

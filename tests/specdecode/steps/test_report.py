@@ -128,13 +128,13 @@ def test_the_run_pays_for_the_node_until_it_was_given_back(world):
 
 
 def test_the_engines_counters_are_what_the_benchmark_found(world):
-    found = {"variant": "sd", "case": "repeat-line", "drafts": 160, "draft_tokens": 800, "accepted_tokens": 680}
+    found = {"variant": "sd", "case": "repeat-line", "drafts": 640, "draft_tokens": 3200, "accepted_tokens": 152}
     servers = {"run_id": "run-1", "arms": {"sd": {"model": "served"}}, "counters": [found], "a later field": 1}
     world.s3.objects["runs/run-1/servers.json"] = json.dumps(servers).encode()
     document = world.report()
     arm = next(arm for arm in document["arms"] if arm["variant"] == "sd")
     assert arm["acceptance_source"] == "engine counters"
-    assert arm["totals"]["acceptance_rate"] == pytest.approx(680 / 800)
+    assert arm["totals"]["acceptance_rate"] == pytest.approx(152 / 3200)
     assert any("/llmperf/sd/repeat-line/served_64_" in key for key in world.s3.objects)
 
 

@@ -72,6 +72,8 @@ class Equality(Frozen):
     """Pairs that differ from the first token on. Rounding does not do that to many pairs."""
     identical_tokens: tuple[Count, Count] = (0, 0)
     """Output tokens that each arm counts in the identical pairs in which both count them: of the base, of the other."""
+    hidden_tokens: Count = 0
+    """How many of the arm that counts more of them are reasoning that it does not show."""
     counted: Count = 0
     """How many pairs these are."""
     expected: bool

@@ -1,6 +1,6 @@
 """One arm against another: every case, with whether both wrote the same text, and the groups of cases."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Difference, Equality, GroupName, Pair, Verdict
 from specdecode.analysis.results.run_context import DeviceGroup
@@ -22,7 +22,7 @@ from specdecode.experiment.workload import TestCase
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.observations import settled
-from specdecode.measures.plausibility import WATCH_S
+from specdecode.measures.plausibility import WATCH_S, hidden
 from specdecode.measures.student import LogMean, with_shared
 from specdecode.records import RequestRecord
 
@@ -244,7 +244,7 @@ def equality(*, base: Sequence[RequestRecord], other: Sequence[RequestRecord], t
     by_round = {(record.round, record.index): record for record in fine}
     first_round = {record.index: record for record in reversed(fine)}
     compared = identical = from_start = 0
-    counts: list[tuple[int, int]] = []
+    counted: list[tuple[RequestRecord, RequestRecord]] = []
     differences: list[Difference] = []
     for record in other:
         twin = by_round.get((record.round, record.index)) or first_round.get(record.index)
@@ -254,7 +254,7 @@ def equality(*, base: Sequence[RequestRecord], other: Sequence[RequestRecord], t
         if twin.output == record.output:
             identical += 1
             if twin.completion_tokens is not None and record.completion_tokens is not None:
-                counts.append((twin.completion_tokens, record.completion_tokens))
+                counted.append((twin, record))
         else:
             differences.append(_difference(twin.output, record))
             from_start += differences[-1].at < _first_token_chars(twin)
@@ -262,11 +262,16 @@ def equality(*, base: Sequence[RequestRecord], other: Sequence[RequestRecord], t
         compared=compared,
         identical=identical,
         from_start=from_start,
-        identical_tokens=(sum(each for each, _ in counts), sum(each for _, each in counts)),
-        counted=len(counts),
+        identical_tokens=(_tokens(each for each, _ in counted), _tokens(each for _, each in counted)),
+        hidden_tokens=max(hidden(each for each, _ in counted), hidden(each for _, each in counted)),
+        counted=len(counted),
         expected=temperature == 0,
         first=min(differences, key=lambda difference: difference.at, default=None),
     )
+
+
+def _tokens(records: Iterable[RequestRecord]) -> int:
+    return sum(record.completion_tokens or 0 for record in records)
 
 
 def _first_token_chars(record: RequestRecord) -> int:

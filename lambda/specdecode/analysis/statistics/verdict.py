@@ -121,8 +121,8 @@ def impossible_figures(
     if {"quantization", "weights"} & set(changed):
         return found
     for each in same:
-        twice = each.equality
-        if why := other_counts(*twice.identical_tokens, answers=twice.counted):
+        same_text = each.equality
+        if why := other_counts(*same_text.identical_tokens, hidden=same_text.hidden_tokens, answers=same_text.counted):
             found.setdefault(each.case, why)
     if why := other_work(compared=compared, from_start=parted):
         for each in same:
