@@ -14,6 +14,7 @@ import json
 import math
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -44,10 +45,15 @@ TRIED = ("README.md", "docs/operations.md")
 """Pages whose lines tests run."""
 SOURCES = ("", "lambda", "lambda/backstop")
 """Where Python finds the project's modules."""
+LOOK_S = 20.0
 CASE_S = 7200
 """A case that takes longer, or half of its suite's bound, hangs. 300 draws of chaos took over 1,800 s, the bound of
 pyproject.toml, on a slow, busy machine.
 """
+BUSY_LOAD = 20.0
+"""Mean load of the machine from which on a pass is one beside a load. It is noted by itself."""
+OF_SOMEBODY = ("PYTHONPATH", "PYTEST_")
+"""How the names begin of variables that would choose other code or cases."""
 BUSY = 4
 """A suite is stopped after so many times its `minutes`: on a machine that others use it takes longer, and is right."""
 
@@ -107,7 +113,7 @@ SUITES = {  # in this order: the short ones first, so that `slow` begins within 
 
 
 class Noted(NamedTuple):
-    """How a suite ended last, and where it passed last (`code`: of the paths that it judges)."""
+    """How a suite ended last, and where it passed last (`code`: of the paths that it judges); `busy`: beside a load."""
 
     commit: str
     date: str
@@ -119,6 +125,10 @@ class Noted(NamedTuple):
     good_date: str = ""
     good_code: str = ""
     skipped: int = 0
+    load: float | None = None
+    busy_commit: str = ""
+    busy_date: str = ""
+    busy_code: str = ""
 
 
 def git(*words: str) -> str:
@@ -138,9 +148,14 @@ def write(results: dict[str, Noted]) -> None:
 
 
 def code(suite: Suite) -> str:
-    """The committed content of the paths that it judges, as a short hash; with a mark where the tree differs."""
+    """The committed content of the paths that it judges, as a short hash; with a mark where the tree differs, or holds
+    Python that git was told to pass over.
+    """
     paths = judged(suite)
-    return hashlib.sha256(git("ls-tree", "HEAD", *paths).encode()).hexdigest()[:12] + "+" * dirty(*paths)
+    unseen = [line for line in git("ls-files", "-v", "--", *paths).splitlines() if line[0].islower() or line[0] == "S"]
+    unseen += [file for file in git("ls-files", "--others", "--", *paths).splitlines() if file.endswith(".py")]
+    differs = dirty(*paths) or bool(unseen)
+    return hashlib.sha256(git("ls-tree", "HEAD", *paths).encode()).hexdigest()[:12] + "+" * differs
 
 
 def judged(suite: Suite) -> list[str]:
@@ -193,7 +208,16 @@ def _imports(text: str) -> frozenset[tuple[int, str]]:
 
 def dirty(*paths: str) -> bool:
     """Whether the tree differs from its commit there, but for what suites write."""
-    return bool(git("status", "--porcelain", "--", *(paths or "."), *(f":(exclude){each}" for each in WRITTEN)))
+    return bool(
+        git(
+            "status",
+            "--porcelain",
+            "--untracked-files=all",
+            "--",
+            *(paths or "."),
+            *(f":(exclude){each}" for each in WRITTEN),
+        )
+    )
 
 
 def run(name: str, *, most_s: float = math.inf) -> bool:
@@ -208,19 +232,25 @@ def run(name: str, *, most_s: float = math.inf) -> bool:
             if words
             else ["tools.mutate"]
         )
-        ended = _within(bound_s, [sys.executable, "-m", *command], dict(suite.environment))
+        ended, load = _within(bound_s, [sys.executable, "-m", *command], dict(suite.environment))
         told = xml.parse(report).getroot()[0].attrib if report.exists() else {}  # noqa: S314 - of pytest
     tests, failures, errors, skipped = (int(told.get(key, 0)) for key in ("tests", "failures", "errors", "skipped"))
     failed = max(failures + errors, int(ended != 0))
     passed = tests - failures - errors - skipped if told else int(ended == 0)
-    was_dirty = was_dirty or _changed(suite, before)
+    was_dirty = was_dirty or before.endswith("+") or _changed(suite, before)
     good, date = not failed and passed > 0 and not was_dirty, datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
     results = noted()
-    old = results.get(name)
-    kept = old and old.good_code != before and (old.good_commit, old.good_date, old.good_code)
-    where = (commit, date, before) if good else kept or ()
+    old = results.get(name, Noted("", "", False, 0, 0, 0))
+    calm, busy = (old.good_commit, old.good_date, old.good_code), (old.busy_commit, old.busy_date, old.busy_code)
+    if good and load < BUSY_LOAD:
+        calm = commit, date, before
+    elif good:
+        busy = commit, date, before
+    else:  # the code that failed has not passed
+        calm, busy = (("", "", "") if each[2] == before else each for each in (calm, busy))
     seconds = round(time.monotonic() - began)
-    write(results | {name: Noted(commit, date, was_dirty, passed, failed, seconds, *where, skipped=skipped)})
+    note = Noted(commit, date, was_dirty, passed, failed, seconds, *calm, skipped, round(load, 1), *busy)
+    write(results | {name: note})
     return good
 
 
@@ -237,29 +267,33 @@ def _expanded(word: str) -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(word)) if "*" in word else [word]
 
 
-def _within(seconds: float, command: list[str], environment: dict[str, str]) -> int:
-    """Its exit status. What it started is interrupted after this time, so that it clears up and tells what it found,
-    and killed five minutes later. Options of somebody's own tests do not count.
+def _within(seconds: float, command: list[str], environment: dict[str, str]) -> tuple[int, float]:
+    """Its exit status, and the mean load of the machine. What it started is interrupted after this time, so that it
+    clears up and tells what it found, and killed five minutes later. Options of somebody's own tests do not count.
     """
-    around = os.environ | {"PYTEST_ADDOPTS": ""} | environment
+    around = {name: value for name, value in os.environ.items() if not name.startswith(OF_SOMEBODY)} | environment
+    loads, until, sends = [os.getloadavg()[0]], time.monotonic() + seconds, [signal.SIGINT, signal.SIGKILL]
     with subprocess.Popen(command, cwd=ROOT, env=around, start_new_session=True) as process:
-        for sent, wait in ((signal.SIGINT, seconds), (signal.SIGKILL, 300)):
+        while True:
             try:
-                return process.wait(wait)
+                return process.wait(max(0.0, min(LOOK_S, until - time.monotonic()))), statistics.fmean(loads)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, sent)
+                loads.append(os.getloadavg()[0])
             except KeyboardInterrupt:
                 os.killpg(process.pid, signal.SIGINT)
                 raise
-        return process.wait()
+            if time.monotonic() >= until:
+                os.killpg(process.pid, sends.pop(0))
+                until = time.monotonic() + 300 if sends else math.inf
 
 
 def table() -> str:
     """A line for each suite: those that passed on this code first, then those that someone has to run."""
-    results, lines = noted(), []
+    results, lines, both = noted(), [], 0
     for name, suite in SUITES.items():
         last, held = results.get(name), fresh(name, results)
-        good = last is not None and last.good_commit
+        dates = [(last.good_date, last.good_commit), (last.busy_date, last.busy_commit)] if last else []
+        at, good = max(dates, default=("", ""))
         failed = last is not None and (last.failed or not last.passed)
         state = "passed" if held else "FAILED" if failed else "older than its code" if good else "never passed"
         line = f"{name:<10} {state:<20} within {suite.minutes} min"
@@ -267,19 +301,25 @@ def table() -> str:
             tree = ", with changes" if last.dirty else ""
             left_out = f", {last.skipped} skipped" if last.skipped else ""
             line += f"; last: {last.passed} passed, {last.failed} failed{left_out}, {last.seconds} s"
+            line += "" if last.load is None else f" beside a load of {last.load:g}"
             line += f" ({last.date}, {last.commit}{tree})"
-            line += f"; passed {last.good_date} at {last.good_commit}" if good and last.good_date != last.date else ""
+            line += f"; passed {at} at {good}" if good and at != last.date else ""
+            both += held and code(suite) == last.good_code == last.busy_code
         lines.append((not held, line))
     old = sum(key for key, _ in lines)
     told = [line for _, line in sorted(lines, key=lambda each: each[0])]
     return "\n".join(
-        [*told, f"{len(lines) - old} of {len(lines)} suites passed on this code (make test-all runs the others)"]
+        [
+            *told,
+            f"{len(lines) - old} of {len(lines)} suites passed on this code (make test-all runs the others), {both} of "
+            f"them both calm and beside a load of {BUSY_LOAD:g} or more",
+        ]
     )
 
 
 def fresh(name: str, results: dict[str, Noted]) -> bool:
     """Whether its last pass was on the code that is here."""
-    return name in results and results[name].good_code == code(SUITES[name])
+    return name in results and code(SUITES[name]) in (results[name].good_code, results[name].busy_code)
 
 
 def run_all(minutes: float) -> bool:

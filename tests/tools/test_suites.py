@@ -120,13 +120,47 @@ def test_a_change_while_it_runs_makes_no_pass(checkout: Path) -> None:
     assert not suites.run("one") and suites.noted()["one"].dirty
 
 
+def test_a_pass_beside_a_load_is_noted_by_itself(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (
+        suites.run("one") and "1 of 3 suites passed on this code" in suites.table() and ", 0 of them" in suites.table()
+    )
+    monkeypatch.setattr(suites.os, "getloadavg", lambda: (20.0, 0.0, 0.0))
+    assert suites.run("one") and ", 1 of them both calm and beside a load of 20" in suites.table()
+    assert "beside a load of 20 (" in suites.table()
+    (checkout / "package" / "code.py").write_text("right = True  # still\n")
+    commit(checkout)
+    assert state("one") == "older than its code"
+    assert suites.run("one") and state("one") == "passed" and ", 0 of them" in suites.table()
+
+
+@pytest.mark.parametrize("hidden", ["showUntrackedFiles", "ignored", "assume-unchanged", "skip-worktree"])
+def test_what_git_is_told_to_pass_over_is_no_pass(checkout: Path, hidden: str) -> None:
+    (checkout / "package" / "code.py").write_text("right = False\n")
+    (checkout / ".gitignore").write_text("__pycache__\n" + "conftest.py\n" * (hidden == "ignored"))
+    commit(checkout)
+    if hidden.endswith(("unchanged", "worktree")):
+        git(checkout, "update-index", f"--{hidden}", "package/code.py")
+        (checkout / "package" / "code.py").write_text("right = True\n")
+    else:
+        git(checkout, "config", "status.showUntrackedFiles", "no" if hidden == "showUntrackedFiles" else "normal")
+        replaced = (
+            "def pytest_collection_modifyitems(items):\n    for item in items:\n        item.obj = lambda: None\n"
+        )
+        (checkout / "tests" / "conftest.py").write_text(replaced)
+    assert not suites.run("one") and suites.noted()["one"].passed == 1 and state("one") == "never passed"
+
+
 def test_options_of_somebodys_own_tests_choose_no_cases_and_what_was_skipped_is_said(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     more = "import pytest\ndef test_two():\n    pytest.skip()\ndef test_three():\n    assert 0\n"
     (checkout / "tests" / "one.py").write_text(f"def test_one():\n    pass\n{more}")
     commit(checkout)
     monkeypatch.setenv("PYTEST_ADDOPTS", "-k test_one")
+    chooses = "def pytest_collection_modifyitems(items):\n    del items[1:]\n"
+    (tmp_path_factory.mktemp("own") / "chooses.py").write_text(chooses)
+    monkeypatch.setenv("PYTEST_PLUGINS", "chooses")
+    monkeypatch.setenv("PYTHONPATH", str(next(tmp_path_factory.getbasetemp().glob("own*"))))
     assert not suites.run("one")
     assert "last: 1 passed, 1 failed, 1 skipped, " in suites.table()
 
@@ -163,7 +197,7 @@ def test_a_case_that_hangs_does_not_end_its_suite(
     name: str, most_s: float, case_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = list[list[str]]()
-    monkeypatch.setattr(suites, "_within", lambda _seconds, command, _environment: commands.append(command) or 1)
+    monkeypatch.setattr(suites, "_within", lambda _seconds, command, _environment: commands.append(command) or (1, 0.0))
     monkeypatch.setattr(suites, "write", lambda _results: None)
     assert not suites.run(name, most_s=most_s)
     [given] = [word for word in commands[0] if "timeout" in word]
