@@ -9,8 +9,10 @@ from rehearsal.kubernetes.objects import Json, name_of
 from rehearsal.kubernetes.resources import Resource
 
 
-def fill(resource: Resource, obj: Json) -> None:
-    """Complete `obj` in place with the defaults of its kind."""
+def fill(resource: Resource, obj: Json, old: Json | None = None) -> None:
+    """Complete `obj` in place with the defaults of its kind. `old` is the object before an update."""
+    if resource is r.SERVICES and old is not None:
+        _keep_allocated(obj["spec"], old["spec"])
     if resource.is_custom:
         obj["spec"] = schema_values.with_defaults(
             schema.custom_definitions()[resource.kind]["spec"], obj.get("spec") or {}
@@ -118,6 +120,15 @@ def _service(obj: Json) -> None:
     for port in spec.get("ports", ()):
         _set(port, protocol="TCP")
         port["targetPort"] = port.get("targetPort") or port.get("port", 0)
+
+
+def _keep_allocated(spec: Json, old: Json) -> None:
+    """What the API server chose for a Service stays if an update leaves it out: patchAllocatedValues and
+    initIPFamilyFields of pkg/registry/core/service/storage. A Service with node ports is refused anyway.
+    """
+    for field in ("clusterIP", "clusterIPs", "ipFamilyPolicy"):
+        if field in old and not spec.get(field):
+            spec[field] = old[field]
 
 
 def _namespace(obj: Json) -> None:

@@ -143,7 +143,7 @@ class Cluster:
         obj = self._respect_status(resource, obj, old, subresource)
         schema_check.check(resource, obj)
         if not subresource:
-            defaults.fill(resource, obj)
+            defaults.fill(resource, obj, old)
             validation.check(self.store, resource, obj, old)
         if record and resource is not r.EVENTS:
             owner = owner_entry(resource, manager, "Update", subresource or as_subresource)
