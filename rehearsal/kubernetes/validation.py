@@ -19,7 +19,7 @@ from rehearsal.kubernetes import (
 )
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.etcd import Store
-from rehearsal.kubernetes.objects import Json, dig, name_of
+from rehearsal.kubernetes.objects import Json, dig, name_of, terminating
 from rehearsal.kubernetes.resources import Resource
 
 _ANNOTATIONS_LIMIT = 256 * 1024
@@ -39,14 +39,14 @@ Rule = Callable[[Json, Json | None], Iterator[Json]]
 
 def check(store: Store, resource: Resource, obj: Json, old: Json | None) -> None:
     """Raise 422 if `obj` breaks a rule of its kind. `old` is the object before an update."""
-    causes = list(_metadata(resource, obj))
+    causes = list(_metadata(resource, obj, old))
     for rule in _RULES.get(resource, ()):
         causes += rule(obj, old)
     if causes:
         raise errors.invalid(resource, obj["metadata"].get("name", ""), causes)
 
 
-def _metadata(resource: Resource, obj: Json) -> Iterator[Json]:
+def _metadata(resource: Resource, obj: Json, old: Json | None) -> Iterator[Json]:
     metadata = obj["metadata"]
     name = metadata.get("name")
     if not name:
@@ -70,11 +70,17 @@ def _metadata(resource: Resource, obj: Json) -> Iterator[Json]:
             said = "name is neither a standard finalizer name nor is it fully qualified"
         if said:
             yield errors.invalid_value("metadata.finalizers", name, said)
+    kept = {*(old["metadata"].get("finalizers") or ())} if old else set()
+    extra = sorted({*(metadata.get("finalizers") or ())} - kept)
+    if extra and old and terminating(old):  # ValidateNoNewFinalizers of objectmeta.go
+        message = f"no new finalizers can be added if the object is being deleted, found new finalizers {extra}"
+        yield errors.field_forbidden("metadata.finalizers", message)
     if sum(ref.get("controller") is True for ref in metadata.get("ownerReferences") or ()) > 1:
         yield errors.invalid_value(
             "metadata.ownerReferences", "…", "Only one reference can have Controller set to true"
         )
-    if sum(len(k) + len(v) for k, v in (metadata.get("annotations") or {}).items()) > _ANNOTATIONS_LIMIT:
+    pairs = (metadata.get("annotations") or {}).items()
+    if sum(len((key + value).encode(errors="surrogatepass")) for key, value in pairs) > _ANNOTATIONS_LIMIT:
         yield errors.cause(
             "metadata.annotations", "FieldValueTooLong", f"Too long: may not be more than {_ANNOTATIONS_LIMIT} bytes"
         )
