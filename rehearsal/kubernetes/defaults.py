@@ -1,5 +1,6 @@
 """The defaults that the API server fills in."""
 
+import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -131,6 +132,16 @@ def _keep_allocated(spec: Json, old: Json) -> None:
             spec[field] = old[field]
 
 
+def _secret(obj: Json) -> None:
+    """What stringData has goes into data, over what is there: Convert_v1_Secret_To_core_Secret of
+    pkg/apis/core/v1/conversion.go.
+    """
+    _set(obj, type="Opaque")
+    if texts := obj.pop("stringData", None):
+        coded = {key: base64.b64encode(text.encode(errors="replace")).decode() for key, text in texts.items()}
+        obj["data"] = {**(obj.get("data") or {}), **coded}
+
+
 def _namespace(obj: Json) -> None:
     obj.setdefault("spec", {})["finalizers"] = ["kubernetes"]
     obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name_of(obj)
@@ -163,7 +174,7 @@ _FILLERS: dict[Resource, Callable[[Json], None]] = {
     r.JOBS: _job,
     r.SERVICES: _service,
     r.NAMESPACES: _namespace,
-    r.SECRETS: lambda obj: _set(obj, type="Opaque"),
+    r.SECRETS: _secret,
     r.CLAIMS: lambda obj: _claim_spec(obj["spec"]),
     r.CLAIM_TEMPLATES: lambda obj: _claim_spec(obj["spec"].setdefault("spec", {})),
     r.VOLUMES: _volume,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from rehearsal.kubernetes import (
     claim_rules,
+    data_rules,
     errors,
     job_rules,
     karpenter_rules,
@@ -23,7 +24,6 @@ from rehearsal.kubernetes.objects import Json, dig, name_of, terminating
 from rehearsal.kubernetes.resources import Resource
 
 _ANNOTATIONS_LIMIT = 256 * 1024
-_DATA_LIMIT = 1024 * 1024
 _NAMES = {
     r.SERVICES: value_formats.dns_1035_label,
     r.NAMESPACES: value_formats.dns_label,
@@ -103,16 +103,6 @@ def _immutable(*paths: tuple[str, ...]) -> Rule:
     return rule
 
 
-def _data_size(obj: Json, old: Json | None) -> Iterator[Json]:
-    size = sum(len(v.encode()) for kind in ("data", "binaryData", "stringData") for v in (obj.get(kind) or {}).values())
-    if size > _DATA_LIMIT:
-        yield errors.cause("", "FieldValueTooLong", f"Too long: may not be more than {_DATA_LIMIT} bytes")
-    for key in sorted({*(obj.get("data") or {})} & {*(obj.get("binaryData") or {})}):
-        yield errors.invalid_value("data", key, "duplicate of key present in binaryData")
-    if old and old.get("immutable") and obj.get("data") != old.get("data"):
-        yield errors.field_forbidden("data", "field is immutable when `immutable` is set")
-
-
 def _template(obj: Json, old: Json | None) -> Iterator[Json]:
     yield from labels("spec.template.metadata.labels", dig(obj, "spec", "template", "metadata", "labels"))
     yield from pod_rules.check(obj["spec"]["template"].get("spec") or {}, "spec.template.spec")
@@ -184,10 +174,10 @@ _RULES: dict[Resource, tuple[Rule, ...]] = {
         job_rules.job,
     ),
     r.SERVICES: (_immutable(("spec", "clusterIP"), ("spec", "ipFamilies")), service_rules.service),
-    r.CONFIG_MAPS: (_data_size,),
+    r.CONFIG_MAPS: (data_rules.config_map,),
     r.QUOTAS: (quotas.check_quota,),
     r.LIMIT_RANGES: (quotas.check_limits,),
-    r.SECRETS: (_data_size, _immutable(("type",))),
+    r.SECRETS: (data_rules.secret, _immutable(("type",))),
     r.VOLUMES: (volume_rules.volume,),
     r.VOLUME_CLAIMS: (volume_rules.claim,),
     r.CLAIMS: (claim_rules.claim("spec"),),
