@@ -4,6 +4,7 @@
 
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
 
 from rehearsal.kubernetes import errors, quantity
 from rehearsal.kubernetes import resources as r
@@ -16,6 +17,13 @@ _VOLUME_FIELDS = {
     "accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy",
     "storageClassName", "volumeAttributesClassName", "volumeMode",
 }  # fmt: skip
+_GA_LABELS = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+}
 
 
 def volume(obj: Json, old: Json | None) -> Iterator[Json]:
@@ -39,10 +47,37 @@ def volume(obj: Json, old: Json | None) -> Iterator[Json]:
         if not spec.get(key):
             yield errors.required(f"spec.{key}")
     yield from _positive_storage(spec.get("capacity") or {}, "spec.capacity")
-    if old is not None and dig(old, "spec", "csi") != dig(obj, "spec", "csi"):
-        yield errors.field_forbidden(
-            "spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation"
+    if old is not None:
+        yield from _volume_update(spec, old["spec"])
+
+
+def _volume_update(spec: Json, old: Json) -> Iterator[Json]:
+    """ValidatePersistentVolumeUpdate, without the feature gate MutablePVNodeAffinity (alpha in 1.35, off)."""
+    later = set() if "controllerExpandSecretRef" in old["csi"] else {"controllerExpandSecretRef"}
+    if {key: value for key, value in (spec.get("csi") or {}).items() if key not in later} != old["csi"]:
+        message = "spec.persistentvolumesource is immutable after creation"
+        yield errors.field_forbidden("spec.persistentvolumesource", message)
+    if spec["volumeMode"] != old["volumeMode"]:
+        yield errors.invalid_value("volumeMode", spec["volumeMode"], "field is immutable")
+    before, after = old.get("nodeAffinity"), spec.get("nodeAffinity")
+    if before is not None and not _same_affinity(after, before):
+        message = "field is immutable, except for updating from beta label to GA"
+        yield errors.invalid_value("nodeAffinity", "…", message)
+
+
+def _same_affinity(new: Any, old: Any) -> bool:
+    """validatePvNodeAffinity: a requirement's key may change from a beta label to its GA label. To it, nothing and an
+    empty list are the same.
+    """
+    if isinstance(new, dict) and isinstance(old, dict):
+        pairs = {key: (new.get(key), old.get(key)) for key in {*new, *old}}
+        return all(
+            _same_affinity(after, before) or (key == "key" and _GA_LABELS.get(str(before), before) == after)
+            for key, (after, before) in pairs.items()
         )
+    if isinstance(new, list) and isinstance(old, list):
+        return len(new) == len(old) and all(map(_same_affinity, new, old))
+    return bool(new == old) or (not new and not old)
 
 
 def claim(obj: Json, old: Json | None) -> Iterator[Json]:
