@@ -226,11 +226,13 @@ def check_update(spec: Json, old: Json) -> Iterator[Json]:
     may_change = ("activeDeadlineSeconds", "tolerations")
     before, after = ({k: v for k, v in s.items() if k not in may_change} for s in (old, spec))
     for copy in (before, after):
-        copy["containers"] = [{k: v for k, v in c.items() if k != "image"} for c in copy["containers"]]
+        for kind in ("initContainers", "containers"):
+            copy[kind] = [{k: v for k, v in c.items() if k != "image"} for c in copy.get(kind, ())]
     kept = [{**toleration, "tolerationSeconds": None} for toleration in spec.get("tolerations", ())]
     if any({**toleration, "tolerationSeconds": None} not in kept for toleration in old.get("tolerations", ())):
         message = "existing toleration can not be modified except its tolerationSeconds"
         yield errors.field_forbidden("spec.tolerations", message)
     if before != after:
-        message = "pod updates may not change fields other than `spec.containers[*].image`,`spec.tolerations`"
+        changeable = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.tolerations`"
+        message = f"pod updates may not change fields other than {changeable}"
         yield errors.field_forbidden("spec", message)
