@@ -81,8 +81,8 @@ def plan(
 ) -> None:
     """Show what a run would do, how long it would hold the node and what it would cost. Starts nothing.
 
-    Without --bucket every model and artifact counts as missing. Exit codes: 0 planned, 2 the experiment cannot run,
-    3 the bucket cannot be read.
+    Without --bucket every model and artifact counts as missing; what is there has the start of its hash beside it. Exit
+    codes: 0 planned, 2 the experiment cannot run, 3 the bucket cannot be read.
     """
     from specdecode.analysis.advice.sweep import first_steps
     from specdecode.cli import experiments_view as view

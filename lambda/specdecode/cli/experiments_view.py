@@ -89,9 +89,11 @@ def plan_tables(plan: Plan, bill: Bill, runs: Path) -> list[Table | str]:
     for column in ("what", "where", "state"):
         missing.add_column(column, overflow="fold")
     for model in plan.models:
-        missing.add_row(f"{model.model.id} ({model.model.size_gib:g} GiB)", model.prefix, _state(model.staged, "stage"))
+        state = _state(model.staged, "stage", model.content)
+        missing.add_row(f"{model.model.id} ({model.model.size_gib:g} GiB)", model.prefix, state)
     for artifact in plan.artifacts:
-        missing.add_row(f"artifact of {artifact.arm.variant}", artifact.prefix, _state(artifact.compiled, "compile"))
+        state = _state(artifact.compiled, "compile", artifact.content)
+        missing.add_row(f"artifact of {artifact.arm.variant}", artifact.prefix, state)
     waves = Table(title="Waves (arms that are measured together)")
     for column in ("wave", "round", "arms", "devices"):
         waves.add_column(column)
@@ -209,8 +211,9 @@ def engine_text(engine: Engine) -> str:
     return text + (f"\n{engine.support.sentence(engine.name)}" if engine.support else "")
 
 
-def _state(there: bool, verb: str) -> str:
-    return "there" if there else f"to {verb}"
+def _state(there: bool, verb: str, content: str | None) -> str:
+    known = f" ({content[:8]})" if content else ""
+    return f"there{known}" if there else f"to {verb}"
 
 
 CENT = 0.01

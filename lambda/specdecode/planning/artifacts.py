@@ -5,7 +5,7 @@ ADR 198 for the marks.
 """
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ class Inventory(Frozen):
     """What lies in the bucket: whole folders as prefixes (`models/…/`), and keys of marks (`state/engines/….json`)."""
 
     prefixes: frozenset[str] = frozenset()
+    contents: Mapping[str, str] = {}
+    """Folder -> its hash."""
 
     def has(self, prefix: str) -> bool:
         return prefix in self.prefixes
@@ -105,10 +107,11 @@ def to_check(experiment: Experiment, engine: Engine, known: Collection[str]) -> 
 def read_inventory(s3: Any, *, bucket: str, prefixes: Iterable[str]) -> Inventory:
     """Which of `prefixes` are in `bucket`, folders only if a listing shows no damage; `s3` is a boto3 client."""
     store = Store(s3=s3, bucket=bucket)
-    folders = [item for item in prefixes if item.endswith("/") and finished.find(store, item).content]
+    folders = [item for item in prefixes if item.endswith("/")]
+    contents = {item: found for item in folders if (found := finished.find(store, item).content)}
     keys = [item for item in prefixes if not item.endswith("/")]
     marks = [key for key in keys if s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1).get("Contents")]
-    return Inventory(prefixes=frozenset([*folders, *marks]))
+    return Inventory(prefixes=frozenset([*contents, *marks]), contents=contents)
 
 
 def deciding(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, Any]:

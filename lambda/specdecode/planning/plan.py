@@ -38,6 +38,8 @@ class PlannedModel(Frozen):
     model: ModelRef
     prefix: str
     staged: bool
+    content: str | None = None
+    """Hash of the folder in the bucket. None if it is not there, and in plans of earlier versions."""
 
 
 class PlannedArtifact(Frozen):
@@ -48,6 +50,8 @@ class PlannedArtifact(Frozen):
     arm: Arm
     """The first arm that serves it. The compile Job is made from this arm."""
     compiled: bool
+    content: str | None = None
+    """As that of a model."""
 
 
 class SweepPlan(Frozen):
@@ -183,7 +187,13 @@ def make_plan(
     for arm in (arm for wave in waves for arm in wave.served if engine.artifact):
         first.setdefault(arm.fingerprint, arm)
     artifacts = tuple(
-        PlannedArtifact(fingerprint=made, prefix=s3_keys.compiled_prefix(made), arm=arm, compiled=made not in missing)
+        PlannedArtifact(
+            fingerprint=made,
+            prefix=(prefix := s3_keys.compiled_prefix(made)),
+            arm=arm,
+            compiled=made not in missing,
+            content=inventory.contents.get(prefix),
+        )
         for made, arm in first.items()
     )
     sweep_plan = SweepPlan(
@@ -198,7 +208,12 @@ def make_plan(
         waves=waves,
         sweep=sweep_plan if course.steps else None,
         models=tuple(
-            PlannedModel(model=model, prefix=model.prefix, staged=inventory.has(model.prefix))
+            PlannedModel(
+                model=model,
+                prefix=model.prefix,
+                staged=inventory.has(model.prefix),
+                content=inventory.contents.get(model.prefix),
+            )
             for model in experiment.staged
         ),
         artifacts=artifacts,

@@ -150,6 +150,8 @@ def test_plan_looks_into_the_bucket(run, monkeypatch):
     monkeypatch.setattr("specdecode.aws.session", lambda **given: SimpleNamespace(client=lambda service: s3))
     planned = json.loads(run("plan", "rehearsal", "--bucket", "b", "--json").output)
     assert [model["staged"] for model in planned["models"]] == [True, False]
+    known = planned["models"][0]["content"]
+    assert f"there ({known[:8]})" in run("plan", "rehearsal", "--bucket", "b").output
 
 
 def test_plan_says_that_the_run_whose_answers_are_meant_is_not_in_the_bucket(run, monkeypatch):

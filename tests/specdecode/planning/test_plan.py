@@ -1,6 +1,7 @@
 """Waves, what is missing, how long and how much: from the presets and from what lies in the bucket."""
 
 import ast
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from specdecode import planning
 from specdecode.experiment import Capacity, ExperimentError, load_engine, load_preset, preset_names, prices
 from specdecode.experiment.workload import Workload
+from specdecode.finished import content
 from specdecode.planning import Inventory, Plan, make_bill, needed_prefixes, read_inventory
 from specdecode.planning.events import (
     EVENTS_PER_LOOK,
@@ -25,7 +27,7 @@ from specdecode.planning.warnings import check_backstop
 from specdecode.pod.accuracy import SAMPLES
 from specdecode.steps.run import attentive
 
-from tests.finished_folders import mark
+from tests.finished_folders import entries, mark, stored
 from tests.plans import PRICED, plan_for
 from tests.specdecode.steps.aws_fake import FakeS3
 
@@ -221,6 +223,19 @@ def test_a_folder_is_there_only_if_a_listing_shows_no_damage():
         s3.objects = before
     s3.objects = {"models/a@1/COMPLETE.json": mark("models/a@1/", {})}
     assert not found(), "a list of no files"
+
+
+def test_a_plan_has_the_hash_of_what_is_there_and_one_of_an_earlier_version_still_loads():
+    empty = plan_of("qwen3-32b")
+    there = [empty.models[0].prefix, empty.artifacts[1].prefix]
+    s3 = FakeS3(stored(there[0]) | stored(there[1]))
+    plan = plan_of("qwen3-32b", inventory=read_inventory(s3, bucket="b", prefixes=[*there, empty.models[1].prefix]))
+    hashes = [content(entries({"part-0.bin": b"part"})), None]
+    written = json.loads(plan.model_dump_json())
+    assert [each["content"] for each in (*written["models"], *reversed(written["artifacts"]))] == hashes * 2
+    for each in (*written["models"], *written["artifacts"]):
+        del each["content"]
+    assert Plan.model_validate(written).models_to_stage == plan.models_to_stage
 
 
 def test_the_shortest_history_counts_what_every_step_and_every_wave_adds():
