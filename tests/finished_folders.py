@@ -32,6 +32,15 @@ def finish(root: Path, *folders: str) -> None:
         (root / folder / "COMPLETE.json").write_bytes(mark(f"{folder}/", files_of(root / folder)))
 
 
+def deep(folder: Path) -> None:
+    """Put a file below more folders than Python recurses into."""
+    at = folder
+    for _ in range(1500):
+        at = at / "d"
+        at.mkdir()
+    (at / "d").touch()
+
+
 def files_of(folder: Path) -> dict[str, bytes]:
     """Path below `folder` -> bytes, without COMPLETE.json."""
     return {

@@ -164,6 +164,9 @@ def _impossible(where: WhereOptions, what: WhatOptions) -> Iterator[str]:
             yield f"{flag}: {there} is no folder that you may write to"
         if ":" in str(folder) and not where.venv:
             yield f"{flag}: no container can be given {folder}: choose a path without a colon"
+    for kept in (where.store / name for name in ("models", "compiled")):
+        if os.path.lexists(kept) and not kept.is_dir():
+            yield f"--store: {kept} is no folder: move it away"
 
 
 def _plan(

@@ -21,12 +21,12 @@ from specdecode.instance.containers import Containers
 from specdecode.instance.engines import EngineRun, Program
 from specdecode.instance.measured import MeasuredWaves
 from specdecode.instance.running import RunFailed, Running
-from specdecode.instance.s3_copies import bring, remove, send
+from specdecode.instance.s3_copies import bring, send
 from specdecode.manifests.naming import RenderContext, service_host_variable
 from specdecode.planning import Arm, Plan, Wave, last_served
 from specdecode.planning.measured_with import noted, remade
 from specdecode.pod import smoke
-from specdecode.pod.bucket import FolderClient
+from specdecode.pod.bucket import FolderClient, remove
 from specdecode.store import Store
 
 LOOK_EVERY_S = 0.5

@@ -17,9 +17,9 @@ from specdecode.benchmark.place import S3Folder
 from specdecode.exit_codes import Exit
 from specdecode.instance.containers import MARK, Containers, Tool, end, held, sweep
 from specdecode.instance.engines import EngineRun, Folders, Program
-from specdecode.instance.s3_copies import remove
 from specdecode.manifests.naming import RenderContext
 from specdecode.planning import Arm, Plan
+from specdecode.pod.bucket import remove
 
 TAIL = 15
 """Lines of a log that a message shows."""

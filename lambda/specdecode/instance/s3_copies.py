@@ -1,6 +1,5 @@
 """Copies of artifacts in S3, from there to the store and back: `specdecode instance --artifacts`."""
 
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,14 +7,6 @@ from specdecode import finished, s3_keys
 from specdecode.benchmark.place import S3Folder
 from specdecode.benchmark.results import replace_file
 from specdecode.pod.bucket import sha256_of
-
-
-def remove(folder: Path) -> None:
-    """Delete a folder, or a link in its place, if it is there."""
-    if folder.is_symlink():
-        folder.unlink()
-    elif folder.exists():
-        shutil.rmtree(folder)
 
 
 def bring(prefix: str, store: Path, origin: S3Folder) -> bool:

@@ -57,13 +57,22 @@ def problems(folder: Path, content: str, *, streams: int, target: Path | None) -
         return [f"its COMPLETE.json is that of {owner}"]
     if content not in ("", stored):
         return ["its COMPLETE.json lists other files than when this run began"]
-    found = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
-    there = {path.relative_to(folder).as_posix() for path in found} - {"COMPLETE.json"}
+    there = {path.relative_to(folder).as_posix() for path in files_of(folder)} - {"COMPLETE.json"}
     wrong = [f"{path} is missing" for path in sorted(listed.keys() - there)]
     wrong += [f"{path} does not belong there" for path in sorted(there - listed.keys())]
     with ThreadPoolExecutor(streams) as pool:
         both = [listed[path] for path in sorted(there & listed.keys())]
         return wrong + [line for line in pool.map(partial(read, folder, target), both) if line]
+
+
+def files_of(folder: Path) -> list[Path]:
+    """What is no folder below `folder`, links among it, however deep: a walk that recurses ends at some depth."""
+    found: list[Path] = []
+    folders = [folder]
+    while folders:
+        for path in folders.pop().iterdir():
+            (found if path.is_symlink() or not path.is_dir() else folders).append(path)
+    return found
 
 
 def read(folder: Path, target: Path | None, entry: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,13 @@ from specdecode.exit_codes import Exit
 from specdecode.finished import FileEntry
 from specdecode.pod.program import PodError
 from specdecode.store import ABSENT, NotDeleted, Store, error_code
-from specdecode.untrusted import below
+from specdecode.untrusted import Unreadable, below
 
 WORKERS = 4
 """Files in flight at once. Each may use the memory of a part, and its own size on disk."""
-TAGS, PARTIAL = ".tags", ".partial"
+TAGS = ".tags"
+PARTIAL = "\\partial"
+"""End of the name of a file that is not whole yet. No key has a backslash."""
 _DENIED = ("403", "AccessDenied", "Forbidden", "InvalidAccessKeyId")
 
 
@@ -159,6 +161,27 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def everything(folder: Path) -> list[Path]:
+    """What lies below `folder`, each folder before what is in it. It recurses nowhere, and follows no link."""
+    found = list(folder.iterdir())
+    for path in found:
+        if path.is_dir() and not path.is_symlink():
+            found += path.iterdir()
+    return found
+
+
+def remove(path: Path) -> None:
+    """Delete a folder with all that it holds, or a link or a file in its place, if it is there."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    for each in (*reversed(everything(path)), path):
+        if each.is_symlink() or not each.is_dir():
+            each.unlink()
+        else:
+            each.rmdir()
+
+
 class FolderClient:
     """The calls of boto3's S3 client that `specdecode.store` makes, on the files below `root`: a key is a path.
 
@@ -177,8 +200,7 @@ class FolderClient:
         return {"Metadata": json.loads(tags.read_bytes()) if tags.exists() else {}}
 
     def put_object(self, *, Key: str, Body: bytes, **_: Any) -> None:
-        path = self._path(Key)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = self._room(Key)
         partial = path.with_name(path.name + PARTIAL)
         partial.write_bytes(Body)
         partial.replace(path)
@@ -189,8 +211,7 @@ class FolderClient:
 
     def upload_file(self, path: str, bucket: str, key: str, ExtraArgs: Mapping[str, Any]) -> None:
         """The same file under another name where the disk allows it: weights are large, and not changed afterwards."""
-        target = self._path(key)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target = self._room(key)
         partial = target.with_name(target.name + PARTIAL)
         partial.unlink(missing_ok=True)
         try:
@@ -205,17 +226,21 @@ class FolderClient:
         )
 
     def delete_objects(self, *, Delete: Mapping[str, Any], **_: Any) -> dict[str, Any]:
-        for each in Delete["Objects"]:
-            self._path(each["Key"]).unlink(missing_ok=True)
+        """A listing shows names that no key has, too: they are deleted, if they do not lead out of the folder."""
+        for key in (each["Key"] for each in Delete["Objects"]):
+            if {"", ".", ".."} & set(key.split("/")):
+                raise Unreadable(f"{key[:100]!r} is no path below a folder")
+            with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                (self._root / key).unlink()
         return {}
 
     def list_objects_v2(self, *, Prefix: str, **_: Any) -> dict[str, Any]:
         found = []
         start = self._root / Prefix.rpartition("/")[0]
-        for path in sorted(start.rglob("*")) if start.is_dir() else ():
+        for path in sorted(everything(start)) if start.is_dir() else ():
             key = path.relative_to(self._root).as_posix()
             is_folder = path.is_dir() and not path.is_symlink()
-            if not is_folder and key.startswith(Prefix) and path.suffix != PARTIAL and not key.startswith(TAGS):
+            if not is_folder and key.startswith(Prefix) and not key.startswith(TAGS):
                 at = path.stat() if path.is_file() else path.lstat()  # the latter is no file, and belongs nowhere
                 etag = hashlib.sha256(f"{at.st_size} {at.st_mtime_ns}".encode()).hexdigest()[:32]
                 found.append({"Key": key, "Size": at.st_size, "ETag": etag})
@@ -229,6 +254,20 @@ class FolderClient:
 
     def _path(self, key: str) -> Path:
         return self._root / below(key)
+
+    def _room(self, key: str) -> Path:
+        """The path of a file to write. What is in its way is deleted: a file or a link in place of a folder within
+        `models/` or `compiled/`, or a folder in place of the file.
+        """
+        path = self._path(key)
+        for parent in reversed(path.relative_to(self._root).parents[:-2]):
+            if not (self._root / parent).is_dir():
+                with suppress(IsADirectoryError):  # another thread was faster
+                    (self._root / parent).unlink(missing_ok=True)
+        if path.is_dir():
+            remove(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
 
     def _tags(self, key: str) -> Path:
         return self._root / TAGS / f"{hashlib.sha256(key.encode()).hexdigest()}.json"

@@ -23,12 +23,12 @@ from specdecode.instance.run import InstanceRun
 from specdecode.instance.running import RunFailed
 from specdecode.planning import Arm
 from specdecode.pod import stage
-from specdecode.pod.bucket import FolderClient
+from specdecode.pod.bucket import FolderClient, remove
 from specdecode.store import NotDeleted, Store
 from specdecode.untrusted import Unreadable
 from typer.testing import CliRunner
 
-from tests.finished_folders import finish, mark
+from tests.finished_folders import deep, finish, mark
 from tests.local_http import Handler, served
 
 PREPARE, MEASURE, RUN = InstanceRun.prepare, InstanceRun.measure, InstanceRun.run
@@ -148,6 +148,23 @@ def test_a_damaged_artifact_of_the_store_is_told_deleted_and_compiled(run, made,
     assert "was damaged and is deleted: " in found.stderr and cause in found.stderr
     again = run("--out", "third")
     assert made == [*before, first] and "was damaged" not in again.stderr
+
+
+@pytest.mark.parametrize("odd", [lambda folder: (remove(folder), folder.touch()), deep], ids=["a file", "deep"])
+def test_what_is_in_the_place_of_an_artifact_gives_way(run, made, tmp_path, odd: Callable[[Path], object]) -> None:
+    assert run("--out", "first").exit_code == 0
+    first, *_ = before = list(made)
+    odd(tmp_path / "store" / first)
+    found = run("--out", "second")
+    assert (found.exit_code, made) == (0, [*before, first]), found.output
+    assert (tmp_path / "store" / first / "a.bin").read_text() == "anew!" and len(found.stderr) < 2000
+
+
+def test_a_link_to_nowhere_in_place_of_all_models_is_named_before_anything_starts(run, tmp_path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "models").symlink_to("/nowhere")
+    found = run()
+    assert (found.exit_code, found.stderr) == (2, "error: --store: store/models is no folder: move it away\n")
 
 
 @pytest.mark.parametrize("cause", [CUT, FLIPPED])

@@ -1,6 +1,7 @@
 """A folder in place of the bucket, and artifacts that go to S3 and come back."""
 
 import math
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,15 +15,16 @@ from specdecode.experiment.capacity import COPY_MARGIN
 from specdecode.instance.engines import Folders
 from specdecode.instance.requirements import SMALL_GIB, problems
 from specdecode.instance.s3_copies import bring, send
+from specdecode.manifests import verified_copy
 from specdecode.planning import read_inventory
-from specdecode.pod.bucket import Bucket, FolderClient, entry_of
+from specdecode.pod.bucket import PARTIAL, Bucket, FolderClient, entry_of, remove
 from specdecode.pod.program import PodError
 from specdecode.pod.sources import ImportSource
 from specdecode.pod.stage import main as stage_main
 from specdecode.pod.stage import stage
 from specdecode.store import Store
 
-from tests.finished_folders import finish
+from tests.finished_folders import deep, finish
 from tests.plans import plan_for
 
 PREFIX, ARTIFACT = "models/acme--m@v1/", "compiled/0123456789abcdef0123/"
@@ -54,12 +56,14 @@ def test_a_second_try_keeps_whole_files_and_drops_what_was_cut_short(store) -> N
     stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
     (store / PREFIX / "COMPLETE.json").unlink()
     (store / PREFIX / "config.json").unlink()
-    (store / PREFIX / "config.json.partial").write_text("{")
+    (store / PREFIX / f"config.json{PARTIAL}").write_text("{")
+    (store / PREFIX / f"other.json{PARTIAL}").write_text("{")
     before = (store / PREFIX / "sub" / "model.safetensors").stat().st_ino
     stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
     assert (store / PREFIX / "sub" / "model.safetensors").stat().st_ino == before
     assert {entry.path for entry in bucket.complete(PREFIX) or ()} == {"config.json", "sub/model.safetensors"}
     assert (store / "imports" / "m" / "config.json").read_text() == "{}"
+    assert not (store / PREFIX / f"other.json{PARTIAL}").exists()
 
 
 def test_a_key_never_leads_out_of_the_folder(store) -> None:
@@ -67,6 +71,53 @@ def test_a_key_never_leads_out_of_the_folder(store) -> None:
         FolderClient(store).get_object(Key="../secret")
     with pytest.raises(PodError, match="there is no models/none"):
         Bucket(str(store)).start_of("models/none", 1)
+    (store.parent / "secret").touch()
+    with pytest.raises(ValueError, match="no path below a folder"):
+        Bucket(str(store)).delete(["../secret"])
+    assert (store.parent / "secret").exists()
+
+
+IN_THE_WAY: dict[str, Callable[[Path], object]] = {
+    "a folder for the mark": lambda model: (_gone(model / "COMPLETE.json") / "x").mkdir(parents=True),
+    "a folder for a file": lambda model: (_gone(model / "config.json") / "x").mkdir(parents=True),
+    "a file for a folder of files": lambda model: _gone(model / "sub").touch(),
+    "a file for the model": lambda model: _gone(model).touch(),
+    "a link to nowhere for the model": lambda model: _gone(model).symlink_to("nowhere"),
+    "a newline in a name": lambda model: (model / "a\nb").touch(),
+    "a name that is not UTF-8": lambda model: (model / os.fsdecode(b"\xff")).touch(),
+    "a deep folder": deep,
+    "a pipe": lambda model: os.mkfifo(model / "pipe"),
+}
+
+
+def _gone(path: Path) -> Path:
+    remove(path)
+    return path
+
+
+@pytest.mark.parametrize("kind", IN_THE_WAY)
+def test_what_is_in_the_way_of_a_model_gives_way_when_it_is_fetched_again(store, monkeypatch, kind: str) -> None:
+    own = Store(s3=FolderClient(store), bucket=str(store))
+    words = ["--bucket", str(store), "--prefix", PREFIX, "--import-prefix", "imports/m/"]
+    stage_main(words)
+    whole = finished.find(own, PREFIX).content
+    IN_THE_WAY[kind](store / PREFIX.rstrip("/"))
+    assert finished.find(own, PREFIX).content is None
+    finished.set_aside(own, PREFIX)
+    stage_main(words)
+    assert whole and finished.find(own, PREFIX).content == whole
+    monkeypatch.chdir(store)
+    assert verified_copy.problems(Path(PREFIX), whole, streams=1, target=None) == []
+    remove(store / "models")
+    assert not (store / "models").exists()
+
+
+def test_an_artifact_may_have_a_file_of_the_name_that_a_copy_had_until_it_was_whole(store, tmp_path) -> None:
+    for name in ("x", "x.partial"):
+        (tmp_path / name).write_text(name)
+        Bucket(str(store)).upload(tmp_path / name, ARTIFACT + name)
+    Bucket(str(store)).upload(tmp_path / "x", f"{ARTIFACT}x")
+    assert Bucket(str(store)).listing(ARTIFACT).keys() == {"x", "x.partial"}
 
 
 SHARD = "weights/tp0.safetensors"

@@ -6,27 +6,29 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from specdecode.finished import content, parse
 from specdecode.manifests import verified_copy
+from specdecode.pod.bucket import remove
 
-from tests.finished_folders import finish, mark
+from tests.finished_folders import deep, finish, mark
 
 NAME = "compiled/f"
 FILES = {"neuron_config.json": b"{}", "weights/tp0.safetensors": b"w" * 3000, "weights/tp1.safetensors": b"v" * 3000}
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     for path, body in FILES.items():
         (tmp_path / NAME / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / NAME / path).write_bytes(body)
     finish(tmp_path, NAME)
-    return tmp_path / NAME
+    yield tmp_path / NAME
+    remove(tmp_path / NAME)
 
 
 def run(*, known: bool = True, copied: bool = True) -> subprocess.CompletedProcess[str]:
@@ -98,6 +100,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: _linked(folder / "neuron_config.json", "/dev/zero"),
         "neuron_config.json is no regular file",
     ),
+    "a deep folder": (lambda folder: deep(folder), "d/d does not belong there"),
     "an empty mark": (
         lambda folder: (folder / "COMPLETE.json").write_bytes(mark(f"{NAME}/", {})),
         "its COMPLETE.json lists no file",
