@@ -13,8 +13,9 @@ from pathlib import Path
 from specdecode import s3_keys
 from specdecode.exit_codes import Exit
 from specdecode.finished import FileEntry
-from specdecode.pod.bucket import WORKERS, Bucket, entry_of
+from specdecode.pod.bucket import WORKERS, Bucket, entry_of, everything
 from specdecode.pod.program import Parser, PodError, run, say
+from specdecode.untrusted import Unreadable, below
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -36,9 +37,16 @@ def upload(bucket: Bucket, prefix: str, folder: Path, *, about: dict[str, object
     is finished would be overwritten: it stays here.
     """
     own = folder / s3_keys.COMPLETE
-    paths = sorted(path for path in folder.rglob("*") if (path.is_symlink() or path.is_file()) and path != own)
+    paths = sorted(path for path in everything(folder) if (path.is_symlink() or path.is_file()) and path != own)
     if not paths:
         raise PodError(Exit.NO_ARTIFACT, f"the server was healthy and wrote nothing to {folder}")
+    try:
+        for path in paths:
+            below(prefix + path.relative_to(folder).as_posix())
+    except Unreadable as error:
+        message = f"the server left a file whose name cannot be stored (backslash, control character, length): {error}"
+        fix = "change the arm's settings or the engine's image: compiled once more, it would be the same"
+        raise PodError(Exit.CORRUPT, f"{message}; {fix}") from None
     if links := [path.relative_to(folder).as_posix() for path in paths if _leads_out(path, folder)]:
         message = f"the server left links that lead out of its artifact: {', '.join(links[:3])}"
         raise PodError(Exit.CORRUPT, message)

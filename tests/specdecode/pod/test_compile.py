@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from specdecode.exit_codes import Exit
+from specdecode.exit_codes import PERMANENT, Exit
 from specdecode.pod import compile as compiling
 from specdecode.pod import fetch, upload
-from specdecode.pod.bucket import Bucket
+from specdecode.pod.bucket import Bucket, remove
 from specdecode.pod.program import PodError
 
 from tests.finished_folders import stored
@@ -190,6 +190,22 @@ def test_a_link_that_the_engine_leaves_takes_no_other_file_into_the_bucket(tmp_p
     with pytest.raises(PodError, match="lead out of its artifact: loop") as caught:
         upload.upload(Bucket("b", s3), "compiled/f/", tmp_path / "artifact", about={})
     assert caught.value.code == Exit.CORRUPT and not s3.objects
+
+
+@pytest.mark.parametrize("name", [b"a\\b", b"a\nb", b"a\x7f", b"a\xff", b"d/" * 600 + b"x"])
+def test_a_name_that_no_reader_takes_ends_the_upload_before_it_begins(tmp_path, name: bytes):
+    (tmp_path / "artifact").mkdir()
+    (tmp_path / "artifact" / "model.pt").write_bytes(b"x")
+    path = tmp_path / "artifact" / os.fsdecode(name)
+    for folder in reversed(path.parents):
+        folder.mkdir(exist_ok=True)
+    path.write_bytes(b"x")
+    s3 = FakeS3()
+    with pytest.raises(PodError, match="change the arm's settings or the engine's image") as caught:
+        upload.upload(Bucket("b", s3), "compiled/f/", tmp_path / "artifact", about={})
+    assert caught.value.code == Exit.CORRUPT and caught.value.code in PERMANENT and not s3.objects
+    remove(tmp_path / "artifact")
+    assert not (tmp_path / "artifact").exists()
 
 
 def test_a_link_to_another_file_of_the_artifact_is_stored_as_that(tmp_path):
