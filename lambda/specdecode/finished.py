@@ -69,7 +69,7 @@ def parse(prefix: str, text: bytes) -> list[FileEntry]:
     try:
         read = parse_json(text)
         files = [
-            FileEntry(below(str(it["path"])), int(it["size"]), str(it["sha256"]), str(it.get("header", "")))
+            FileEntry(below(str(it["path"])), _size(it["size"]), str(it["sha256"]), str(it.get("header", "")))
             for it in read["files"]
         ]
         folder = read["folder"]
@@ -77,9 +77,17 @@ def parse(prefix: str, text: bytes) -> list[FileEntry]:
         raise Damaged(f"{prefix}{s3_keys.COMPLETE} is not readable: {error}") from error
     if not files:
         raise Damaged(f"{prefix}{s3_keys.COMPLETE} lists no file")
+    if len({entry.path for entry in files}) < len(files):
+        raise Damaged(f"{prefix}{s3_keys.COMPLETE} lists a file twice")
     if folder != prefix:
         raise Damaged(f"{prefix}{s3_keys.COMPLETE} is that of {str(folder)[:200]}")
     return files
+
+
+def _size(given: object) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise ValueError(f"{str(given)[:40]!r} is no size of a file")
+    return given
 
 
 class Found(NamedTuple):
@@ -114,7 +122,7 @@ def stored(store: Store, prefix: str, *, root: str = "") -> tuple[bytes, list[Fi
     there = {path: size for path, (size, _) in store.listing(root + prefix).items() if path != s3_keys.COMPLETE}
     wrong = sorted({path for path, _ in listed.items() ^ there.items()})
     if wrong:
-        shown = ", ".join(wrong[:SHOWN]) + (" …" if len(wrong) > SHOWN else "")
+        shown = ", ".join(path[:200] for path in wrong[:SHOWN]) + (" …" if len(wrong) > SHOWN else "")
         raise Damaged(f"{prefix} is not as its {s3_keys.COMPLETE} says: {shown}")
     return text, files
 

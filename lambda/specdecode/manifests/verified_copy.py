@@ -53,6 +53,8 @@ def problems(folder: Path, content: str, *, streams: int, target: Path | None) -
         return [f"its COMPLETE.json cannot be read ({error})"]
     if not listed:
         return ["its COMPLETE.json lists no file"]
+    if len(listed) < len(finished["files"]):
+        return ["its COMPLETE.json lists a file twice"]
     if owner != f"{folder.as_posix()}/":
         return [f"its COMPLETE.json is that of {owner}"]
     if content not in ("", stored):

@@ -1,5 +1,6 @@
 """A folder in place of the bucket, and artifacts that go to S3 and come back."""
 
+import json
 import math
 import os
 import shutil
@@ -118,6 +119,21 @@ def test_an_artifact_may_have_a_file_of_the_name_that_a_copy_had_until_it_was_wh
         Bucket(str(store)).upload(tmp_path / name, ARTIFACT + name)
     Bucket(str(store)).upload(tmp_path / "x", f"{ARTIFACT}x")
     assert Bucket(str(store)).listing(ARTIFACT).keys() == {"x", "x.partial"}
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ([{"path": "a", "size": "1", "sha256": "0"}], "'1' is no size of a file"),
+        ([{"path": "a", "size": 1.9, "sha256": "0"}], "'1.9' is no size"),
+        ([{"path": "a", "size": True, "sha256": "0"}], "'True' is no size"),
+        ([{"path": "a", "size": -1, "sha256": "0"}], "'-1' is no size"),
+        ([{"path": "a", "size": 1, "sha256": "0"}] * 2, "COMPLETE.json lists a file twice"),
+    ],
+)
+def test_a_mark_that_another_reader_takes_otherwise_is_damage(files: list[dict[str, object]], says: str) -> None:
+    with pytest.raises(finished.Damaged, match=says):
+        finished.parse("compiled/f/", json.dumps({"folder": "compiled/f/", "files": files}).encode())
 
 
 SHARD = "weights/tp0.safetensors"

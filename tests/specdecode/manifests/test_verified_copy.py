@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from specdecode.finished import content, parse
+from specdecode.finished import content, document, parse
 from specdecode.manifests import verified_copy
 from specdecode.pod.bucket import remove
 
-from tests.finished_folders import deep, finish, mark
+from tests.finished_folders import deep, entries, finish, mark
 
 NAME = "compiled/f"
 FILES = {"neuron_config.json": b"{}", "weights/tp0.safetensors": b"w" * 3000, "weights/tp1.safetensors": b"v" * 3000}
@@ -101,6 +101,12 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         "neuron_config.json is no regular file",
     ),
     "a deep folder": (lambda folder: deep(folder), "d/d does not belong there"),
+    "a file that is listed twice": (
+        lambda folder: (folder / "COMPLETE.json").write_text(
+            document(f"{NAME}/", [*entries(FILES), entries(FILES)[0]], about={})
+        ),
+        "its COMPLETE.json lists a file twice",
+    ),
     "an empty mark": (
         lambda folder: (folder / "COMPLETE.json").write_bytes(mark(f"{NAME}/", {})),
         "its COMPLETE.json lists no file",
