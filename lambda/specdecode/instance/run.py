@@ -26,8 +26,7 @@ from specdecode.manifests.naming import RenderContext, service_host_variable
 from specdecode.planning import Arm, Plan, Wave, last_served
 from specdecode.planning.measured_with import noted, remade
 from specdecode.pod import smoke
-from specdecode.pod.bucket import FolderClient, remove
-from specdecode.store import Store
+from specdecode.pod.bucket import remove
 
 LOOK_EVERY_S = 0.5
 
@@ -76,10 +75,6 @@ class InstanceRun(Running):
             if prefix in measured
         }
         return named, [*remade(contents=self.ctx.contents, measured=measured)]
-
-    @property
-    def _store(self) -> Store:
-        return Store(s3=FolderClient(self.at.store), bucket=str(self.at.store))
 
     def _found(self, prefix: str) -> finished.Found:
         return finished.find(self._store, prefix)

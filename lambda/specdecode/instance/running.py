@@ -12,14 +12,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from specdecode import s3_keys
+from specdecode import finished, s3_keys
 from specdecode.benchmark.place import S3Folder
 from specdecode.exit_codes import Exit
 from specdecode.instance.containers import MARK, Containers, Tool, end, held, sweep
 from specdecode.instance.engines import EngineRun, Folders, Program
 from specdecode.manifests.naming import RenderContext
 from specdecode.planning import Arm, Plan
-from specdecode.pod.bucket import remove
+from specdecode.pod.bucket import FolderClient, remove
+from specdecode.store import Store
 
 TAIL = 15
 """Lines of a log that a message shows."""
@@ -49,6 +50,10 @@ class Running:
     """Where artifacts are kept beside the store."""
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _began: bool = False
+
+    @property
+    def _store(self) -> Store:
+        return Store(s3=FolderClient(self.at.store), bucket=str(self.at.store))
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -133,7 +138,7 @@ class Running:
                 raise self._ended(run, code)
 
     def _ended(self, run: EngineRun, code: int) -> RunFailed:
-        """Why a container of the engine ended. A damaged artifact is deleted: the next start gets another."""
+        """Why a container of the engine ended. What it found damaged counts no more: the next start gets it anew."""
         told = f"{run.name} ended with {code}:\n{self._tail(run.name)}"
         arm = self._arm(run.name.partition("-")[2])
         if code == Exit.DAMAGED_ARTIFACT:
@@ -143,8 +148,10 @@ class Running:
             told += "brings it from S3 if it is whole there, or makes it anew" if self.artifacts else "makes it anew"
         elif code == Exit.DAMAGED_MODEL:
             models = self.plan.served.models_of(self.plan.served.variant(arm.variant))
-            folders = " or ".join(str(self.at.store / model.prefix) for model in models)
-            told += f"\nDelete the damaged model, and it is fetched anew: {folders}"
+            for model in models:
+                finished.set_aside(self._store, model.prefix)
+            ids = " and ".join(model.id for model in models)
+            told += f"\n{ids}: set aside; the next start fetches again what is damaged, and keeps whole files"
         return RunFailed(told)
 
     def _log(self, name: str) -> Path:

@@ -293,6 +293,20 @@ def test_a_damaged_model_is_fetched_again_before_anything_is_compiled_from_it(ru
     assert f"models/{model.name}/ is damaged: {WEIGHTS} differs from its SHA-256" in said and "Warning" not in said
 
 
+def test_a_model_that_a_server_finds_damaged_is_fetched_by_the_next_start(run, made, tmp_path, monkeypatch) -> None:
+    assert run("--out", "first").exit_code == 0
+    model, server = sorted((tmp_path / "store" / "models").iterdir())[-1], engines.server
+    _written(model / WEIGHTS, b"Weights")
+    with monkeypatch.context() as finds:
+        finds.setattr(InstanceRun, "measure", MEASURE)
+        finds.setattr(engines, "server", lambda *at, **more: replace(server(*at, **more), script="exit 79"))
+        found = run("--out", "second")
+    assert found.exit_code == 1 and "set aside; the next start fetches again what is damaged" in found.stderr
+    found = run("--out", "second", "--resume")
+    assert found.exit_code == 0 and f"{model.name}/ is complete" in found.output
+    assert (model / WEIGHTS).read_bytes() == b"weights"
+
+
 DAMAGED_MODEL: dict[str, Callable[[Path], object]] = {
     "model.safetensors": lambda folder: (folder / WEIGHTS).unlink(),
     "COMPLETE.json is not readable": lambda folder: _written(folder / "COMPLETE.json", b""),

@@ -15,6 +15,7 @@ from specdecode.instance.run import InstanceRun
 from specdecode.instance.running import RunFailed
 from specdecode.instance.script import script
 
+from tests.finished_folders import finish
 from tests.plans import plan_for
 
 AT = Folders(store=Path("/store"), results=Path("/results"))
@@ -85,7 +86,7 @@ def test_an_environment_keeps_arms_apart_by_cores_and_holds_credentials_back(mon
     assert "mine" not in given.values()
 
 
-@pytest.mark.parametrize(("code", "told"), [(Exit.DAMAGED_ARTIFACT, "is deleted"), (Exit.DAMAGED_MODEL, "Delete the")])
+@pytest.mark.parametrize(("code", "told"), [(Exit.DAMAGED_ARTIFACT, "is deleted"), (Exit.DAMAGED_MODEL, "set aside")])
 def test_the_start_after_damage_is_no_dead_end(tmp_path, monkeypatch, code: Exit, told: str) -> None:
     plan, at = plan_of("rehearsal"), Folders(store=tmp_path / "store", results=tmp_path / "results")
     (arm, *_) = plan.waves[0].arms
@@ -93,7 +94,9 @@ def test_the_start_after_damage_is_no_dead_end(tmp_path, monkeypatch, code: Exit
     monkeypatch.setattr(engines, "server", lambda *_, **__: damaged)
     ((prefix, _), *_) = engines.artifacts(plan)
     (at.store / prefix).mkdir(parents=True)
+    finish(at.store, model := plan.models[0].prefix.rstrip("/"))
     run = InstanceRun(plan=plan, tool=Environment(folder=tmp_path, mark="m"), at=at, ctx=CTX, say=print)
     with pytest.raises(RunFailed, match=told), run.serving([arm]):
         pass
     assert (at.store / prefix).exists() == (code is Exit.DAMAGED_MODEL)
+    assert (at.store / model / "COMPLETE.json").exists() == (code is Exit.DAMAGED_ARTIFACT)
