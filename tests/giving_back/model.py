@@ -5,11 +5,14 @@ can be reached, those who are still alive go on alone, in turns and without a fu
 paid for. What they are in turn is in `WAYS`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import NamedTuple
 
 from specdecode import names, s3_keys
+from specdecode.runs.lease import Lease, impossible
 
+from tests.backstop.aws import NOW
 from tests.giving_back.replay import LOST, Ask, End, Program, Replay
 from tests.giving_back.services import Call, Run, Services, State, changed, stored
 
@@ -30,6 +33,7 @@ class Way(NamedTuple):
     watchdog: bool = True
     backstop: bool = True
     karpenter: bool = True
+    bucket: bool = True
 
 
 WAYS = (
@@ -41,9 +45,11 @@ WAYS = (
     Way("hang", watchdog=False),
     Way("ended", karpenter=False),
     Way("ended", watchdog=False, karpenter=False),
+    Way("ended", backstop=False, bucket=False),
+    Way("go on", watchdog=False, backstop=False, bucket=False),
     Way("go on", watchdog=False, backstop=False),
 )
-"""The last is tried only where nothing is `hurt`."""
+"""The last two are tried only where nothing is `hurt`."""
 
 
 class Broken(AssertionError):
@@ -52,18 +58,27 @@ class Broken(AssertionError):
 
 class Model:
     """`failures`: how many calls may be lost, functions die or come twice, executions end, clocks step or documents
-    break, at any point. `rounds`: how often the watchdog looks meanwhile.
+    break, at any point. `rounds`: how often the watchdog looks meanwhile. `listed`: the runs
+    that Step Functions lists as running, which may be late.
     """
 
     def __init__(
-        self, *, runs: int = 2, nodes: int = 1, failures: int = 1, rounds: int = 1, ways: tuple[Way, ...] = WAYS
+        self,
+        *,
+        runs: int = 2,
+        nodes: int = 1,
+        failures: int = 1,
+        rounds: int = 1,
+        ways: tuple[Way, ...] = WAYS,
+        listed: Callable[[Run], bool] = lambda run: run.status == "RUNNING",
     ) -> None:
         self._replay = Replay(runs=runs, nodes=nodes)
         self._slots, self._ways = self._replay.slots, ways
-        self._services = Services(self._replay)
+        self._services = Services(self._replay, listed=listed)
         pools = len(self._slots)
         self.first = State((Run(),) * runs, (), (0,) * pools, (None,) * pools, left=failures, rounds=rounds)
         self._good: set[tuple[State, Way]] = set()
+        self._leases: dict[tuple[bytes, int], tuple[Lease, str | None]] = {}
         self.edges = 0
 
     def check(self) -> int:
@@ -75,6 +90,8 @@ class Model:
         todo = [self.first]
         while todo:
             state = todo.pop()
+            if why := self._untrue(state):
+                raise Broken("\n".join((why, *_path(came, state))))
             for way in self._ways if _is_calm(state) else ():
                 if (len(self._ways) == 1 or way.watchdog or way.backstop or not state.hurt) and (
                     why := self._ends(state, way)
@@ -99,7 +116,7 @@ class Model:
             yield "the watchdog", self._step_watch(state)
         for number in range(len(self._slots)):
             if (after := self._services.karpenter(state, number)) is not state:
-                yield "Karpenter", after
+                yield "Karpenter", after._replace(taken=state.taken or self._is_taken(state, number))
         if state.left > 0:
             yield from self._failures(state._replace(left=state.left - 1))
 
@@ -136,7 +153,7 @@ class Model:
         last = run.phase == "release"
         if end.done:
             following = {"acquire": "work", "work": "release"}.get(run.phase, "release")
-            status = "SUCCEEDED" if last and run.tries < TRIES else "RUNNING"
+            status = ("FAILED" if run.failed else "SUCCEEDED") if last else "RUNNING"
             return changed(state, index, call=None, phase=following, tries=0, status=status, hurt=state.hurt)
         if not end.error:
             return changed(state, index, call=None, hurt=state.hurt)
@@ -144,8 +161,8 @@ class Model:
         if run.tries + 1 < TRIES and not typed:
             return changed(state, index, call=None, tries=run.tries + 1, hurt=state.hurt)
         if last:
-            return changed(state, index, call=None, status="FAILED")
-        return changed(state, index, call=None, phase="release", tries=0)
+            return changed(state, index, call=None, failed=True, status="FAILED", hurt=state.hurt)
+        return changed(state, index, call=None, failed=True, phase="release", tries=0, hurt=state.hurt)
 
     def _step_zombie(self, state: State, number: int) -> State:
         state, then = self._go_on(state, state.zombies[number])
@@ -175,9 +192,39 @@ class Model:
 
     # --- what those who are alive make of it
 
+    def _untrue(self, state: State) -> str | None:
+        """What cannot be where nothing is `hurt`."""
+        if state.hurt:
+            return None
+        lease, wrong = self._lease(state)
+        if wrong:
+            return f"the lease cannot be true: {wrong}"
+        if any(run.failed for run in state.runs) and not state.taken:
+            return "a run failed, though nothing else did"
+        follows = tuple(map(lease.replicas_of, self._slots)) == state.replicas
+        if _is_calm(state) and not follows and not any(run.tries for run in state.runs):
+            return "the replicas do not follow the lease, and nobody is at it"
+        return None
+
+    def _is_taken(self, state: State, number: int) -> bool:
+        """Whether Karpenter ends a node now that a run holds."""
+        return (
+            not state.hurt
+            and not state.replicas[number]
+            and bool(self._lease(state)[0].replicas_of(self._slots[number]))
+        )
+
+    def _lease(self, state: State) -> tuple[Lease, str | None]:
+        """What is stored, and why it cannot be true."""
+        body = dict(state.stored).get(s3_keys.CAPACITY_KEY, b"{}")
+        if (body, state.minute) not in self._leases:
+            lease, now = Lease.model_validate_json(body), NOW + timedelta(minutes=state.minute)
+            self._leases[body, state.minute] = lease, impossible(lease, slots=self._replay.nodes, now=now)
+        return self._leases[body, state.minute]
+
     def _ends(self, state: State, way: Way) -> str | None:
         """None if they end everything. Else what is left."""
-        state = state._replace(left=-1, rounds=0)
+        state = state._replace(left=-1, rounds=0, denied=not way.bucket, hurt=state.hurt or not way.bucket)
         for index, run in enumerate(state.runs):
             if run.status == "RUNNING" and way.runs == "ended":
                 state = changed(state, index, status="ABORTED")
@@ -188,11 +235,11 @@ class Model:
             if self._is_over(state, way):
                 break
             state = self._turn(state, way)
+            if why := self._untrue(state):
+                return why
             passed.append((state, way))
         else:
             return f"not over after {TURNS} turns: {state}"
-        if not way.watchdog and not way.backstop and any(run.status == "FAILED" for run in state.runs):
-            return f"a run failed, though nothing else did: {state}"
         self._good.update(passed)
         return None
 
@@ -227,7 +274,7 @@ class Model:
             return way.backstop and not way.watchdog and bool(state.closed)
         lease = dict(state.stored).get(s3_keys.CAPACITY_KEY)
         empty = lease is None or (b"run-" not in lease and lease != BROKEN)
-        return not way.watchdog or (empty and not any(state.replicas))
+        return not way.watchdog or not way.bucket or (empty and not any(state.replicas))
 
 
 def _is_calm(state: State) -> bool:

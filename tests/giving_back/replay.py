@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from hashlib import md5
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+from urllib.parse import parse_qs
 
 from specdecode import names
 from specdecode.experiment import Capacity
@@ -54,8 +55,9 @@ class Replay:
 
     def __init__(self, *, runs: int, nodes: int) -> None:
         self.runs = [f"run-{number + 1}" for number in range(runs)]
-        self.slots = tuple(slot for slot in names.held_pools(nodes) if names.kind_of(slot) == names.NODEPOOL)
         self._capacity = json.dumps({"nodes": nodes})
+        self.nodes = names.held_pools(Capacity.model_validate_json(self._capacity).nodes)
+        self.slots = tuple(slot for slot in self.nodes if names.kind_of(slot) == names.NODEPOOL)
         self._known: dict[tuple[Program, tuple[int, ...]], Ask | End] = {}
         self._numbers: dict[Any, int] = {}
         self._answers: list[Any] = []
@@ -119,7 +121,8 @@ class Replay:
         }
 
         def send(method: str, target: str, headers: Any, body: bytes | None) -> Response:
-            answer = ask("kube", method, target.partition("?")[0], body)
+            path, _, query = target.partition("?")
+            answer = ask("kube", method, path, body, *parse_qs(query).get("labelSelector", ()))
             return Response(403, b"{}") if answer == LOST else Response(*answer)
 
         runtime = Runtime(
@@ -128,9 +131,8 @@ class Replay:
             kubernetes=lambda: Kubernetes(send, token=lambda renew: "token", sleep=lambda s: None),
             now=lambda: now,
         )
-        nodes = names.held_pools(Capacity.model_validate_json(self._capacity).nodes)
         runtime.__dict__["lease"] = LeaseStore(
-            s3=clients["s3"], bucket="bucket", slots=nodes, now=lambda: now, sleep=lambda s: None
+            s3=clients["s3"], bucket="bucket", slots=self.nodes, now=lambda: now, sleep=lambda s: None
         )
         return runtime
 

@@ -2,15 +2,15 @@
 
 import contextlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 from specdecode import names
 
 from tests.backstop.aws import NOW, OLD, Aws, backstop, look
-from tests.giving_back.replay import Ask, Program, Replay, etag
-from tests.specdecode.steps.world import NODE_CLASS, _slice, karpenter_objects, made_ready
+from tests.giving_back.replay import LOST, Ask, Program, Replay, etag
+from tests.specdecode.steps.world import NODE_CLASS, POOL, _slice, karpenter_objects, made_ready
 
 BACKSTOP_WAITS_HOURS = 2
 """Age of an execution that protects no instance any more; of a deployment it is days."""
@@ -30,6 +30,8 @@ class Run(NamedTuple):
     status: str = "RUNNING"
     tries: int = 0
     call: Call | None = None
+    failed: bool = False
+    """Whether it is at its release because a step failed."""
 
 
 class State(NamedTuple):
@@ -54,17 +56,24 @@ class State(NamedTuple):
     """How often the watchdog may still begin."""
     hurt: bool = False
     """Whether something failed that the state machine alone cannot mend."""
+    denied: bool = False
+    """Whether the bucket refuses everything."""
+    taken: bool = False
+    """Whether Karpenter ended a node that a run held: whoever scales to 0 looks at the lease again, and it was quicker.
+    """
 
 
 class Services:
     """What each call of a service finds in a state, and the state after it."""
 
-    def __init__(self, replay: Replay) -> None:
-        self._replay, self._slots = replay, replay.slots
+    def __init__(self, replay: Replay, *, listed: Callable[[Run], bool]) -> None:
+        self._replay, self._slots, self._listed = replay, replay.slots, listed
         self._looks: dict[Any, tuple[tuple[int | None, ...], frozenset[str]]] = {}
         self._seen: dict[Any, tuple[int, bytes]] = {}
 
     def answer(self, state: State, ask: Ask) -> tuple[State, Any]:
+        if state.denied and ask[0] in ("get", "put"):
+            return state, LOST
         match ask:
             case "get", key:
                 return state, dict(state.stored).get(key, self._replay.stored.get(key))
@@ -78,7 +87,7 @@ class Services:
                 return stored(state, key, body), True
             case ("list",):
                 named = zip(self._replay.runs, state.runs, strict=True)
-                return state, tuple(name for name, run in named if run.status == "RUNNING")
+                return state, tuple(name for name, run in named if self._listed(run))
             case "describe", name:
                 return state, state.runs[self._replay.runs.index(name)].status
             case "metrics", found:
@@ -86,23 +95,25 @@ class Services:
                     return state, True
                 kept = [item for item in state.metrics if item[0] > state.minute - 30]
                 return state._replace(metrics=(*kept, *((state.minute, *item) for item in found))), True
-            case "kube", method, path, body:
-                return self._kubernetes(state, method, path.split("/"), json.loads(body or "null"))
+            case "kube", method, path, body, *selector:
+                return self._kubernetes(state, method, path.split("/"), json.loads(body or "null"), "".join(selector))
         raise AssertionError(ask)
 
-    def _kubernetes(self, state: State, method: str, path: list[str], body: Any) -> tuple[State, tuple[int, bytes]]:
+    def _kubernetes(
+        self, state: State, method: str, path: list[str], body: Any, selector: str
+    ) -> tuple[State, tuple[int, bytes]]:
         if method == "PATCH":
             replicas = list(state.replicas)
             replicas[self._slots.index(path[-2])] = body["spec"]["replicas"]
             return state._replace(replicas=tuple(replicas)), (200, b"{}")
         if method == "DELETE":
             return state, (200, b"{}")
-        seen = (*path[-2:], state.replicas, state.nodes)
+        seen = (*path[-2:], selector, state.replicas, state.nodes)
         if seen not in self._seen:
-            self._seen[seen] = self._read(state, path)
+            self._seen[seen] = self._read(state, path, selector)
         return state, self._seen[seen]
 
-    def _read(self, state: State, path: list[str]) -> tuple[int, bytes]:
+    def _read(self, state: State, path: list[str], selector: str) -> tuple[int, bytes]:
         if path[-2] == "nodepools":
             if path[-1] not in self._slots:
                 return (404, b"{}")
@@ -112,10 +123,11 @@ class Services:
             return (200, json.dumps(pool).encode())
         if path[-1] == NODE_CLASS:
             return (200, json.dumps(made_ready(karpenter_objects()[0])).encode())
-        there = [(slot, since) for slot, since in zip(self._slots, state.nodes, strict=True) if since is not None]
         items: list[Any] = []
-        for slot, since in there:
-            labels = {"karpenter.sh/nodepool": slot}
+        for slot, since in zip(self._slots, state.nodes, strict=True):
+            labels = {POOL: slot}
+            if since is None or selector not in ("", POOL, f"{POOL}={slot}"):
+                continue
             meta = {"name": "trn2-node" if slot == names.NODEPOOL else slot, "labels": labels}
             if path[-1] == "nodes":
                 items.append(made_ready({"kind": "Node", "metadata": meta}))
