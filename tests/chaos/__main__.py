@@ -24,4 +24,9 @@ def main(seed: int, minutes: float) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(not main(int(sys.argv[1]), float(sys.argv[2])))
+    try:
+        given = int(sys.argv[1]), float(sys.argv[2])
+    except ValueError:
+        print(f"SEED={sys.argv[1]} MINUTES={sys.argv[2]}: a whole number and a number are needed", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(not main(*given))

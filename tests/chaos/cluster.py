@@ -32,6 +32,7 @@ from specdecode.pod.program import PodError
 from specdecode.records import raw_file
 
 from tests.chaos.clock import Clock
+from tests.chaos.folders import Folders
 from tests.finished_folders import files_of, small_model, stored
 from tests.specdecode.steps.test_report import record
 from tests.specdecode.steps.test_side_by_side import SideBySide
@@ -85,10 +86,12 @@ class ChaosWorld(SideBySide):
         self.work: dict[str, Work] = {}
         self.folders: dict[str, dict[str, bytes]] = {}
         """Finished folders of the bucket, as they were stored."""
+        self.history = Folders()
         self.delivered: dict[str, set[tuple[str, int, int]]] = {}
         """Run -> what a benchmark knows to be stored."""
         self.wrong: list[str] = []
         super().__init__()
+        self.s3.before = self._before
         self.cluster.react = lambda: None  # controllers have their own time
         self.services = {"s3": self.s3, "stepfunctions": self.states, "cloudwatch": self.cloudwatch, "sts": self.sts}
         if theirs:
@@ -105,6 +108,10 @@ class ChaosWorld(SideBySide):
     @time.setter
     def time(self, value: datetime) -> None:
         """World sets it once, to its own beginning."""
+
+    def _before(self, operation: str, key: str) -> None:
+        if operation == "DeleteObject" and key in self.s3.objects and key.endswith(s3_keys.COMPLETE):
+            self.history.aside[key.removesuffix(s3_keys.COMPLETE)] += 1
 
     def alive(self, slot: str) -> Instance | None:
         return next((each for each in self.instances if each.slot == slot and each.ended is None), None)
@@ -254,6 +261,8 @@ class ChaosWorld(SideBySide):
         new = self.s3.objects.items() - before.items()
         for prefix in [key.removesuffix(s3_keys.COMPLETE) for key, _ in new if key.endswith(s3_keys.COMPLETE)]:
             self.folders[prefix] = small_model(prefix)
+            # Runs may stage one model at once: the pod that comes second finds it there.
+            self.history.made[prefix] += component == "compile" or prefix + s3_keys.COMPLETE not in before
             for key in [key for key in self.s3.objects if key.startswith(prefix)]:
                 del self.s3.objects[key]
             self.s3.objects |= stored(prefix, self.folders[prefix])

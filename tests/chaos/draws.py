@@ -130,7 +130,7 @@ class Game:
                 or any("damaged" in str(each) or "change" in str(each) for each in self.draw.faults)
             ):
                 self.faults.all = ()
-                found.broken = list(self._another_run())
+                found.broken = [*self._another_run(), *self._folders()]
         except Exception as error:  # what is wrong in the code has a seed too
             at = traceback.extract_tb(error.__traceback__)[-1]
             found.broken = [f"{type(error).__name__}: {error} ({at.filename}, line {at.lineno})"]
@@ -243,7 +243,8 @@ class Game:
             self._rng.choice(there).hung_at = self.clock.now
 
     def _bytes_change(self, fault: Fault) -> None:
-        change(self.world.s3.objects, fault.part, self._rng.choice)
+        if changed := change(self.world.s3.objects, fault.part, self._rng.choice):
+            self.world.history.changed[changed] += 1
 
     def _the_lease_is_damaged(self, fault: Fault) -> None:
         if s3_keys.CAPACITY_KEY in self.world.s3.objects:
@@ -282,7 +283,7 @@ class Game:
                 yield f"the lease: {error}"
 
     def _broken(self) -> Iterator[str]:
-        yield from dict.fromkeys(self.world.wrong)
+        yield from self._folders()
         yield from self._records()
         for name, run in self.runs.items():
             if wrong := self._untrue(run):
@@ -291,6 +292,10 @@ class Game:
         if self.world.theirs:
             inside = f"/namespaces/{names.NAMESPACE}"
             yield from (f"{path} was asked for" for _, path in self.world.cluster.requests if inside not in path)
+
+    def _folders(self) -> Iterator[str]:
+        yield from dict.fromkeys(self.world.wrong)
+        yield from self.world.history.broken(self._plans())
 
     def _records(self) -> Iterator[str]:
         for run_id, wanted in self.world.delivered.items():
@@ -303,9 +308,10 @@ class Game:
 
     def _untrue(self, run: Execution) -> str:
         """Why the end of a run does not follow from the faults; "" if it does."""
+        before = [fault for fault in self.draw.faults if NOW + timedelta(seconds=fault.at_s) <= run.ended_at]
         if run.status == "ABORTED":
-            return "" if self._has("a person stops a run") else "aborted by nobody"
-        may = frozenset[str]().union(*(KINDS[fault.kind].causes for fault in self.draw.faults))
+            return "" if any(fault.kind == "a person stops a run" for fault in before) else "aborted by nobody"
+        may = frozenset[str]().union(*(KINDS[fault.kind].causes for fault in before))
         if run.status == "FAILED":
             cause = self._cause(run)
             if run.cause.startswith("{") and "functions-throttled" not in may:
@@ -329,14 +335,14 @@ class Game:
         """Nodes are billed for what plans say at most, and for what a fault adds before the backstop ends them."""
         capacity, bound = Capacity.model_validate_json(self.world.rt.environ["CAPACITY"]), DRAINS_MIN
         paid = sum((each.ended - each.began) / timedelta(minutes=1) for each in self.world.instances if each.ended)
-        for text in self._plans():
-            bound += 60 * make_bill(Plan.model_validate_json(text), capacity).longest_node_hours
+        bound += sum(60 * make_bill(plan, capacity).longest_node_hours for plan in self._plans())
         bound += sum(min(fault.lasts_s / 60, EXECUTION_MIN) + BACKSTOP_MIN for fault in self.draw.faults)
         if paid > bound:
             yield f"nodes were billed for {paid:.0f} min, and the bound is {bound:.0f}"
 
-    def _plans(self) -> list[bytes]:
-        return [body for key, body in self.world.s3.objects.items() if key.endswith("/plan.json")]
+    def _plans(self) -> list[Plan]:
+        stored = self.world.s3.objects.items()
+        return [Plan.model_validate_json(body) for key, body in stored if key.endswith("/plan.json")]
 
     def _another_run(self) -> Iterator[str]:
         """Nothing stays in the way of the next run, or of the one after it, if that one has to find damage."""

@@ -159,13 +159,14 @@ NO_ANSWER: Mapping[str, Exception] = {
 }
 
 
-def change(objects: dict[str, bytes], how: str, pick: Callable[[list[str]], str]) -> None:
-    """Change the bytes of one finished folder that nobody is told of."""
+def change(objects: dict[str, bytes], how: str, pick: Callable[[list[str]], str]) -> str | None:
+    """Change the bytes of one folder that nobody is told of. Returns it if it was finished."""
     marks = [key for key in objects if key.endswith(s3_keys.COMPLETE)]
     files = sorted(key for key in objects if key.startswith(("models/", "compiled/")) and key not in marks)
     if not marks or not files:
-        return
+        return None
     key = pick(files)
+    changed = key[: key.index("/", key.index("/") + 1) + 1]
     if how == "flip":
         objects[key] = bytes([objects[key][0] ^ 1]) + objects[key][1:]
     elif how == "cut":
@@ -175,8 +176,9 @@ def change(objects: dict[str, bytes], how: str, pick: Callable[[list[str]], str]
     elif how == "missing":
         del objects[key]
     else:
-        folder, other = (pick(sorted(marks)).removesuffix(s3_keys.COMPLETE) for _ in range(2))
-        for name in [name for name in objects if name.startswith(folder)]:
+        changed, other = (pick(sorted(marks)).removesuffix(s3_keys.COMPLETE) for _ in range(2))
+        for name in [name for name in objects if name.startswith(changed)]:
             del objects[name]
         moved = {name: body for name, body in objects.items() if name.startswith(other)}
-        objects |= {folder + name.removeprefix(other): body for name, body in moved.items()}
+        objects |= {changed + name.removeprefix(other): body for name, body in moved.items()}
+    return changed if changed + s3_keys.COMPLETE in marks else None

@@ -130,6 +130,8 @@ class Execution:
     def __init__(self, world: ChaosWorld, run_id: str, request: Any, ended: Callable[[Execution], None]) -> None:
         self.world, self.run_id, self._ended = world, run_id, ended
         self.error, self.cause = "", ""
+        self.ended_at = world.clock.now
+        """When it ended; its start before."""
         self.last: tuple[str, Any] | None = None
         """The function that was called last, and with what."""
         self.variables: dict[str, Any] = {}
@@ -150,6 +152,7 @@ class Execution:
 
     def end(self, status: str) -> None:
         self.world.states.executions[arn(self.run_id)] = status
+        self.ended_at = self.world.clock.now
         self._ended(self)
 
     def _step(self, name: str, state: Mapping[str, Any]) -> str | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from specdecode import finished, s3_keys
 from specdecode.manifests import verified_copy
 from specdecode.runs.lease import LeaseStore
+from specdecode.store import Store
 
 from tests.chaos import draws
 from tests.chaos.draws import Draw, Played, draw, play, shrunk
@@ -114,6 +118,30 @@ def no_hash_check(monkeypatch: pytest.MonkeyPatch) -> None:
         return "" if found.endswith("differs from its SHA-256") else found
 
     monkeypatch.setattr(verified_copy, "read", read)
+
+
+def all_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is damaged, no folder stays."""
+    real = finished.set_aside
+
+    def aside(store: Store, prefix: str) -> None:
+        for root in ("models/", "compiled/"):
+            for path in store.listing(root):
+                if path.endswith(s3_keys.COMPLETE):
+                    real(store, root + path.removesuffix(s3_keys.COMPLETE))
+
+    monkeypatch.setattr(finished, "set_aside", aside)
+
+
+def test_a_draw_in_which_undamaged_folders_are_set_aside_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    all_set_aside(monkeypatch)
+    assert "compiled/" in (broken := play(draw(24)).broken)[0] and "was set aside" in broken[0]
+
+
+@pytest.mark.parametrize("given", [("x", "0"), ("7", "soon")])
+def test_what_is_no_seed_is_told_in_one_line(given: tuple[str, str]) -> None:
+    ended = subprocess.run([sys.executable, "-m", "tests.chaos", *given], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2 and len(ended.stderr.splitlines()) == 1
 
 
 @pytest.mark.slow

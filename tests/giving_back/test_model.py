@@ -18,8 +18,8 @@ SIZES: dict[str, dict[str, Any]] = {
     "a list that lacks every run": {"runs": 1, "failures": 0, "listed": lambda run: False},
     "a list with runs that have ended": {"runs": 1, "failures": 0, "listed": lambda run: True, "ways": LEASE_READ},
 }
-"""Looked at by `make test`; about fifteen seconds of CPU. Where no lease can be read, a list that is late for ever keeps
-the node until the backstop ends it.
+"""Looked at by `make test`; about fifteen seconds of CPU. Where no lease can be read, a list that is late for ever
+keeps the node until the backstop ends it.
 """
 WHOLE = {
     # 531,921 states in 107 s of CPU beside others; 83,029 in 41 s
