@@ -261,8 +261,8 @@ class ChaosWorld(SideBySide):
         new = self.s3.objects.items() - before.items()
         for prefix in [key.removesuffix(s3_keys.COMPLETE) for key, _ in new if key.endswith(s3_keys.COMPLETE)]:
             self.folders[prefix] = small_model(prefix)
-            # Runs may stage one model at once: the pod that comes second finds it there.
-            self.history.made[prefix] += component == "compile" or prefix + s3_keys.COMPLETE not in before
+            # Runs may make one folder at once: the pod that comes second finds it there (pod.stage, pod.fetch).
+            self.history.made[prefix] += prefix + s3_keys.COMPLETE not in before
             for key in [key for key in self.s3.objects if key.startswith(prefix)]:
                 del self.s3.objects[key]
             self.s3.objects |= stored(prefix, self.folders[prefix])
