@@ -46,7 +46,7 @@ def _no_map(raw: bytes) -> str:
     """Why Go's json.Unmarshal does not read `raw` into a map, which null fits too."""
     try:
         fits = isinstance(json.loads(raw.decode(errors="replace"), parse_constant=_no_number), dict | None)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         return str(problem)
     return "" if fits else "json: cannot unmarshal into Go value of type map[string]interface {}"
 

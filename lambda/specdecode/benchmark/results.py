@@ -37,6 +37,8 @@ def claim_folder(folder: Path, spec: BenchmarkSpec, *, resume: bool) -> Benchmar
     different = sorted(name for name in written if getattr(spec, name) != getattr(earlier, name))
     if different:
         raise BadResults(f"{folder} holds a benchmark of other settings ({', '.join(different)}): choose another --out")
+    if written < BenchmarkSpec.model_fields.keys():
+        replace_file(path, spec.model_dump_json(indent=2).encode())
     return spec
 
 

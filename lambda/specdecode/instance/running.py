@@ -141,18 +141,28 @@ class Running:
         """Why a container of the engine ended. What it found damaged counts no more: the next start gets it anew."""
         told = f"{run.name} ended with {code}:\n{self._tail(run.name)}"
         arm = self._arm(run.name.partition("-")[2])
+        try:
+            told += self._cleared(run, arm, code)
+        except OSError as error:
+            told += f"\n{error}: delete the damaged folder yourself"
+        return RunFailed(told)
+
+    def _cleared(self, run: EngineRun, arm: Arm, code: int) -> str:
+        """Set aside what this end says is damaged; what the user is told of it. Raises OSError."""
         if code == Exit.DAMAGED_ARTIFACT:
             folder = self.at.store / s3_keys.compiled_prefix(arm.fingerprint)
             remove(folder)
-            told += f"\n{folder} was damaged and is deleted: the next start "
-            told += "brings it from S3 if it is whole there, or makes it anew" if self.artifacts else "makes it anew"
-        elif code == Exit.DAMAGED_MODEL:
+            anew = "brings it from S3 if it is whole there, or makes it anew" if self.artifacts else "makes it anew"
+            return f"\n{folder} was damaged and is deleted: the next start {anew}"
+        if code == Exit.DAMAGED_MODEL:
             models = self.plan.served.models_of(self.plan.served.variant(arm.variant))
-            for model in models:
+            log = self._log(run.name).read_text("utf-8", "replace")
+            named = [model for model in models if f"{model.prefix} is damaged" in log] or models
+            for model in named:
                 finished.set_aside(self._store, model.prefix)
-            ids = " and ".join(model.id for model in models)
-            told += f"\n{ids}: set aside; the next start fetches again what is damaged, and keeps whole files"
-        return RunFailed(told)
+            ids = " and ".join(model.id for model in named)
+            return f"\n{ids}: set aside; the next start fetches again what is damaged, and keeps whole files"
+        return ""
 
     def _log(self, name: str) -> Path:
         return self.at.results / "logs" / f"{name}.log"

@@ -24,7 +24,7 @@ from specdecode.exit_codes import Exit
 from specdecode.finished import FileEntry
 from specdecode.pod.program import PodError
 from specdecode.store import ABSENT, NotDeleted, Store, error_code
-from specdecode.untrusted import Unreadable, below
+from specdecode.untrusted import Unreadable, below, parse_json
 
 WORKERS = 4
 """Files in flight at once. Each may use the memory of a part, and its own size on disk."""
@@ -161,12 +161,15 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def everything(folder: Path) -> list[Path]:
-    """What lies below `folder`, each folder before what is in it. It recurses nowhere, and follows no link."""
+def everything(folder: Path, *, passing: tuple[type[OSError], ...] = ()) -> list[Path]:
+    """What lies below `folder`, each folder before what is in it. It recurses nowhere, and follows no link. Folders
+    below whose reading ends with an error of `passing` are passed over.
+    """
     found = list(folder.iterdir())
     for path in found:
         if path.is_dir() and not path.is_symlink():
-            found += path.iterdir()
+            with suppress(*passing):
+                found += list(path.iterdir())
     return found
 
 
@@ -175,11 +178,21 @@ def remove(path: Path) -> None:
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
-    for each in (*reversed(everything(path)), path):
-        if each.is_symlink() or not each.is_dir():
-            each.unlink()
-        else:
-            each.rmdir()
+    try:
+        shutil.rmtree(path)
+    except RecursionError:
+        for each in (*reversed(everything(path)), path):
+            if each.is_symlink() or not each.is_dir():
+                each.unlink()
+            else:
+                each.rmdir()
+
+
+def _partial(path: Path) -> Path:
+    """Where a file is written until it is whole. Nothing is there."""
+    partial = path.with_name(hashlib.sha256(path.name.encode()).hexdigest()[:16] + PARTIAL)
+    remove(partial)
+    return partial
 
 
 class FolderClient:
@@ -196,12 +209,15 @@ class FolderClient:
 
     def head_object(self, *, Key: str, **_: Any) -> dict[str, Any]:
         self._there(Key, "HeadObject")
-        tags = self._tags(Key)
-        return {"Metadata": json.loads(tags.read_bytes()) if tags.exists() else {}}
+        try:
+            tags = parse_json(self._tags(Key).read_bytes())
+        except (OSError, Unreadable):  # none, or torn: the file is compared, or brought again
+            tags = {}
+        return {"Metadata": tags if isinstance(tags, dict) else {}}
 
     def put_object(self, *, Key: str, Body: bytes, **_: Any) -> None:
         path = self._room(Key)
-        partial = path.with_name(path.name + PARTIAL)
+        partial = _partial(path)
         partial.write_bytes(Body)
         partial.replace(path)
 
@@ -212,8 +228,7 @@ class FolderClient:
     def upload_file(self, path: str, bucket: str, key: str, ExtraArgs: Mapping[str, Any]) -> None:
         """The same file under another name where the disk allows it: weights are large, and not changed afterwards."""
         target = self._room(key)
-        partial = target.with_name(target.name + PARTIAL)
-        partial.unlink(missing_ok=True)
+        partial = _partial(target)
         try:
             os.link(Path(path).resolve(), partial)  # a link's file: Linux would link the link
         except OSError:
@@ -237,13 +252,15 @@ class FolderClient:
     def list_objects_v2(self, *, Prefix: str, **_: Any) -> dict[str, Any]:
         found = []
         start = self._root / Prefix.rpartition("/")[0]
-        for path in sorted(everything(start)) if start.is_dir() else ():
+        passing = (PermissionError, FileNotFoundError)  # `lost+found` of a disk; what somebody deletes meanwhile
+        for path in sorted(everything(start, passing=passing)) if start.is_dir() else ():
             key = path.relative_to(self._root).as_posix()
             is_folder = path.is_dir() and not path.is_symlink()
             if not is_folder and key.startswith(Prefix) and not key.startswith(TAGS):
-                at = path.stat() if path.is_file() else path.lstat()  # the latter is no file, and belongs nowhere
-                etag = hashlib.sha256(f"{at.st_size} {at.st_mtime_ns}".encode()).hexdigest()[:32]
-                found.append({"Key": key, "Size": at.st_size, "ETag": etag})
+                with suppress(FileNotFoundError):  # another process gives a whole file its name
+                    at = path.stat() if path.is_file() else path.lstat()  # the latter is no file, and belongs nowhere
+                    etag = hashlib.sha256(f"{at.st_size} {at.st_mtime_ns}".encode()).hexdigest()[:32]
+                    found.append({"Key": key, "Size": at.st_size, "ETag": etag})
         return {"Contents": found}
 
     def get_paginator(self, operation: str) -> FolderClient:
@@ -257,13 +274,16 @@ class FolderClient:
 
     def _room(self, key: str) -> Path:
         """The path of a file to write. What is in its way is deleted: a file or a link in place of a folder within
-        `models/` or `compiled/`, or a folder in place of the file.
+        `models/NAME/` or `compiled/NAME/`, or a folder in place of the file. Raises OSError if NAME is a link: nothing
+        is written or deleted where it leads.
         """
         path = self._path(key)
-        for parent in reversed(path.relative_to(self._root).parents[:-2]):
-            if not (self._root / parent).is_dir():
+        for at in (self._root / parent for parent in reversed(path.relative_to(self._root).parents[:-2])):
+            if at.is_symlink() and at.parent.parent == self._root:
+                raise OSError(f"{at} is a link to {at.readlink()}, and not finished: move the link away")
+            if at.is_symlink() or not at.is_dir():
                 with suppress(IsADirectoryError):  # another thread was faster
-                    (self._root / parent).unlink(missing_ok=True)
+                    at.unlink(missing_ok=True)
         if path.is_dir():
             remove(path)
         path.parent.mkdir(parents=True, exist_ok=True)

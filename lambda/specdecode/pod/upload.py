@@ -32,12 +32,20 @@ def main(arguments: Sequence[str]) -> None:
     upload(bucket, options.artifact, Path.cwd() / options.artifact, about={"command": options.command})
 
 
+def _within(folder: Path) -> list[Path]:
+    """What the server left. Raises PodError if a part cannot be read."""
+    try:
+        return everything(folder) if folder.is_dir() else []
+    except OSError as error:
+        raise PodError(Exit.CORRUPT, f"the server left what cannot be read: {error}") from None
+
+
 def upload(bucket: Bucket, prefix: str, folder: Path, *, about: dict[str, object]) -> None:
     """Verify what the server left in `folder`, upload it and finish the artifact. A file of the name that says that it
     is finished would be overwritten: it stays here.
     """
     own = folder / s3_keys.COMPLETE
-    paths = sorted(path for path in everything(folder) if (path.is_symlink() or path.is_file()) and path != own)
+    paths = sorted(path for path in _within(folder) if (path.is_symlink() or path.is_file()) and path != own)
     if not paths:
         raise PodError(Exit.NO_ARTIFACT, f"the server was healthy and wrote nothing to {folder}")
     try:

@@ -118,6 +118,7 @@ SECRETS: list[tuple[str, Json, int, str]] = [
     ("kubernetes.io/dockercfg", {}, 422, "data[.dockercfg]: Required value"),
     ("kubernetes.io/dockercfg", {"stringData": {".dockercfg": "{"}}, 422, "data[.dockercfg]: Invalid value"),
     ("kubernetes.io/dockercfg", {"stringData": {".dockercfg": "null"}}, 201, ""),
+    ("kubernetes.io/dockercfg", {"stringData": {".dockercfg": "[" * 100_000}}, 422, "Invalid value"),
     ("kubernetes.io/dockerconfigjson", {}, 422, "data[.dockerconfigjson]: Required value"),
     ("kubernetes.io/dockerconfigjson", {"stringData": {".dockerconfigjson": "[]"}}, 422, "Invalid value"),
     ("kubernetes.io/dockerconfigjson", {"stringData": {".dockerconfigjson": '{"auths": {}}'}}, 201, ""),

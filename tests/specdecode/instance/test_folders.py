@@ -1,10 +1,11 @@
 """A folder in place of the bucket, and artifacts that go to S3 and come back."""
 
+import errno
 import json
 import math
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,6 +24,7 @@ from specdecode.pod.program import PodError
 from specdecode.pod.sources import ImportSource
 from specdecode.pod.stage import main as stage_main
 from specdecode.pod.stage import stage
+from specdecode.pod.upload import upload
 from specdecode.store import Store
 
 from tests.finished_folders import deep, finish
@@ -83,12 +85,20 @@ IN_THE_WAY: dict[str, Callable[[Path], object]] = {
     "a folder for a file": lambda model: (_gone(model / "config.json") / "x").mkdir(parents=True),
     "a file for a folder of files": lambda model: _gone(model / "sub").touch(),
     "a file for the model": lambda model: _gone(model).touch(),
-    "a link to nowhere for the model": lambda model: _gone(model).symlink_to("nowhere"),
+    "a link for a folder of files": lambda model: _gone(model / "sub").symlink_to(_mine(model)),
     "a newline in a name": lambda model: (model / "a\nb").touch(),
     "a name that is not UTF-8": lambda model: (model / os.fsdecode(b"\xff")).touch(),
     "a deep folder": deep,
     "a pipe": lambda model: os.mkfifo(model / "pipe"),
 }
+
+
+def _mine(model: Path) -> Path:
+    """A folder of somebody's, outside the store."""
+    mine = model.parents[2] / "mine"
+    mine.mkdir()
+    (mine / "model.safetensors").write_text("a photo")
+    return mine
 
 
 def _gone(path: Path) -> Path:
@@ -109,8 +119,68 @@ def test_what_is_in_the_way_of_a_model_gives_way_when_it_is_fetched_again(store,
     assert whole and finished.find(own, PREFIX).content == whole
     monkeypatch.chdir(store)
     assert verified_copy.problems(Path(PREFIX), whole, streams=1, target=None) == []
+    assert (
+        not (store.parent / "mine").exists() or (store.parent / "mine" / "model.safetensors").read_text() == "a photo"
+    )
     remove(store / "models")
     assert not (store / "models").exists()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_nothing_is_written_or_deleted_where_a_link_in_place_of_a_model_leads(store, there: bool) -> None:
+    """It may lead to another disk, that is not mounted now."""
+    model = store / PREFIX.rstrip("/")
+    model.parent.mkdir()
+    model.symlink_to(_mine(model) if there else "nowhere")
+    with pytest.raises(OSError, match=r"is a link to .*: move the link away"):
+        stage_main(["--bucket", str(store), "--prefix", PREFIX, "--import-prefix", "imports/m/"])
+    assert model.is_symlink() and (not there or (model / "model.safetensors").read_text() == "a photo")
+
+
+@pytest.mark.parametrize("refused", [PermissionError, FileNotFoundError])
+def test_a_folder_that_may_not_be_read_or_is_gone_ends_no_listing(store, monkeypatch, refused: type[OSError]) -> None:
+    """`lost+found` of a disk whose folder is imported. What an engine leaves is no such case."""
+    (store / "imports" / "m" / "lost+found").mkdir()
+    iterdir = Path.iterdir
+
+    def refuses(path: Path) -> Iterator[Path]:
+        if path.name == "lost+found":
+            raise refused(path)
+        return iterdir(path)
+
+    monkeypatch.setattr(Path, "iterdir", refuses)
+    bucket = Bucket(str(store))
+    stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+    assert bucket.complete(PREFIX)
+    with pytest.raises(PodError, match="what cannot be read"):
+        upload(bucket, ARTIFACT, store / "imports" / "m", about={})
+    with pytest.raises(PodError, match="wrote nothing"):
+        upload(bucket, ARTIFACT, store / "none", about={})
+
+
+def test_a_listing_beside_a_writer_lacks_what_got_its_name_meanwhile(store, monkeypatch) -> None:
+    (store / "imports" / "m" / f"x{PARTIAL}").touch()
+    stat = Path.stat
+
+    def gone(path: Path, **how: bool) -> os.stat_result:
+        if path.name == f"x{PARTIAL}":
+            raise FileNotFoundError(errno.ENOENT, "gone", path)
+        return stat(path, **how)
+
+    monkeypatch.setattr(Path, "stat", gone)
+    monkeypatch.setattr(Path, "lstat", gone)
+    assert Bucket(str(store)).listing("imports/m/").keys() == {"config.json", "sub/model.safetensors"}
+
+
+def test_a_torn_tag_is_no_tag_and_a_name_may_be_as_long_as_a_disk_takes(store, tmp_path) -> None:
+    name = "x" * 255
+    (tmp_path / name).write_text(name)
+    for torn in (b"", b"[]"):
+        Bucket(str(store)).upload(tmp_path / name, ARTIFACT + name)
+        (tag,) = (store / ".tags").iterdir()
+        tag.write_bytes(torn)
+        assert FolderClient(store).head_object(Key=ARTIFACT + name) == {"Metadata": {}}
+    assert (store / ARTIFACT / name).read_text() == name
 
 
 def test_an_artifact_may_have_a_file_of_the_name_that_a_copy_had_until_it_was_whole(store, tmp_path) -> None:

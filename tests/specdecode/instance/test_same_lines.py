@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
-from specdecode import manifests
+from specdecode import finished, manifests
 from specdecode.exit_codes import Exit
 from specdecode.experiment import Capacity, load_preset, preset_names
 from specdecode.experiment.model import CompileOn, ServedExperiment, Sweep
@@ -100,3 +101,26 @@ def test_the_start_after_damage_is_no_dead_end(tmp_path, monkeypatch, code: Exit
         pass
     assert (at.store / prefix).exists() == (code is Exit.DAMAGED_MODEL)
     assert (at.store / model / "COMPLETE.json").exists() == (code is Exit.DAMAGED_ARTIFACT)
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_of_two_models_the_damaged_one_is_set_aside_and_what_refuses_it_is_told_with_the_log(
+    tmp_path, monkeypatch, refused: bool
+) -> None:
+    plan, at = plan_of("rehearsal"), Folders(store=tmp_path / "store", results=tmp_path / "results")
+    arm = next(arm for arm in plan.waves[0].arms if arm.variant == "sd")
+    whole, damaged = (model.prefix for model in plan.models)
+    for prefix in (whole, damaged):
+        finish(at.store, prefix.rstrip("/"))
+    said = f"echo 'specdecode: error 79: {damaged} is damaged: a differs' >&2; exit {Exit.DAMAGED_MODEL.value}"
+    run_of = replace(engines.server(plan, arm, CTX, at, place=0), script=said)
+    monkeypatch.setattr(engines, "server", lambda *_, **__: run_of)
+    if refused:
+        monkeypatch.setattr(finished, "set_aside", Mock(side_effect=PermissionError(13, "not yours", damaged)))
+    run = InstanceRun(plan=plan, tool=Environment(folder=tmp_path, mark="m"), at=at, ctx=CTX, say=print)
+    says = "delete the damaged folder yourself" if refused else "set aside"
+    with pytest.raises(RunFailed, match=says) as told, run.serving([arm]):
+        pass
+    assert "a differs" in str(told.value) and (not refused or "not yours" in str(told.value))
+    assert (at.store / whole / "COMPLETE.json").exists()
+    assert (at.store / damaged / "COMPLETE.json").exists() == refused
