@@ -39,8 +39,6 @@ class Options:
     upload: str | None = None
     meeting: Meeting | None = None
     """Meeting with the other clients, if levels take several. None: this client is alone."""
-    duration_s: float | None = None
-    """Seconds of load, instead of the workload's number of requests."""
     arrivals: Literal["poisson", "constant"] = "poisson"
     ramp_s: float = 0.0
 
@@ -133,7 +131,7 @@ class Loading:
     ) -> ArmLoad:
         """Part of this client in the first `requests` requests, some of which may be measured already."""
         options, load_slice = self.options, self.clients.load_slice(level) or ALL
-        endless = options.duration_s is not None
+        endless = self.spec.duration_s is not None
         measured = self.enough.measured[arm.client.variant, case.name, level.name]
         own = load_slice.of(range(requests), concurrency=level.concurrency)
         plan = LoadPlan(
@@ -141,7 +139,7 @@ class Loading:
             concurrency=level.concurrency or 1,
             rate=level.rate,
             arrivals=options.arrivals,
-            duration_s=options.duration_s,
+            duration_s=self.spec.duration_s,
             ramp_s=options.ramp_s,
             seed=self.spec.workload.seed,
             load_slice=load_slice,

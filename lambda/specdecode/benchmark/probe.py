@@ -85,16 +85,18 @@ async def probe(client: Client, *, model: str | None, prompt: Prompt, workload: 
             prefix_caching=parse_prefix_caching(text),
         ),
         dialect=dialect,
-        metrics=f"/metrics cannot be read: {metrics.why}"
-        if isinstance(metrics, Unusable)
-        else "no /metrics"
-        if metrics is None
-        else "no speculation counters",
+        metrics=_without_counters(metrics),
         uncounted=record.usage_problem or "",
         unusable=counters.why if isinstance(counters, Unusable) else "",
         first_s=first_s,
         token_s=max(0.0, record.end_s - first_s) / max(1, (record.completion_tokens or PROBE_TOKENS) - 1),
     )
+
+
+def _without_counters(metrics: str | Unusable | None) -> str:
+    if isinstance(metrics, Unusable):
+        return f"/metrics cannot be read: {metrics.why}"
+    return "no /metrics" if metrics is None else "no speculation counters"
 
 
 async def _model(client: Client, wanted: str | None) -> str:

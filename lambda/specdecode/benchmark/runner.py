@@ -133,7 +133,6 @@ class Benchmark:
         alternate = self._spec.workload.load is Load.INTERLEAVED and len(self._arms) > 1
         left = takes_s(
             self._spec,
-            self._options.duration_s,
             [arm.facts for arm in self._arms.values()],
             ramp_s=self._options.ramp_s,
             portions=lambda *at: len(list(self._loading.enough.portions(*at, alternate=alternate))),
@@ -192,7 +191,7 @@ class Benchmark:
         for arm in arms:
             self._loading.begin(arm, case, level)
         delivered = time.monotonic()
-        alternate = len(block.order) > 1 and self._options.duration_s is None
+        alternate = len(block.order) > 1 and self._spec.duration_s is None
         for portion, requests in enumerate(self._loading.enough.portions(case, level, alternate=alternate)):
             for together in block.order if portion % 2 == 0 or block.led else reversed(block.order):
                 at_once = [self._arms[name] for name in together]
@@ -242,7 +241,6 @@ class Benchmark:
 
 def takes_s(
     spec: BenchmarkSpec,
-    duration_s: float | None,
     arms: Sequence[ArmFacts],
     *,
     ramp_s: float = 0.0,
@@ -263,7 +261,7 @@ def takes_s(
                     load = latest_s(count, level.rate, ramp_s) + each
                 else:
                     load = count / (level.concurrency or 1) * each + ramps_s
-                whole.append(workload.warmup_requests * each + (duration_s or load))
+                whole.append(workload.warmup_requests * each + (spec.duration_s or load))
             found += max(whole) if workload.load is Load.SIMULTANEOUS else sum(whole)
     return found
 

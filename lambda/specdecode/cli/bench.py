@@ -229,7 +229,6 @@ def bench(
     places = Options(
         folder=folder,
         upload=results.upload,
-        duration_s=spec.duration_s,
         arrivals=sending.arrivals,
         ramp_s=sending.ramp,
     )

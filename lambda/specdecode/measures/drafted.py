@@ -164,13 +164,13 @@ def too_few_steps(
         if None in tokens:
             return None
         came = sum(token or 0 for token in tokens)
-        steps = max(steps, came - len(records) - counters.accepted_tokens // 2)
+        steps = max(steps, came - len(tokens) - counters.accepted_tokens // 2)
     gaps = [late.at_s - early.at_s for record in records for early, late in pairwise(record.chunks)]
     if steps >= len(gaps) or math.fsum(nlargest(steps, gaps)) >= BETWEEN_STEPS * math.fsum(gaps):
         return None
     return (
-        f"text came {len(gaps) + len(records)} times, one after the other: not in {counters.drafts} steps with drafts "
-        f"that gave {counters.accepted_tokens} tokens more"
+        f"text came {sum(len(each.chunks) for each in records)} times, one after the other: not in {counters.drafts} "
+        f"steps with drafts that gave {counters.accepted_tokens} tokens more"
     )
 
 

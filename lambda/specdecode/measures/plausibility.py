@@ -191,10 +191,10 @@ def impossible_counts(records: Sequence[RequestRecord]) -> Iterator[str]:
             f"the server counts {tokens - unseen:,} tokens{but} for {size:,} bytes of text: a token has at least one "
             "byte, so it counts what it does not write, or goes on after the end of its answers (ignore_eos)"
         )
-    if more := [
-        each for each in records if (each.cached_tokens or 0) > (each.prompt_tokens or each.cached_tokens or 0)
-    ]:
-        yield f"the server finds {more[0].cached_tokens:,} tokens of a prompt of {more[0].prompt_tokens:,} in its cache"
+    for cached, whole in ((each.cached_tokens, each.prompt_tokens) for each in records):
+        if cached is not None and whole is not None and cached > whole:
+            yield f"the server finds {cached:,} tokens of a prompt of {whole:,} in its cache"
+            break
 
 
 def unstreamed(records: Sequence[RequestRecord]) -> Iterator[str]:

@@ -162,7 +162,8 @@ def test_in_an_open_loop_conversations_arrive_and_turns_follow(tmp_path: Path) -
 
 
 def test_without_an_end_the_conversations_come_again(tmp_path: Path, world: World) -> None:
-    run(talks(tmp_path, arms=("base",)), Options(folder=tmp_path, duration_s=1), Pace(first_s=0.05))
+    given = talks(tmp_path, arms=("base",)).model_copy(update={"duration_s": 1.0})
+    run(given, Options(folder=tmp_path), Pace(first_s=0.05))
     ours = measured(tmp_path, "base")
     assert len(ours) > 2 * TURNS
     assert [r.turn for r in ours[:12]] == [0, 1, 2, 0, 1, 0] * 2

@@ -80,7 +80,8 @@ def test_the_limit_is_what_the_process_may_open(monkeypatch: pytest.MonkeyPatch)
 
 def test_ramp_and_duration(tmp_path: Path, world: World) -> None:
     pace = Pace(first_s=0.03)
-    run(spec(concurrency=4), Options(folder=tmp_path, duration_s=0.5, ramp_s=0.3), pace)
+    given = spec(concurrency=4).model_copy(update={"duration_s": 0.5})
+    run(given, Options(folder=tmp_path, ramp_s=0.3), pace)
     measured = [r for r in records(tmp_path) if not r.warmup]
     began = min(r.sent_s for r in measured)
     first_half, second_half = (

@@ -178,8 +178,9 @@ def test_the_defaults_take_five_minutes_at_most_where_a_token_takes_ten_millisec
     made = adhoc_spec(run_id="x", arms={"base": {}, "sd": {}}, model="m", workload=workload)
     facts = [cast(ArmFacts, SimpleNamespace(first_s=0.2, token_s=0.010))] * 2
     assert len(made.workload.cases) >= 9
-    assert 60 < takes_s(made, None, facts) <= 300
-    assert takes_s(made, 10.0, facts) == pytest.approx(2 * len(made.workload.cases) * (10 + 1.8))
+    assert 60 < takes_s(made, facts) <= 300
+    timed = made.model_copy(update={"duration_s": 10.0})
+    assert takes_s(timed, facts) == pytest.approx(2 * len(made.workload.cases) * (10 + 1.8))
 
 
 def test_the_time_that_is_told_holds_the_ramp_and_the_arrivals() -> None:
@@ -188,9 +189,7 @@ def test_the_time_that_is_told_holds_the_ramp_and_the_arrivals() -> None:
 
     def told(sending: SendingOptions, **ramp: Any) -> float:
         workload = _workload(cases, SentOptions(), sending, ResultOptions())
-        return takes_s(
-            adhoc_spec(run_id="x", arms={"a": {}, "b": {}}, model="m", workload=workload), None, facts, **ramp
-        )
+        return takes_s(adhoc_spec(run_id="x", arms={"a": {}, "b": {}}, model="m", workload=workload), facts, **ramp)
 
     closed = SendingOptions(requests=8, concurrency="2", warmup=0)
     assert told(closed) == pytest.approx(2 * 4 * 2.0)
