@@ -194,7 +194,11 @@ def _plan(
         experiment = experiment.model_copy(update={"sweep": Sweep.GRID})  # nobody is there to ask the advisor
     engine, inventory = engine_of(experiment), Inventory()
     if not shows:
-        inventory = read_inventory(FolderClient(store), bucket=str(store), prefixes=needed_prefixes(experiment, engine))
+        try:
+            prefixes = needed_prefixes(experiment, engine)
+            inventory = read_inventory(FolderClient(store), bucket=str(store), prefixes=prefixes)
+        except OSError as error:
+            raise stop_with(f"--store cannot be read: {error}") from None
     plan = make_plan(experiment, engine, inventory=inventory, capacity=capacity)
     return plan.model_copy(update={"waves": one_by_one(plan.waves)}) if in_turn else plan
 

@@ -16,7 +16,7 @@ from specdecode.instance.engines import EngineRun, Folders
 from specdecode.manifests.compiling import SPARE_GIB
 from specdecode.manifests.early import DEVICES, DRIVER_VERSION
 from specdecode.planning import Plan
-from specdecode.pod.bucket import FolderClient
+from specdecode.pod.bucket import FolderClient, link_in_place_of
 from specdecode.pod.sources import hub_token
 from specdecode.store import Store
 
@@ -81,6 +81,8 @@ def _disk(plan: Plan, store: Path) -> Iterator[str]:
 
 def _inputs(plan: Plan, store: Path) -> Iterator[str]:
     for model in plan.models_to_stage:
+        if why := link_in_place_of(store / model.prefix.rstrip("/")):
+            yield why
         own = store / (model.import_prefix or "")
         if model.import_prefix and not (own.is_dir() and any(own.iterdir())):
             yield f"{model.id} is a model of your own: put its files into {own}/"

@@ -49,6 +49,8 @@ class Running:
     artifacts: S3Folder | None = None
     """Where artifacts are kept beside the store."""
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _log_begins: dict[str, int] = field(default_factory=dict)
+    """Size of a log when its program began: a resumed run writes on."""
     _began: bool = False
 
     @property
@@ -117,6 +119,7 @@ class Running:
             mount.source.mkdir(parents=True, exist_ok=True)
         self._log(run.name).parent.mkdir(parents=True, exist_ok=True)
         with self._log(run.name).open("ab") as log:
+            self._log_begins[run.name] = log.tell()
             self._running[run.name] = self.tool.start(run, secrets or {}, log)
         return self._running[run.name]
 
@@ -144,7 +147,7 @@ class Running:
         try:
             told += self._cleared(run, arm, code)
         except OSError as error:
-            told += f"\n{error}: delete the damaged folder yourself"
+            told += f"\n{error}\nThe damaged folder is still there: delete it, or move it away, yourself"
         return RunFailed(told)
 
     def _cleared(self, run: EngineRun, arm: Arm, code: int) -> str:
@@ -156,8 +159,8 @@ class Running:
             return f"\n{folder} was damaged and is deleted: the next start {anew}"
         if code == Exit.DAMAGED_MODEL:
             models = self.plan.served.models_of(self.plan.served.variant(arm.variant))
-            log = self._log(run.name).read_text("utf-8", "replace")
-            named = [model for model in models if f"{model.prefix} is damaged" in log] or models
+            log = self._log(run.name).read_bytes()[self._log_begins[run.name] :]
+            named = [model for model in models if f"{model.prefix} is damaged".encode() in log] or models
             for model in named:
                 finished.set_aside(self._store, model.prefix)
             ids = " and ".join(model.id for model in named)

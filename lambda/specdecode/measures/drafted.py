@@ -156,15 +156,17 @@ def too_few_steps(
 ) -> str | None:
     """Why these steps after the first ones cannot have written these answers, or None. A server may send the tokens of
     a step one by one, but it has them at once: nearly all of the time between chunks is time between steps. If not
-    `every_step` drafts, there are as many more as the tokens say; half of the accepted ones may be cut off at an end.
+    `every_step` drafts, there are as many more as the tokens say; half of the accepted ones may be cut off at an end,
+    and others may be of answers without text.
     """
     steps = counters.drafts
     if not every_step:
-        tokens = [record.completion_tokens for record in records if record.chunks]
-        if None in tokens:
+        tokens = [(record.completion_tokens, bool(record.chunks)) for record in records]
+        if any(count is None for count, _ in tokens):
             return None
-        came = sum(token or 0 for token in tokens)
-        steps = max(steps, came - len(tokens) - counters.accepted_tokens // 2)
+        shown, hidden = (sum(count or 0 for count, has_text in tokens if has_text == of) for of in (True, False))
+        accepted = max(0, counters.accepted_tokens - hidden)
+        steps = max(steps, shown - sum(has_text for _, has_text in tokens) - accepted // 2)
     gaps = [late.at_s - early.at_s for record in records for early, late in pairwise(record.chunks)]
     if steps >= len(gaps) or math.fsum(nlargest(steps, gaps)) >= BETWEEN_STEPS * math.fsum(gaps):
         return None

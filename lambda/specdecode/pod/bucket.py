@@ -5,6 +5,7 @@ A folder may stand in its place, so that a program of the pods works on one mach
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -29,6 +30,7 @@ from specdecode.untrusted import Unreadable, below, parse_json
 WORKERS = 4
 """Files in flight at once. Each may use the memory of a part, and its own size on disk."""
 TAGS = ".tags"
+LOST = "lost+found"
 PARTIAL = "\\partial"
 """End of the name of a file that is not whole yet. No key has a backslash."""
 _DENIED = ("403", "AccessDenied", "Forbidden", "InvalidAccessKeyId")
@@ -136,6 +138,8 @@ class Bucket:
     def _errors(self, doing: str) -> Iterator[None]:
         try:
             yield
+        except PermissionError as error:  # of a folder in place of the bucket
+            raise PodError(Exit.DENIED, f"cannot {doing} in {self.name}: {error}") from error
         except (ClientError, BotoCoreError, NotDeleted, RuntimeError) as error:  # the last: a session not renewed
             code, why = error_code(error), str(error)
             if code == "ExpiredToken" or isinstance(error, RuntimeError):
@@ -161,14 +165,14 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def everything(folder: Path, *, passing: tuple[type[OSError], ...] = ()) -> list[Path]:
-    """What lies below `folder`, each folder before what is in it. It recurses nowhere, and follows no link. Folders
-    below whose reading ends with an error of `passing` are passed over.
+def everything(folder: Path) -> list[Path]:
+    """What lies below `folder`, each folder before what is in it. It recurses nowhere, and follows no link. The
+    `lost+found` of a disk is passed over. Raises OSError for what else may not be read: a part is not the whole.
     """
     found = list(folder.iterdir())
     for path in found:
-        if path.is_dir() and not path.is_symlink():
-            with suppress(*passing):
+        if path.is_dir() and not path.is_symlink() and path.name != LOST:
+            with suppress(FileNotFoundError):  # somebody deleted it meanwhile
                 found += list(path.iterdir())
     return found
 
@@ -180,12 +184,20 @@ def remove(path: Path) -> None:
         return
     try:
         shutil.rmtree(path)
-    except RecursionError:
+    except (RecursionError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EMFILE:  # a folder for each open file
+            raise
         for each in (*reversed(everything(path)), path):
             if each.is_symlink() or not each.is_dir():
                 each.unlink()
             else:
                 each.rmdir()
+
+
+def link_in_place_of(folder: Path) -> str:
+    """Why nothing is written or deleted in a finished folder that is a link. Empty if it is none."""
+    leads = f"{folder} is a link to {folder.readlink()}" if folder.is_symlink() else ""
+    return leads and f"{leads}, and not whole: nothing is changed there. Move it away; {folder.parent} may be a link"
 
 
 def _partial(path: Path) -> Path:
@@ -245,6 +257,7 @@ class FolderClient:
         for key in (each["Key"] for each in Delete["Objects"]):
             if {"", ".", ".."} & set(key.split("/")):
                 raise Unreadable(f"{key[:100]!r} is no path below a folder")
+            self._refuse_link(Path(key))
             with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 (self._root / key).unlink()
         return {}
@@ -252,8 +265,7 @@ class FolderClient:
     def list_objects_v2(self, *, Prefix: str, **_: Any) -> dict[str, Any]:
         found = []
         start = self._root / Prefix.rpartition("/")[0]
-        passing = (PermissionError, FileNotFoundError)  # `lost+found` of a disk; what somebody deletes meanwhile
-        for path in sorted(everything(start, passing=passing)) if start.is_dir() else ():
+        for path in sorted(everything(start)) if start.is_dir() else ():
             key = path.relative_to(self._root).as_posix()
             is_folder = path.is_dir() and not path.is_symlink()
             if not is_folder and key.startswith(Prefix) and not key.startswith(TAGS):
@@ -274,13 +286,11 @@ class FolderClient:
 
     def _room(self, key: str) -> Path:
         """The path of a file to write. What is in its way is deleted: a file or a link in place of a folder within
-        `models/NAME/` or `compiled/NAME/`, or a folder in place of the file. Raises OSError if NAME is a link: nothing
-        is written or deleted where it leads.
+        `models/NAME/` or `compiled/NAME/`, or a folder in place of the file.
         """
         path = self._path(key)
+        self._refuse_link(path.relative_to(self._root))
         for at in (self._root / parent for parent in reversed(path.relative_to(self._root).parents[:-2])):
-            if at.is_symlink() and at.parent.parent == self._root:
-                raise OSError(f"{at} is a link to {at.readlink()}, and not finished: move the link away")
             if at.is_symlink() or not at.is_dir():
                 with suppress(IsADirectoryError):  # another thread was faster
                     at.unlink(missing_ok=True)
@@ -288,6 +298,11 @@ class FolderClient:
             remove(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
+
+    def _refuse_link(self, path: Path) -> None:
+        """Raises PermissionError if NAME in `models/NAME/…` or `compiled/NAME/…` is a link."""
+        if why := link_in_place_of(self._root.joinpath(*path.parts[:2])) if path.parts[2:] else "":
+            raise PermissionError(why)
 
     def _tags(self, key: str) -> Path:
         return self._root / TAGS / f"{hashlib.sha256(key.encode()).hexdigest()}.json"

@@ -30,8 +30,9 @@ from typer.testing import CliRunner
 
 from tests.finished_folders import deep, finish, mark
 from tests.local_http import Handler, served
+from tests.specdecode.instance.test_same_lines import plan_of
 
-PREPARE, MEASURE, RUN = InstanceRun.prepare, InstanceRun.measure, InstanceRun.run
+PREPARE, MEASURE, RUN, PROBLEMS = InstanceRun.prepare, InstanceRun.measure, InstanceRun.run, requirements.problems
 
 
 @pytest.fixture
@@ -50,6 +51,27 @@ def run(tmp_path, monkeypatch):
 def test_a_store_that_cannot_be_made_is_a_wrong_input(run) -> None:
     found = run("--store", "/proc/none")
     assert (found.exit_code, found.stderr) == (2, "error: [Errno 2] No such file or directory: '/proc/none'\n")
+
+
+def test_a_model_that_is_a_link_and_not_whole_is_told_before_anything_begins(run, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(requirements, "problems", PROBLEMS)
+    models = tmp_path / "store" / "models"
+    models.mkdir(parents=True)
+    name = Path(plan_of("rehearsal").models[0].prefix).name
+    (models / name).symlink_to("/mnt/nowhere")
+    found = run("--store", "store")
+    assert found.exit_code == 3
+    assert f"{name} is a link to /mnt/nowhere, and not whole: nothing is changed there. Move it away" in found.stderr
+
+
+def test_a_store_that_may_not_be_read_is_one_message(run, monkeypatch) -> None:
+    def refuses(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "store/models/m/sub")
+
+    monkeypatch.setattr(FolderClient, "get_object", refuses)
+    found = run("--store", "store")
+    assert found.exit_code == 2
+    assert found.stderr == "error: --store cannot be read: [Errno 13] Permission denied: 'store/models/m/sub'\n"
 
 
 def test_a_disk_that_is_full_at_the_report_says_how_to_finish(run, monkeypatch) -> None:

@@ -6,8 +6,10 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from specdecode import finished
@@ -132,30 +134,63 @@ def test_nothing_is_written_or_deleted_where_a_link_in_place_of_a_model_leads(st
     model = store / PREFIX.rstrip("/")
     model.parent.mkdir()
     model.symlink_to(_mine(model) if there else "nowhere")
-    with pytest.raises(OSError, match=r"is a link to .*: move the link away"):
+    with pytest.raises(PodError, match=r"is a link to .*\. Move it away"):
         stage_main(["--bucket", str(store), "--prefix", PREFIX, "--import-prefix", "imports/m/"])
     assert model.is_symlink() and (not there or (model / "model.safetensors").read_text() == "a photo")
 
 
-@pytest.mark.parametrize("refused", [PermissionError, FileNotFoundError])
-def test_a_folder_that_may_not_be_read_or_is_gone_ends_no_listing(store, monkeypatch, refused: type[OSError]) -> None:
-    """`lost+found` of a disk whose folder is imported. What an engine leaves is no such case."""
-    (store / "imports" / "m" / "lost+found").mkdir()
+def test_a_whole_model_may_be_a_link_and_nothing_is_deleted_there_once_it_is_not_whole(store) -> None:
+    """All of its files have tags, so that none is written again."""
+    words = ["--bucket", str(store), "--prefix", PREFIX, "--import-prefix", "imports/m/"]
+    stage_main(words)
+    model, disk, own = store / PREFIX.rstrip("/"), store.parent / "disk", Store(s3=FolderClient(store), bucket="")
+    model.rename(disk)
+    model.symlink_to(disk)
+    assert finished.find(own, PREFIX).content
+    (disk / "photo.jpg").write_text("mine")
+    with pytest.raises(PermissionError, match="is a link to"):
+        finished.set_aside(own, PREFIX)
+    (disk / "COMPLETE.json").unlink()
+    with pytest.raises(PodError, match="is a link to"):
+        stage_main(words)
+    assert (disk / "photo.jpg").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "refused", "whole"),
+    [("lost+found", PermissionError, True), ("sub", FileNotFoundError, True), ("sub", PermissionError, False)],
+)
+def test_what_may_not_be_read_is_no_part_of_an_empty_folder(store, monkeypatch, name, refused, whole: bool) -> None:
+    """`lost+found` of a disk that is imported, a folder that is deleted meanwhile, and weights of another user."""
+    (store / "imports" / "m" / name).mkdir(exist_ok=True)
     iterdir = Path.iterdir
 
     def refuses(path: Path) -> Iterator[Path]:
-        if path.name == "lost+found":
+        if path.name == name:
             raise refused(path)
         return iterdir(path)
 
     monkeypatch.setattr(Path, "iterdir", refuses)
     bucket = Bucket(str(store))
-    stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
-    assert bucket.complete(PREFIX)
-    with pytest.raises(PodError, match="what cannot be read"):
-        upload(bucket, ARTIFACT, store / "imports" / "m", about={})
+    with nullcontext() if whole else pytest.raises(PodError, match=f"cannot list .*{name}"):
+        stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+    assert (bucket.complete(PREFIX) is not None) == whole
+    if not whole:
+        with pytest.raises(PodError, match="what cannot be read"):
+            upload(bucket, ARTIFACT, store / "imports" / "m", about={})
+
+
+def test_a_server_that_wrote_nothing_has_no_artifact(store) -> None:
+    bucket = Bucket(str(store))
     with pytest.raises(PodError, match="wrote nothing"):
         upload(bucket, ARTIFACT, store / "none", about={})
+
+
+def test_a_folder_deeper_than_there_are_open_files_can_be_deleted(store, monkeypatch) -> None:
+    deep(store / "imports" / "m")
+    monkeypatch.setattr(shutil, "rmtree", Mock(side_effect=OSError(errno.EMFILE, "too many open files")))
+    remove(store / "imports")
+    assert not (store / "imports").exists()
 
 
 def test_a_listing_beside_a_writer_lacks_what_got_its_name_meanwhile(store, monkeypatch) -> None:

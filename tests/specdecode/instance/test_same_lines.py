@@ -113,12 +113,15 @@ def test_of_two_models_the_damaged_one_is_set_aside_and_what_refuses_it_is_told_
     for prefix in (whole, damaged):
         finish(at.store, prefix.rstrip("/"))
     said = f"echo 'specdecode: error 79: {damaged} is damaged: a differs' >&2; exit {Exit.DAMAGED_MODEL.value}"
+    earlier = at.results / "logs" / "serve-sd.log"  # of a run that is resumed
+    earlier.parent.mkdir(parents=True)
+    earlier.write_text(said.replace(damaged, whole))
     run_of = replace(engines.server(plan, arm, CTX, at, place=0), script=said)
     monkeypatch.setattr(engines, "server", lambda *_, **__: run_of)
     if refused:
         monkeypatch.setattr(finished, "set_aside", Mock(side_effect=PermissionError(13, "not yours", damaged)))
     run = InstanceRun(plan=plan, tool=Environment(folder=tmp_path, mark="m"), at=at, ctx=CTX, say=print)
-    says = "delete the damaged folder yourself" if refused else "set aside"
+    says = "delete it, or move it away, yourself" if refused else "set aside"
     with pytest.raises(RunFailed, match=says) as told, run.serving([arm]):
         pass
     assert "a differs" in str(told.value) and (not refused or "not yours" in str(told.value))

@@ -163,6 +163,19 @@ def test_a_server_whose_engine_is_not_known_may_have_steps_without_drafts() -> N
     assert measure_arm([came], terms=Terms(k=8, every_step=False), counters=[near]).arm.acceptance_rate == 30 / 32
 
 
+def test_accepted_tokens_may_be_of_answers_that_have_no_text() -> None:
+    """Nine plain steps for the text, and all accepted tokens in a thought that is not shown and reached its limit."""
+    told, shown = of_round(4, 20, 20), record([0.1 * n for n in range(1, 11)], tokens=10)
+    thought = record([0.1], index=1, tokens=60).model_copy(
+        update={"chunks": (), "output": "", "error": RequestError(kind=ErrorKind.EMPTY, message="no text")}
+    )
+    found = measure_arm([shown, thought], terms=Terms(k=5, every_step=False), counters=[told]).arm
+    assert found.acceptance_rate == 1.0
+    lost = thought.model_copy(update={"completion_tokens": None})
+    found = measure_arm([shown, lost], terms=Terms(k=5, every_step=False), counters=[told]).arm
+    assert found.acceptance_rate == 1.0
+
+
 def test_rounds_are_added_and_a_missing_one_makes_all_of_them_a_part() -> None:
     """A process that went on in the middle of a round has counters of that part only, and writes none."""
     records = answers(42, 2) + answers(42, 2, round=1)
