@@ -15,7 +15,7 @@ from typing import Any
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.several_runs.alike import incomparable
 from specdecode.analysis.several_runs.difference import settings
-from specdecode.analysis.several_runs.gate_questions import Question, Thresholds, judged_levels, questions
+from specdecode.analysis.several_runs.gate_questions import Question, Thresholds, asked_arms, judged_levels, questions
 from specdecode.experiment.base import Frozen
 from specdecode.measures.student import t_quantile
 from specdecode.untrusted import WrongInput
@@ -73,10 +73,10 @@ class Gate(Frozen):
 
     @property
     def outcome(self) -> GateOutcome:
-        """The worst of the checks."""
+        """The worst of the checks. Without any it cannot tell."""
         outcomes = {check.outcome for check in self.checks}
         worst = (GateOutcome.IMPOSSIBLE, GateOutcome.FAILED, GateOutcome.CANNOT_TELL)
-        return next((each for each in worst if each in outcomes), GateOutcome.PASSED)
+        return next((each for each in worst if each in outcomes), GateOutcome.PASSED if outcomes else worst[-1])
 
 
 SEEN = 0.9
@@ -120,10 +120,9 @@ def _fit(runs: Sequence[Comparison], against: Sequence[Comparison], limits: Thre
                 problems.append(f"{side[0].run_id} and {other.run_id} are no repeats: {'; '.join(unlike[:3])}")
     if against and (unlike := incomparable(against[0].experiment, runs[0].experiment)):
         problems.append(f"{against[0].run_id} and {runs[0].run_id} measured different things: {'; '.join(unlike[:5])}")
-    arms = {arm.variant for run in (*runs, *against) for arm in run.arms}
+    arms = {arm.name for run in (*runs, *against) for arm in run.experiment.variants}
     problems += [f"no run has an arm {name}: {', '.join(sorted(arms))}" for name in limits.arms if name not in arms]
-    compared = {pair.variant for run in runs for pair in run.pairs}
-    if limits.min_speedup is not None and not compared & set(limits.arms or compared):
+    if limits.min_speedup is not None and not asked_arms(runs, limits, compared=True):
         problems.append(f"{runs[0].run_id} compares no such arm with another: there is no speed-up")
     levels = runs[0].experiment.workload.levels
     if strange := [value for value in limits.loads if value not in {level.value for level in levels}]:
@@ -157,6 +156,8 @@ def _judged(question: Question, confidence: float) -> GateCheck:
         times = math.ceil((reach / gap) ** 2) if gap else MOST_TIMES + 1
         more = f"; about {max(2, times)} times as many runs would tell" if times <= MOST_TIMES else ""
         outcome, reason = GateOutcome.CANNOT_TELL, f"the limit lies within the interval{more}"
+    if question.without and not question.broken:  # what is broken names the cases
+        reason = f"{reason}; left out: {question.without}"
     return GateCheck(
         arm=question.arm,
         about=question.about,

@@ -6,6 +6,7 @@ import math
 import operator
 import random
 import xml.etree.ElementTree as Xml
+from collections.abc import Callable, Mapping
 from functools import cache
 from statistics import variance
 from typing import Any
@@ -17,8 +18,10 @@ from specdecode.analysis.results.pairs import HEADLINE
 from specdecode.analysis.several_runs.gate import Gate, GateCheck, GateOutcome, Unfit, _judged, gate
 from specdecode.analysis.several_runs.gate_questions import ALL, MOST_RATE, Question, Thresholds, questions, throughputs
 from specdecode.experiment.model import ServedExperiment
+from specdecode.experiment.workload import PromptKind, TestCase
 from specdecode.measures.distribution import Summary
 from specdecode.measures.student import LogMean, log_mean, moderated, welch_log_ratio
+from specdecode.records import ErrorKind, RequestError, RequestRecord
 
 from tests.specdecode.analysis.generated import generated
 from tests.specdecode.analysis.simulate import context, experiment, run
@@ -208,7 +211,7 @@ def test_failing_requests_fail_the_gate_and_those_before_leave_it_open() -> None
     broken = fine.model_copy(update={"run_id": "broken", "arms": arms})
     after = compared([fine], [broken])
     assert after.outcome is GateOutcome.FAILED
-    assert "12 of 24 requests of base failed (12 timeout)" in after.checks[0].reason
+    assert "in repeat, sonnet: 24 of 48 requests of base failed (24 timeout)" in after.checks[0].reason
     assert compared([broken], [fine]).outcome is GateOutcome.CANNOT_TELL
 
 
@@ -220,6 +223,93 @@ def test_an_arm_that_vanished_is_not_passed() -> None:
     found = compared([whole], [without])
     assert found.outcome is GateOutcome.CANNOT_TELL
     assert "run-2-1 has no throughput of sd in sonnet" in found.checks[1].reason
+
+
+def without(dropped: Callable[[RequestRecord], bool], **around: object) -> Comparison:
+    """A run of two arms whose records lack those that are dropped."""
+    tested = experiment(ks=(3, 7), requests=8)
+    kept = [record for record in run(tested, noise=0.01) if not dropped(record)]
+    return compare(experiment=tested, records=kept, context=context(**around))
+
+
+def test_an_arm_and_a_case_without_a_speedup_are_asked_about_all_the_same() -> None:
+    lacks = without(lambda record: record.variant == "sd-k7" or (record.variant, record.case) == ("sd-k3", "sonnet"))
+    found = gate([lacks], Thresholds(min_speedup=0.5, each_case=True))
+    assert outcomes(found) == {
+        ("sd-k3", ALL): GateOutcome.CANNOT_TELL,
+        ("sd-k3", "repeat"): GateOutcome.PASSED,
+        ("sd-k3", "sonnet"): GateOutcome.CANNOT_TELL,
+        ("sd-k7", ALL): GateOutcome.CANNOT_TELL,
+        ("sd-k7", "repeat"): GateOutcome.CANNOT_TELL,
+        ("sd-k7", "sonnet"): GateOutcome.CANNOT_TELL,
+    }
+    assert found.checks[0].reason == "run-1, in sonnet: there is no comparison of sd-k3"
+    alone = gate([lacks], Thresholds(min_speedup=0.5, arms=("sd-k7",)))
+    assert alone.outcome is GateOutcome.CANNOT_TELL
+    other = lacks.model_copy(update={"run_id": "other"})
+    assert {each.arm: each.outcome for each in compared([other], [lacks]).checks} == {
+        "base": GateOutcome.PASSED, "sd-k3": GateOutcome.CANNOT_TELL, "sd-k7": GateOutcome.CANNOT_TELL,
+    }  # fmt: skip
+    assert Gate(runs=("run-1",), checks=(), between_runs=0.005).outcome is GateOutcome.CANNOT_TELL
+
+
+def test_an_arm_that_a_sweep_did_not_choose_is_asked_about_only_where_it_is_named() -> None:
+    def asked(limits: Thresholds, **around: object) -> list[str]:
+        steps = [{"arm": "sd-k3", "reason": "An arm."}, {"arm": None, "reason": "Nothing more to gain."}]
+        swept = without(lambda record: record.variant == "sd-k7", sweep=steps, **around)
+        return [check.arm for check in gate([swept], limits).checks]
+
+    assert asked(Thresholds(min_speedup=0.5)) == ["sd-k3"]
+    assert asked(Thresholds(min_speedup=0.5, arms=("sd-k7",))) == ["sd-k7"]
+    failed = {"variant": "sd-k7", "stage": "compile", "message": "no memory"}
+    assert asked(Thresholds(min_speedup=0.5), failures=[failed]) == ["sd-k3", "sd-k7"]
+
+
+def failing(failed: Mapping[tuple[str, str], int], run_id: str = "run-f") -> Comparison:
+    """A run of nine cases of eight requests, with so many failed ones of an arm in a case."""
+    cases = tuple(
+        TestCase(name=f"t{n}", label=f"t{n}", kind=PromptKind.LINE, text=f"{n}", structured=True) for n in range(9)
+    )
+    tested = experiment(cases=cases)
+    error = RequestError(kind=ErrorKind.RESET, message="connection reset by peer")
+    records = [
+        record.model_copy(update={"error": error})
+        if record.index < failed.get((record.variant, record.case), 0)
+        else record
+        for record in run(tested, acceptance={case.name: 0.9 for case in cases}, noise=0.01)
+    ]
+    return compare(experiment=tested, records=records, context=context(run_id=run_id))
+
+
+def test_so_few_failed_requests_leave_their_case_out_as_the_report_does() -> None:
+    """One of 72. The case by itself cannot be told: one of its eight."""
+    few, fine = failing({("sd", "t3"): 1}), failing({}, "fine")
+    told = "run-f, in t3: 1 of 8 requests of sd failed (1 reset): the rest is no fair sample"
+    for found in (
+        gate([few], Thresholds(min_speedup=1.2, each_case=True)),
+        compared([fine], [few], each_case=True, arms=("sd",)),
+        compared([few], [fine], each_case=True, arms=("sd",)),
+    ):
+        checks = {check.about: check for check in found.checks}
+        assert {about for about, check in checks.items() if check.outcome is not GateOutcome.PASSED} == {"t3"}
+        assert (checks["t3"].outcome, checks["t3"].reason) == (GateOutcome.CANNOT_TELL, told)
+        assert checks[ALL].reason == f"the whole interval keeps the limit; left out: {told}"
+    group = few.pairs[0].group("all")
+    assert group and group.headline and "t3" not in group.judged
+    assert gate([few], Thresholds(min_speedup=1.2)).checks[0].ratio == pytest.approx(group.headline.ratio)
+
+
+@pytest.mark.parametrize(("arm", "outcome"), [("sd", GateOutcome.FAILED), ("base", GateOutcome.CANNOT_TELL)])
+def test_more_than_a_twentieth_of_an_arms_requests_is_too_many(arm: str, outcome: GateOutcome) -> None:
+    found = gate([failing({(arm, "t3"): 3, (arm, "t5"): 1})], Thresholds(min_speedup=1.2, each_case=True))
+    checks = {check.about: check for check in found.checks}
+    assert checks[ALL].outcome is outcome
+    assert checks[ALL].reason.startswith(f"run-f, in t3, t5: 4 of 72 requests of {arm} failed (4 reset)")
+    assert {about for about, check in checks.items() if check.outcome is GateOutcome.CANNOT_TELL} - {ALL} == {
+        "t3",
+        "t5",
+    }
+    assert checks["t0"].outcome is GateOutcome.PASSED
 
 
 @pytest.mark.parametrize(
