@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from specdecode.analysis import Comparison
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal, render_trend
-from specdecode.analysis.several_runs.difference import difference, trend
+from specdecode.analysis.several_runs.difference import difference, left_out_text, trend
 from specdecode.cli import report_view
 
 from tests.specdecode.analysis.browser import Page, chromium, visit
@@ -168,8 +168,10 @@ def test_the_terminal_gets_no_control_but_our_colours(made: Made, colour: bool) 
 
 def test_differences_and_trends_get_none_either() -> None:
     ours, theirs = measured(EVERYTHING), foreign(EVERYTHING)
+    found = difference([ours, theirs.model_copy(update={"run_id": "theirs"})])
     for text in (
-        report_view.difference_text(difference([ours, theirs.model_copy(update={"run_id": "theirs"})])),
+        report_view.difference_text(found),
+        left_out_text(found.model_copy(update={"left_out": (EVERYTHING,)})),
         report_view.runs_text(report_view.list_of_runs(trend([ours, theirs]), [], all_of_them=True)),
     ):
         assert not STEERING.search(text)

@@ -82,11 +82,12 @@ def compare_runs(
     """Show what changed between runs, or what repeated runs show together, with intervals over runs.
 
     Runs of the same question are taken together: two versions with three runs each give a change with its interval.
-    With one run a side, a change cannot be told from the usual variation between runs.
+    With one run a side, a change cannot be told from the usual variation between runs. Each load is compared by itself;
+    what a run's own report does not judge is left out, with its reason.
 
     Of the runs that `run --nodes` started it shows every arm beside the baseline of its own run, the fastest first.
     """
-    from specdecode.analysis.several_runs.difference import Joint, difference, joint
+    from specdecode.analysis.several_runs.difference import Joint, difference, joint, left_out_text
     from specdecode.cli.report_sources import find_each
     from specdecode.cli.report_view import difference_text, joint_text
 
@@ -104,7 +105,7 @@ def compare_runs(
             "in one run (`specdecode bench base=URL sd=URL`), or hold the throughput of one run to that of another: "
             f"`specdecode gate {quote(ends)} --max-regression 3%`"
         )
-    text = joint_text(found) if isinstance(found, Joint) else difference_text(found)
+    text = joint_text(found) if isinstance(found, Joint) else difference_text(found) + left_out_text(found)
     answer(as_json, found.model_dump(mode="json"), lambda: text)
 
 

@@ -234,6 +234,15 @@ def test_runs_of_one_question_are_taken_together(repeated: list[Path]) -> None:
     assert newest["over_runs"]["sd/structured"]["n"] == 3
 
 
+def test_what_a_report_does_not_judge_is_named_below(tmp_path: Path) -> None:
+    for name in ("late-a", "late-b"):
+        records = [each.model_copy(update={"time_doubt_s": 0.5}) for each in run(experiment())]
+        write_report(compare(experiment=experiment(), records=records, context=context(run_id=name)), tmp_path / name)
+    shown = call("compare", tmp_path / "late-a", tmp_path / "late-b").stdout
+    assert shown.startswith("No arm and case is in all of the runs.")
+    assert "  late-a: sd/repeat, sd/sonnet: the load generator fell behind" in shown
+
+
 def test_a_run_is_no_evidence_against_itself(folder: Path) -> None:
     assert "given twice" in call("compare", folder / "run-a", folder / "run-a", code=2).stderr
     assert "two runs or more" in call("compare", folder / "run-a", code=2).stderr

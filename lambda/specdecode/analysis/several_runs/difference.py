@@ -8,9 +8,11 @@ from datetime import datetime
 from statistics import geometric_mean
 
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.pairs import HEADLINE, CaseResult, Estimate, Pair, Verdict
+from specdecode.analysis.results.pairs import HEADLINE, ArmFinding, Estimate, Pair, Verdict
 from specdecode.analysis.several_runs.alike import incomparable, other_objective, paths
 from specdecode.analysis.statistics.verdict import estimate
+from specdecode.analysis.texts.decide import decided, first_load
+from specdecode.escape import line
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.workload import Level
@@ -36,10 +38,11 @@ class Carried(Frozen):
 
 
 class CaseChange(Frozen):
-    """One arm and case in both sets of runs."""
+    """One arm and case at one load in both sets of runs."""
 
     variant: str
     case: str
+    """With the load if the runs had several: `repeat, 8 at a time`."""
     before: OverRuns
     after: OverRuns
     change: Estimate
@@ -60,6 +63,8 @@ class RunDifference(Frozen):
     """Differences in versions and experiment, one line each."""
     incomparable: tuple[str, ...]
     """Differences that make speed-ups incomparable (model, load, lengths, sampling)."""
+    left_out: tuple[str, ...] = ()
+    """Cases of which a run's report judges no figure, and why."""
     carried: tuple[Carried, ...] = ()
     """Largest load at which each arm keeps the objective. Empty unless both sets have the same objective."""
     other_objective: tuple[str, ...] = ()
@@ -71,7 +76,9 @@ class Repeated(Frozen):
 
     runs: tuple[str, ...]
     cases: dict[str, OverRuns]
-    """`variant/case` -> its figure over the runs."""
+    """`variant/case` -> its figure over the runs; with the load if they had several."""
+    left_out: tuple[str, ...] = ()
+    """Cases of which a run's report judges no figure, and why."""
     carried: tuple[Carried, ...] = ()
 
 
@@ -92,7 +99,9 @@ class TrendPoint(Frozen):
 OVER_RUNS = "Student's t on the log speed-ups of the runs"
 BETWEEN = "ratio of two sets of runs; Welch's t on the log speed-ups of the runs"
 Key = tuple[str, str]
-"""Variant and case."""
+"""Variant, and case (with the load if the run had several)."""
+Cases = Mapping[Key, ArmFinding]
+"""One run's figures as its report judges them."""
 
 
 class NoSets(WrongInput):
@@ -114,7 +123,8 @@ def difference(comparisons: Sequence[Comparison]) -> RunDifference | Repeated:
     if len(sets) == 1:
         return Repeated(
             runs=tuple(ids),
-            cases={"/".join(key): found for key, found in sorted(over_runs(sets[0]).items())},
+            cases={"/".join(key): found for key, found in _over_runs([_cases(run) for run in sets[0]]).items()},
+            left_out=_left_out(sets[0]),
             carried=_carried(sets[0]),
         )
     if len(sets) > 2:
@@ -124,12 +134,13 @@ def difference(comparisons: Sequence[Comparison]) -> RunDifference | Repeated:
 
 
 def _between(before: Sequence[Comparison], after: Sequence[Comparison]) -> RunDifference:
-    first, second = over_runs(before), over_runs(after)
+    old, new = ([_cases(run) for run in side] for side in (before, after))
+    first, second = _over_runs(old), _over_runs(new)
     wrong = tuple(incomparable(before[0].experiment, after[0].experiment))
     otherwise = tuple(other_objective(before[0].experiment, after[0].experiment))
     changes = []
-    for key in sorted(first.keys() & second.keys()):
-        stats = [log_mean(list(map(math.log, _ratios(own, key)))) for own in (after, before)]
+    for key in (key for key in first if key in second):
+        stats = [log_mean(list(map(math.log, _ratios(own, key)))) for own in (new, old)]
         change = estimate(first[key].speedup.metric, combine(stats, (1.0, -1.0)), method=BETWEEN)
         shown = change.low is not None and change.high is not None and not change.low <= 1.0 <= change.high
         changes.append(
@@ -146,8 +157,9 @@ def _between(before: Sequence[Comparison], after: Sequence[Comparison]) -> RunDi
         before=tuple(item.run_id for item in before),
         after=tuple(item.run_id for item in after),
         cases=tuple(changes),
-        only_before=tuple(sorted(map("/".join, first.keys() - second.keys()))),
-        only_after=tuple(sorted(map("/".join, second.keys() - first.keys()))),
+        only_before=tuple("/".join(key) for key in first if not any(key in run for run in new)),
+        only_after=tuple("/".join(key) for key in second if not any(key in run for run in old)),
+        left_out=_left_out((*before, *after)),
         settings=tuple(settings(before[0], after[0])),
         incomparable=wrong,
         carried=() if wrong or otherwise else _carried(before, after),
@@ -167,15 +179,12 @@ def _carried(before: Sequence[Comparison], after: Sequence[Comparison] = ()) -> 
     )
 
 
-def over_runs(comparisons: Sequence[Comparison]) -> dict[Key, OverRuns]:
-    """Figures over runs of each arm and case that has a figure in every run."""
-    known = [_cases(item) for item in comparisons]
-    keys = set.intersection(*(set(cases) for cases in known))
+def _over_runs(runs: Sequence[Cases]) -> dict[Key, OverRuns]:
+    """Figures over runs of each arm and case that every run judges."""
     return {
-        key: OverRuns(
-            speedup=_over(HEADLINE, _ratios(comparisons, key)), verdicts=tuple(cases[key].verdict for cases in known)
-        )
-        for key in keys
+        key: OverRuns(speedup=_over(HEADLINE, ratios), verdicts=tuple(cases[key].verdict for cases in runs))
+        for key in runs[0]
+        if len(ratios := _ratios(runs, key)) == len(runs)
     }
 
 
@@ -183,8 +192,23 @@ def _over(metric: str, ratios: Sequence[float]) -> Estimate:
     return estimate(metric, log_mean(list(map(math.log, ratios))), method=OVER_RUNS)
 
 
-def _ratios(comparisons: Sequence[Comparison], key: Key) -> list[float]:
-    return [found.headline.ratio for item in comparisons if (found := _cases(item)[key]).headline]
+def _ratios(runs: Sequence[Cases], key: Key) -> list[float]:
+    return [found.speedup.ratio for cases in runs if (found := cases.get(key)) and found.speedup]
+
+
+def _left_out(runs: Sequence[Comparison]) -> tuple[str, ...]:
+    why: dict[tuple[str, str], list[str]] = {}
+    for run in runs:
+        for key, found in _cases(run).items():
+            if found.speedup is None:
+                why.setdefault((run.run_id, found.why), []).append("/".join(key))
+    return tuple(f"{run}: {', '.join(cases)}: {reason}" for (run, reason), cases in why.items())
+
+
+def left_out_text(found: RunDifference | Repeated) -> str:
+    """What is in no figure, and why. Empty if nothing is left out."""
+    listed = "".join(f"  {line(item)}\n" for item in found.left_out)
+    return f"\nLeft out, since the run's own report does not judge it:\n{listed}" if listed else ""
 
 
 def trend(comparisons: Sequence[Comparison]) -> list[TrendPoint]:
@@ -213,15 +237,19 @@ def trend(comparisons: Sequence[Comparison]) -> list[TrendPoint]:
 
 def _group_speedups(item: Comparison) -> Mapping[str, float]:
     return {
-        f"{pair.variant}/{group.group}": group.headline.ratio
-        for pair in item.pairs
-        for group in pair.groups
-        if group.headline
+        f"{each.variant}/{each.group}": each.speedup.ratio
+        for each in decided(item).findings
+        if each.group and each.speedup and each.load == first_load(item)
     }
 
 
-def _cases(comparison: Comparison) -> dict[Key, CaseResult]:
-    return {(pair.variant, case.case): case for pair in comparison.pairs for case in pair.cases if case.headline}
+def _cases(run: Comparison) -> Cases:
+    levels = {level.name: level for level in run.experiment.workload.levels}
+    return {
+        (each.variant, f"{each.case}, {levels[each.load]}" if len(levels) > 1 else each.case): each
+        for each in decided(run).findings
+        if each.case and each.load in levels
+    }
 
 
 def settings(before: Comparison, after: Comparison, *, but: Collection[str] = ()) -> list[str]:
