@@ -108,14 +108,20 @@ class SpecDecodeStack(ProjectStack):
         update = guards.resource("UpdateGuard", guard="code", properties={"Watched": watched})
         for guarded in (pipeline, accounts, roles):
             guarded.node.add_dependency(update)
+        held.asks(pipeline.functions["Watchdog"])
         guards.stops_executions_of(pipeline.state_machine)
+        guards.closes_lease(bucket)
         backstop = self._backstop(platform, pipeline, alerts) if settings.makes_nodes else None
         given_back = self._rights_to_give_back(guards, backstop)
         self._first_heartbeat(guards, pipeline, used)
         teardown = guards.resource(
             "TeardownGuard",
             guard="teardown",
-            properties={"StateMachineArn": pipeline.state_machine.state_machine_arn, **given_back},
+            properties={
+                "StateMachineArn": pipeline.state_machine.state_machine_arn,
+                "Bucket": bucket.bucket_name,
+                **given_back,
+            },
         )
         teardown.node.add_dependency(used.made, claims, volumes, accounts, roles, pipeline)
         alarms: list[cloudwatch.IAlarm] = [*pipeline.alarms]

@@ -10,10 +10,13 @@ from aws_cdk import ArnFormat, CustomResource, Duration, Fn, RemovalPolicy, Stac
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct, IDependable
+from specdecode import s3_keys
 
 from constructs_lib.acknowledgements import acknowledge, acknowledge_wildcards
 from constructs_lib.capacity import node_group
@@ -121,6 +124,16 @@ class GuardFunction(Construct):
             iam.PolicyStatement(actions=["states:StopExecution"], resources=[executions]),
         )
         acknowledge_wildcards(self, executions, reason="Executions of this one state machine, whatever their names.")
+
+    def closes_lease(self, bucket: s3.IBucket) -> None:
+        """Let the function write the document by which runs hold nodes."""
+        lease = bucket.arn_for_objects(s3_keys.CAPACITY_KEY)
+        key: kms.IKey | None = bucket.encryption_key
+        self._allow(
+            "CloseLease",
+            iam.PolicyStatement(actions=["s3:PutObject"], resources=[lease]),
+            *([iam.PolicyStatement(actions=["kms:GenerateDataKey"], resources=[key.key_arn])] if key else []),
+        )
 
     def keeps_logs(self, names: Sequence[str]) -> None:
         """Let the function make the log groups `names` and set their retention."""

@@ -10,6 +10,7 @@ from specdecode.experiment.files import load_engine
 from specdecode.experiment.shapes import ACCELERATED, SHAPES
 
 from constructs_lib import logs
+from constructs_lib.cluster.access import rights
 from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.neuron_amis import (
     DRA_KUBELET,
@@ -314,6 +315,21 @@ def test_what_is_kept_may_not_be_contradicted(
     else:
         with pytest.raises(SettingsError, match=says):
             settings_of(context, root=tmp_path, environ=environ)
+
+
+def test_a_move_of_nodes_is_told_by_each_setting_that_says_where_they_come_from() -> None:
+    """As the functions have it: the cluster, the pools, and what they may do there. `nodes` is UpdateGuard's."""
+
+    def source(settings: Settings) -> tuple[Any, ...]:
+        return settings.eks_cluster, settings.node_pools, rights(settings)
+
+    moving = set()
+    for given in ({}, CLUSTER, CLUSTER | {"karpenter_node_role": "r"}, CLUSTER | {"existing_node_group": "g"}):
+        before = read_settings(given, now=NOW)
+        for key, value in before:
+            other = before.model_copy(update={key: value + 1 if isinstance(value, int) else "other"})
+            moving |= {key} if source(other) != source(before) else set()
+    assert moving == {*kept.NODES_FROM, "nodes"}
 
 
 def test_the_text_of_every_setting_is_read_as_that_setting() -> None:

@@ -24,6 +24,9 @@ waits two (EXECUTION_HOURS below).
 """
 SHARED = ("list", "describe")
 BROKEN = b'{"holder": {'
+CLOSED = Lease(closed=True).model_dump_json(indent=1).encode()
+"""What LeaseStore.close writes, whatever is there."""
+TO_COME, SHUT, SCALED = "the deletion is to come", "the deletion closes the lease", "the deletion scales to 0"
 
 
 class Way(NamedTuple):
@@ -58,7 +61,8 @@ class Broken(AssertionError):
 
 class Model:
     """`failures`: how many calls may be lost, functions die or come twice, executions end, clocks step or documents
-    break, at any point. `rounds`: how often the watchdog looks meanwhile. `listed`: the runs
+    break, at any point. `rounds`: how often the watchdog looks meanwhile. `deletes`: whether the stack's deletion
+    closes the lease, and later scales to 0. `listed`: the runs
     that Step Functions lists as running, which may be late.
     """
 
@@ -69,6 +73,7 @@ class Model:
         nodes: int = 1,
         failures: int = 1,
         rounds: int = 1,
+        deletes: bool = False,
         ways: tuple[Way, ...] = WAYS,
         listed: Callable[[Run], bool] = lambda run: run.status == "RUNNING",
     ) -> None:
@@ -77,6 +82,7 @@ class Model:
         self._services = Services(self._replay, listed=listed)
         pools = len(self._slots)
         self.first = State((Run(),) * runs, (), (0,) * pools, (None,) * pools, left=failures, rounds=rounds)
+        self.first = self.first._replace(deletion=TO_COME if deletes else "")
         self._good: set[tuple[State, Way]] = set()
         self._leases: dict[tuple[bytes, int], tuple[Lease, str | None]] = {}
         self.edges = 0
@@ -114,6 +120,10 @@ class Model:
             yield "a forgotten function goes on", self._step_zombie(state, number)
         if state.watch or state.rounds:
             yield "the watchdog", self._step_watch(state)
+        if state.deletion == TO_COME:
+            yield SHUT, stored(state, s3_keys.CAPACITY_KEY, CLOSED)._replace(deletion=SHUT, taken=True)
+        if state.deletion == SHUT:
+            yield SCALED, state._replace(deletion=SCALED, replicas=(0,) * len(self._slots))
         for number in range(len(self._slots)):
             if (after := self._services.karpenter(state, number)) is not state:
                 yield "Karpenter", after._replace(taken=state.taken or self._is_taken(state, number))
@@ -199,10 +209,12 @@ class Model:
         lease, wrong = self._lease(state)
         if wrong:
             return f"the lease cannot be true: {wrong}"
+        if state.deletion in (SHUT, SCALED) and (not lease.closed or lease.claims):
+            return "a closed lease gives a node out"
         if any(run.failed for run in state.runs) and not state.taken:
             return "a run failed, though nothing else did"
         follows = tuple(map(lease.replicas_of, self._slots)) == state.replicas
-        if _is_calm(state) and not follows and not any(run.tries for run in state.runs):
+        if state.deletion != SHUT and _is_calm(state) and not follows and not any(run.tries for run in state.runs):
             return "the replicas do not follow the lease, and nobody is at it"
         return None
 

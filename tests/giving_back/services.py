@@ -54,6 +54,8 @@ class State(NamedTuple):
     """Failures that may still come."""
     rounds: int = 0
     """How often the watchdog may still begin."""
+    deletion: str = ""
+    """Of the stack: it is to come, or how far it is. Step Functions shows it no execution to stop."""
     hurt: bool = False
     """Whether something failed that the state machine alone cannot mend."""
     denied: bool = False

@@ -15,25 +15,29 @@ LEASE_READ = tuple(way for way in WAYS if way.bucket)
 SIZES: dict[str, dict[str, Any]] = {
     "two runs": {"runs": 2, "failures": 0, "rounds": 0},
     "a run and the watchdog": {"runs": 1, "failures": 0},
+    "a run, the watchdog and a deletion": {"runs": 1, "failures": 0, "deletes": True},
     "a list that lacks every run": {"runs": 1, "failures": 0, "listed": lambda run: False},
     "a list with runs that have ended": {"runs": 1, "failures": 0, "listed": lambda run: True, "ways": LEASE_READ},
 }
-"""Looked at by `make test`; about fifteen seconds of CPU. Where no lease can be read, a list that is late for ever
+"""Looked at by `make test`; about twenty seconds of CPU. Where no lease can be read, a list that is late for ever
 keeps the node until the backstop ends it.
 """
 WHOLE = {
     # 531,921 states in 107 s of CPU beside others; 83,029 in 41 s
     "a run, the watchdog, a failure": {"runs": 1, "failures": 1},
     "two runs on two nodes": {"runs": 2, "nodes": 2, "failures": 0, "rounds": 0},
+    "two runs and a deletion": {"runs": 2, "failures": 0, "rounds": 0, "deletes": True},
 }
 """The largest sizes that end. Two runs with a failure do not in ten minutes; draws try those (tests/chaos)."""
 FEWEST = {
     "two runs": 3000,
     "a run and the watchdog": 3000,
+    "a run, the watchdog and a deletion": 60_000,
     "a list that lacks every run": 3000,
     "a list with runs that have ended": 3000,
     "a run, the watchdog, a failure": 500_000,
     "two runs on two nodes": 80_000,
+    "two runs and a deletion": 40_000,
 }
 """States that there are at least: a model that looks at few finds nothing."""
 
@@ -92,6 +96,14 @@ def asks_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lease, "position", lambda self, run_id: None)
 
 
+def never_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run joins a lease that is closed."""
+    real = leases.request
+    monkeypatch.setattr(
+        leases, "request", lambda lease, **given: real(lease.model_copy(update={"closed": False}), **given)
+    )
+
+
 ALONE = Way("go on", watchdog=False, backstop=False)
 WATCHED = Way("ended", backstop=False)
 BACKSTOP = Way("ended", watchdog=False)
@@ -104,6 +116,7 @@ BACKSTOP = Way("ended", watchdog=False)
         (looks_once, "two runs", ALONE, "the replicas do not follow the lease"),
         (one_node_twice, "two runs", ALONE, "the lease cannot be true: two runs hold the same node"),
         (asks_twice, "two runs", ALONE, "the lease cannot be true: a run stands in it twice"),
+        (never_closed, "a run, the watchdog and a deletion", ALONE, "a closed lease gives a node out"),
         (no_release, "two runs", ALONE, "alive: "),
         (no_watchdog, "a run and the watchdog", WATCHED, "alive: "),
         (no_backstop, "a run and the watchdog", BACKSTOP, "alive: "),

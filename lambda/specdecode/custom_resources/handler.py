@@ -26,6 +26,7 @@ from specdecode.custom_resources.waiting import (
     Context,
     HandedOver,
     StillThere,
+    asked,
     readable,
     wait_until_gone,
     works,
@@ -34,6 +35,7 @@ from specdecode.experiment import kept
 from specdecode.kubernetes.connect import connect
 from specdecode.kubernetes.node_group import pools_of
 from specdecode.kubernetes.pools import Pools
+from specdecode.runs.lease import LeaseStore
 
 REASON_LIMIT = 3000
 """Most characters of a reason that CloudFormation shows."""
@@ -86,20 +88,40 @@ class Refused(Exception):
 
 def settings(request: Request) -> str:
     """Refuse settings that drop or change one of SpecDecodeStack, which is deployed last, unless they say which value
-    they replace. A rollback, which brings the old settings back, is let through.
+    they replace; and another source of nodes while there is something of a run at the present one. A rollback, which
+    brings the old settings back, is let through.
     """
     given, stacks = request.ResourceProperties, aws.client("cloudformation")
     if request.RequestType == "Delete":
         return request.identity
-    if f":stack/{names.STACK}/" in request.StackId:
-        deployed = (request.OldResourceProperties or {}).get("Settings", {})
-    else:
-        deployed = kept.of_stack(stacks) or {}
-    if reason := kept.refusal(deployed, given["Settings"], given.get("Replaces", {})):
+    is_last = f":stack/{names.STACK}/" in request.StackId
+    deployed = (request.OldResourceProperties or {}).get("Settings", {}) if is_last else kept.of_stack(stacks) or {}
+    reason = kept.refusal(deployed, given["Settings"], given.get("Replaces", {}))
+    moved = kept.moved(deployed, given["Settings"]) if is_last else []
+    if reason or moved:
         (stack,) = stacks.describe_stacks(StackName=request.StackId)["Stacks"]
-        if "ROLLBACK" not in stack["StackStatus"]:
+        if "ROLLBACK" not in stack["StackStatus"] and (reason := reason or _left_behind(stack, moved)):
             raise Refused(reason)
     return request.identity
+
+
+def _left_behind(stack: dict[str, Any], moved: list[str]) -> str | None:
+    """Why nodes may not come from elsewhere now. Only the deployed watchdog knows where they have come from until now,
+    and may look there: this guard goes first, so that it is the one of before.
+    """
+    outputs = {item["OutputKey"]: item["OutputValue"] for item in stack.get("Outputs", ())}
+    said = asked(str(outputs.get("WatchdogFunction")), lambda_client=aws.client("lambda", config=ASKED_ONCE))
+    counted = {"executions": "running", "holding": "holding a node", "waiting": "waiting", "nodes": "nodes"}
+    left = [f"{what}: {said[key]}" for key, what in counted.items() if said.get(key)]
+    left += map(str, said.get("problems") or ())
+    if not left:
+        return None
+    return (
+        f"This deployment would take nodes from elsewhere ({', '.join(moved)}), and nothing would see again what is "
+        f"where they come from now: {'; '.join(left)}. Wait for the run (`specdecode status`) or stop it (`specdecode "
+        "stop`), see that the node is gone (`specdecode capacity --release`), then deploy again. Where the old place "
+        "is gone for good, delete SpecDecodeStack first (docs/operations.md#destroy). Nothing was changed."
+    )
 
 
 def update(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
@@ -151,13 +173,22 @@ def drain(request: Request, event: dict[str, Any], context: Context, pools: Pool
 
 
 def teardown(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
-    """On deletion, stop running executions, delete their workloads and wait until the node is gone. Then detach the
+    """On deletion, close the lease, so that no run gets a node any more. Then stop executions, delete their workloads
+    and wait until the node is gone; each look does all of it, since a list of executions may be late. Then detach the
     policies of the backstop from Karpenter's role: else neither could be deleted.
+
+    Nothing opens the lease again: a stack that could not be deleted can only be deleted again.
     """
+
+    def look() -> list[str]:
+        with contextlib.suppress(s3.exceptions.NoSuchBucket):  # then there is no lease, and no run can get a node
+            lease.close()
+        return _stop_executions(str(given["StateMachineArn"])) + in_use.give_up(pools)
+
     if request.RequestType == "Delete":
-        given = request.ResourceProperties
-        _stop_executions(str(given["StateMachineArn"]))
-        _wait(lambda: in_use.give_up(pools), event, context)
+        given, s3 = request.ResourceProperties, aws.client("s3")
+        lease = LeaseStore(s3=s3, bucket=str(given["Bucket"]))
+        _wait(look, event, context)
         for policy in given.get("NoLaunchPolicies", ()):
             _detach(role=str(given["KarpenterRole"]), policy=str(policy))
     return request.identity
@@ -222,13 +253,14 @@ def beat(request: Request, event: dict[str, Any], context: Context, pools: Pools
     return request.identity
 
 
-def _stop_executions(state_machine_arn: str) -> None:
+def _stop_executions(state_machine_arn: str) -> list[str]:
+    """Stop all that run. Returns them: each may be in the middle of a call."""
     states = aws.client("stepfunctions")
     pages = states.get_paginator("list_executions").paginate(stateMachineArn=state_machine_arn, statusFilter="RUNNING")
-    for execution in [item for page in pages for item in page["executions"]]:
-        states.stop_execution(
-            executionArn=execution["executionArn"], error="StackDeleted", cause="SpecDecodeStack is being deleted"
-        )
+    found = [str(item["executionArn"]) for page in pages for item in page["executions"]]
+    for arn in found:
+        states.stop_execution(executionArn=arn, error="StackDeleted", cause="SpecDecodeStack is being deleted")
+    return [f"execution {arn.rpartition(':')[2]}" for arn in found]
 
 
 def _detach(*, role: str, policy: str) -> None:

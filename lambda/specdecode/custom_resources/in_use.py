@@ -42,6 +42,7 @@ def give_up(pools: Pools) -> list[str]:
     left = delete_workloads(pools.kube, selector=OURS)
     for slot in pools.scaled():
         pools.scale(slot, 0)
+        left.append(f"NodePool/{pools.name(slot)}")  # an instance may have been asked for, and be seen later
     return left + pools.instances()
 
 

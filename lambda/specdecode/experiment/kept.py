@@ -24,6 +24,8 @@ GUARD = "SettingsGuard"
 """Name of the guard that holds them."""
 DEPLOY = f"npx cdk deploy {STACK}"
 CONFIGURE = ".venv/bin/specdecode configure"
+NODES_FROM = ("cluster_name", "existing_cluster", "existing_node_group", "karpenter_node_role")
+"""Settings that say where nodes come from. A cluster is known by its name."""
 MOST_SHOWN = 80
 """Most characters of a value in a message."""
 
@@ -90,6 +92,12 @@ def changed(
         for key, value in sorted(deployed.items())
         if wanted.get(key) != value and said.get(key) != value
     ]
+
+
+def moved(deployed: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
+    """How `wanted` takes nodes from elsewhere. Empty if it does not, or nothing is deployed."""
+    pairs = {key: (deployed.get(key, "none"), wanted.get(key, "none")) for key in NODES_FROM if deployed}
+    return [f"{key}: {before} -> {after}" for key, (before, after) in pairs.items() if before != after]
 
 
 def of_stack(cloudformation: Any) -> dict[str, str] | None:

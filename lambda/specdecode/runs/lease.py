@@ -38,6 +38,10 @@ class QueueFull(Exception):
     """LONGEST_QUEUE runs wait already."""
 
 
+class Closed(Exception):
+    """No run gets a node any more."""
+
+
 class Claim(BaseModel):
     """A run that holds, or waits for, a node (or servers that already run)."""
 
@@ -65,6 +69,8 @@ class Lease(BaseModel):
     or null there, which is still read, and refuse a list as damaged.
     """
     queue: tuple[Claim, ...] = ()
+    closed: bool = False
+    """Whether the deployment is being deleted: nobody holds, waits or joins."""
 
     @field_validator("holders", mode="before")
     @classmethod
@@ -155,20 +161,22 @@ def request(
     kind: str = names.NODEPOOL,
     slots: Sequence[str] = ONE_SLOT,
 ) -> Lease:
-    """Join the queue, or hold a node of `kind` at once if one is free. Twice is as once. Raises QueueFull."""
+    """Join the queue, or hold a node of `kind` at once if one is free. Twice is as once. Raises QueueFull, Closed."""
     if lease.position(run_id) is not None:
         return lease
+    if lease.closed:
+        raise Closed("the deployment is being deleted: no run gets a node any more")
     if len(lease.queue) >= LONGEST_QUEUE:
         raise QueueFull(f"{LONGEST_QUEUE} runs wait already: start this one later")
     claim = Claim(run_id=run_id, execution_arn=execution_arn, pool=kind, queued_at=now)
-    return _promote(Lease(holders=lease.holders, queue=(*lease.queue, claim)), slots=slots, now=now)
+    return _promote(lease.model_copy(update={"queue": (*lease.queue, claim)}), slots=slots, now=now)
 
 
 def release(lease: Lease, *, run_id: str, now: datetime, slots: Sequence[str] = ONE_SLOT) -> Lease:
     """Leave, as a holder or from the queue; the first of that kind in the queue takes over. Twice is as once."""
     holders = tuple(claim for claim in lease.holders if claim.run_id != run_id)
     queue = tuple(claim for claim in lease.queue if claim.run_id != run_id)
-    return _promote(Lease(holders=holders, queue=queue), slots=slots, now=now)
+    return _promote(lease.model_copy(update={"holders": holders, "queue": queue}), slots=slots, now=now)
 
 
 def _promote(lease: Lease, *, slots: Sequence[str], now: datetime) -> Lease:
@@ -182,7 +190,7 @@ def _promote(lease: Lease, *, slots: Sequence[str], now: datetime) -> Lease:
         else:
             free.remove(pool)
             holders.append(claim.model_copy(update={"pool": pool, "held_since": now}))
-    return Lease(holders=tuple(holders), queue=tuple(queue))
+    return lease.model_copy(update={"holders": tuple(holders), "queue": tuple(queue)})
 
 
 LARGEST = 1 << 20
@@ -241,6 +249,12 @@ class LeaseStore:
             self._load()
         except LeaseDamaged:
             self._write(Lease(), {"IfMatch": etag})
+
+    def close(self) -> None:
+        """Give no node out any more, and take each from its run, whatever is stored. Whoever changes the document
+        meanwhile loses the race, and then reads that it is closed.
+        """
+        self._write(Lease(closed=True), {})
 
     def update(self, change: Callable[[Lease], Lease]) -> Lease:
         """Apply the pure function `change` to the newest state and store what changes. Returns the lease that now

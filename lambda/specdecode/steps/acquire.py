@@ -86,13 +86,15 @@ def _require_room(node: KubeObject, slices: Sequence[KubeObject] | None, run: Ru
 
 
 def stand_in_line(given: StepInput, rt: Runtime, queue: LeaseStore, *, kind: str = names.NODEPOOL) -> Claim | Progress:
-    """What the run holds by `queue`, or how it waits. Raises CapacityUnavailable after QUEUE_LIMIT, or if full."""
+    """What the run holds by `queue`, or how it waits. Raises CapacityUnavailable after QUEUE_LIMIT, or if it is full or
+    closed.
+    """
     now = rt.now()
     asks = partial(leases.request, run_id=given.run_id, execution_arn=given.execution_arn, now=now, kind=kind)
     try:
         lease = queue.update(partial(asks, slots=queue.slots))
-    except leases.QueueFull as full:
-        raise CapacityUnavailable(str(full)) from None
+    except (leases.QueueFull, leases.Closed) as refused:
+        raise CapacityUnavailable(str(refused)) from None
     position = lease.position(given.run_id)
     claim = next(claim for claim in lease.claims if claim.run_id == given.run_id)
     if not position:

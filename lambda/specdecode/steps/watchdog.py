@@ -31,6 +31,8 @@ class Reconciled(BaseModel):
 
     ended: tuple[str, ...] = ()
     """Runs that held or waited though their execution had ended."""
+    executions: int | None = None
+    """Those that go on. None if Step Functions cannot be asked."""
     cleaned: tuple[str, ...] = ()
     """Values of the run label whose workloads were deleted because no run claims them."""
     replicas: int | None = None
@@ -73,6 +75,7 @@ def watch(_: StepInput, rt: Runtime) -> Reconciled:
         cleaned = _clean_orphans(rt)
     found = Reconciled(
         ended=tuple(claim.run_id for claim in ended),
+        executions=None if running is None else len(running),
         cleaned=cleaned,
         replicas=None if wanted is None else wanted.replicas,
         nodes=None if count is None else count.total(),

@@ -12,6 +12,7 @@ from specdecode.custom_resources.in_use import give_up
 from specdecode.kubernetes.pools import NodePools
 
 from tests.specdecode.custom_resources.world import GIVEN, MACHINE, NO_LAUNCH, Context, World
+from tests.specdecode.steps.aws_fake import denied
 from tests.specdecode.steps.cluster_fake import status
 
 
@@ -77,6 +78,7 @@ def test_a_teardown_gives_up_every_node(world: World) -> None:
         "NodeClaim/of-cpu",
         "NodeClaim/of-trn2",
         "NodeClaim/of-trn2-2",
+        *("NodePool/cpu", "NodePool/trn2", "NodePool/trn2-2"),
     ]
     assert [pool["spec"]["replicas"] for pool in world.cluster.all("NodePool")] == [0, 0, 0]
 
@@ -146,12 +148,26 @@ def test_teardown_of_a_stack_that_never_came_up_passes(world: World) -> None:
     assert world.send("Delete", "teardown", properties=GIVEN)["Status"] == "SUCCESS"
 
 
+def test_a_teardown_passes_if_somebody_has_deleted_the_bucket(world: World) -> None:
+    def gone(operation: str, key: str) -> None:
+        raise world.aws.s3.exceptions.NoSuchBucket({"Error": {"Code": "NoSuchBucket"}}, operation)
+
+    world.aws.s3.before = gone
+    assert world.send("Delete", "teardown", properties=GIVEN)["Status"] == "SUCCESS"
+
+
+def test_a_lease_that_cannot_be_closed_is_no_torn_down_stack(world: World) -> None:
+    world.aws.s3.before = denied
+    answer = world.send("Delete", "teardown", properties=GIVEN)
+    assert answer["Status"] == "FAILED" and "AccessDenied" in answer["Reason"]
+
+
 @pytest.mark.parametrize("guard", ["drain", "teardown"])
 @pytest.mark.parametrize("kind", ["Create", "Update"])
 def test_the_deletion_guards_do_nothing_before(world: World, guard: str, kind: str) -> None:
     world.pool(replicas=1)
     assert world.send(kind, guard, properties=GIVEN)["Status"] == "SUCCESS"
-    assert world.aws.stopped == []
+    assert world.aws.stopped == world.aws.s3.uploads == []
     assert world.cluster.requests == []
 
 
@@ -166,7 +182,8 @@ def test_whatever_goes_wrong_is_answered(world: World, kind: str, guard: str) ->
 def test_a_teardown_without_a_backstop_takes_nothing_off_a_role(world: World) -> None:
     """As on a cluster that exists, where there is none."""
     world.aws.attached = {("karpenter", NO_LAUNCH[0])}
-    assert world.send("Delete", "teardown", properties={"StateMachineArn": MACHINE})["Status"] == "SUCCESS"
+    given = {"StateMachineArn": MACHINE, "Bucket": "bucket"}
+    assert world.send("Delete", "teardown", properties=given)["Status"] == "SUCCESS"
     assert world.aws.attached and world.aws.stopped == ["run-1", "run-2"]
 
 

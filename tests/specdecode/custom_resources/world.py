@@ -11,12 +11,12 @@ from specdecode import names
 from specdecode.custom_resources import handler as guards
 from specdecode.custom_resources import waiting
 
-from tests.specdecode.steps.aws_fake import client_error
+from tests.specdecode.steps.aws_fake import FakeS3, client_error
 from tests.specdecode.steps.cluster_fake import FakeCluster
 
 MACHINE = "arn:aws:states:us-east-2:111122223333:stateMachine:pipeline"
 NO_LAUNCH = [f"arn:aws:iam::1:policy/no-launch-{pool}" for pool in ("trn2", "cpu", "cpu-large")]
-GIVEN = {"StateMachineArn": MACHINE, "KarpenterRole": "karpenter", "NoLaunchPolicies": NO_LAUNCH}
+GIVEN = {"StateMachineArn": MACHINE, "Bucket": "bucket", "KarpenterRole": "karpenter", "NoLaunchPolicies": NO_LAUNCH}
 
 
 class Context:
@@ -37,7 +37,8 @@ class Aws:
         self.stopped: list[str] = []
         self.invoked: list[dict[str, Any]] = []
         self.attached: set[tuple[str, str]] = set()
-        self.clients: dict[str, Any] = {}
+        self.s3 = FakeS3()
+        self.clients: dict[str, Any] = {"s3": self.s3}
         """Service -> its client, where this is not one."""
 
     def client(self, name: str, config: Any = None) -> Any:
@@ -58,6 +59,7 @@ class Aws:
 
     def stop_execution(self, *, executionArn: str, error: str, cause: str) -> None:
         self.stopped.append(executionArn)
+        self.running = [name for name in self.running if name != executionArn]
 
     def invoke(self, *, FunctionName: str, InvocationType: str, Payload: bytes) -> None:
         assert (FunctionName, InvocationType) == (Context.invoked_function_arn, "Event")

@@ -29,6 +29,8 @@ class FakeS3:
     class exceptions:
         ClientError = ClientError
 
+        class NoSuchBucket(ClientError): ...
+
     def __init__(self, objects: dict[str, bytes] | None = None) -> None:
         self.objects = dict(objects or {})
         self.metadata: dict[str, dict[str, str]] = {}
@@ -161,7 +163,7 @@ class FakeStates:
                     raise client_error("InvalidArn")
                 yield {
                     "executions": [
-                        {"name": arn.rpartition(":")[2]}
+                        {"name": arn.rpartition(":")[2], "executionArn": arn}
                         for arn, status in self.executions.items()
                         if status == statusFilter
                     ]
