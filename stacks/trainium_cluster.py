@@ -106,7 +106,7 @@ class TrainiumClusterStack(ProjectStack):
             "ReadyGuard",
             guard="ready",
             properties={
-                "Pools": [*names.held_pools(settings.nodes), names.STAGING_NODEPOOL, names.COMPILE_NODEPOOL],
+                "Pools": [*names.held_pools(settings.nodes), *names.DYNAMIC_NODEPOOLS],
                 "Watched": [*trainium.watched, *ordinary.watched, *large.watched, *staging.watched],
             },
         )

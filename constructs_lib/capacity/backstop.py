@@ -19,7 +19,7 @@ from specdecode.giving_back import (
     BACKSTOP_PERIOD_MINUTES,
     BACKSTOP_WINDOW_MINUTES,
     BEFORE_NODE_HOURS,
-    COMPILER_HOURS,
+    DYNAMIC_HOURS,
     STUCK_GRACE_HOURS,
 )
 
@@ -79,7 +79,7 @@ class BackstopFunction(Construct):
         environment = {
             "CLUSTER_NAME": settings.eks_cluster,
             "NODEPOOLS": ",".join(settings.node_pools),
-            "COMPILER_HOURS": str(COMPILER_HOURS + 1),
+            "DYNAMIC_HOURS": str(DYNAMIC_HOURS + 1),
             "NAMESPACE": names.OPERATIONS_NAMESPACE,
             "STATE_MACHINE_ARN": state_machine.state_machine_arn,
             "TOPIC_ARN": topic.topic_arn,
@@ -92,7 +92,7 @@ class BackstopFunction(Construct):
             policies, role = self.closes
             arns = ",".join(f"{key}={policy.managed_policy_arn}" for key, policy in policies.items())
             environment |= {"KARPENTER_ROLE": role.role_name, "NO_LAUNCH_POLICIES": arns}
-            environment |= {"COMPILE_NODEPOOL": names.COMPILE_NODEPOOL}
+            environment |= {"DYNAMIC_NODEPOOLS": ",".join(names.DYNAMIC_NODEPOOLS)}
         elif settings.existing_node_group:
             environment |= {names.GROUP_VARIABLE: settings.existing_node_group}
         return environment
@@ -174,7 +174,7 @@ class BackstopFunction(Construct):
             description="Ends forgotten instances of the pools that runs hold",
         )
         instances = _ec2(self, "instance")
-        pools = [*settings.node_pools, *([names.COMPILE_NODEPOOL] if self.closes else [])]
+        pools = [*settings.node_pools, *(names.DYNAMIC_NODEPOOLS if self.closes else ())]
         tags: dict[str, object] = {
             f"kubernetes.io/cluster/{settings.eks_cluster}": "owned",
             "karpenter.sh/nodepool": pools,

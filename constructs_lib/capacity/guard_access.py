@@ -8,7 +8,7 @@ from constructs_lib.cluster.manifest import apply
 
 GROUP = "specdecode:guard"
 NAME = "specdecode-guard"
-POOLS = (*names.held_pools(names.MOST_NODES), names.STAGING_NODEPOOL, names.COMPILE_NODEPOOL)
+POOLS = (*names.held_pools(names.MOST_NODES), *names.DYNAMIC_NODEPOOLS)
 """The pools that the guards may see. It includes pools that this deployment no longer has: an update may take pools
 away, and the guards look at them first.
 """

@@ -7,8 +7,9 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct, IDependable
 from specdecode import names
+from specdecode.experiment.prices import STAGING_CPUS, STAGING_FAMILIES
 from specdecode.experiment.shapes import COMPILER, COMPILERS
-from specdecode.giving_back import COMPILER_HOURS
+from specdecode.giving_back import DYNAMIC_HOURS
 
 from constructs_lib.capacity.node_objects import metadata_options, node_class_ref, one_of, root_volume
 from constructs_lib.cluster.manifest import Manifest, apply
@@ -23,7 +24,8 @@ class StagingCapacity(Construct):
     Both have a taint. Without it a pod of another kind that fits nowhere else (CoreDNS, for example) would make
     Karpenter launch such a node, since Karpenter takes any NodePool that fits, and would keep the node from being
     empty. The instances have NVMe disks, so that a model fits. For staging, Karpenter chooses one by the pod's
-    ephemeral-storage request. For compiling there is one type, whose price is known, and COMPILERS nodes at most.
+    ephemeral-storage request, of STAGING_FAMILIES. For compiling there is one type. So the price of each pool's limit
+    is known.
     `watched` are the objects that Karpenter must report as Ready.
     """
 
@@ -71,10 +73,10 @@ def _node_class(cluster: eks.ICluster, *, vpc: ec2.IVpc, node_role: iam.IRole, s
 def _node_pool() -> Manifest:
     return _dynamic(
         names.STAGING_NODEPOOL,
-        cpus=64,
+        cpus=STAGING_CPUS,
         requirements=[
-            one_of("karpenter.k8s.aws/instance-category", "m", "r", "i"),
-            {"key": "karpenter.k8s.aws/instance-local-nvme", "operator": "Gt", "values": ["400"]},
+            one_of("karpenter.k8s.aws/instance-family", *STAGING_FAMILIES),
+            {"key": "karpenter.k8s.aws/instance-local-nvme", "operator": "Gt", "values": ["200"]},
             {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["3"]},
             {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Lt", "values": ["33"]},
         ],
@@ -99,7 +101,7 @@ def _dynamic(name: str, *, cpus: int, requirements: list[dict[str, Any]]) -> Man
             "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "1m"},
             "template": {
                 "spec": {
-                    "expireAfter": f"{COMPILER_HOURS}h",
+                    "expireAfter": f"{DYNAMIC_HOURS}h",
                     "terminationGracePeriod": "10m",
                     "taints": [{"key": names.DYNAMIC_TAINT, "value": "true", "effect": "NoSchedule"}],
                     "nodeClassRef": node_class_ref(names.STAGING_NODEPOOL),

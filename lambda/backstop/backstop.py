@@ -42,7 +42,7 @@ class Backstop:
             window=timedelta(minutes=float(environ["WINDOW_MINUTES"])),
             holding=timedelta(hours=int(environ["HOLDING_HOURS"])),
             execution=timedelta(hours=int(environ["EXECUTION_HOURS"])),
-            compiler=timedelta(hours=int(environ["COMPILER_HOURS"])),
+            dynamic=timedelta(hours=int(environ["DYNAMIC_HOURS"])),
         )
         self._pools = environ["NODEPOOLS"].split(",")
         """The NodePools (or the node group) whose instances runs hold."""
@@ -78,7 +78,7 @@ class Backstop:
             self._call("the node group cannot be set to 0", "eks", "update_nodegroup_config", **named, **size)
         now_closed = self._closed_by(needed)
         ended = self._end([instance.name for instance in due], why, launches=self._launches(now_closed)) if due else []
-        ended += self._end_compilers(started)
+        ended += self._end_dynamic(started)
         found = {
             "instances": sorted(instance.name for instance in instances),
             "ended": ended,
@@ -91,19 +91,23 @@ class Backstop:
             raise RuntimeError("; ".join(self.problems))
         return found
 
-    def _end_compilers(self, started: tuple[datetime, ...] | None) -> list[str]:
-        """End instances that compile: all if no execution runs, else those that are too old.
+    def _end_dynamic(self, started: tuple[datetime, ...] | None) -> list[str]:
+        """End instances that stage or compile: all if no execution runs, else those that are too old.
 
         No launch need be denied: Karpenter launches them for pods alone, which only an execution makes.
         """
-        if "COMPILE_NODEPOOL" not in self._environ:
+        if "DYNAMIC_NODEPOOLS" not in self._environ:
             return []
-        look = partial(self._instances, [self._environ["COMPILE_NODEPOOL"]])
-        found: list[Instance] = self._try("the instances that compile cannot be listed", look) or []
+        look = partial(self._instances, self._environ["DYNAMIC_NODEPOOLS"].split(","))
+        found: list[Instance] = self._try("the instances that stage or compile cannot be listed", look) or []
         none = started == ()
-        age = self._limits.window if none else self._limits.compiler
+        age = self._limits.window if none else self._limits.dynamic
         due = [instance.name for instance in found if self._now - instance.launched >= age]
-        why = "it compiles for no run that goes on" if none else f"it compiles and is older than {hours(age)}"
+        why = (
+            "it stages or compiles for no run that goes on"
+            if none
+            else f"it stages or compiles and is older than {hours(age)}"
+        )
         return self._end(due, why) if due else []
 
     def _policies_of(self, pools: set[str]) -> set[str]:

@@ -20,8 +20,8 @@ class Limits:
     """An execution that is older protects no instance, if the watchdog does not say who holds the node. Nor is an
     instance that is older protected, if CloudWatch or Step Functions cannot be asked.
     """
-    compiler: timedelta
-    """Longest life of an instance that compiles while an execution runs."""
+    dynamic: timedelta
+    """Longest life of an instance that stages or compiles while an execution runs."""
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,10 @@ LONGEST_RUN_HOURS = 48
 STUCK_GRACE_HOURS = 12
 """Hours that a person has after the alarm StuckRun, before the backstop ends the run's instance."""
 
-COMPILER_HOURS = 24
-"""Hours after which Karpenter ends a CPU node that compiles, even one in use. The backstop ends it an hour later."""
+DYNAMIC_HOURS = 24
+"""Hours after which Karpenter ends a CPU node that stages or compiles, even one in use. The backstop ends it an hour
+later.
+"""
 
 BEFORE_NODE_HOURS = 48
 """Hours before a run holds the node: a day in the queue and a day of staging. An execution that is older than these and

@@ -56,10 +56,13 @@ def node_pool(slot: str, *, foreign: bool = False) -> str:
 
 
 STAGING_NODEPOOL = "staging"
-"""Karpenter NodePool (dynamic, CPU) whose nodes bring models to S3."""
+"""Karpenter NodePool (dynamic, CPU) whose nodes bring models to S3, and load servers that already run."""
 
 COMPILE_NODEPOOL = "compile"
 """Karpenter NodePool (dynamic, large CPU nodes) whose nodes compile artifacts if `compile.on` is `cpu`."""
+
+DYNAMIC_NODEPOOLS = (STAGING_NODEPOOL, COMPILE_NODEPOOL)
+"""Pools whose nodes come and go with pods."""
 
 FIELD_MANAGER = "specdecode"
 

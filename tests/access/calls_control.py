@@ -170,9 +170,9 @@ INSTANCE = "arn:aws:ec2:{region}:{account}:instance/i-0123456789abcdef0"
 OWNED = "kubernetes.io/cluster/specdecode"
 
 
-def _ec2(what: str, action: str, side: str, *, owned: bool, may: frozenset[str]) -> Call:
-    tags = {f"aws:{side}Tag/{OWNED}": "owned", f"aws:{side}Tag/karpenter.sh/nodepool": "trn2"} if owned else {}
-    named = {"aws:RequestTag/eks:eks-cluster-name": "specdecode"} if owned and side == "Request" else {}
+def _ec2(what: str, action: str, side: str, *, pool: str | None, may: frozenset[str]) -> Call:
+    tags = {f"aws:{side}Tag/{OWNED}": "owned", f"aws:{side}Tag/karpenter.sh/nodepool": pool} if pool else {}
+    named = {"aws:RequestTag/eks:eks-cluster-name": "specdecode"} if pool and side == "Request" else {}
     return Call(what=what, action=action, resource=INSTANCE, may=may, context=tags | named)
 
 
@@ -196,10 +196,15 @@ MACHINES = (
     call("open a security group", "ec2:AuthorizeSecurityGroupIngress",
          "arn:aws:ec2:{region}:{account}:security-group/sg-trial", NOBODY,
          "authorize_security_group_ingress", GroupId="sg-trial"),
-    _ec2("launch an instance of this cluster", "ec2:RunInstances", "Request", owned=True, may=KARPENTER),
-    _ec2("launch any other instance", "ec2:RunInstances", "Request", owned=False, may=NOBODY),
-    _ec2("end an instance of the trn2 pool", "ec2:TerminateInstances", "Resource", owned=True,
-         may=KARPENTER | BACKSTOP),
+    _ec2("launch an instance of this cluster", "ec2:RunInstances", "Request", pool="trn2", may=KARPENTER),
+    _ec2("launch any other instance", "ec2:RunInstances", "Request", pool=None, may=NOBODY),
+    *(
+        _ec2(f"end an instance of the {pool} pool", "ec2:TerminateInstances", "Resource", pool=pool,
+             may=KARPENTER | BACKSTOP)
+        for pool in ("trn2", "staging")
+    ),
+    _ec2("end an instance of a pool of somebody else", "ec2:TerminateInstances", "Resource", pool="trial",
+         may=KARPENTER),
     call("end any other instance", "ec2:TerminateInstances", INSTANCE, NOBODY,
          "terminate_instances", InstanceIds=["i-0123456789abcdef0"]),
     call("run a command on a node", "ssm:SendCommand", INSTANCE, NOBODY,

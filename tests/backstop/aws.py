@@ -84,7 +84,7 @@ class Aws:
         for name in InstanceIds:
             tags = self.instances[name]["tags"]
             assert tags == GROUP or tags["kubernetes.io/cluster/specdecode"] == "owned"
-            assert tags == GROUP or tags["karpenter.sh/nodepool"] in (*MANY, "compile")
+            assert tags == GROUP or tags["karpenter.sh/nodepool"] in (*MANY, "staging", "compile")
             self.instances[name]["state"] = "shutting-down"
         return {"TerminatingInstances": InstanceIds}
 
@@ -169,8 +169,8 @@ def look(
         "NO_LAUNCH_POLICIES": ",".join(f"{key}={NO_LAUNCH}{key}" for key in keys),
         "WINDOW_MINUTES": str(giving_back.BACKSTOP_WINDOW_MINUTES),
         "HOLDING_HOURS": str(int(HOLDING.total_seconds() // 3600)),
-        "COMPILE_NODEPOOL": "compile",
-        "COMPILER_HOURS": "25",
+        "DYNAMIC_NODEPOOLS": "staging,compile",
+        "DYNAMIC_HOURS": "25",
         "EXECUTION_HOURS": str(int(EXECUTION.total_seconds() // 3600)),
         "RUNBOOK": "docs/operations.md",
     }

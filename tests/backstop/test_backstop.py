@@ -17,33 +17,34 @@ def test_nobody_watches_and_nothing_runs(aws):
     assert "specdecode capacity" in text and "docs/operations.md" in text
 
 
-def test_a_forgotten_node_without_devices_is_ended_too_and_staging_nodes_are_not(aws):
+def test_a_forgotten_node_without_devices_is_ended_too(aws):
     aws.instance("i-cpu", OLD, **{"karpenter.sh/nodepool": "cpu"})
-    aws.instance("i-staging", OLD, **{"karpenter.sh/nodepool": "staging"})
     assert sorted(look(aws)["ended"]) == ["i-cpu", "i-old"]
-    assert aws.alive == ["i-staging"]
 
 
-def test_an_instance_that_compiles_for_no_execution_is_ended_and_karpenter_may_go_on(aws):
+@pytest.mark.parametrize("pool", ["staging", "compile"])
+def test_an_instance_that_stages_or_compiles_for_no_execution_is_ended_and_karpenter_may_go_on(aws, pool):
     aws.instances.clear()
-    aws.instance("i-compiles", OLD, **{"karpenter.sh/nodepool": "compile"})
-    assert look(aws)["ended"] == ["i-compiles"]
+    aws.instance("i-works", OLD, **{"karpenter.sh/nodepool": pool})
+    assert look(aws)["ended"] == ["i-works"]
     assert not aws.closed
     ((_, text),) = aws.told
-    assert "it compiles for no run that goes on" in text and "Karpenter may launch" not in text
+    assert "it stages or compiles for no run that goes on" in text and "Karpenter may launch" not in text
 
 
-def test_an_instance_that_compiles_for_an_execution_is_left_alone_until_it_is_too_old(aws):
+@pytest.mark.parametrize("pool", ["staging", "compile"])
+def test_an_instance_that_stages_or_compiles_for_an_execution_is_left_alone_until_it_is_too_old(aws, pool):
     aws.instances.clear()
     aws.executions = [NOW - timedelta(hours=30)]
-    aws.instance("i-compiles", timedelta(hours=24), **{"karpenter.sh/nodepool": "compile"})
+    aws.instance("i-works", timedelta(hours=24), **{"karpenter.sh/nodepool": pool})
     assert look(aws)["ended"] == []
-    assert look(aws, later=timedelta(hours=2))["ended"] == ["i-compiles"]
+    assert look(aws, later=timedelta(hours=2))["ended"] == ["i-works"]
 
 
-def test_a_young_instance_that_compiles_is_left_to_karpenter(aws):
+@pytest.mark.parametrize("pool", ["staging", "compile"])
+def test_a_young_instance_that_stages_or_compiles_is_left_to_karpenter(aws, pool):
     aws.instances.clear()
-    aws.instance("i-compiles", YOUNG, **{"karpenter.sh/nodepool": "compile"})
+    aws.instance("i-works", YOUNG, **{"karpenter.sh/nodepool": pool})
     assert look(aws)["ended"] == []
 
 
@@ -60,7 +61,7 @@ def test_launching_is_denied_before_the_instance_is_ended(aws):
 
 
 @pytest.mark.parametrize(
-    "tags", [{"karpenter.sh/nodepool": "staging"}, {"kubernetes.io/cluster/specdecode": "shared"}], ids=str
+    "tags", [{"karpenter.sh/nodepool": "default"}, {"kubernetes.io/cluster/specdecode": "shared"}], ids=str
 )
 def test_instances_of_others_are_never_touched(aws, tags):
     aws.instance("i-other", OLD, **tags)

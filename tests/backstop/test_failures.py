@@ -58,17 +58,18 @@ def test_without_cloudwatch_an_instance_that_no_run_can_need_is_ended_and_nobody
     assert "since the watchdog's metrics cannot be read, and " in text and "has not worked" not in text
 
 
-@pytest.mark.parametrize(("age", "left"), [(OLD, ["i-compiles"]), (timedelta(hours=26), [])])
-def test_without_step_functions_an_instance_that_compiles_is_taken_to_be_in_use(aws, age, left):
+@pytest.mark.parametrize("pool", ["staging", "compile"])
+@pytest.mark.parametrize(("age", "left"), [(OLD, ["i-works"]), (timedelta(hours=26), [])])
+def test_without_step_functions_an_instance_that_stages_or_compiles_is_taken_to_be_in_use(aws, pool, age, left):
     aws.instances.clear()
-    aws.instance("i-compiles", age, **{"karpenter.sh/nodepool": "compile"})
+    aws.instance("i-works", age, **{"karpenter.sh/nodepool": pool})
     aws.denied = {"list_executions"}
     with pytest.raises(RuntimeError, match="the executions cannot be listed"):
         look(aws)
     assert aws.alive == left
 
 
-FOREIGN = ("KARPENTER_ROLE", "NO_LAUNCH_POLICIES", "COMPILE_NODEPOOL")
+FOREIGN = ("KARPENTER_ROLE", "NO_LAUNCH_POLICIES", "DYNAMIC_NODEPOOLS")
 """What it is not told where Karpenter is somebody else's."""
 
 
@@ -132,6 +133,6 @@ def test_it_looks_as_often_as_the_watchdog_counts():
 
 
 def test_silence_is_silence_however_short_the_window():
-    limits = judging.Limits(window=timedelta(seconds=6), holding=HOLDING, execution=EXECUTION, compiler=HOLDING)
+    limits = judging.Limits(window=timedelta(seconds=6), holding=HOLDING, execution=EXECUTION, dynamic=HOLDING)
     found = judging.judge(judging.Watched(), (), ages=(), now=NOW, limits=limits)
     assert "no run goes on" in found.why

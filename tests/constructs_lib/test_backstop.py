@@ -46,7 +46,7 @@ def test_it_may_end_instances_of_this_pool_of_this_cluster_only(resources):
     assert statement["Condition"] == {
         "StringEquals": {
             "aws:ResourceTag/kubernetes.io/cluster/specdecode": "owned",
-            "aws:ResourceTag/karpenter.sh/nodepool": ["trn2", "cpu", "cpu-large", "compile"],
+            "aws:ResourceTag/karpenter.sh/nodepool": ["trn2", "cpu", "cpu-large", "staging", "compile"],
         }
     }
     assert json.dumps(statement["Resource"]).endswith(':instance/*"]]}')

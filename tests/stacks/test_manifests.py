@@ -58,7 +58,7 @@ def test_only_the_pipeline_can_end_the_trn2_node(templates: Templates) -> None:
     assert requirements["karpenter.sh/capacity-type"] == ["on-demand"]
 
 
-@pytest.mark.parametrize("pool", [names.STAGING_NODEPOOL, names.COMPILE_NODEPOOL])
+@pytest.mark.parametrize("pool", names.DYNAMIC_NODEPOOLS)
 def test_no_other_pending_pod_brings_up_a_node_that_costs(templates: Templates, pool: str) -> None:
     spec = templates.manifest("NodePool", pool)["spec"]["template"]["spec"]
     assert spec["taints"] == [{"key": names.DYNAMIC_TAINT, "value": "true", "effect": "NoSchedule"}]

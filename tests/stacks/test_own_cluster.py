@@ -156,7 +156,7 @@ def test_the_backstop_there_ends_instances_of_our_pools_and_touches_no_role(host
     (variables,) = hosted.variables("HOLDING_HOURS")
     assert variables["CLUSTER_NAME"] == "Their_cluster"
     assert variables["NODEPOOLS"] == "specdecode-trn2,specdecode-trn2-2,specdecode-cpu,specdecode-cpu-large"
-    assert not variables.keys() & {"KARPENTER_ROLE", "NO_LAUNCH_POLICY", "COMPILE_NODEPOOL"}
+    assert not variables.keys() & {"KARPENTER_ROLE", "NO_LAUNCH_POLICY", "DYNAMIC_NODEPOOLS"}
     ends = [statement for _, statement in hosted.statements() if statement["Action"] == "ec2:TerminateInstances"]
     assert [statement["Condition"]["StringEquals"] for statement in ends] == [
         {

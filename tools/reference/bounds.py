@@ -11,7 +11,7 @@ from specdecode.giving_back import (
     BACKSTOP_WINDOW_MINUTES,
     BEFORE_NODE_HOURS,
     CLAIM_GRACE_MINUTES,
-    COMPILER_HOURS,
+    DYNAMIC_HOURS,
     STUCK_GRACE_HOURS,
     WATCHDOG_PERIOD_MINUTES,
 )
@@ -36,8 +36,8 @@ because of it, with default settings. A time counts from the moment of the cause
 Each bound is of one node, and each node is held by one run. With the setting `nodes`, so many runs go on side by side:
 the most that can be billed at once is that number of nodes, one {cpu} for checks of the account (${cpu_price:.2f} an
 hour) and one {large} for forecasts (${large_price:.2f}), each with a queue of its own. CPU nodes come beside them:
-those that stage models, and with `compile.on: cpu` up to {compilers} {compiler} for all runs together
-(${compilers_price:.2f} an hour).
+for all runs together those that stage models, count prompts or load servers that already run (${staging_price:.2f} an
+hour at most), and with `compile.on: cpu` up to {compilers} {compiler} (${compilers_price:.2f} an hour).
 
 A sweep on several nodes (`run --nodes`) is a run for each: the bounds below hold for every one."""
 
@@ -215,17 +215,14 @@ def causes(settings: Settings) -> list[Bound]:
         ),
         stuck_bound(settings),
         unasked_bound(settings),
-        Bound(
-            f"CPU nodes that compile (`compile.on: cpu`), all {shapes.COMPILERS}, stay, and no execution goes on",
-            f"Karpenter a minute after its last pod; else the backstop, once it is {BACKSTOP_WINDOW_MINUTES} min old",
-            backstop,
+        *_dynamic_bounds(
+            f"CPU nodes that compile (`compile.on: cpu`), all {shapes.COMPILERS}",
             shapes.COMPILERS * prices.R6ID_24XLARGE.usd,
         ),
-        Bound(
-            "the same while an execution goes on",
-            f"Karpenter once it is {COMPILER_HOURS} h old; else the backstop an hour later",
-            60 * (COMPILER_HOURS + 1) + BACKSTOP_PERIOD_MINUTES,
-            shapes.COMPILERS * prices.R6ID_24XLARGE.usd,
+        *_dynamic_bounds(
+            f"CPU nodes that stage models, count prompts or load servers that already run, all {prices.STAGING_CPUS} "
+            "vCPUs",
+            prices.STAGING_MOST.usd,
         ),
         Bound(
             f"a run stands in the queue, {QUEUE_LIMIT.total_seconds() / 3600:g} h at most",
@@ -233,6 +230,23 @@ def causes(settings: Settings) -> list[Bound]:
             0,
         ),
         Bound("the command line ends, the laptop is closed", "the run goes on by itself, to its own bound", 0),
+    ]
+
+
+def _dynamic_bounds(nodes: str, usd_per_hour: float) -> list[Bound]:
+    return [
+        Bound(
+            f"{nodes}, stay, and no execution goes on",
+            f"Karpenter a minute after its last pod; else the backstop, once it is {BACKSTOP_WINDOW_MINUTES} min old",
+            BACKSTOP_WINDOW_MINUTES + BACKSTOP_PERIOD_MINUTES,
+            usd_per_hour,
+        ),
+        Bound(
+            "the same while an execution goes on",
+            f"Karpenter once it is {DYNAMIC_HOURS} h old; else the backstop an hour later",
+            60 * (DYNAMIC_HOURS + 1) + BACKSTOP_PERIOD_MINUTES,
+            usd_per_hour,
+        ),
     ]
 
 
@@ -252,6 +266,7 @@ def render() -> str:
             cpu_price=prices.M7I_4XLARGE.usd,
             large=shapes.LARGE.name,
             large_price=prices.M7I_24XLARGE.usd,
+            staging_price=prices.STAGING_MOST.usd,
             compilers=shapes.COMPILERS,
             compiler=shapes.COMPILER.name,
             compilers_price=shapes.COMPILERS * prices.R6ID_24XLARGE.usd,

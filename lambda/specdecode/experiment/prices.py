@@ -60,6 +60,18 @@ R6ID_24XLARGE = Price(
     f"{NODES}; Karpenter 1.14.1's copy of it, which has us-east-1",
     date(2026, 8, 21),
 )
+STAGING_FAMILIES = ("m5d", "m6id", "r5d", "r6id")
+"""Instance families of the CPU nodes that stage models, count prompts and load servers that already run. None costs
+more for each vCPU than the last (Karpenter 1.14.1, zz_generated.pricing_aws.go)."""
+STAGING_CPUS = 64
+"""Most vCPUs of these nodes, for all runs together."""
+STAGING_MOST = Price(
+    f"{STAGING_CPUS} vCPUs of r6id, the most that all CPU nodes for staging can cost",
+    STAGING_CPUS * R6ID_24XLARGE.usd / 96,
+    "hour",
+    R6ID_24XLARGE.source,
+    R6ID_24XLARGE.seen,
+)
 _EKS = "aws.amazon.com/eks/pricing"
 EKS_CONTROL_PLANE = Price("EKS control plane in standard support", 0.10, "hour and cluster", _EKS, SEEN)
 EKS_EXTENDED_SUPPORT = Price(
@@ -91,6 +103,13 @@ PRICES = (*(each for each in [*globals().values()] if isinstance(each, Price)), 
 """The whole table, for docs/reference/costs.md."""
 STANDARD_SUPPORT_ENDS = {"1.34": date(2026, 12, 2), "1.35": date(2027, 3, 27)}
 """Kubernetes version -> the day from which EKS bills extended support (docs.aws.amazon.com/eks, 2026-11-23)."""
+
+
+def extended_support(kubernetes: str) -> str:
+    """What EKS bills more for a version, and from which day on. Empty for a version that is not in the table."""
+    more = EKS_EXTENDED_SUPPORT.usd - EKS_CONTROL_PLANE.usd
+    ends = STANDARD_SUPPORT_ENDS.get(kubernetes)
+    return f"EKS bills {kubernetes} ${more:.2f} an hour more from {ends} on" if ends else ""
 
 
 def control_plane(kubernetes: str | None, today: date) -> Price:
