@@ -34,8 +34,10 @@ def test_figures_are_the_codes() -> None:
     resting = resting_cost(settings)
     assert f"| nothing runs | {resting:.2f} an hour, {resting * HOURS_A_MONTH:.0f} a month |" in PAGE
     assert PAGE.count(f"| + {settings.node_price:.2f} an hour |") == 3
+    assert prices.extended_support(settings.kubernetes_version) in PAGE
+    assert prices.extended_support(settings.kubernetes_version) in (ROOT / "README.md").read_text()
     assert f"two {settings.system_instance_type}" in PAGE
-    low, high = prices.STAGING_NODE_LOW.usd, prices.STAGING_NODE_HIGH.usd
+    low, high = prices.STAGING_NODE_LOW.usd, prices.STAGING_MOST.usd
     assert f"| + {low:.2f} to {high:.2f} an hour |" in PAGE
     assert f"| + {prices.NAT_TRAFFIC.usd:g} a GB, once |" in PAGE
     assert f"| + {prices.STORAGE.usd:g} a GB and month |" in PAGE

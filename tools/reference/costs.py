@@ -11,6 +11,7 @@ from specdecode.experiment.standing import (
 )
 from specdecode.planning.offers import Offer, offers
 
+from constructs_lib.settings.fields import Settings
 from tools.reference import between, page, table
 
 INTRODUCTION = """\
@@ -27,7 +28,8 @@ minute. Nobody has measured them."""
 DESTROY = """\
 `specdecode destroy` takes {low} to {high} minutes, most of it until Lambda gives its network interfaces back. The
 cluster is billed meanwhile, ${usd:.2f} at most. With `removal_policy=retain` (the default) the bucket stays, and what
-lies in it goes on to cost what the table below says for a month."""
+lies in it goes on to cost what the table below says for a month. With `bucket_encryption=kms` its key stays too, for
+${key:g} a month."""
 
 RUNS = """## What a run costs
 
@@ -39,8 +41,8 @@ artifacts stay until you delete them."""
 
 RESERVED = """\
 From an On-Demand Capacity Reservation the node costs the same for every hour from its making to its cancelling, used
-or not; a Capacity Block is paid for in advance, from its start to its end. A run adds nothing to either, so only its
-staging counts against `accept_cost_above_usd`."""
+or not; a Capacity Block is paid for in advance, from its start to its end. A run adds nothing to either, so only what
+is beside it counts against `accept_cost_above_usd`."""
 
 TABLE = """## The table of prices
 
@@ -67,7 +69,8 @@ def render() -> str:
             ]
             + [("**together**", f"**{standing_price():.2f}**", f"**{standing_price() * HOURS_A_MONTH:.0f}**")],
         ),
-        DESTROY.format(low=low, high=high, usd=standing_price() * high / 60),
+        f"{prices.extended_support(Settings().kubernetes_version)} (extended support), until you upgrade.",
+        DESTROY.format(low=low, high=high, usd=standing_price() * high / 60, key=prices.KEY.usd),
         RUNS.format(bound=Capacity().accept_cost_above),
         table(
             ("preset", "on", "node, hours", "node", "at most", "staging", "S3, a month", "`--accept-cost`"),

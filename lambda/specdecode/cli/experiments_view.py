@@ -247,6 +247,8 @@ def cost_lines(bill: Bill) -> list[str]:
         lines += _compile_lines(bill)
         longest = f"{bill.longest_node_hours:.1f} h of the node"
         lines.append(f"at most   ${bill.most:,.0f}, if every step lasts until its deadline ({longest})")
+    else:
+        lines.append(f"at most   ${bill.most:,.2f} for CPU nodes, if every step lasts until its deadline")
     if bill.staging_gb:
         lines.append(
             f"staging   {bill.staging_gb:,.0f} GB through the NAT gateway, and a CPU node: {money(bill.staging)}"

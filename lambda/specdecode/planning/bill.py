@@ -10,13 +10,15 @@ from specdecode.experiment.model import CompileOn, Experiment, ServedExperiment
 from specdecode.experiment.rules.case import ServedCase
 from specdecode.experiment.rules.engine import not_on_cpu
 from specdecode.experiment.shapes import COMPILER, COMPILERS
-from specdecode.planning.events import late_minutes, longest_node_minutes, unseen_minutes
+from specdecode.planning.events import late_minutes, longest_minutes, longest_node_minutes, unseen_minutes
 from specdecode.planning.plan import Plan
 from specdecode.planning.ranges import Range
 from specdecode.planning.timeline import NODE_START_MINUTES, NODE_STOP_MINUTES
 
 STAGING_MB_A_SECOND = Range(low=50, high=500)
 """A guess for all staging pods together. Nobody has run the staging of this project in an account."""
+METRICS, METRICS_COMPARED = 11, 4
+"""CloudWatch metrics of the requests of an arm in a case, and of its comparison, of one set of dimensions."""
 NODE_TERMS: dict[CapacityType, str] = {
     "on-demand": "billed from its start to its end",
     "odcr": "billed from the reservation's making to its cancelling, whether a run uses it or not",
@@ -68,7 +70,10 @@ class Bill(Frozen):
     hold_minutes: float = 0
     """Minutes, of `node_hours`, for which arms stay for questions."""
     most: float
-    """Dollars for `longest_node_hours` of the node, and for what CPU nodes stage and compile until its deadlines."""
+    """Dollars for `longest_node_hours` of the node, and what is beside it."""
+    beside_at_most: float
+    """Dollars, of `most`, for traffic, CloudWatch's metrics, and all that CPU nodes do until its deadlines: staging,
+    counting prompts, compiling, and the clients of servers that already run."""
     storage_gb: float
     """Models and artifacts of this experiment, all of them, once they are in the bucket. An artifact counts as large as
     its weights: it holds them cut for the cores (`save_sharded_checkpoint`)."""
@@ -91,7 +96,7 @@ class Bill(Frozen):
         """Dollars that the run may add to the bill at most. A node from a reservation or a Capacity Block is billed
         whether the run uses it or not.
         """
-        return self.most if self.capacity == "on-demand" else self.staging.high + self.on_cpu_at_most
+        return self.most if self.capacity == "on-demand" else self.beside_at_most
 
     @property
     def to_accept(self) -> float | None:
@@ -107,13 +112,11 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
     low, high = (fetched * 1000 / speed / 3600 for speed in (STAGING_MB_A_SECOND.high, STAGING_MB_A_SECOND.low))
     traffic = fetched * prices.NAT_TRAFFIC.usd
     longest = longest_node_minutes(plan.steps, poll_s=plan.poll_seconds) / 60
-    most = longest * plan.price_per_node_hour
-    if plan.models_to_stage:
-        minutes = plan.experiment.deadlines.staging + late_minutes(plan.poll_seconds)
-        most += traffic + minutes / 60 * prices.STAGING_NODE_HIGH.usd
+    beside = traffic + _cpu_minutes(plan) / 60 * prices.STAGING_MOST.usd
+    beside += _metric_hours(plan) * prices.METRIC.usd / prices.HOURS_A_MONTH
     compiling = _compile_cost(plan, capacity)
     if compiling and compiling.chosen is CompileOn.CPU:
-        most += compiling.on_cpu_at_most
+        beside += compiling.on_cpu_at_most
     check = next((step for step in plan.steps if step.name == "StartCheck"), None)
     late = check.deadline_minutes + unseen_minutes(check, poll_s=plan.poll_seconds) if check else 0
     stored = sum(item.model.size_gib for item in plan.models)
@@ -134,13 +137,38 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
         checking=(check.takes if check else Range()).scaled(plan.price_per_node_hour / 60),
         checking_at_most=late / 60 * plan.price_per_node_hour,
         hold_minutes=sum(step.takes.high for step in plan.steps if step.name == "Hold"),
-        most=most,
+        most=longest * plan.price_per_node_hour + beside,
+        beside_at_most=beside,
         storage_gb=stored * prices.GB_PER_GIB,
         storage_per_month=stored * prices.GB_PER_GIB * prices.STORAGE.usd,
         resting_per_hour=capacity.resting_price_per_hour,
         accept_above=capacity.accept_cost_above,
         assumptions=_assumptions(plan, capacity, given),
     )
+
+
+def _cpu_minutes(plan: Plan) -> float:
+    """Longest time for which the NodePool `staging` has nodes for the run."""
+    if not plan.experiment.holds_node:
+        return longest_minutes(plan.steps, poll_s=plan.poll_seconds) + NODE_STOP_MINUTES.high
+    staging = sum(step.deadline_minutes for step in plan.steps if step.name == "StageModels")
+    if not plan.models_to_stage and staging == plan.experiment.deadlines.staging:  # nothing to bring or to count
+        return 0
+    return staging + late_minutes(plan.poll_seconds) + NODE_STOP_MINUTES.high
+
+
+def _metric_hours(plan: Plan) -> int:
+    """Metrics times hours that CloudWatch bills at most: it bills the hours in which a metric is sent, and the report
+    sends those of each wave once (`analysis.datums`).
+    """
+    experiment = plan.experiment
+    variants, cases, levels = (
+        len(each) for each in (experiment.variants, experiment.workload.cases, experiment.workload.levels)
+    )
+    waves = sum(step.name == "Benchmark" for step in plan.steps)
+    places = 2 + (levels if levels > 1 else 0)
+    requests = waves * min(variants, experiment.side_by_side) * cases * METRICS * places
+    return requests + variants * (cases * METRICS_COMPARED * 2 + levels + 1)
 
 
 def _compile_cost(plan: Plan, capacity: Capacity) -> CompileCost | None:
@@ -181,6 +209,7 @@ def _assumptions(plan: Plan, capacity: Capacity, given: Capacity) -> tuple[str, 
     if not experiment.holds_node:
         return (
             "the arms are servers that already run: no node is held for them, and what they cost is not known here",
+            "CPU nodes send the requests",
         )
     (low, high), (low_each, high_each) = estimates.compile_minutes, estimates.compile_minutes_per_gib
     compiling = f"compile {low:g}-{high:g} min and {low_each:g}-{high_each:g} min for each GiB, "

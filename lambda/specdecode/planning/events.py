@@ -3,7 +3,7 @@
 Why it is so: ADR 55.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from itertools import combinations_with_replacement
 
@@ -48,14 +48,18 @@ def late_minutes(poll_s: int) -> float:
     return max(JOB_GRACE_MINUTES, poll_s / 60 + DIAGNOSE_MINUTES + STOP_MINUTES)
 
 
-def longest_node_minutes(steps: Iterable[Step], *, poll_s: int) -> float:
-    """Minutes from the request for the node until it is given up, if every step lasts until its deadline. A deadline is
-    seen at the next look. The last step then fails: its cause is looked for, its pods are stopped.
-    docs/reference/bounds.md has the time that functions add if they fail again and again.
+def longest_node_minutes(steps: Sequence[Step], *, poll_s: int) -> float:
+    """Minutes from the request for the node until it is given up, if every step lasts until its deadline. 0 for servers
+    that already run. docs/reference/bounds.md has the time that functions add if they fail again and again.
+    """
+    return longest_minutes(steps, poll_s=poll_s) if any(step.name == "Serve" for step in steps) else 0
+
+
+def longest_minutes(steps: Iterable[Step], *, poll_s: int) -> float:
+    """The same of any run, after the queue. A deadline is seen at the next look. The last step then fails: its cause is
+    looked for, its pods are stopped.
     """
     held = [step for step in steps if step.name not in BEFORE_THE_NODE]
-    if not any(step.name == "Serve" for step in held):
-        return 0
     limits = sum(step.deadline_minutes + unseen_minutes(step, poll_s=poll_s) for step in held)
     return limits + DIAGNOSE_MINUTES + STOP_MINUTES
 

@@ -4,11 +4,13 @@ import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from specdecode.cli.experiments_view import cost_lines
 from specdecode.experiment import Capacity, from_document, load_preset, preset_names, prices
+from specdecode.experiment.shapes import COMPILER
 from specdecode.experiment.standing import standing_parts, standing_price
 from specdecode.planning import Inventory, make_bill, needed_prefixes
 from specdecode.planning.events import HISTORY_LIMIT, longest_node_minutes
-from specdecode.planning.timeline import HEALTHY_SHARE
+from specdecode.planning.timeline import COUNT_MINUTES, HEALTHY_SHARE
 
 from tests.plans import PRICED, plan_for
 
@@ -81,7 +83,7 @@ def test_a_longer_deadline_costs_more_at_most_and_a_queue_costs_nothing():
     hour = bill_of("qwen3-32b", overrides={"deadlines.benchmark": 120}).most - bill_of("qwen3-32b").most
     assert hour == pytest.approx(prices.TRN2_48XLARGE.usd), "half an hour in each of two waves"
     staging = bill_of("qwen3-32b", overrides={"deadlines.staging": 240}).most - bill_of("qwen3-32b").most
-    assert staging == pytest.approx(prices.STAGING_NODE_HIGH.usd)
+    assert staging == pytest.approx(prices.STAGING_MOST.usd)
 
 
 def test_weights_come_through_the_nat_gateway_once_and_stay_in_s3():
@@ -96,17 +98,67 @@ def test_weights_come_through_the_nat_gateway_once_and_stay_in_s3():
     assert bill_of("rehearsal").staging_gb == 0
 
 
-def test_servers_that_already_run_cost_no_node():
+def bill_elsewhere(capacity=None, **overrides):
+    """Of two servers that already run."""
     document = {
         "name": "elsewhere", "title": "t", "engine": "rehearsal-cpu",
         "variants": [{"name": "a", "label": "A", "endpoint": "https://a.example"},
                      {"name": "b", "label": "B", "compare_to": "a", "endpoint": "https://b.example"}],
     }  # fmt: skip
-    from specdecode.experiment import from_document
+    experiment = from_document({"extends": "rehearsal", **document}, overrides=overrides)
+    plan = plan_for(experiment, now=NOW)
+    return plan, make_bill(plan, capacity or Capacity())
 
-    plan = plan_for(from_document({"extends": "rehearsal", **document}), now=NOW)
-    bill = make_bill(plan, Capacity())
-    assert (bill.most, bill.node_hours.high, bill.longest_node_hours, bill.to_accept) == (0, 0, 0, None)
+
+def test_servers_that_already_run_cost_no_node_but_their_clients_until_their_deadlines():
+    plan, bill = bill_elsewhere()
+    assert (bill.node_hours.high, bill.longest_node_hours, bill.to_accept) == (0, 0, None)
+    waited = sum(step.deadline_minutes for step in plan.steps) / 60
+    assert waited >= 1 and bill.most == bill.beside_at_most > waited * prices.STAGING_MOST.usd
+    assert f"at most   ${bill.most:,.2f} for CPU nodes" in "\n".join(cost_lines(bill))
+
+
+@pytest.mark.parametrize("reservation", [None, "cr-0123456789abcdef0"])
+def test_clients_of_two_weeks_need_consent_whatever_the_terms_of_the_node(reservation):
+    capacity = Capacity(reservation=reservation)
+    rounds = {"workload.rounds": 14, "deadlines.benchmark": 1380}
+    plan, bill = bill_elsewhere(capacity, **rounds)
+    hours = sum(step.deadline_minutes for step in plan.steps if step.name == "Benchmark") / 60
+    assert hours == 322 and bill.to_accept == bill.most > hours * prices.STAGING_MOST.usd
+
+
+def test_the_pool_of_cpu_nodes_costs_no_more_than_the_price_of_its_limit():
+    """A node whose price by the vCPU is known is the dearest of its families."""
+    assert COMPILER.name.split(".")[0] == prices.STAGING_FAMILIES[-1]
+    per_cpu = COMPILER.prices["us-east-2"].usd / COMPILER.vcpus
+    assert prices.STAGING_MOST.usd == pytest.approx(prices.STAGING_CPUS * per_cpu)
+    assert prices.STAGING_NODE_HIGH.usd / 32 < per_cpu, "m6id"
+
+
+def test_prompts_that_are_fetched_and_counted_cost_cpu_nodes_also_if_every_model_is_there():
+    """Of prompts of a length of their own, as LLMPerf's, nothing is counted."""
+    costs = []
+    for kind in ("text", "line"):
+        given = {"workload.cases": [{"name": "why", "label": "Why", "kind": kind, "text": "Why?", "structured": False}]}
+        first = plan_of("qwen3-32b", overrides=given)
+        made = Inventory(prefixes=frozenset(needed_prefixes(first.experiment, first.engine)))
+        bill = bill_of("qwen3-32b", overrides=given, inventory=made)
+        costs.append(bill.beside_at_most)
+    own, lines = costs
+    assert own > (first.experiment.deadlines.staging + COUNT_MINUTES) / 60 * prices.STAGING_MOST.usd
+    assert lines < 1, "metrics alone"
+
+
+def test_metrics_in_cloudwatch_are_counted_as_if_each_wave_had_hours_of_its_own():
+    case = {"kind": "text", "text": "Why?", "structured": False}
+    cases = [{"name": f"c{number}", "label": f"C{number}", **case} for number in range(1000)]
+    few, many = (
+        bill_elsewhere(**{"workload.cases": cases[:count], "workload.concurrency": list(range(1, 13))})[1]
+        for count in (1, 1000)
+    )
+    series = 2 * 999 * (11 * 14 + 8)  # arms, cases; names x (12 levels and two places), and what is compared
+    assert many.most - few.most == pytest.approx(series * prices.METRIC.usd / 730)
+    assert many.most - few.most > 100
 
 
 @pytest.mark.parametrize(
@@ -121,14 +173,14 @@ def test_a_reservation_is_no_on_demand_and_a_run_on_one_adds_only_its_staging(gi
     capacity = Capacity(**given, accept_cost_above=60)
     bill = bill_of("llama-3.1-405b", capacity=capacity)
     assert (capacity.type, bill.capacity) == (kind, kind)
-    assert bill.to_accept == pytest.approx(bill.most if kind == "on-demand" else 68.01, abs=0.1)
+    assert bill.to_accept == pytest.approx(bill.most if kind == "on-demand" else 116.67, abs=0.1)
     (terms,) = [text for text in bill.assumptions if "one trn2.48xlarge" in text]
     assert ("on demand" in terms) == (kind == "on-demand")
 
 
 def test_prices_are_stated_once_each_with_page_and_unit():
     assert len({price.what for price in prices.PRICES}) == len(prices.PRICES)
-    assert {prices.STAGING_NODE_HIGH, *prices.SYSTEM_NODES.values()} < set(prices.PRICES)
+    assert {prices.STAGING_MOST, *prices.SYSTEM_NODES.values()} < set(prices.PRICES)
     for price in prices.PRICES:
         assert price.usd > 0 and price.unit and price.source.startswith("aws.amazon.com/")
 

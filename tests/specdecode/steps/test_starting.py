@@ -48,19 +48,19 @@ def test_a_plan_that_no_history_holds_is_refused_as_the_experiment_s_fault():
 )
 def test_a_run_that_could_cost_more_than_anybody_accepted_is_refused_wherever_it_is_started(world, accepted, says):
     """As the console does it: no command line has asked anybody."""
-    with pytest.raises(InvalidExperiment, match=f'could cost \\$2,784.*{says}.*"accept_cost": 2785'):
+    with pytest.raises(InvalidExperiment, match=f'could cost \\$2,822.*{says}.*"accept_cost": 2822'):
         world.plan(request={"experiment": "llama-3.1-405b", **accepted})
     assert not world.s3.objects
-    world.plan(request={"experiment": "llama-3.1-405b", "accept_cost": 2785})
+    world.plan(request={"experiment": "llama-3.1-405b", "accept_cost": 2822})
 
 
 def test_the_bound_is_the_deployment_s_and_a_resumed_run_must_be_accepted_too(world):
     world.plan()
-    world.rt.environ["CAPACITY"] = Capacity(accept_cost_above=1).model_dump_json()
+    world.rt.environ["CAPACITY"] = Capacity(accept_cost_above=10).model_dump_json()
     with pytest.raises(InvalidExperiment, match="needs no consent"):
         world.plan("run-2", {"resume": "run-1"})
     world.plan("run-2", {"resume": "run-1", "accept_cost": 500})
-    world.rt.environ["CAPACITY"] = Capacity(accept_cost_above=1, reservation="cr-0123456789abcdef0").model_dump_json()
+    world.rt.environ["CAPACITY"] = Capacity(accept_cost_above=10, reservation="cr-0123456789abcdef0").model_dump_json()
     world.plan("run-3")
 
 
