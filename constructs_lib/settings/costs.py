@@ -4,6 +4,7 @@ from datetime import date
 
 from specdecode.experiment import Capacity
 from specdecode.experiment.claims import variant_of
+from specdecode.experiment.prices import EKS_CONTROL_PLANE, control_plane, extended_support
 from specdecode.experiment.standing import Part, standing_parts, standing_price
 
 from constructs_lib.settings.fields import Settings
@@ -49,9 +50,15 @@ def capacity(settings: Settings) -> Capacity:
     )
 
 
-def hourly_cost(settings: Settings) -> str:
-    """The stack's output `HourlyCost`, in words."""
-    resting, node = resting_cost(settings), settings.nodes * settings.node_price
+def hourly_cost(settings: Settings, *, today: date | None = None) -> str:
+    """The stack's output `HourlyCost`, in words, with what the cluster's version will cost more than today."""
+    version, words = settings.kubernetes_version, _hourly_cost(settings, today)
+    later = control_plane(version, today or date.today()) is EKS_CONTROL_PLANE and extended_support(version)
+    return f"{words}; {later}" if later and settings.existing_cluster is None else words
+
+
+def _hourly_cost(settings: Settings, today: date | None) -> str:
+    resting, node = resting_cost(settings, today=today), settings.nodes * settings.node_price
     nodes = f"{settings.nodes} x {settings.node_type}" if settings.nodes > 1 else f"a {settings.node_type}"
     if not settings.makes_nodes:
         return f"{resting:.2f} USD at rest; cluster and nodes are yours ({node:.2f} an hour for a {settings.node_type})"

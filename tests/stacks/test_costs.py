@@ -1,6 +1,7 @@
 """What the costs are computed from is what the templates create."""
 
 import json
+from datetime import date
 
 import pytest
 from specdecode.experiment import Capacity, prices
@@ -59,11 +60,17 @@ def test_the_stack_says_what_it_costs_and_tells_the_command_line(templates: Temp
 def test_the_output_says_on_what_terms_the_node_comes(given: dict[str, str], kind: str, says: str) -> None:
     settings = Settings(**given)
     assert capacity(settings).type == kind
-    assert hourly_cost(settings) == says
+    later = "; EKS bills 1.35 $0.50 an hour more from 2027-03-27 on"
+    assert hourly_cost(settings, today=date(2027, 3, 26)) == says + later
 
 
 def test_settings_and_specdecode_agree_on_the_node_s_price() -> None:
     assert Settings().node_price == Capacity().of("trn2.48xlarge").price_per_node_hour == prices.TRN2_48XLARGE.usd
     yours = Settings(price_per_node_hour=30.5)
     assert yours.node_price == capacity(yours).of("trn2.48xlarge").price_per_node_hour == 30.5
-    assert "31.12 USD with a trn2.48xlarge" in hourly_cost(yours)
+    assert "31.12 USD with a trn2.48xlarge" in hourly_cost(yours, today=date(2026, 12, 1))
+
+
+def test_what_a_version_in_extended_support_costs_is_not_said_to_come() -> None:
+    assert hourly_cost(Settings(), today=date(2027, 3, 27)).startswith("1.12 USD at rest, 36.88 USD with")
+    assert "EKS" not in hourly_cost(Settings(), today=date(2027, 3, 27))

@@ -76,7 +76,7 @@ def _is_in(session: Any, region: str) -> bool:
 
 def _consequences(session: Any, stacks: dict[str, dict[str, Any]]) -> Iterator[str]:
     """What goes, what stays, and what each costs."""
-    from specdecode.experiment import kept
+    from specdecode.experiment import kept, prices
     from specdecode.experiment.standing import DESTROY_MINUTES
 
     outputs = {item["OutputKey"]: item["OutputValue"] for stack in stacks.values() for item in stack.get("Outputs", ())}
@@ -94,6 +94,8 @@ def _consequences(session: Any, stacks: dict[str, dict[str, Any]]) -> Iterator[s
         yield "  the bucket goes too, with all models, artifacts and results"
     elif bucket := outputs.get("BucketName"):
         yield f"  what stays: the bucket {bucket}, {_size(session.client('s3'), bucket)}, and that of its access logs"
+        if settings.get("bucket_encryption") == "kms":
+            yield f"  what stays: their KMS key at ${prices.KEY.usd:.2f} a month; without it the bucket cannot be read"
     yield "  what stays: five log groups, empty after log_retention_days, and the CDK's own stack CDKToolkit"
     yield f"  it takes {low} to {high} minutes"
 

@@ -13,7 +13,7 @@ def destroy(cloud, *words, region="us-east-2"):
 
 @pytest.fixture
 def deployed(cloud):
-    settings = {"region": "us-east-2"}
+    settings = {"region": "us-east-2", "bucket_encryption": "kms"}
     guard = {"ServiceToken": cloud.function("holds", SLOW), "Settings": settings}
     spec = {
         "Bucket": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "Properties": {"BucketName": "artifacts-1"}},
@@ -45,7 +45,8 @@ def test_it_deletes_what_is_there_and_fails_where_nothing_is(deployed, cloud):
 
     ended = destroy(cloud, "--yes")
     assert ended.returncode == 0, ended.stderr
-    for words in ("what ends: 0.62 USD at rest", "the bucket artifacts-1, 0.0 GB at $0.00 a month", "five log groups"):
+    what = ("what ends: 0.62 USD at rest", "the bucket artifacts-1, 0.0 GB at $0.00 a month", "five log groups")
+    for words in (*what, "their KMS key at $1.00 a month"):
         assert words in ended.stdout
     assert ended.stdout.index("SpecDecodeStack is gone") < ended.stdout.index("TrainiumClusterStack is gone")
     assert standing(cloud) == []

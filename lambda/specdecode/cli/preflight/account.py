@@ -99,8 +99,7 @@ def support(facts: DeploymentFacts, today: date) -> Iterator[Check]:
     newest = max(facts.supported, key=lambda version: [int(part) for part in version.split(".")], default="")
     fix = deploy_with({"kubernetes_version": newest}) if newest != facts.kubernetes else "docs/operations.md#upgrade"
     month = f"${more * HOURS_A_MONTH:.0f} a month"
-    detail = f"EKS bills {facts.kubernetes} ${more:.2f} an hour more from {ends} on ({month})"
-    yield Check("Kubernetes", "warn", detail, fix)
+    yield Check("Kubernetes", "warn", f"{prices.extended_support(facts.kubernetes)} ({month})", fix)
 
 
 SOON_DAYS = 30
