@@ -19,6 +19,7 @@ from constructs_lib.logs import retention
 
 RUNS = "runs/*"
 MARKS = ("models/*/COMPLETE.json", "compiled/*/COMPLETE.json")
+STARTS = f"{s3_keys.SCHEDULED}*"
 CAPACITY, ENDPOINTS = s3_keys.CAPACITY_KEY, s3_keys.ENDPOINTS_KEY
 """The queue for the node, and the queue for servers that already run."""
 
@@ -41,7 +42,11 @@ class FunctionSpec:
 
 FUNCTIONS: dict[str, FunctionSpec] = {
     "Plan": FunctionSpec(
-        "plan", "validates and plans a run", reads=(RUNS, *MARKS, f"{s3_keys.PROMPTS}*"), kubernetes=False
+        "plan",
+        "validates and plans a run",
+        reads=(RUNS, *MARKS, f"{s3_keys.PROMPTS}*", STARTS),
+        writes=(RUNS, STARTS),
+        kubernetes=False,
     ),
     "StageModels": FunctionSpec(
         "stage",
@@ -52,7 +57,7 @@ FUNCTIONS: dict[str, FunctionSpec] = {
     "AcquireCapacity": FunctionSpec(
         "acquire",
         "queues for the node, or for servers that already run, and waits for it",
-        reads=(RUNS, CAPACITY, ENDPOINTS),
+        reads=(RUNS, CAPACITY, ENDPOINTS, MARKS[1]),
         writes=(RUNS, CAPACITY, ENDPOINTS),
     ),
     "Compile": FunctionSpec(

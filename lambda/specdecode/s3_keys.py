@@ -10,12 +10,14 @@
     state/endpoints.json        who loads servers that already run, who waits
     state/damaged/…             a queue's document that could not be read, as it was
     state/engines/<sha256>.json a kind of arm that a server of this bucket's runs has answered for, once
+    state/scheduled/<time>      which run a schedule's start of that time has begun
 
 A folder under models/ and compiled/ counts only with its COMPLETE.json (files, sizes, SHA-256), written last.
 """
 
 import json
 import re
+from datetime import UTC, datetime
 from hashlib import sha256
 
 COMPLETE = "COMPLETE.json"
@@ -23,6 +25,7 @@ CAPACITY_KEY = "state/capacity.json"
 ENDPOINTS_KEY = "state/endpoints.json"
 DAMAGED = "state/damaged/"
 ENGINES = "state/engines/"
+SCHEDULED = "state/scheduled/"
 
 
 def slug(model_id: str) -> str:
@@ -87,6 +90,11 @@ def run_key(run_id: str, *parts: str) -> str:
 def served_key(*kind: str) -> str:
     """Key of a kind of arm that was served: image, node, family, weights, method. Only that it exists counts."""
     return f"{ENGINES}{sha256(json.dumps(kind).encode()).hexdigest()}.json"
+
+
+def scheduled_key(time: datetime) -> str:
+    """Key of the start of a schedule: `state/scheduled/2026-11-28T00:00:00+00:00`. It holds a run's id."""
+    return f"{SCHEDULED}{time.astimezone(UTC).isoformat()}"
 
 
 def damaged_key(key: str, etag: str) -> str:

@@ -59,6 +59,7 @@ SERVICES = {"states": "stepfunctions"}
 """Prefix of an action -> boto3's name of the service, where it is another."""
 
 MARK_READERS = frozenset({"Plan", "StageModels", "Compile", "Serve", "Advise", "Diagnose"})
+ARTIFACT_MARK_READERS = MARK_READERS | {"AcquireCapacity"}
 SETS_ASIDE = frozenset({"Compile", "Serve", "Diagnose"})
 LEASE_READERS = frozenset(
     {
@@ -95,7 +96,7 @@ OBJECTS = (
     _object("read `models/`", "get", "models/trial@main/weights", MODEL_READERS),
     _object("read a mark in `models/`", "get", "models/trial@main/COMPLETE.json", MODEL_READERS | MARK_READERS),
     _object("read `compiled/`", "get", "compiled/trial/model.pt", ENGINES),
-    _object("read a mark in `compiled/`", "get", "compiled/trial/COMPLETE.json", ENGINES | MARK_READERS),
+    _object("read a mark in `compiled/`", "get", "compiled/trial/COMPLETE.json", ENGINES | ARTIFACT_MARK_READERS),
     _object("read `runs/`", "get", "runs/trial/plan.json", RUN_STEPS | {"results"}),
     _object("read `asks/`", "get", "asks/trial/0/question.json", frozenset({"results"})),
     _object("read `prompts/`", "get", "prompts/trial@0.jsonl", frozenset({"Plan", "StageModels", "staging"})),
@@ -113,6 +114,8 @@ OBJECTS = (
     _object("write beside the lease", "put", "state/trial", NOBODY),
     _object("note a kind of arm that has answered", "put", "state/engines/trial.json", frozenset({"Smoke"})),
     _object("read a note of a kind of arm", "get", "state/engines/trial.json", NOBODY),
+    _object("note which run a schedule's start began", "put", "state/scheduled/trial", frozenset({"Plan"})),
+    _object("read which run a schedule's start began", "get", "state/scheduled/trial", frozenset({"Plan"})),
     _object("keep a damaged queue aside", "put", "state/damaged/trial", frozenset({"Watchdog"})),
     _object("read a damaged queue that was kept", "get", "state/damaged/trial", NOBODY),
     # With a version that was never there, so that it stays as it is.

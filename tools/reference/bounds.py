@@ -50,7 +50,12 @@ run stands in the queue hold no node."""
 RUNS = """## A whole run
 
 Every step lasts until its deadline, the last one fails, its cause is looked for, its pods are stopped, the node
-drains. More than $500 (`accept_cost_above_usd`) is not started unless somebody accepts it."""
+drains. More than $500 (`accept_cost_above_usd`) is not started unless somebody accepts it.
+
+The compiles in it are those of artifacts that `Plan` misses. What goes from the bucket later is compiled only if that
+fits into what was accepted: the amount of the request, which is what `specdecode run` showed if it was told none; or
+the $500, without an amount. Else the run ends, before it takes the node or at `Compile`. On a node that is paid for
+anyway (a reservation, a Capacity Block) it is compiled, for up to `deadlines.compile` each beyond these hours."""
 
 CAUSES = """## Something breaks
 

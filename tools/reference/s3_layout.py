@@ -20,7 +20,7 @@ FOLDERS = (
     ("models/", "staged weights: `<id with / as -->@<revision>/`"),
     ("compiled/", "compiled artifacts, by the hash of all that decides them"),
     ("runs/", "one folder a run; its name is the execution's"),
-    ("state/", "who holds the node, and who waits"),
+    ("state/", "who holds the node, and who waits; what a schedule has started"),
 )
 
 FILES = (

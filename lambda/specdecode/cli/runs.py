@@ -80,7 +80,7 @@ def run(
     inventory = starting.inventory_of(deployment, wanted.experiment)
     plan, bill = starting.estimate(deployment, wanted.experiment, inventory)
     starting.consent(wanted, plan, bill, accepted=accept_cost, yes=yes, as_json=as_json)
-    said = {"accept_cost": accept_cost, "started_by": deployment.caller()}
+    said = {"accept_cost": accept_cost or math.ceil(bill.added), "started_by": deployment.caller()}
     run_id = new_run_id(wanted.name)
     request = {**wanted.request, **{key: value for key, value in said.items() if value}}
     arn = starting.begin(deployment, {run_id: request}, quiet=as_json or watch)[run_id]

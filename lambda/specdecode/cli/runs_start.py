@@ -147,7 +147,7 @@ def start_on_nodes(
     asked = {
         new_run_id(wanted.name, token=f"{token}-{number}"): {
             "experiment": part.plan.experiment.model_dump(mode="json"),
-            **({"accept_cost": math.ceil(part.bill.to_accept)} if part.bill.to_accept is not None else {}),
+            "accept_cost": math.ceil(part.bill.added),
             **({"started_by": caller} if caller else {}),
         }
         for number, part in enumerate(parts, start=1)

@@ -13,7 +13,7 @@ from specdecode.experiment.shapes import COMPILER, COMPILERS
 from specdecode.planning.events import late_minutes, longest_minutes, longest_node_minutes, unseen_minutes
 from specdecode.planning.plan import Plan
 from specdecode.planning.ranges import Range
-from specdecode.planning.timeline import NODE_START_MINUTES, NODE_STOP_MINUTES
+from specdecode.planning.timeline import COMPILE, NODE_START_MINUTES, NODE_STOP_MINUTES, ON_CPU
 
 STAGING_MB_A_SECOND = Range(low=50, high=500)
 """A guess for all staging pods together. Nobody has run the staging of this project in an account."""
@@ -169,6 +169,21 @@ def _metric_hours(plan: Plan) -> int:
     places = 2 + (levels if levels > 1 else 0)
     requests = waves * min(variants, experiment.side_by_side) * cases * METRICS * places
     return requests + variants * (cases * METRICS_COMPARED * 2 + levels + 1)
+
+
+def paid_compiles(plan: Plan, bill: Bill, *, accepted: float | None) -> dict[str, int]:
+    """How many artifacts a step may compile: as many as the bill counts and, on the node, as many more as fit into what
+    was accepted, or needs no consent. Without a number as many as are missing: they add nothing to the bill.
+    """
+    counts = dict.fromkeys((ON_CPU, COMPILE), 0)
+    for step in plan.steps:
+        if step.name in counts:
+            counts[step.name] += step.works
+    one = plan.experiment.deadlines.compile / 60 * plan.price_per_node_hour
+    if bill.capacity != "on-demand" or not one:
+        return {ON_CPU: counts[ON_CPU]}
+    left = (bill.accept_above if accepted is None else accepted) - bill.added
+    return counts | {COMPILE: counts[COMPILE] + max(0, int(left / one))}
 
 
 def _compile_cost(plan: Plan, capacity: Capacity) -> CompileCost | None:

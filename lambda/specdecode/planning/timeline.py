@@ -29,7 +29,7 @@ HEALTHY_SHARE = 0.8
 STOP_MINUTES = 15
 """Longest time until an arm's pods and claims are gone."""
 RELEASE_MINUTES = 15
-ON_CPU = "CompileOnCpu"
+COMPILE, ON_CPU = "Compile", "CompileOnCpu"
 BEFORE_THE_NODE = ("Plan", "StageModels", ON_CPU, "Report")
 """Steps that do not hold the node. The last one comes after it."""
 NODE_START_MINUTES = Range(low=5, high=15)
@@ -323,7 +323,7 @@ def _until_served(
 
     def compiling(arms: Collection[Arm]) -> Step:
         takes = sum((times[arm.variant].compiling for arm in arms), Range())
-        return step(name="Compile", deadline_minutes=deadlines.compile * len(arms), takes=takes, works=len(arms))
+        return step(name=COMPILE, deadline_minutes=deadlines.compile * len(arms), takes=takes, works=len(arms))
 
     each = [times[arm.variant].load for arm in wave.arms]
     takes = Range(low=max(one.low for one in each), high=max(one.high for one in each))

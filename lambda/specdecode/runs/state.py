@@ -42,6 +42,10 @@ class RunState(BaseModel):
     released_at: AwareDatetime | None = None
     start_check_minutes: float | None = None
     """How long the start check took. None while it has not passed."""
+    paid_compiles: dict[str, int] = {}
+    """Step -> how many artifacts it may compile. A step without a number, as in older records, may compile any."""
+    compiles: dict[str, tuple[str, ...]] = {}
+    """Step -> what it has begun to compile or to wait for, each time that it found it missing."""
     awaited: dict[str, AwareDatetime] = {}
     """Fingerprint -> since when this run has waited for another run to compile it."""
     stopping_since: AwareDatetime | None = None

@@ -19,6 +19,7 @@ from specdecode.runs.lease import Claim, LeaseStore
 from specdecode.runs.state import change_state
 from specdecode.steps import logs
 from specdecode.steps.errors import CapacityUnavailable, LeaseLost, NodeLost, StepFailed
+from specdecode.steps.paid import require_paid_node
 from specdecode.steps.replicas import follow_lease
 from specdecode.steps.run import Run, attentive, load_run
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
@@ -43,6 +44,8 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     claim = stand_in_line(given, rt, rt.lease, kind=shape.pool)
     if isinstance(claim, Progress):
         return claim
+    if run.state.held_since is None:
+        require_paid_node(run, rt)
     if not rt.brings_node(claim.pool):
         change_state(rt.store, given.run_id, held_since=claim.held_since or now, pool=claim.pool)
         label = f"{names.ACCELERATOR_LABEL}={claim.pool}"

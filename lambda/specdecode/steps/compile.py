@@ -14,12 +14,13 @@ from specdecode.kubernetes.resources import KubeObject, name_of
 from specdecode.kubernetes.teardown import run_selector
 from specdecode.planning import Arm
 from specdecode.planning.artifacts import groups
-from specdecode.planning.timeline import cpu_deadline
+from specdecode.planning.timeline import COMPILE, ON_CPU, cpu_deadline
 from specdecode.runs.state import change_state
 from specdecode.steps.acquire import looks_twice, on_the_node, require_node
 from specdecode.steps.damage import is_there, note_contents, set_aside
 from specdecode.steps.errors import CompileFailed, DamagedFolder, StartCheckFailed
 from specdecode.steps.jobs import Advance, advance_job, keep_failed_logs
+from specdecode.steps.paid import note_compiles
 from specdecode.steps.run import Run, attentive, load_run, render_context
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 from specdecode.steps.setbacks import go_on_without, is_back
@@ -44,6 +45,7 @@ def _on_the_node(given: StepInput, rt: Runtime, run: Run) -> Progress:
         return Progress(done=True, message=f"{run.plan.engine.name} compiles nothing")
     arms = {arm.fingerprint: arm for arm in run.wave(given.wave).arms if not arm.fallback}
     missing = _missing(arms, run, rt)
+    note_compiles(COMPILE, missing, run, rt, wave=given.wave)
     if ending := _ending(rt.kube, given.run_id, still_to_do={arm.variant for arm in missing}):
         text = f"{ending} has stored its artifact and still holds its devices"
         return Progress(done=False, message=text, wait_s=run.plan.attentive_seconds)
@@ -77,6 +79,7 @@ def _compile_ahead(run: Run, rt: Runtime) -> Progress:
     if not arms:
         return Progress(done=True, message="nothing is compiled on CPU nodes")
     missing = _missing(arms, run, rt)
+    note_compiles(ON_CPU, missing, run, rt)
     messages = [f"{len(missing) - COMPILERS} wait for a CPU node"] if len(missing) > COMPILERS else []
     limit = cpu_deadline(run.plan.served, run.plan.engine)
     for arm in missing[:COMPILERS]:
@@ -120,7 +123,7 @@ def _require_artifact(arm: Arm, run: Run, rt: Runtime) -> None:
 
 def _limit_min(run: Run, wave: int) -> int:
     """Minutes for everything that the wave compiles, and for its waits."""
-    planned = [step.deadline_minutes for step in run.plan.steps if (step.name, step.wave) == ("Compile", wave)]
+    planned = [step.deadline_minutes for step in run.plan.steps if (step.name, step.wave) == (COMPILE, wave)]
     return max(run.plan.experiment.deadlines.compile, *planned, 0)
 
 

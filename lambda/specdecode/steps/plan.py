@@ -1,11 +1,10 @@
 """Plan: refuse what cannot work, store experiment and plan, say how many waves there are."""
 
 import json
-import math
 from functools import partial
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from specdecode import names, s3_keys
 from specdecode.analysis.advice.sweep import first_steps
@@ -27,7 +26,7 @@ from specdecode.experiment.sizing import unfit
 from specdecode.experiment.told import without_absent_figures
 from specdecode.kubernetes.node_group import NodeGroup
 from specdecode.kubernetes.node_room import room_of_group
-from specdecode.planning import Bill, Plan, SweepStep, make_bill, make_plan, needed_prefixes, read_inventory
+from specdecode.planning import Plan, SweepStep, make_bill, make_plan, needed_prefixes, paid_compiles, read_inventory
 from specdecode.planning.offers import offer_lines
 from specdecode.records import CONVERSATIONS, SERVERS
 from specdecode.runs.answered_run import with_prompts_of_answers
@@ -36,6 +35,7 @@ from specdecode.runs.subscriptions import untold
 from specdecode.steps.acquire import outside_window
 from specdecode.steps.advise import grow
 from specdecode.steps.errors import CapacityUnavailable, InvalidExperiment, NobodyTold
+from specdecode.steps.paid import check_cost, check_start
 from specdecode.steps.prompts import keep_sets, said
 from specdecode.steps.run import Run, load_run
 from specdecode.steps.runtime import Runtime, StepInput, run_step
@@ -60,6 +60,8 @@ class RunRequest(BaseModel):
     """US dollars that it may cost at most. Needed if that is more than the deployment allows."""
     started_by: str | None = Field(default=None, max_length=2048)
     """Who starts the run. Shown to a user who wants to stop it. It is not checked."""
+    scheduled_time: AwareDatetime | None = None
+    """For when a schedule starts the run. A second run for that time is refused."""
     comment: JsonValue = Field(default=None, alias="Comment")
     """Not read: the console's form begins with `{"Comment": "Insert your JSON here"}`."""
 
@@ -148,7 +150,9 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     if old:
         _check_waves(load_run(rt.store, old.run_id), planned)
     _check_room(planned, rt)
-    _check_cost(make_bill(planned, capacity), accepted=request.accept_cost)
+    bill = make_bill(planned, capacity)
+    check_cost(bill, accepted=request.accept_cost)
+    check_start(rt.store, request.scheduled_time, given.run_id)
     rt.store.write(s3_keys.run_key(given.run_id, "experiment.yaml"), to_yaml(experiment), content_type="text/yaml")
     rt.store.write(s3_keys.run_key(given.run_id, PLAN), planned.model_dump_json(indent=1))
     if known is None:
@@ -160,6 +164,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
             started_at=now,
             resumed_from=request.resume,
             started_by=request.started_by,
+            paid_compiles=paid_compiles(planned, bill, accepted=request.accept_cost),
         )
         save_state(rt.store, inherit(rt.store, state, old) if old else state)
     # Before capacity is taken it is known whether a resumed sweep needs any.
@@ -241,17 +246,6 @@ def _check_told(rt: Runtime) -> None:
         found = [item for page in pages for item in page["Subscriptions"]]
         if problem := untold(found, address=rt.environ.get("ALERTS_ADDRESS")):
             raise NobodyTold(f"{problem[0]}: {problem[1]}")
-
-
-def _check_cost(bill: Bill, *, accepted: float | None) -> None:
-    """Refuse a run that could cost more than was accepted, whoever starts it and from wherever."""
-    if bill.to_accept is not None and (accepted or 0) < bill.to_accept:
-        allowed = f"${accepted:,.0f} was accepted" if accepted else f"${bill.accept_above:,.0f} needs no consent"
-        raise InvalidExperiment(
-            f"the run could cost ${bill.to_accept:,.0f}, if every step lasts until its deadline; {allowed}: add "
-            f'"accept_cost": {math.ceil(bill.to_accept)} to the input (`specdecode run --accept-cost`), or shorten its '
-            "deadlines"
-        )
 
 
 def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[AnyExperiment, RunState]:

@@ -193,3 +193,22 @@ def test_a_deployment_offers_what_it_takes():
     """The AMI of the old engine has a driver that the native ones refuse."""
     names = {offer.name for offer in offers(Capacity(node="trn2.48xlarge", ami="v20260224"))}
     assert "qwen3-32b" in names and "qwen3-32b-native" not in names and "llama-3.1-8b-eagle3-small" not in names
+
+
+def test_a_start_that_a_schedule_delivers_twice_begins_one_run(world):
+    """Each delivery has a name of its own, and both the time of the schedule."""
+    request = {**DEFAULT, "scheduled_time": "2026-11-28T00:00:00Z"}
+    world.plan("nightly-1", request)
+    world.plan("nightly-1", request)  # the step itself is tried again
+    with pytest.raises(InvalidExperiment, match="delivered twice, and has begun nightly-1") as caught:
+        world.plan("nightly-2", request)
+    assert not [key for key in world.s3.objects if key.startswith("runs/nightly-2/")]
+    assert "Nothing is left to do" in world.clean_up(caught.value, "nightly-2").Cause
+    world.plan("nightly-3", {**request, "scheduled_time": "2026-11-29T00:00:00Z"})
+
+
+def test_a_start_that_was_refused_before_it_began_a_run_may_be_delivered_again(world):
+    request = {"experiment": "llama-3.1-405b", "scheduled_time": "2026-11-28T00:00:00Z"}
+    with pytest.raises(InvalidExperiment, match="could cost"):
+        world.plan("nightly-1", request)
+    world.plan("nightly-2", {**request, "accept_cost": 2785})
