@@ -39,12 +39,15 @@ def scheduled_run(settings: Settings, *, now: datetime | None = None) -> Schedul
     if problems:
         raise SettingsError(problems)
     document = reference if reference in preset_names() else experiment.model_dump(mode="json")
-    accepted = {"accept_cost": math.ceil(bill.to_accept)} if bill.to_accept is not None else {}
     when = settings.capacity_start if settings.schedule == BLOCK else settings.schedule
     assert when is not None  # noqa: S101 (the settings' rules refuse a block without its start)
     return ScheduledRun(
         experiment=experiment.name,
-        request={"experiment": document, **accepted, "started_by": f"schedule {settings.schedule}"},
+        request={
+            "experiment": document,
+            "accept_cost": math.ceil(bill.added),
+            "started_by": f"schedule {settings.schedule}",
+        },
         when=when,
         time_zone=settings.schedule_time_zone,
         bound="; ".join([_bound(settings, bill), *(doubt for doubt, _ in doubts)]),

@@ -15,9 +15,8 @@ from constructs import Construct
 
 from constructs_lib.observability.alarms import described
 
-BLOCK_RETRIES = 3
-"""Attempts to start the run of a block. The block's node is paid for: an unused hour costs more than a second attempt.
-"""
+RETRIES = 3
+"""Attempts after the first. If only the answer of one was lost, the next begins no second run (`scheduled_time`)."""
 LONGEST_TRY = Duration.minutes(15)
 
 
@@ -41,12 +40,12 @@ class RunSchedule(Construct):
     def __init__(self, scope: Construct, id: str, *, run: ScheduledRun, state_machine: sfn.IStateMachine) -> None:
         super().__init__(scope, id)
         group = scheduler.ScheduleGroup(self, "Group", removal_policy=RemovalPolicy.DESTROY)
-        once = isinstance(run.when, datetime)
         start = {
             "StateMachineArn": state_machine.state_machine_arn,
-            # A name that no earlier run had: the id is new for each start (managing-schedule-context-attributes).
+            # A name that no earlier run had: the id is new for each attempt, and the time is that of the schedule
+            # (managing-schedule-context-attributes). A name may hold no colon (StartExecution), and the time has some.
             "Name": f"{run.experiment[:40]}-scheduled-{scheduler.ContextAttribute.execution_id}",
-            "Input": json.dumps(run.request),
+            "Input": json.dumps({**run.request, "scheduled_time": scheduler.ContextAttribute.scheduled_time}),
         }
         self.schedule = scheduler.Schedule(
             self,
@@ -58,8 +57,7 @@ class RunSchedule(Construct):
                 service="sfn",
                 action="startExecution",
                 input=scheduler.ScheduleTargetInput.from_object(start),
-                # A start whose answer was lost would be a second run, at the same price again.
-                retry_attempts=BLOCK_RETRIES if once else 0,
+                retry_attempts=RETRIES,
                 max_event_age=LONGEST_TRY,
                 policy_statements=[
                     iam.PolicyStatement(actions=["states:StartExecution"], resources=[state_machine.state_machine_arn])

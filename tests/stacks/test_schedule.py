@@ -59,9 +59,9 @@ def test_it_starts_the_state_machine_with_a_name_of_its_own_each_time(scheduled:
     given = json.loads(text_of(target["Input"]))
     assert given["Name"] == "account-check-scheduled-<aws.scheduler.execution-id>"
     assert given["StateMachineArn"].startswith("${PipelineStateMachine")
-    assert json.loads(given["Input"])["experiment"] == "account-check"
-    # A second try of a start whose answer was lost would be a second run.
-    assert target["RetryPolicy"]["MaximumRetryAttempts"] == 0
+    asked = json.loads(given["Input"])
+    assert (asked["experiment"], asked["scheduled_time"]) == ("account-check", "<aws.scheduler.scheduled-time>")
+    assert target["RetryPolicy"]["MaximumRetryAttempts"] == 3, "if only the answer was lost, Plan refuses the second"
 
 
 def test_its_role_may_start_this_state_machine_and_nothing_else(scheduled: Templates) -> None:

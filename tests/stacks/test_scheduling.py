@@ -83,7 +83,7 @@ def test_a_month_beyond_the_budget_is_refused_with_the_month() -> None:
 
 def test_what_a_run_and_a_month_cost_at_most_is_said() -> None:
     run, most = scheduled_run(settings(schedule=WEEKLY), now=NOW), bill_of("gpt-oss-120b-eagle3", settings()).most
-    assert run is not None and run.when == WEEKLY and "accept_cost" not in run.request
+    assert run is not None and run.when == WEEKLY and run.request["accept_cost"] == math.ceil(most)
     assert f"${most:,.0f} at most; 5 runs a month at most, ${5 * most:,.0f}" in run.bound
 
 
@@ -91,7 +91,8 @@ def test_the_pipeline_takes_the_input() -> None:
     own = settings(schedule=WEEKLY)
     run = scheduled_run(own, now=NOW)
     assert run is not None
-    assert experiment_of(parse_request(run.request), capacity=capacity(own)).name == "gpt-oss-120b-eagle3"
+    given = {**run.request, "scheduled_time": "2026-11-28T00:00:00Z"}  # as the schedule adds it
+    assert experiment_of(parse_request(given), capacity=capacity(own)).name == "gpt-oss-120b-eagle3"
 
 
 def test_a_file_travels_whole(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_a_block_starts_one_run_as_it_begins_and_costs_nothing_more_for_the_node
     run = scheduled_run(settings(**BLOCK), now=NOW)
     assert run is not None and run.when == datetime(2026, 12, 1, 11, 30, tzinfo=UTC)
     assert "to the node, which is paid for" in run.bound
-    assert "accept_cost" not in run.request
+    assert run.request["accept_cost"] == math.ceil(bill_of("gpt-oss-120b-eagle3", settings(**BLOCK)).added)
 
 
 def test_a_block_that_is_too_short_for_its_run_is_refused_and_one_that_may_be_is_told() -> None:
