@@ -24,7 +24,7 @@ def test_run_starts_a_preset_with_its_overrides_and_says_how_to_follow(command):
     assert result.exit_code == 0
     ((run_id, request),) = FakeDeployment.started
     assert request.pop("started_by") == FakeDeployment.caller_is
-    assert request == {"experiment": "rehearsal", "set": {"workload.requests": 4}, "accept_cost": 119}
+    assert request == {"experiment": "rehearsal", "set": {"workload.requests": 4}, "accept_cost": 123}
     assert run_id.startswith("rehearsal-")
     assert f"specdecode status {run_id}" in result.output
 
@@ -64,7 +64,7 @@ def test_run_without_a_preset_starts_nothing_and_names_them_with_their_prices(co
 def test_resume_names_the_run_only(command):
     FakeDeployment.looks = 5
     command("run", "--resume", "r", "--yes")
-    asked = {"resume": "r", "accept_cost": 119, "started_by": FakeDeployment.caller_is}
+    asked = {"resume": "r", "accept_cost": 123, "started_by": FakeDeployment.caller_is}
     assert FakeDeployment.started[0][1] == asked
 
 
@@ -135,7 +135,7 @@ def test_a_run_that_could_cost_more_than_the_bound_needs_more_than_yes(command, 
 def test_what_is_accepted_is_part_of_the_request(command):
     assert command("run", "llama-3.1-405b", "--yes", "--accept-cost", "2900").exit_code == 0
     assert command("run", "qwen3-32b", "--yes").exit_code == 0
-    assert [request["accept_cost"] for _, request in FakeDeployment.started] == [2900, 407], "what was shown"
+    assert [request["accept_cost"] for _, request in FakeDeployment.started] == [2900, 406], "what was shown"
 
 
 def test_the_deployment_says_where_the_bound_lies_and_on_what_terms_the_node_comes(command):

@@ -211,4 +211,4 @@ def test_a_start_that_was_refused_before_it_began_a_run_may_be_delivered_again(w
     request = {"experiment": "llama-3.1-405b", "scheduled_time": "2026-11-28T00:00:00Z"}
     with pytest.raises(InvalidExperiment, match="could cost"):
         world.plan("nightly-1", request)
-    world.plan("nightly-2", {**request, "accept_cost": 2785})
+    world.plan("nightly-2", {**request, "accept_cost": 2822})
