@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from specdecode.analysis.results.pairs import (
     HEADLINE,
@@ -16,7 +16,7 @@ from specdecode.analysis.results.pairs import (
     Work,
 )
 from specdecode.analysis.statistics.measured import AtLevel
-from specdecode.analysis.statistics.pairs import rounds_beside
+from specdecode.analysis.statistics.pairing import logs_of_both
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.workload import TestCase
@@ -51,25 +51,20 @@ def work(
             {result.case: result for each in beside if (each.variant, each.baseline) == own for result in each.cases}
             for beside in ([pair], *(at.pairs for at in others))
         ]
-        categories = [
-            _category(experiment, levels, pair, case, compared, sets or {})
-            for case in cases
-            if case.name in compared[0]
-        ]
+        categories = [_category(levels, pair, case, compared, sets or {}) for case in cases if case.name in compared[0]]
         if categories:
             found.append(Work(variant=pair.variant, baseline=pair.baseline, categories=tuple(categories)))
     return tuple(found)
 
 
 def _category(
-    experiment: Experiment,
     levels: Sequence[AtLevel],
     pair: Pair,
     case: TestCase,
     compared: Sequence[Mapping[str, CaseResult]],
     sets: Sets,
 ) -> Category:
-    gains = sorted(_gains(experiment, levels[0], pair, case, sets), key=lambda gain: gain.speedup)
+    gains = sorted(_gains(levels[0], pair, case, sets), key=lambda gain: gain.speedup)
     shown = min(EXTREMES, len(gains) // 2)
     at_levels = [
         _at(at, results[case.name], pair) for at, results in zip(levels, compared, strict=True) if case.name in results
@@ -96,13 +91,14 @@ def _at(at: AtLevel, result: CaseResult, pair: Pair) -> CategoryAtLevel:
     )
 
 
-def _gains(experiment: Experiment, at: AtLevel, pair: Pair, case: TestCase, sets: Sets) -> Iterable[PromptGain]:
+def _gains(at: AtLevel, pair: Pair, case: TestCase, sets: Sets) -> Iterable[PromptGain]:
     """Each prompt that both arms completed."""
     base, other = (at.arms[name, case.name] for name in (pair.baseline, pair.variant))
-    before, after = (
-        {name: mean([math.log(value) for value in values]) for name, values in found.items()}
-        for found in (_values(base, HEADLINE, rounds_beside(experiment, other)), _values(other, HEADLINE))
-    )
+    gains: dict[str, list[float]] = defaultdict(list)
+    before, after = logs_of_both(base, other, HEADLINE)
+    for asked, log in before.items():
+        if asked.prompt:
+            gains[asked.prompt].append(after[asked] - log)
     accepted: dict[str, list[float]] = {}
     if other.arm.acceptance_length is not None:
         accepted = _values(other, acceptance_length.tag) or _values(other, tokens_per_step.tag)
@@ -110,21 +106,21 @@ def _gains(experiment: Experiment, at: AtLevel, pair: Pair, case: TestCase, sets
     known = (sets.get(given.key) or shipped(given.set)) if given else None
     rows = known.rows if known and given and known.sha256 == given.sha256 else ()
     texts = {row.id: row.text for row in rows}
-    for name in sorted(before.keys() & after.keys()):
+    for name, each in sorted(gains.items()):
         text = texts.get(name, "")
         yield PromptGain(
             id=name,
             text=text[:TEXT_KEPT],
             characters=len(text),
-            speedup=math.exp(max(-300.0, min(300.0, after[name] - before[name]))),
+            speedup=math.exp(max(-300.0, min(300.0, mean(each)))),
             acceptance_length=mean(accepted[name]) if name in accepted else None,
         )
 
 
-def _values(measured: Measured, metric: str, rounds: Collection[int] | None = None) -> dict[str, list[float]]:
+def _values(measured: Measured, metric: str) -> dict[str, list[float]]:
     """Id of the prompt -> the metric of its requests."""
     found: dict[str, list[float]] = defaultdict(list)
     for record, value in measured.values.get(metric, ()):
-        if record.prompt_id is not None and value > 0.0 and (rounds is None or record.round in rounds):
+        if record.prompt_id is not None and value > 0.0:
             found[record.prompt_id].append(value)
     return found

@@ -1,8 +1,8 @@
 """Measures one arm in one case: every figure of it is computed here, from its records, and nowhere else."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from specdecode.experiment.workload import Slo
 from specdecode.measures.arm_case import SAMPLES, ArmCase, StepBin, Terms, TurnFigures
@@ -42,8 +42,21 @@ class Measured:
     arm: ArmCase
     block: Block
     values: Values
+    terms: Terms
+    counters: Sequence[EngineCounters]
     stopped_early: bool = False
     """Fewer requests were sent than were allowed, since the first ones settled the question."""
+
+    def within(self, rounds: Collection[int]) -> "Measured":
+        """The arm in some of its rounds alone: all, if it was measured in none of them."""
+        records = [record for record in self.block.records if record.round in rounds]
+        if len(records) in (0, len(self.block.records)):
+            return self
+        counters = [each for each in self.counters if each.round in rounds]
+        found = measure_arm(records, terms=self.terms, counters=counters, slo=self.block.slo, rate=self.block.rate)
+        return replace(
+            found, arm=found.arm.model_copy(update={"late": self.arm.late}), stopped_early=self.stopped_early
+        )
 
 
 def by_arm(records: Iterable[RequestRecord]) -> dict[Key, list[RequestRecord]]:
@@ -63,14 +76,15 @@ def measure_arm(
     terms: Terms | None = None,
     counters: Sequence[EngineCounters] = (),
     slo: Slo | None = None,
+    rate: float | None = None,
 ) -> Measured:
     """Every figure of one arm in one case. `records` (at least one) and `counters` are those of this arm and case,
-    without warm-up.
+    without warm-up. `rate`: requests sent a second, of an open loop.
     """
     terms = terms or Terms()
     drafts = read_drafts(records, counters, terms)
     found = drafts.found
-    block = Block(records=records, slo=slo or Slo(), drafted=found, k=drafts.k, most=terms.most)
+    block = Block(records=records, slo=slo or Slo(), drafted=found, k=drafts.k, most=terms.most, rate=rate)
     values, samples, no_value, impossible = _of_requests(block)
     if drafts.own_counts_wrong and values.pop(acceptance_length.tag, []):
         no_value[acceptance_length.tag] = drafts.own_counts_wrong[0]
@@ -96,7 +110,7 @@ def measure_arm(
         output_tokens=tokens,
         load_seconds=block.load_s,
         cost_per_million=price / 3600.0 * block.load_s / tokens * 1e6
-        if price is not None and totals.get(output_throughput.tag)  # not where an answer has no count of tokens
+        if price is not None and totals.get(output_throughput.tag)  # else tokens or their time say nothing
         else None,
         metrics=metrics,
         totals=totals,
@@ -115,7 +129,7 @@ def measure_arm(
         if found and terms.one_k
         else (),
     )
-    return Measured(arm=arm, block=block, values=values)
+    return Measured(arm=arm, block=block, values=values, terms=terms, counters=counters)
 
 
 def _of_requests(

@@ -44,6 +44,8 @@ class Stretch(Frozen):
     """Seconds under load, without the other arms' portions."""
     requests: Count
     failed: Count
+    output_tokens: Count = 0
+    """0 in a report of an older version."""
     shown: tuple[Sent, ...]
     """Some of its requests, in the order sent. All if they are few."""
 
@@ -70,6 +72,7 @@ def _stretch(records: Sequence[RequestRecord], most: int) -> Stretch:
         seconds=load_seconds([records]),
         requests=len(records),
         failed=sum(record.error is not None for record in records),
+        output_tokens=sum(record.completion_tokens or 0 for record in records if record.error is None),
         shown=tuple(
             Sent(
                 at_s=round(record.started_at - began, 4),

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specdecode.analysis.loads.crossing import AtLoad, Gains, LevelNoise, crossings, level_noise
 from specdecode.analysis.results.over_load import ArmAtLoad, Curve, LoadPoint
 from specdecode.analysis.results.pairs import HEADLINE, Pair
 from specdecode.analysis.statistics import pairing
 from specdecode.analysis.statistics.measured import AtLevel
-from specdecode.analysis.statistics.pairs import rounds_beside
 from specdecode.analysis.statistics.verdict import estimate, too_many_failed
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.workload import Level
@@ -38,6 +37,10 @@ class _Compared:
     doubtful: bool
     arm: str
     """Name of the arm that is compared."""
+
+    @property
+    def cases(self) -> list[tuple[Measured, Measured]]:
+        return list(zip(self.base, self.other, strict=True))
 
 
 def curves(*, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence[Pair]) -> tuple[Curve, ...]:
@@ -80,12 +83,12 @@ def _curve(
     if len(compared) < 2:
         return None
     points, trusted = [], dict[Level, AtLoad]()
-    for each in compared:
+    for each in map(_beside, compared):
         gain = noise.added(each.gain, len(each.of_rounds))
         points.append(_point(experiment, each, gain))
         if not each.doubtful:
             base_load, load = _loads(experiment, each)
-            logs = [mean(list(pairing.log_by_prompt(case, HEADLINE).values())) for case in each.base]
+            logs = [mean(list(pairing.logs_of_both(*own, HEADLINE)[0].values())) for own in each.cases]
             seconds = math.exp(-mean(logs)) * within_batch(experiment, each.level, each.arm)
             trusted[each.level] = AtLoad(load=load, base_load=base_load, base_s=seconds, gain=gain)
     there = {each.level for each in compared}
@@ -110,7 +113,7 @@ def _compared(at: AtLevel, arms: tuple[str, str], cases: Sequence[str], gains: M
     gain, of_rounds = combine([gains[case] for case in cases], [1.0 / len(cases)] * len(cases)), []
     for number in sorted({record.round for each in other for record in each.block.records}):
         both = zip(base, other, strict=True)
-        found = [each for pair in both if (each := pairing.paired(*pair, HEADLINE, ({number: 1.0}, {number: 1.0})))]
+        found = [each for pair in both if (each := pairing.paired(*pair, HEADLINE, {number: 1.0}))]
         if len(found) == len(cases):
             of_rounds.append(mean([each.mean for each in found]))
     return _Compared(
@@ -122,6 +125,13 @@ def _compared(at: AtLevel, arms: tuple[str, str], cases: Sequence[str], gains: M
         doubtful=any(each.arm.late for each in (*base, *other)),
         arm=arms[1],
     )
+
+
+def _beside(at: _Compared) -> _Compared:
+    """Both arms in the rounds that both have, case by case."""
+    rounds = [pairing.rounds_of_both([base], [other]) for base, other in at.cases]
+    base, other = ([each.within(own) for each, own in zip(arm, rounds, strict=True)] for arm in (at.base, at.other))
+    return replace(at, base=base, other=other)
 
 
 def _loads(experiment: Experiment, at: _Compared) -> tuple[float, float]:
@@ -147,7 +157,7 @@ def _gain(experiment: Experiment, at: AtLevel, arms: tuple[str, str], case: str)
     base, other = (at.arms.get((name, case)) for name in arms)
     if base is None or other is None or too_many_failed(base.arm, other.arm):
         return None
-    return pairing.paired(base, other, HEADLINE, (rounds_beside(experiment, other), None))
+    return pairing.paired(base, other, HEADLINE)
 
 
 def _point(experiment: Experiment, at: _Compared, gain: LogMean) -> LoadPoint:
@@ -157,7 +167,7 @@ def _point(experiment: Experiment, at: _Compared, gain: LogMean) -> LoadPoint:
     at_once = level.concurrency if level.concurrency is not None else under_way
     steps = _values(other, "tokens_per_step")
     accepted = mean(steps) if steps else None
-    decoding = [found for pair in zip(base, other, strict=True) if (found := pairing.paired(*pair, DECODING))]
+    decoding = [found for pair in at.cases if (found := pairing.paired(*pair, DECODING))]
     faster = combine(decoding, [1.0 / len(decoding)] * len(decoding)) if len(decoding) == len(base) else None
     return LoadPoint(
         level=level,
@@ -175,6 +185,7 @@ def _point(experiment: Experiment, at: _Compared, gain: LogMean) -> LoadPoint:
 
 def _arm(experiment: Experiment, cases: Sequence[Measured]) -> ArmAtLoad:
     seconds = math.fsum(each.arm.load_seconds for each in cases)
+    sending = math.fsum(each.block.sending_s or each.arm.load_seconds for each in cases)
     tokens = sum(each.arm.output_tokens for each in cases)
     costs = [(each.arm.cost_per_million, each.arm.output_tokens) for each in cases]
     priced = [cost * weight for cost, weight in costs if cost is not None]
@@ -192,7 +203,7 @@ def _arm(experiment: Experiment, cases: Sequence[Measured]) -> ArmAtLoad:
         tpot_p95=_quantile(tpot, 0.95),
         cost_per_million=math.fsum(priced) / tokens if tokens and len(priced) == len(costs) else None,
         good_share=good / requests if good is not None and requests else None,
-        goodput=good / seconds if good is not None and seconds > 0 else None,
+        goodput=good / sending if good is not None and sending > 0 else None,
     )
 
 

@@ -149,13 +149,12 @@ def table(choices: Sequence[Choice], batch: int) -> list[tuple[int, int, int]]:
 
 
 def _gain(at: AtLevel, curve: Curve, cases: set[str]) -> float:
-    """Median over cases and rounds of the log speed-up; where the arms share no round, of all rounds together."""
+    """Median over cases and rounds of the log speed-up."""
     found = []
     for case in sorted(cases):
         base, other = at.arms[curve.baseline, case], at.arms[curve.variant, case]
-        rounds = [{number: 1.0} for number in sorted({record.round for record in other.block.records})]
-        alone = [stat for own in rounds if (stat := pairing.paired(base, other, HEADLINE, (own, own)))]
-        found += alone or [stat for stat in [pairing.paired(base, other, HEADLINE)] if stat]
+        rounds = sorted(pairing.rounds_of_both([base], [other]))
+        found += [stat for number in rounds if (stat := pairing.paired(base, other, HEADLINE, {number: 1.0}))]
     return median(stat.mean for stat in found)
 
 

@@ -20,7 +20,7 @@ def objectives(*, experiment: Experiment, levels: Sequence[AtLevel]) -> tuple[Ob
         loads = [
             _at(at.level, own)
             for at in sorted(levels, key=lambda each: each.level.value)
-            if (own := [each for (name, _), each in at.arms.items() if name == variant.name])
+            if (own := [_of_all(at, case, each) for (name, case), each in at.arms.items() if name == variant.name])
         ]
         kept = [at.level for at in takewhile(lambda at: at.share >= slo.share and at.enough, loads)]
         if loads:
@@ -28,16 +28,23 @@ def objectives(*, experiment: Experiment, levels: Sequence[AtLevel]) -> tuple[Ob
     return tuple(found)
 
 
+def _of_all(at: AtLevel, case: str, own: Measured) -> Measured:
+    """An arm in the rounds that every arm was measured in; in all of its own if there is none."""
+    rounds = ({record.round for record in each.block.records} for (_, name), each in at.arms.items() if name == case)
+    return own.within(set.intersection(*rounds))
+
+
 def _at(level: Level, cases: Sequence[Measured]) -> GoodAtLoad:
-    seconds = math.fsum(each.arm.load_seconds for each in cases)
+    seconds = math.fsum(each.block.sending_s or each.arm.load_seconds for each in cases)
     good = sum(good_requests(each.block) for each in cases)
     return GoodAtLoad(
         level=level,
         requests=sum(each.arm.requests for each in cases),
         good=good,
         goodput=good / seconds if seconds > 0 else None,
-        enough=level.rate is None
-        or all(each.arm.requests / level.rate >= SENT_OVER * each.arm.load_seconds for each in cases),
+        enough=all(
+            each.block.sending_s is None or each.block.sending_s >= SENT_OVER * each.arm.load_seconds for each in cases
+        ),
         doubtful=doubtful([record for each in cases for record in each.block.records]),
     )
 

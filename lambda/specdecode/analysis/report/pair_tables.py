@@ -43,7 +43,7 @@ def case_table(comparison: Comparison, pair: Pair) -> ReportTable:
 def _case(comparison: Comparison, pair: Pair, case: CaseResult) -> list[Cell]:
     by_name = {estimate.metric: estimate for estimate in case.speedups}
     same = case.equality
-    costs = [arm.cost_per_million for name in (pair.baseline, pair.variant) if (arm := comparison.arm(name, case.case))]
+    costs = [comparison.cost_over(name, pair, case.case) for name in (pair.baseline, pair.variant)]
     return [
         Cell(case.case, title=case.reason),
         Cell(case.verdict.value, case.verdict, case.reason),

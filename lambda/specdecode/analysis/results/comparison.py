@@ -151,16 +151,32 @@ class Comparison(Frozen):
         """Figures of `variant` in `case` at the first load. None if it was not measured."""
         return self._arms_by_name.get((variant, case))
 
-    def cost_over(self, variant: str, pair: Pair) -> float | None:
-        """Dollars per million output tokens of an arm: mean over all cases of `pair`, weighted by tokens. None if a
-        case has no cost.
+    def cost_over(self, variant: str, pair: Pair, *cases: str) -> float | None:
+        """Dollars per million output tokens of an arm: over `cases`, else all of `pair`, weighted by tokens; in the
+        rounds that the arms of `pair` have too, so that the figures can be compared. None if a case has no cost.
         """
-        arms = [self.arm(variant, case.case) for case in pair.cases]
-        priced = [arm for arm in arms if arm and arm.cost_per_million is not None]
-        tokens = sum(arm.output_tokens for arm in priced)
-        if not tokens or len(priced) < len(arms):
+        beside = {variant, pair.variant, pair.baseline}
+        found = [self._spent(variant, case, beside) for case in cases or [each.case for each in pair.cases]]
+        known = [each for each in found if each]
+        if not known or len(known) < len(found):
             return None
-        return sum((arm.cost_per_million or 0.0) * arm.output_tokens for arm in priced) / tokens
+        return sum(each[0] for each in known) / sum(each[1] for each in known)
+
+    def _spent(self, variant: str, case: str, beside: Iterable[str]) -> tuple[float, int] | None:
+        """Millionths of a dollar and output tokens of an arm, in the rounds that it shares with all arms `beside`."""
+        arm = self.arm(variant, case)
+        if arm is None or arm.cost_per_million is None or not arm.load_seconds:
+            return None
+        rounds = {name: {each.round for each in self._stretches(name, case)} for name in (variant, *beside)}
+        shared = set.intersection(*rounds.values())
+        if shared == rounds[variant]:
+            return (arm.cost_per_million * arm.output_tokens, arm.output_tokens) if arm.output_tokens else None
+        own = [each for each in self._stretches(variant, case) if each.round in shared]
+        tokens, share = sum(each.output_tokens for each in own), sum(each.seconds for each in own) / arm.load_seconds
+        return (arm.cost_per_million * arm.output_tokens * share, tokens) if tokens else None
+
+    def _stretches(self, variant: str, case: str) -> list[Stretch]:
+        return [each for each in self.timeline if (each.variant, each.case) == (variant, case)]
 
     def costs(self, pair: Pair) -> tuple[float, float] | None:
         """Both costs over all cases of a pair: (baseline, arm). None if one is not known, or is 0: a server that costs

@@ -19,7 +19,7 @@ class ArmAtLoad(Frozen):
     """Figures of one arm at one level, over all requests of the curve's cases."""
 
     output_throughput: float | None
-    """Tokens a second of the whole server: output tokens / seconds of load."""
+    """Tokens a second of the whole server: output tokens / seconds of load. None of an open loop."""
     user_speed: float | None
     """Tokens a second that a user sees: median over requests of output tokens / end-to-end latency."""
     ttft_p50: float | None = None
@@ -146,7 +146,7 @@ class GoodAtLoad(Frozen):
     good: Count
     """Requests that completed within every limit."""
     goodput: float | None
-    """Good requests / seconds of load."""
+    """Good requests / seconds of load, or of an open loop's sending."""
     enough: bool = True
     """False if an open loop ended long after the last request was sent (SENT_OVER). Such a load does not count as
     kept."""

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from specdecode.analysis.results.comparison import Drift
 from specdecode.analysis.results.pairs import HEADLINE
@@ -27,16 +27,41 @@ Weights = Mapping[int, float] | None
 """Weights of the rounds whose requests count. None: all rounds, with equal weight."""
 
 
-def log_by_prompt(measured: Measured, metric: str, rounds: Weights = None) -> dict[Asked, float]:
-    """Prompt -> mean over rounds of ln(metric), for completed requests."""
-    logs: dict[Asked, list[tuple[float, float]]] = defaultdict(list)
-    for record, value in measured.values.get(metric, ()):
-        if value > 0.0 and (rounds is None or record.round in rounds):
-            logs[asked(record)].append((1.0 if rounds is None else rounds[record.round], math.log(value)))
+Logs = Mapping[Asked, float]
+"""Prompt -> mean over rounds of ln(metric)."""
+
+
+def logs_of_both(base: Measured, other: Measured, metric: str, rounds: Weights = None) -> tuple[Logs, Logs]:
+    """What both arms completed, each prompt in the same rounds: else what moves both from one round to the next would
+    be in their ratio.
+    """
+    left, right = _logs(base, metric), _logs(other, metric)
+    both = left.keys() & right.keys()
+    first, second = ({key: each[key] for key in both} for each in (left, right))
+    return _over_rounds(first, rounds), _over_rounds(second, rounds)
+
+
+def _logs(measured: Measured, metric: str) -> dict[tuple[int, Asked], float]:
+    """Round and prompt -> ln(metric), for completed requests."""
+    values = measured.values.get(metric, ())
+    return {(record.round, asked(record)): math.log(value) for record, value in values if value > 0.0}
+
+
+def _over_rounds(logs: Mapping[tuple[int, Asked], float], rounds: Weights) -> Logs:
+    found: dict[Asked, list[tuple[float, float]]] = defaultdict(list)
+    for (number, prompt), value in sorted(logs.items()):
+        if rounds is None or number in rounds:
+            found[prompt].append((1.0 if rounds is None else rounds[number], value))
     return {
         prompt: math.fsum(weight * value for weight, value in each) / math.fsum(weight for weight, _ in each)
-        for prompt, each in logs.items()
+        for prompt, each in found.items()
     }
+
+
+def rounds_of_both(base: Iterable[Measured], other: Iterable[Measured]) -> set[int]:
+    """The rounds in which both arms were measured. Each argument: an arm in its cases."""
+    first, second = ({record.round for each in arm for record in each.block.records} for arm in (base, other))
+    return first & second
 
 
 def balanced(
@@ -51,64 +76,62 @@ def balanced(
     return {number: 1.0 / often[way] for number, way in ways.items()}, len(often) > 1
 
 
-def rounds_seen(base: Measured, other: Measured, metric: str, rounds: Weights = None) -> Rounds:
+def rounds_seen(base: Measured, other: Measured, metric: str) -> Rounds:
     """What each round shows of each observation that both arms have in it."""
     found: dict[int, Mapping[Hashable, Seen]] = {}
-    counted = set(rounds or {record.round for record in base.block.records})
-    for number in sorted({record.round for record, _ in other.values.get(metric, ())} & counted):
-        left, right = (log_by_prompt(each, metric, {number: 1.0}) for each in (base, other))
+    for number in sorted(rounds_of_both([base], [other])):
+        left, right = logs_of_both(base, other, metric, {number: 1.0})
         portion = {asked(record): record.portion for record in other.block.records if record.round == number}
         first = {name: portion[keys[0]] for name, keys in observations(left.keys() & right.keys()).items()}
         found[number] = {name: Seen(first[name], value) for name, value in differences(left, right).items()}
     return {number: seen for number, seen in found.items() if seen}
 
 
-def paired(
-    base: Measured, other: Measured, metric: str, rounds: tuple[Weights, Weights] = (None, None)
-) -> LogMean | None:
-    """Log speed-up over the prompts that both arms completed: above 0 `other` is better. None if there is none.
+def paired(base: Measured, other: Measured, metric: str, rounds: Weights = None) -> LogMean | None:
+    """Log speed-up over the prompts that both arms completed in a round: above 0 `other` is better. None if there is
+    none.
 
-    One observation is a prompt, its rounds averaged first, or a conversation. `rounds`: those that count, of `base` and
-    of `other`. The noise that requests of the same minutes share is not in it (shared_noise.py).
+    One observation is a prompt, its rounds averaged first, or a conversation. The noise that requests of the same
+    minutes share is not in it (shared_noise.py).
     """
-    left, right = log_by_prompt(base, metric, rounds[0]), log_by_prompt(other, metric, rounds[1])
     sign = -1.0 if BY_NAME[metric].better == "lower" else 1.0
-    found = [sign * each for each in differences(left, right).values()]
+    found = [sign * each for each in differences(*logs_of_both(base, other, metric, rounds)).values()]
     return over_prompts(found)._replace(early=base.stopped_early or other.stopped_early) if found else None
 
 
-def speedups(base: Measured, other: Measured, rounds: tuple[Weights, Weights]) -> dict[str, LogMean]:
-    """Log speed-up of every compared metric, the headline first. `rounds`: those of each arm that count."""
+def speedups(base: Measured, other: Measured, rounds: Weights) -> dict[str, LogMean]:
+    """Log speed-up of every compared metric, the headline first."""
     return {metric: stat for metric in SPEEDUPS if (stat := paired(base, other, metric, rounds))}
 
 
 def drifts(experiment: Experiment, arms: Arms, device_groups: Sequence[DeviceGroup]) -> tuple[Drift, ...]:
     """Each arm's last round over its first (A-B-A, or another device group), over all cases that both measured."""
     held_by = {(item.variant, item.round): item for item in device_groups}
-    found: list[Drift] = []
+    drifted: list[Drift] = []
     for variant in (variant.name for variant in experiment.variants):
         own = [arm for case in experiment.workload.cases if (arm := arms.get((variant, case.name)))]
         rounds = sorted({record.round for each in own for record in each.block.records})
         if len(rounds) < 2:
             continue
         ends = rounds[0], rounds[-1]
-        weights: tuple[Weights, Weights] = ({ends[0]: 1.0}, {ends[1]: 1.0})
-        stats = [stat for each in own if (stat := paired(each, each, HEADLINE, weights))]
+        logs = [(each, _logs(each, HEADLINE)) for each in own]
+        moved = [(each, differences(*(_over_rounds(log, {end: 1.0}) for end in ends))) for each, log in logs]
+        stats = [over_prompts([*found.values()])._replace(early=each.stopped_early) for each, found in moved if found]
         if not stats:
             continue
         total = combine(stats, [1.0 / len(stats)] * len(stats))
         low, high = total.interval() or (None, None)
         held = [held_by.get((variant, number)) for number in ends]
-        moved = len({frozenset(each.devices) for each in held if each}) > 1
+        elsewhere = len({frozenset(each.devices) for each in held if each}) > 1
         first, second = (
             f"round {number}"
             + (f" on {f'group {each.group}' if each.group else ', '.join(each.devices)}" if each else "")
             for number, each in zip(ends, held, strict=True)
         )
-        found.append(
+        drifted.append(
             Drift(
                 variant=variant,
-                cause="time and device group" if moved else "time",
+                cause="time and device group" if elsewhere else "time",
                 first=first,
                 second=second,
                 ratio=total.ratio,
@@ -117,4 +140,4 @@ def drifts(experiment: Experiment, arms: Arms, device_groups: Sequence[DeviceGro
                 shown=low is not None and high is not None and not low <= 1.0 <= high,
             )
         )
-    return tuple(found)
+    return tuple(drifted)

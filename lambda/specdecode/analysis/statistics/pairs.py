@@ -16,7 +16,7 @@ from specdecode.analysis.statistics.verdict import (
     judge_loss,
     too_many_failed,
 )
-from specdecode.experiment.model import Experiment, Sweep
+from specdecode.experiment.model import Experiment
 from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import TestCase
 from specdecode.measures.arm import Key, Measured
@@ -65,17 +65,11 @@ def compare_pair(
     }
     if not both:
         return None
-    measured = {record.round for pair in both.values() for each in pair for record in each.block.records}
+    measured = pairing.rounds_of_both(*zip(*both.values(), strict=True))
     weights, swapped = pairing.balanced(base.name, other.name, measured, held)
-    rounds: dict[str, tuple[pairing.Weights, pairing.Weights]] = {}
-    for name, pair in both.items():
-        first, second = ({record.round for record in each.block.records} for each in pair)
-        alike = (weights, weights) if first == second else (None, None)  # else one has some round, and all count alike
-        beside = rounds_beside(experiment, pair[1])
-        rounds[name] = alike if beside is None else (beside, None)
-    stats = {name: pairing.speedups(*pair, rounds[name]) for name, pair in both.items()}
+    stats = {name: pairing.speedups(*pair, weights) for name, pair in both.items()}
     for metric in SPEEDUPS:
-        seen = {name: pairing.rounds_seen(*pair, metric, rounds[name][0]) for name, pair in both.items()}
+        seen = {name: pairing.rounds_seen(*pair, metric) for name, pair in both.items()}
         for name, noise in shared_noise(seen, weights=weights, swapped=swapped).items():
             if metric in stats[name]:
                 stats[name][metric] = with_shared(stats[name][metric], noise)
@@ -85,11 +79,6 @@ def compare_pair(
         if case.name in both
     ]
     return assemble(experiment=experiment, base=base, other=other, results=results)
-
-
-def rounds_beside(experiment: Experiment, other: Measured) -> dict[int, float] | None:
-    """Rounds of the base to compare `other` with: in an adaptive sweep those in which both served. None: all."""
-    return {record.round: 1.0 for record in other.block.records} if experiment.sweep is Sweep.ADAPTIVE else None
 
 
 def assemble(
@@ -166,17 +155,17 @@ def case_result(
 
 
 def _no_headline(base: ArmCase, other: ArmCase) -> str:
-    """Why the headline is not known of an arm that completed requests; empty if it is known of both."""
+    """Why two arms that completed requests have no headline; empty if one of them completed none."""
     missing = [
         f"{arm.variant}: {why}" for arm in (base, other) if arm.completed and (why := arm.no_value.get(HEADLINE))
     ]
-    return f"the tokens per second are not known of {'; of '.join(missing)}" if missing else ""
+    apart = "no prompt was completed by both arms in the same round" if base.completed and other.completed else ""
+    return f"the tokens per second are not known of {'; of '.join(missing)}" if missing else apart
 
 
 def _compare_case(experiment: Experiment, case: TestCase, base: Measured, other: Measured, stats: Stats) -> CaseResult:
-    rounds, records = rounds_beside(experiment, other), other.block.records
-    beside = [record for record in base.block.records if rounds is None or record.round in rounds]
-    same = equality(base=beside, other=records, temperature=experiment.workload.temperature)
+    records = other.block.records
+    same = equality(base=base.block.records, other=records, temperature=experiment.workload.temperature)
     prompts = len({record.prompt_sha256 for record in records})
     method = pairing.ONE_PROMPT if prompts == 1 and len(records) > 1 else pairing.METHOD
     return case_result(

@@ -1,14 +1,17 @@
 """What a reader must know before believing the figures: notes, and what is missing in the answer."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 from specdecode.analysis.results.comparison import Drift
 from specdecode.analysis.results.run_context import Failure, RunContext
+from specdecode.analysis.statistics import pairing
 from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.analysis.statistics.verdict import MAX_FAILED
 from specdecode.experiment import ExperimentError, load_engine
 from specdecode.experiment.effective import differences
-from specdecode.experiment.model import EndpointExperiment, Experiment, ServedExperiment, arms_measured
+from specdecode.experiment.model import EndpointExperiment, Experiment, ServedExperiment, Sweep, arms_measured
 from specdecode.experiment.step import ASSUMED, most_tokens_said
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.drafted import ESTIMATED
@@ -29,6 +32,14 @@ def notes(
         if each.arm.drafted_gap:
             yield f"{variant} / {case}: {each.arm.drafted_gap}."
     yield from _not_measured(experiment, context, arms)
+    if alone := _alone(experiment, levels):
+        listed = "; ".join(f"round {number} of {arm} (against {', '.join(of)})" for (arm, number), of in alone.items())
+        yield f"Not compared, since the other arm was not measured in it: {listed}."
+    if first.level.rate is not None:
+        yield (
+            "At a given rate every server that keeps up writes the same tokens a second, and when the last answer ends "
+            "depends on how many were asked for: no throughput of a server and no cost of its tokens is shown."
+        )
     if first.unknown:
         listed = ", ".join("/".join(key) for key in first.unknown[:5])
         yield f"Records of arms or cases that the experiment does not have were left out: {listed}."
@@ -42,7 +53,7 @@ def notes(
             impossible.setdefault((variant, why), []).append(case)
     for (variant, why), cases in impossible.items():
         yield f"IMPOSSIBLE: {variant} in {', '.join(cases)}: {why}. No figure of it is compared."
-    yield from _moved(context, moved)
+    yield from _moved(experiment, context, arms, moved)
     yield from apart(record for at in levels for each in at.arms.values() for record in each.block.records)
 
 
@@ -88,6 +99,24 @@ def _not_measured(experiment: Experiment, context: RunContext, arms: Mapping[Key
     return [f"The arm {name} was not measured: this report has no figure of it." for name in left_out]
 
 
+def _alone(experiment: Experiment, levels: Sequence[AtLevel]) -> dict[tuple[str, int], list[str]]:
+    """Arm and round -> the arms that it is not compared with there. Empty of an adaptive sweep, whose base has rounds
+    of its own with each arm.
+    """
+    found: dict[tuple[str, int], set[str]] = defaultdict(set)
+    pairs = [(variant.name, variant.compare_to) for variant in experiment.variants if variant.compare_to]
+    for at, case, pair in product(levels, experiment.workload.cases, pairs):
+        for own, other in (pair, pair[::-1]) if experiment.sweep is not Sweep.ADAPTIVE else ():
+            rounds = [
+                {record.round for record in each.block.records}
+                for name in (own, other)
+                if (each := at.arms.get((name, case.name)))
+            ]
+            for number in rounds[0] - rounds[1] if len(rounds) == 2 else ():
+                found[own, number].add(other)
+    return {place: sorted(others) for place, others in sorted(found.items())}
+
+
 def _late(arms: Mapping[Key, Measured], where: str) -> Iterator[str]:
     """Requests whose times the load generator itself may have changed."""
     records = [record for each in arms.values() for record in each.block.records]
@@ -103,10 +132,11 @@ def _late(arms: Mapping[Key, Measured], where: str) -> Iterator[str]:
         )
 
 
-def _moved(context: RunContext, moved: Sequence[Drift]) -> Iterator[str]:
+def _moved(
+    experiment: Experiment, context: RunContext, arms: Mapping[Key, Measured], moved: Sequence[Drift]
+) -> Iterator[str]:
     """Arms that ran on different devices and did not swap them, and arms that differ from themselves."""
-    apart = len({frozenset(item.devices) for item in context.device_groups}) > 1
-    if apart and all(item.cause == "time" for item in moved):
+    if any(_stayed(context, arms, each.compare_to, each.name) for each in experiment.variants if each.compare_to):
         yield (
             "The arms ran on different device groups and did not swap them: a difference between the groups would "
             "look like a difference from the base. Two rounds (workload.rounds=2) separate them."
@@ -118,6 +148,14 @@ def _moved(context: RunContext, moved: Sequence[Drift]) -> Iterator[str]:
                 f"{item.second} than in {item.first}. The arms alternate: what moves both is in no speed-up, and what "
                 "does not cancel is in the intervals."
             )
+
+
+def _stayed(context: RunContext, arms: Mapping[Key, Measured], *names: str) -> bool:
+    """Whether two arms held different devices, the same in each round that both have."""
+    held = {(item.variant, item.round): frozenset(item.devices) for item in context.device_groups}
+    cases = ([each for (arm, _), each in arms.items() if arm == name] for name in names)
+    ways = {tuple(held.get((name, number)) for name in names) for number in pairing.rounds_of_both(*cases)}
+    return len(ways) == 1 and len({*ways.pop()} - {None}) == 2
 
 
 def which_comparison(experiment: Experiment) -> list[str]:

@@ -77,6 +77,8 @@ class Block:
     """Tokens that a step drafts: 0 without speculation, None if it is not known."""
     most: MostTokens = MostTokens.K_PLUS_1
     """Most tokens that a step of the engine yields with that k."""
+    rate: float | None = None
+    """Arrivals a second, of an open loop."""
 
     @property
     def verified(self) -> int | None:
@@ -91,6 +93,13 @@ class Block:
     def load_s(self) -> float:
         """How long the load took, in seconds."""
         return load_seconds([self.records])
+
+    @property
+    def sending_s(self) -> float | None:
+        """How long an open loop sends at its rate, whatever the server does. None of a closed loop, whose server sets
+        the pace.
+        """
+        return None if self.rate is None else sum(not record.turn for record in self.records) / self.rate
 
 
 @dataclass(frozen=True)

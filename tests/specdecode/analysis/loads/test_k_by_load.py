@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
-from specdecode.analysis import Comparison
+from specdecode.analysis import Comparison, compare
 from specdecode.analysis.loads.k_by_load import Choice, in_words, table
 from specdecode.analysis.report import render_html, render_markdown, render_terminal
 from specdecode.analysis.results.over_load import KRange, Schedule
@@ -15,7 +15,8 @@ from specdecode.experiment.files import engine_names, load_engine
 from specdecode.experiment.model import Experiment
 from specdecode.records import ErrorKind, RequestError, RequestRecord
 
-from tests.specdecode.analysis.simulate_load import Server, compared, loads, true_crossover, true_gain
+from tests.specdecode.analysis.simulate import context
+from tests.specdecode.analysis.simulate_load import Server, compared, loads, run, true_crossover, true_gain
 
 BASE = Server()
 SERVERS = {
@@ -46,12 +47,16 @@ def comparison() -> Comparison:
     return simulated()
 
 
-def test_arms_that_share_no_round_are_compared_over_all_rounds() -> None:
-    def change(record: RequestRecord) -> RequestRecord:
-        return record.model_copy(update={"round": int(record.variant == "base")})
-
+def test_a_round_that_one_arm_lacks_chooses_no_k(comparison: Comparison) -> None:
     tested = loads(LEVELS, ks=(2, 6), requests=32).model_copy(update={"engine": "rehearsal-vllm"})
-    assert compared(tested, SERVERS, change=change).schedule[0].ranges == simulated().schedule[0].ranges
+    records = list(run(tested, SERVERS, seed=1))
+    again = [
+        record.model_copy(update={"round": 1, "end_s": 1.5 * record.end_s})
+        for record in records
+        if record.variant == "base"
+    ]
+    found = compare(experiment=tested, records=[*records, *again], context=context())
+    assert found.schedule[0].ranges == comparison.schedule[0].ranges
 
 
 def test_the_schedule_is_near_the_best_arm_at_every_load(comparison: Comparison) -> None:

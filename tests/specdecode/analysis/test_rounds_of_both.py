@@ -1,0 +1,100 @@
+"""Two arms are compared in the rounds that both have: what a round does to both is in no ratio, cost or objective."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from specdecode.analysis import Comparison, compare
+from specdecode.analysis.results.pairs import Action, Verdict
+from specdecode.analysis.results.run_context import DeviceGroup
+from specdecode.analysis.texts.decide import decided
+from specdecode.analysis.texts.recommend import doubts
+from specdecode.experiment.workload import Slo
+from specdecode.records import RequestRecord
+
+from tests.specdecode.analysis import simulate_load
+from tests.specdecode.analysis.simulate import case, context, experiment, run
+from tests.specdecode.analysis.simulate_load import Server, loads
+
+TESTED = experiment(rounds=2)
+ALIKE = {"acceptance": {"repeat": 0.0, "sonnet": 0.0}, "draft_cost": 0.0, "overhead": 0.0}
+SLOWER = {(arm, 1): 1.2 for arm in ("base", "sd")}
+HELD = tuple(
+    DeviceGroup(variant=arm, round=number, devices=(str((number + at) % 2),))
+    for number in (0, 1)
+    for at, arm in enumerate(("base", "sd"))
+)
+
+
+def without(left_out: Callable[[RequestRecord], bool]) -> Comparison:
+    """Equal arms on a machine that is slower in the second round; without some requests of `sd`."""
+    every = run(TESTED, noise=0.005, slow=SLOWER, **ALIKE)
+    records = [record for record in every if record.variant == "base" or not left_out(record)]
+    return compare(experiment=TESTED, records=records, context=context(device_groups=HELD))
+
+
+def of_round_1(record: RequestRecord) -> bool:
+    return record.round == 1
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        of_round_1,
+        lambda record: of_round_1(record) and record.case == "repeat",
+        lambda record: of_round_1(record) and record.index % 2,
+    ],
+    ids=["round", "case", "prompts"],
+)
+def test_equal_arms_stay_equal_if_one_lacks_what_was_measured_in_slower_minutes(
+    left_out: Callable[[RequestRecord], bool],
+) -> None:
+    found = without(left_out)
+    assert decided(found).action is Action.KEEP
+    for result in found.pairs[0].cases:
+        assert result.verdict is Verdict.NO_DIFFERENCE
+        assert [each.ratio for each in result.speedups] == pytest.approx([1.0] * len(result.speedups), abs=0.01)
+
+
+def test_what_is_left_out_is_said_and_costs_are_of_the_same_rounds() -> None:
+    found, pair = without(of_round_1), without(of_round_1).pairs[0]
+    (told,) = (doubt for doubt in doubts(found) if doubt.startswith("Not compared"))
+    assert told == "Not compared, since the other arm was not measured in it: round 1 of base (against sd)."
+    before, after = found.costs(pair) or (0.0, 0.0)
+    assert after / before == pytest.approx(1.0, abs=0.01)
+    one = [found.cost_over(arm, pair, "repeat") or 0.0 for arm in ("base", "sd")]
+    assert one[0] / one[1] == pytest.approx(1.0, abs=0.01) and one[0] != pytest.approx(before, rel=1e-3)
+    base = found.arm("base", "repeat")
+    assert base and base.cost_per_million and base.cost_per_million > 1.05 * one[0], "the arm's own has its slow round"
+    whole = without(lambda _: False)
+    assert not any(doubt.startswith(("Not compared", "The arms ran on different")) for doubt in doubts(whole))
+    assert any("did not swap them" in doubt for doubt in doubts(found)), "in the one round that both have"
+
+
+def test_arms_that_share_no_round_cannot_be_compared() -> None:
+    every = run(TESTED, noise=0.005, **ALIKE)
+    records = [record for record in every if record.round == (record.variant == "sd")]
+    found = compare(experiment=TESTED, records=records, context=context())
+    result = case(found, "repeat")
+    assert result.verdict is Verdict.CANNOT_TELL and result.speedups == () and found.costs(found.pairs[0]) is None
+    assert result.reason == "no prompt was completed by both arms in the same round"
+    assert decided(found).action is Action.MEASURE
+
+
+def test_the_same_holds_at_each_load_and_at_the_objective() -> None:
+    tested = loads((1, 4, 16), rounds=2, slo=Slo(tpot_s=0.03, share=0.9))
+    server = Server()
+    every = list(simulate_load.run(tested, {"base": server, "sd": server}, seed=3, noise=0.005))
+
+    def slower(record: RequestRecord) -> RequestRecord:
+        late = tuple(replace(chunk, at_s=1.5 * chunk.at_s) for chunk in record.chunks)
+        return record.model_copy(update={"end_s": 1.5 * record.end_s, "chunks": late}) if record.round else record
+
+    records = [slower(record) for record in every if record.variant == "base" or not record.round]
+    found = compare(experiment=tested, records=records, context=context())
+    for point in found.curve[0].points:
+        assert point.speedup.ratio == pytest.approx(1.0, abs=0.01)
+        for name in ("output_throughput", "user_speed", "cost_per_million", "tpot_p50", "goodput"):
+            assert getattr(point.base, name) == pytest.approx(getattr(point.other, name), rel=0.02), name
+    base, sd = found.objective
+    assert [each.good for each in base.loads] == [each.good for each in sd.loads]
