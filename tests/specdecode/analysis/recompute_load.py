@@ -136,15 +136,18 @@ class Run:
 
     def arm(self, load: str, name: str, cases: list[str]) -> dict[str, float | None]:
         own = self.cases(load, name, cases)
-        seconds = sum(raw.load_seconds(records) for records in own)
+        rate = (
+            float(load[1:]) if load[0] == "r" else None
+        )  # all that is divided by seconds does not depend on the server
+        seconds = sum(raw.load_seconds(each) if rate is None else len(each) / rate for each in own)
         tokens = sum(record["completion_tokens"] for records in own for record in completed(records))
         kept = sum(good(self.slo, records) for records in own)
         context, serving = self.report["context"], self.report["experiment"]["serving"]
-        price = context["price_per_node_hour"]
+        price = context["price_per_node_hour"] if rate is None else None
         share = serving["devices"] / context["devices_per_node"] or 1.0
         times = {metric: values(own, metric) for metric in (TTFT, DECODING)}
         return {
-            "output_throughput": tokens / seconds,
+            "output_throughput": tokens / seconds if rate is None else None,
             "user_speed": statistics.median(values(own, HEADLINE)),
             "ttft_p50": statistics.median(times[TTFT]),
             "ttft_p95": cut(times[TTFT], 95),
@@ -257,13 +260,13 @@ def check_objective(check: raw.Check, run: Run) -> None:
         for shown in found["loads"]:
             load = _load(shown["level"])
             own = [records for (arm, _), records in run.records[load].items() if arm == found["variant"]]
-            seconds = sum(raw.load_seconds(records) for records in own)
+            rate = float(load[1:]) if load[0] == "r" else None
+            seconds = sum(raw.load_seconds(each) if rate is None else len(each) / rate for each in own)
             count, every = sum(good(run.slo, records) for records in own), sum(map(len, own))
             name = f"objective {found['variant']} at {load}"
             check.same(f"{name} requests", shown["requests"], every)
             check.same(f"{name} good", shown["good"], count)
             check.same(f"{name} goodput", shown["goodput"], count / seconds)
-            rate = float(load[1:]) if load[0] == "r" else None
             queued = rate is not None and any(len(each) / rate * 3 < 2 * raw.load_seconds(each) for each in own)
             check.same(f"{name} enough", shown["enough"], not queued)
             check.same(f"{name} doubtful", shown["doubtful"], late([record for each in own for record in each]))
@@ -312,8 +315,9 @@ def check_markdown(check: raw.Check, run: Run, text: str) -> None:
             load = _load(point["level"])
             gain = raw.bounds(*run.whole_gain(load, *arms, noise))
             both = [run.arm(load, name, told["cases"]) for name in (told["baseline"], arm)]
-            wanted = [*gain, *(each["output_throughput"] for each in both), *(each["user_speed"] for each in both)]
-            shown = [found for cell in cells[1:4] for found in re.findall(r"\d[\d,]*\.?\d*", cell)]
+            keys = [key for key in ("output_throughput", "user_speed") if both[0][key] is not None]
+            wanted = [*gain, *(each[key] for key in keys for each in both)]
+            shown = [found for cell in cells[1 : 2 + len(keys)] for found in re.findall(r"\d[\d,]*\.?\d*", cell)]
             check.same(f"Markdown {arm} at {load} figures", len(shown), len(wanted))
             for figure, found in zip(shown, wanted, strict=False):
                 raw.shows(check, f"Markdown {arm} at {load}", figure, [found or 0.0])

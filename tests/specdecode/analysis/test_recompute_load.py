@@ -81,7 +81,7 @@ WRONG = {
     ],
     "report.html": [
         r'"curves": ?\[.*?"ratio": ?(\d\.\d)',
-        r'"curves": ?\[.*?"output_throughput": ?(\d)',
+        r'"curves": ?\[.*?"user_speed": ?(\d)',
         r'"curves": ?\[.*?"tpot_p50": ?0\.0(\d)',
     ],
     "report.md": [r"over the load.*?\| (\d\.\d\d)× \(", r"over the load.*?\) \| ([\d.,]+) → "],

@@ -65,7 +65,7 @@ def _measure_level(
         for case in load.cases:
             if own := groups.get((variant.name, case.name)):
                 counters = _counters(experiment, variant, case.name, level, context)
-                found = measure_arm(own, terms=known, counters=counters, slo=load.slo)
+                found = measure_arm(own, terms=known, counters=counters, slo=load.slo, rate=level.rate)
                 fewer = 1 + max(record.index for record in own) < load.requests_of(case, level)
                 early = load.requests.precision is not None and fewer
                 late_too = found.arm.model_copy(update={"late": behind})

@@ -249,32 +249,44 @@ def request_output_throughput(request: RequestRecord) -> float:
     "sum of output tokens / (last end - first send)",
 )
 def output_throughput(block: Block) -> float:
-    """Output tokens of all completed requests, divided by the duration of the load: what the server produced."""
-    if not block.completed or block.load_s <= 0:
-        raise NoValue("no completed request")
-    return sum(tokens_of(record) for record in block.completed) / block.load_s
+    """Output tokens of all completed requests, divided by the duration of the load: what the server produced. An open
+    loop has none: its rate says how much a server that keeps up produces.
+    """
+    return sum(tokens_of(record) for record in block.completed) / _pace_s(block)
 
 
 @metric(
     "Request throughput", Unit.REQUESTS_PER_SECOND, Direction.HIGHER, "completed requests / (last end - first send)"
 )
 def request_throughput(block: Block) -> float:
-    """Completed requests, divided by the duration of the load."""
+    """Completed requests, divided by the duration of the load. An open loop has none."""
+    return len(block.completed) / _pace_s(block)
+
+
+def _pace_s(block: Block) -> float:
+    """Duration of a load that sends as fast as the server answers. Raises NoValue."""
+    if block.rate is not None:
+        raise NoValue("what is sent at a rate does not depend on the server")
     if not block.completed or block.load_s <= 0:
         raise NoValue("no completed request")
-    return len(block.completed) / block.load_s
+    return block.load_s
 
 
 @metric(
-    "Goodput", Unit.REQUESTS_PER_SECOND, Direction.HIGHER, "completed requests within the SLO / (last end - first send)"
+    "Goodput",
+    Unit.REQUESTS_PER_SECOND,
+    Direction.HIGHER,
+    "completed requests within the SLO / (last end - first send); open loop: / (arrivals / rate)",
 )
 def goodput(block: Block) -> float:
-    """Requests per second that completed within every limit of the service-level objective."""
+    """Requests per second that completed within every limit of the service-level objective. Of an open loop: per second
+    of sending, which does not end with the last answer.
+    """
     if not block.slo.asked:
         raise NoValue("no service-level objective was given")
     if not block.records or block.load_s <= 0:
         raise NoValue("no request was started")
-    return good_requests(block) / block.load_s
+    return good_requests(block) / (block.sending_s or block.load_s)
 
 
 def good_requests(block: Block) -> int:
