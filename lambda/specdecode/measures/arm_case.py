@@ -27,6 +27,8 @@ class Terms:
     every_step: bool = True
     """Each step drafts. False if k depends on the load, and of a server whose engine is not known: vLLM counts no step
     in which an n-gram was not found (0.32.0, v1/core/sched/scheduler.py, make_spec_decoding_stats)."""
+    bracketed: bool = False
+    """If the arm has a round 1, it was measured again there, after all others (A-B-A)."""
     dollars_per_hour: float | None = None
     """Price of the devices that the arm holds. None: the arm has no cost."""
 

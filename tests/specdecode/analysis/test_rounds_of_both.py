@@ -71,6 +71,26 @@ def test_what_is_left_out_is_said_and_costs_are_of_the_same_rounds() -> None:
     assert any("did not swap them" in doubt for doubt in doubts(found)), "in the one round that both have"
 
 
+@pytest.mark.parametrize(("slow", "reach"), [(1.1, 0.03), (1.3, 0.12)])
+def test_a_base_that_was_measured_before_and_after_an_arm_takes_what_drifts_evenly_out_of_the_ratio(
+    slow: float, reach: float
+) -> None:
+    """A-B-A, as a node has it whose arms fit on it one at a time; the arm is half as slow as the base at its end."""
+    tested = experiment(rounds=1)
+    every = run(TESTED, noise=0.005, slow={("base", 1): slow, ("sd", 0): slow**0.5}, **ALIKE)
+    records = [record for record in every if record.variant == "base" or not record.round]
+    found = compare(experiment=tested, records=records, context=context())
+    assert not any(doubt.startswith("Not compared") for doubt in doubts(found))
+    for result in found.pairs[0].cases:
+        assert result.headline and result.headline.low and result.headline.high
+        assert result.headline.ratio == pytest.approx(1.0, abs=0.01)
+        assert result.headline.high - result.headline.low > reach, "it may have been anywhere between"
+    sudden = run(TESTED, noise=0.005, slow={("base", 1): slow}, **ALIKE)
+    records = [record for record in sudden if record.variant == "base" or not record.round]
+    found = compare(experiment=tested, records=records, context=context())
+    assert found.pairs[0].cases[0].verdict is not Verdict.COSTS
+
+
 def test_arms_that_share_no_round_cannot_be_compared() -> None:
     every = run(TESTED, noise=0.005, **ALIKE)
     records = [record for record in every if record.round == (record.variant == "sd")]

@@ -8,7 +8,7 @@ from math import fsum
 
 from specdecode.analysis.results.pairs import MetricInfo, Pair
 from specdecode.analysis.results.run_context import RunContext
-from specdecode.experiment.model import Experiment
+from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens
 from specdecode.experiment.variants import Variant
@@ -96,6 +96,7 @@ def terms(experiment: Experiment, variant: Variant, context: RunContext) -> Term
         most=most_tokens(experiment, variant),
         one_k=one_k,
         every_step=one_k and variant.address is None,
+        bracketed=experiment.rounds == 1 and experiment.sweep is not Sweep.ADAPTIVE,
         dollars_per_hour=variant.dollars_per_hour(None if price is None else price * node_share(experiment, context)),
     )
 

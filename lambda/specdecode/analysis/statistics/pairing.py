@@ -11,14 +11,17 @@ from specdecode.analysis.statistics.measured import BY_NAME, SPEEDUPS, Arms
 from specdecode.analysis.statistics.shared_noise import Rounds, Seen
 from specdecode.experiment.model import Experiment
 from specdecode.measures.arm import Measured
+from specdecode.measures.distribution import mean
 from specdecode.measures.observations import Asked, asked, differences, observations
-from specdecode.measures.student import LogMean, combine, over_prompts
+from specdecode.measures.student import LogMean, combine, over_prompts, with_shared
 
 METHOD = (
     "Student's t on the log-ratio of paired prompts (rounds averaged; from 12 prompts on, their skewness too), with "
     "the noise that requests of the same minutes share"
 )
 ONE_PROMPT = METHOD.replace("paired prompts", "paired requests of one prompt").replace("12 prompts", "12")
+MANY = 1e6
+"""Degrees of freedom of a variance that is known."""
 STOPPED_EARLY = (
     "anytime-valid t interval on the log-ratio of paired prompts (rounds averaged), with the noise that requests of "
     "the same minutes share"
@@ -33,9 +36,11 @@ Logs = Mapping[Asked, float]
 
 def logs_of_both(base: Measured, other: Measured, metric: str, rounds: Weights = None) -> tuple[Logs, Logs]:
     """What both arms completed, each prompt in the same rounds: else what moves both from one round to the next would
-    be in their ratio.
+    be in their ratio. A base that was measured before and after the other has the mean of both.
     """
     left, right = _logs(base, metric), _logs(other, metric)
+    if moved := _moved(base, other, metric):
+        left = {key: value + moved[key] / 2.0 for key, value in left.items() if key in moved}
     both = left.keys() & right.keys()
     first, second = ({key: each[key] for key in both} for each in (left, right))
     return _over_rounds(first, rounds), _over_rounds(second, rounds)
@@ -45,6 +50,22 @@ def _logs(measured: Measured, metric: str) -> dict[tuple[int, Asked], float]:
     """Round and prompt -> ln(metric), for completed requests."""
     values = measured.values.get(metric, ())
     return {(record.round, asked(record)): math.log(value) for record, value in values if value > 0.0}
+
+
+def brackets(base: Measured, other: Measured) -> bool:
+    """Whether `base` was measured before `other` and once more after it (`planning.waves`)."""
+    first, second = ({record.round for record in each.block.records} for each in (base, other))
+    return base.terms.bracketed and (first, second) == ({0, 1}, {0})
+
+
+def _moved(base: Measured, other: Measured, metric: str) -> dict[tuple[int, Asked], float]:
+    """By how much each prompt of a base that brackets `other` moved from its first time to its second."""
+    logs = _logs(base, metric) if brackets(base, other) else {}
+    return {
+        (0, prompt): logs[1, prompt] - value
+        for (number, prompt), value in logs.items()
+        if not number and (1, prompt) in logs
+    }
 
 
 def _over_rounds(logs: Mapping[tuple[int, Asked], float], rounds: Weights) -> Logs:
@@ -92,11 +113,17 @@ def paired(base: Measured, other: Measured, metric: str, rounds: Weights = None)
     none.
 
     One observation is a prompt, its rounds averaged first, or a conversation. The noise that requests of the same
-    minutes share is not in it (shared_noise.py).
+    minutes share is not in it (shared_noise.py), but for a base that brackets `other`: somewhere between its first and
+    its second time it was as it was beside `other`. Anywhere there is as likely, so the mean is wrong by the standard
+    deviation of that uniform distribution.
     """
     sign = -1.0 if BY_NAME[metric].better == "lower" else 1.0
     found = [sign * each for each in differences(*logs_of_both(base, other, metric, rounds)).values()]
-    return over_prompts(found)._replace(early=base.stopped_early or other.stopped_early) if found else None
+    if not found:
+        return None
+    own = over_prompts(found)._replace(early=base.stopped_early or other.stopped_early)
+    moved = list(_moved(base, other, metric).values())
+    return with_shared(own, LogMean(0.0, mean(moved) ** 2 / 12.0, MANY, 0)) if moved else own
 
 
 def speedups(base: Measured, other: Measured, rounds: Weights) -> dict[str, LogMean]:

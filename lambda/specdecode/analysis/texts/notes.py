@@ -107,13 +107,11 @@ def _alone(experiment: Experiment, levels: Sequence[AtLevel]) -> dict[tuple[str,
     pairs = [(variant.name, variant.compare_to) for variant in experiment.variants if variant.compare_to]
     for at, case, pair in product(levels, experiment.workload.cases, pairs):
         for own, other in (pair, pair[::-1]) if experiment.sweep is not Sweep.ADAPTIVE else ():
-            rounds = [
-                {record.round for record in each.block.records}
-                for name in (own, other)
-                if (each := at.arms.get((name, case.name)))
-            ]
-            for number in rounds[0] - rounds[1] if len(rounds) == 2 else ():
-                found[own, number].add(other)
+            both = [each for name in (own, other) if (each := at.arms.get((name, case.name)))]
+            if len(both) == 2 and not pairing.brackets(*both):
+                first, second = ({record.round for record in each.block.records} for each in both)
+                for number in first - second:
+                    found[own, number].add(other)
     return {place: sorted(others) for place, others in sorted(found.items())}
 
 
@@ -145,8 +143,8 @@ def _moved(
         if item.shown:
             yield (
                 f"{item.variant} was {abs(item.ratio - 1):.1%} {'faster' if item.ratio > 1 else 'slower'} in "
-                f"{item.second} than in {item.first}. The arms alternate: what moves both is in no speed-up, and what "
-                "does not cancel is in the intervals."
+                f"{item.second} than in {item.first}. What moves both arms is in no speed-up, and what does not cancel "
+                "is in the intervals."
             )
 
 
