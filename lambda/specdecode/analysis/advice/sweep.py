@@ -14,7 +14,7 @@ from specdecode.analysis.statistics.measured import at_fastest
 from specdecode.analysis.texts.decide import decided
 from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.experiment.step import ASSUMED, most_tokens
+from specdecode.experiment.step import ASSUMED, most_tokens, takes_own_k
 from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import Level
 from specdecode.planning import SweepStep
@@ -31,13 +31,16 @@ FORECAST = 0.01
 
 
 def candidates(experiment: Experiment) -> list[Candidate]:
-    """Arms of the sweep that verify a draft. If the experiment is no sweep: its drafts with every k up to MAX_K too."""
+    """Arms of the sweep that verify a draft. If the experiment is no sweep: its drafts with every k up to MAX_K too,
+    but for heads that take no k other than their own.
+    """
     most, found = kind(experiment), dict[str, set[int]]()
     for variant in speculative(experiment):
         if variant.speculation:
             found.setdefault(variant.speculation.draft.id, set()).add(variant.speculation.num_speculative_tokens)
-    for ks in found.values():
-        if len(ks) < FEW and experiment.sweep is not Sweep.ADAPTIVE:
+    for draft, arm in arms(experiment).items():
+        ks = found.get(draft, set())
+        if not takes_own_k(experiment, arm.method) and len(ks) < FEW and experiment.sweep is not Sweep.ADAPTIVE:
             ks |= {*range(1, MAX_K + 1)}
     return [Candidate(draft, k) for draft, ks in found.items() for k in sorted(ks) if most.verified(k)]
 

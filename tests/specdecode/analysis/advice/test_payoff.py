@@ -70,6 +70,11 @@ def test_a_few_k_are_no_sweep_unless_the_experiment_says_so() -> None:
     assert tuple(each.k for each in candidates(adaptive)) == ks[1:]
 
 
+def test_a_head_that_takes_no_other_k_is_advised_with_its_own_alone() -> None:
+    dflash = load("llama-3.1-8b-dflash")
+    assert [each.k for each in candidates(dflash)] == [9] and len(candidates(load("llama-3.1-8b-eagle3"))) > 9
+
+
 def test_what_is_not_known_is_said_where_it_matters() -> None:
     warm = TUNING.workload.model_copy(update={"temperature": 0.7, "concurrency": (1, 4)})
     cold, both = (payoff(each).unknown for each in (TUNING, TUNING.model_copy(update={"workload": warm})))
