@@ -129,7 +129,7 @@ def curves(
     """What the log speed-up of one draft may be at every k. `observations`: of every arm one (`merged`). A draft that
     was never measured is as much better or worse than guessed as the others, within OTHERS.
     """
-    own = _acceptances([item for item in observations if item.draft == draft], most)
+    own = {at.k: at.tokens_per_step for at in observations if at.draft == draft and most.verified(at.k)}
     apart = [
         math.log(item.tokens_per_step) - prior.guess(Candidate(item.draft, item.k), most)[0]
         for item in observations
@@ -139,9 +139,8 @@ def curves(
     for k in ks:
         tokens = prior.guess(Candidate(draft, k), most)
         if own:
-            spread = TOKENS + SHAPE * min(abs(math.log(k / at)) for at in own)
-            measured = expected_tokens(min(_at(own, k), 0.999), most.verified(k))
-            tokens = _together(tokens, (math.log(measured), spread))
+            measured, spread = tokens_at(own, k, most)
+            tokens = _together(tokens, (math.log(measured), TOKENS + spread))
         elif apart:
             tokens = _together(tokens, (tokens[0] + fmean(apart), OTHERS))
         believed.append(tokens)
@@ -201,14 +200,20 @@ def _acceptances(observations: Sequence[Observation], most: MostTokens) -> dict[
     return {k: fmean(each) for k, each in found.items()}
 
 
-def _at(known: Mapping[int, float], k: int) -> float:
-    """Acceptance at k: between two measured k on the straight line, beyond them as the nearest."""
-    below, above = [at for at in known if at <= k], [at for at in known if at >= k]
-    if not below or not above:
-        return known[min(known, key=lambda at: abs(at - k))]
-    low, high = max(below), min(above)
+def tokens_at(known: Mapping[int, float], k: int, most: MostTokens) -> tuple[float, float]:
+    """Tokens per step at k from those at other k, and the standard deviation that their logarithm has beside theirs.
+    Acceptance is on the straight line between two known k, and beyond them as at the nearest; tokens between two known
+    k are between theirs.
+    """
+    low = max((at for at in known if at <= k), default=min(known))
+    high = min((at for at in known if at >= k), default=max(known))
+    first, last = (acceptance_from_tokens(known[at], most.verified(at)) for at in (low, high))
     share = (k - low) / (high - low) if high > low else 0.0
-    return known[low] + share * (known[high] - known[low])
+    found = expected_tokens(min(first + share * (last - first), 0.999), most.verified(k))
+    if low <= k <= high:
+        least, greatest = sorted((known[low], known[high]))
+        found = min(max(found, least), greatest)
+    return found, SHAPE * min(abs(math.log(k / at)) for at in (low, high))
 
 
 def _expected_gain(mean: float, deviation: float) -> float:

@@ -21,7 +21,7 @@ from tests.rehearsal.engine import conftest as engine
 from tests.rehearsal.engine.conftest import DRAFT, serve
 from tests.specdecode.cli.calling import call
 
-CASES = ("json-records", "meaning-of-life", "python-skeleton")
+CASES = ("repeat-line", "meaning-of-life", "python-skeleton")
 LOAD = [*(word for case in CASES for word in ("--case", case)), "--endpoint", "completions", "--input-tokens", "40"]
 EXACT = 0.01
 NOWHERE = "http://127.0.0.1:9"

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from specdecode.analysis.advice.learned import ALL, DECODING
-from specdecode.analysis.advice.sweep import candidates, kind, prior_of, variant_of
+from specdecode.analysis.advice.sweep import candidates, forecast_of, kind, prior_of, variant_of
 from specdecode.analysis.results.numbers import times
-from specdecode.analysis.results.pairs import Pair
+from specdecode.analysis.results.pairs import Pair, kind_of
 from specdecode.escape import counted
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.files import load_engine
@@ -31,6 +31,7 @@ OF_TYPE = 0.1
 WORTHWHILE = 0.97
 """An arm is worth a compile if it is expected within 3% of the best."""
 MOST_WORTH = 3
+KINDS = ("structured", "open-ended")
 HEAD = "a head reads the target's hidden states, so no answers forecast it; only a run tells"
 
 
@@ -69,7 +70,7 @@ class PayoffOn(Frozen):
 
     prompts: str
     forecast: bool
-    """Tokens per step are forecast; else guessed."""
+    """Tokens per step of every draft are forecast on each of these prompts; else some are guessed."""
     at: tuple[PayoffAt, ...]
 
     @property
@@ -97,16 +98,15 @@ class Payoff(Frozen):
 
 def payoff(experiment: Experiment, own: Iterable[StepCost] = ()) -> Payoff:
     """`own`: rows of the user's own runs. Raises ValueError if no arm of the experiment speculates with one k."""
-    told = {one.draft: {k for k, _, _ in one.at} for one in experiment.forecast}
-    # Of a draft that has a forecast, its own k: a guess between them would be a dent in the curve.
-    at = [one for one in candidates(experiment) if one.k in told.get(one.draft, {one.k})]
-    if not at:
+    if not (at := candidates(experiment)):
         raise ValueError(f"{experiment.name} has no arm that speculates with one k: there is nothing to forecast")
     own = tuple(own)
     rows = (*published(), *own)
-    structured = {case.structured for case in experiment.workload.cases}
-    kinds = [name for name, is_so in (("structured", True), ("open-ended", False)) if is_so in structured]
-    names = dict.fromkeys([*(one.case for one in experiment.forecast if one.case != ALL), *kinds, ALL])
+    told = [one.case for one in experiment.forecast]
+    kinds = {case.name: kind_of(case.structured) for case in experiment.workload.cases}
+    # A forecast of none of the experiment's types says nothing of their kinds, and a guess would not add up to it.
+    apart = [name for name in KINDS if name in kinds.values() and not (told and kinds.keys().isdisjoint(told))]
+    names = dict.fromkeys([*(case for case in told if case != ALL), *apart, ALL])
     on = tuple(_on(experiment, name, at, own) for name in names)
     return Payoff(
         experiment=experiment.name,
@@ -120,11 +120,12 @@ def payoff(experiment: Experiment, own: Iterable[StepCost] = ()) -> Payoff:
 def payoff_line(found: Payoff) -> str:
     """`sd: 1.9x (1.2 to 2.8) on structured, 1.0x (0.7 to 1.5) on open-ended prompts`, of the best arm on them all."""
     best = found.whole.best
+    kinds = [own for own in found.on if own.prompts in KINDS] or [found.whole]
     said = [
         f"{one.speedup.value:.1f}x ({one.speedup.low:.1f} to {one.speedup.high:.1f}) on {own.prompts}"
-        for own in found.on
+        for own in kinds
         for one in own.at
-        if one.name == best.name and (own.prompts in ("structured", "open-ended") or len(found.on) == 1)
+        if one.name == best.name
     ]
     return f"{best.name}: {', '.join(said)} prompts; {percent(best.chance)} chance that it decodes faster on all"
 
@@ -155,8 +156,8 @@ def _on(experiment: Experiment, name: str, at: Sequence[Candidate], own: Sequenc
                     dollars_per_million=(base[0] / gain.high, base[1] / gain.low) if base else None,
                 )
             )
-    forecast = {one.draft for one in experiment.forecast if name in (ALL, "structured", "open-ended", one.case)}
-    return PayoffOn(prompts=name, forecast=forecast >= drafts.keys(), at=tuple(found))
+    forecast = all(one for draft in drafts for one in forecast_of(experiment, draft, name).values())
+    return PayoffOn(prompts=name, forecast=forecast, at=tuple(found))
 
 
 def _expected(mean: float, deviation: float, *, least: float = 0.0, most: float = math.inf) -> Expected:
@@ -201,8 +202,11 @@ def _unknown(experiment: Experiment, rows: Sequence[StepCost]) -> Iterator[str]:
             f"what a step with {draft} takes on this engine: {own} of {len(rows)} rows of evidence are of this pair, "
             f"{alike} of the engine"
         )
-    if not experiment.forecast and arms(experiment).keys() - heads(experiment):
-        yield "tokens per step: they are guessed; `specdecode forecast` with answers of the target tells them"
+    for draft, arm in arms(experiment).items():
+        left = [case for case, one in forecast_of(experiment, draft).items() if one is None]
+        if left and arm.method not in HEADS:
+            where = f"of {draft} on {', '.join(left)}"
+            yield f"tokens per step {where}: guessed; `specdecode forecast` with answers of the target tells them"
     for draft, found in measured_heads(arms(experiment), rows).items():
         guess = "guessed from what was found elsewhere" if found else "a wide guess, as nothing is known of the pair"
         yield f"tokens per step of {draft}, {guess}: {HEAD}"

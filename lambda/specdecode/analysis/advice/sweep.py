@@ -6,20 +6,21 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from statistics import geometric_mean
 
-from specdecode.analysis.advice.learned import observed
+from specdecode.analysis.advice.learned import ALL, observed
 from specdecode.analysis.loads.objective import listed
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.pairs import Action
+from specdecode.analysis.results.pairs import Action, kind_of
 from specdecode.analysis.statistics.measured import at_fastest
 from specdecode.analysis.texts.decide import decided
 from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import ASSUMED, most_tokens, takes_own_k
+from specdecode.experiment.told import Forecasted
 from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import Level
 from specdecode.planning import SweepStep
 from specdecode.speculation.advisor import SURE, LoadsAdvice, advise, advise_over_loads, next_arm
-from specdecode.speculation.belief import Candidate, Observation, Prior
+from specdecode.speculation.belief import Candidate, Observation, Prior, tokens_at
 from specdecode.speculation.guess import guesses
 from specdecode.speculation.step_cost import StepCost, arms, of_rows, published
 
@@ -100,32 +101,46 @@ def advise_sweep(
     return found._replace(together=found.together._replace(reason=reason))
 
 
-def prior_of(experiment: Experiment, group: str = "all", own: Iterable[StepCost] = ()) -> Prior:
+def prior_of(experiment: Experiment, group: str = ALL, own: Iterable[StepCost] = ()) -> Prior:
     """What is believed before any arm is measured. `group`: structured, open-ended, all, or a case of the forecast,
-    which wins over the guess for every draft and k that it has. `own`: as of `advise_sweep`.
+    which wins over the guess at every k. `own`: as of `advise_sweep`.
     """
-    known, rows = arms(experiment), (*published(), *own)
-    card = of_rows(rows)
-    tokens = guesses(candidates(experiment), known, group=group, most=kind(experiment), card=card, rows=rows)
-    return Prior(tokens | _forecast(experiment, group), card, known)
-
-
-def _forecast(experiment: Experiment, group: str) -> dict[Candidate, tuple[float, float]]:
-    """Geometric mean of the forecast's tokens per step over the cases of a group, and its relative standard error."""
-    structured = {case.name: case.structured for case in experiment.workload.cases}
-    wanted = {"structured": True, "open-ended": False}.get(group)
-    found: dict[Candidate, list[tuple[float, float]]] = {}
-    for one in [one for one in experiment.forecast if one.case in structured] or experiment.forecast:
-        if group in ("all", one.case) or structured.get(one.case) is wanted:
-            for k, tokens, error in one.at:
-                found.setdefault(Candidate(one.draft, k), []).append((tokens, error))
-    return {
-        at: (
-            geometric_mean(tokens for tokens, _ in each),
-            math.hypot(FORECAST, math.sqrt(math.fsum(error**2 for _, error in each)) / len(each)),
-        )
-        for at, each in found.items()
+    known, rows, most, every = arms(experiment), (*published(), *own), kind(experiment), candidates(experiment)
+    card, kinds = of_rows(rows), {case.name: kind_of(case.structured) for case in experiment.workload.cases}
+    guessed = {
+        name: guesses(every, known, group=name, most=most, card=card, rows=rows)
+        for name in {group, ALL, *kinds.values()}
     }
+    tokens = guessed[group]
+    for at in every:
+        told = forecast_of(experiment, at.draft, group)
+        if any(told.values()):
+            sure = [_forecast(one, at.k, most) for one in told.values() if one]
+            left = [guessed[kinds.get(case, ALL)][at] for case, one in told.items() if one is None]
+            error = math.hypot(*(each for _, each in sure), math.fsum(each for _, each in left)) / len(told)
+            mean = geometric_mean(each for each, _ in (*sure, *left))
+            tokens[at] = mean, math.hypot(FORECAST, error)
+    return Prior(tokens, card, known)
+
+
+def forecast_of(experiment: Experiment, draft: str, group: str = ALL) -> dict[str, Forecasted | None]:
+    """The draft's forecast on each type of prompts of a group; None where there is a guess alone. A forecast of none of
+    the experiment's types stands for all of them together.
+    """
+    most, own = kind(experiment), [one for one in experiment.forecast if one.draft == draft]
+    told = {one.case: one for one in own if any(most.verified(k) for k, _, _ in one.at)}
+    kinds = {case.name: kind_of(case.structured) for case in experiment.workload.cases}
+    if group == ALL and told and told.keys().isdisjoint(kinds):
+        return {**told}
+    return {case: told.get(case) for case in kinds if group in (ALL, kinds[case])} or {group: told.get(group)}
+
+
+def _forecast(one: Forecasted, k: int, most: MostTokens) -> tuple[float, float]:
+    """Tokens per step at k, and their relative standard error: the nearest forecast k's, and more for being away."""
+    known = {at: (each, error) for at, each, error in one.at if most.verified(at)}
+    tokens, away = tokens_at({at: each for at, (each, _) in known.items()}, k, most)
+    _, error = known[min(known, key=lambda at: abs(math.log(k / at)))]
+    return tokens, math.hypot(error, away)
 
 
 def _advise(

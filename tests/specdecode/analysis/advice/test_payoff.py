@@ -10,14 +10,15 @@ import pytest
 from specdecode.analysis import compare
 from specdecode.analysis.advice.learned import rows_of
 from specdecode.analysis.advice.payoff import payoff, payoff_line, percent
-from specdecode.analysis.advice.sweep import advise_sweep, candidates, prior_of
+from specdecode.analysis.advice.sweep import advise_sweep, candidates, next_step, prior_of
 from specdecode.analysis.report import render_terminal
 from specdecode.analysis.results.numbers import times
 from specdecode.experiment.files import load, load_engine
 from specdecode.experiment.model import Experiment, Sweep
+from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.shapes import HOME
 from specdecode.experiment.told import Forecasted
-from specdecode.speculation.belief import Candidate
+from specdecode.speculation.belief import Candidate, tokens_at
 
 from tests.specdecode.analysis.simulate import context, experiment, run
 
@@ -27,7 +28,11 @@ KS = range(5, 16)
 BENCHMARKS = Path(__file__).resolve().parents[4] / "benchmarks"
 
 
-def told(small: float, large: float, cases: tuple[str, ...] = ("repeat-line", "meaning-of-life")) -> Experiment:
+STRUCTURED = tuple(case.name for case in TUNING.workload.cases if case.structured)
+OPEN = tuple(case.name for case in TUNING.workload.cases if not case.structured)
+
+
+def told(small: float, large: float, cases: tuple[str, ...] = STRUCTURED + OPEN) -> Experiment:
     """A forecast in which a step yields so many tokens at every k."""
     each = [
         Forecasted(draft=draft, case=case, prompts=8, at=tuple((k, tokens, 0.01) for k in KS))
@@ -53,10 +58,14 @@ def test_no_arm_is_worth_a_compile_where_steps_yield_no_more_than_they_cost() ->
 
 
 def test_all_prompts_are_the_mean_of_the_cases_and_a_group_has_its_own() -> None:
-    mixed = told(2.0, 6.0, ("repeat-line",)).forecast + told(2.0, 1.5, ("meaning-of-life",)).forecast
+    mixed = told(2.0, 6.0, STRUCTURED).forecast + told(2.0, 1.5, OPEN).forecast
     both = TUNING.model_copy(update={"forecast": mixed})
     of = {group: prior_of(both, group).tokens[Candidate(LARGE, 7)][0] for group in ("structured", "open-ended", "all")}
-    assert of == {"structured": pytest.approx(6.0), "open-ended": pytest.approx(1.5), "all": pytest.approx(3.0)}
+    assert of == {
+        "structured": pytest.approx(6.0),
+        "open-ended": pytest.approx(1.5),
+        "all": pytest.approx(3.0),
+    }
     assert payoff(both).whole.prompts == "all"
     line = payoff_line(payoff(both))
     assert "on structured" in line and "on open-ended" in line and "chance" in line
@@ -127,13 +136,54 @@ def test_a_head_is_guessed_from_its_evidence_and_no_forecast_of_it_is_promised()
     assert any("mine/eagle3, a wide guess" in each for each in alone.unknown) and not alone.found_elsewhere
 
 
-def test_a_draft_with_a_forecast_has_no_arm_that_is_guessed() -> None:
-    draft = TUNING.variants[-1].speculation.draft.id
-    told = Forecasted(draft=draft, case="all", prompts=8, at=((5, 3.0, 0.01), (9, 4.0, 0.01)))
-    found = payoff(TUNING.model_copy(update={"forecast": (told,)}))
-    assert [one.k for one in found.whole.at if one.draft == draft] == [5, 9]
-    assert len({one.draft for one in found.whole.at}) == 2 and "100%" not in payoff_line(found)
+def test_one_type_of_prompts_is_no_forecast_of_the_others() -> None:
+    """A type without a forecast keeps its guess, with the guess's spread; and what is guessed is said."""
+    guess, found = payoff(TUNING), {each: payoff(told(3.0, 3.0, (each,))) for each in STRUCTURED + OPEN}
+    for case, own in found.items():
+        flags = {on.prompts: on.forecast for on in own.on}
+        assert flags == {case: True, "structured": False, "open-ended": False, "all": False}
+        (left,) = [said for said in own.unknown if "0.6B on " in said]
+        assert case not in left and all(each in left for each in STRUCTURED + OPEN if each != case)
+        wide, most = ({one.name: one.tokens_per_step for one in each.whole.at} for each in (own, guess))
+        for arm, one in wide.items():
+            assert 1.2 < one.high / one.low < most[arm].high / most[arm].low
+    assert [on.at for on in found["meaning-of-life"].on if on.prompts == "structured"] == [guess.on[0].at]
+    half = {on.prompts: on.forecast for on in payoff(told(4.0, 4.0, OPEN)).on if on.prompts not in OPEN}
+    assert half == {"structured": False, "open-ended": True, "all": False}
+    assert not any("guessed" in said for said in payoff(told(4.0, 4.0)).unknown)
+
+
+def test_a_forecast_of_all_prompts_alone_says_nothing_of_their_kinds() -> None:
+    found = payoff(told(2.3, 1.5, ("all",)))
+    assert [(on.prompts, on.forecast) for on in found.on] == [("all", True)]
+    assert " on all prompts; " in payoff_line(found) and not any("guessed" in said for said in found.unknown)
+    logged = payoff(told(2.3, 1.5, ("chat", "code")))
+    assert [on.prompts for on in logged.on] == ["chat", "code", "all"] and " on all prompts; " in payoff_line(logged)
+
+
+def test_a_forecast_of_a_few_k_holds_between_and_beyond_them() -> None:
+    """Else the sweep compiles a k that no forecast has, by a guess which the forecast rules out."""
+    ats = {SMALL: ((1, 1.0), (3, 1.95), (5, 2.29), (7, 2.41)), LARGE: ((3, 1.476), (5, 1.534), (7, 1.54))}
+    few = [
+        Forecasted(draft=draft, case="all", prompts=40, at=tuple((k, tokens, 0.005) for k, tokens in at))
+        for draft, at in ats.items()
+    ]
+    tested = TUNING.model_copy(update={"forecast": tuple(few)})
+    found = payoff(tested)
+    for draft, at in ats.items():
+        curve = {one.k: one.tokens_per_step for one in found.whole.at if one.draft == draft}
+        values = [curve[k].value for k in sorted(curve)]
+        assert list(curve) == list(KS) and values == sorted(values) and values[-1] < 1.03 * at[-1][1]
+        assert [curve[k].value for k in (5, 7)] == pytest.approx([tokens for _, tokens in at[-2:]])
+        assert curve[6].high / curve[6].low > curve[5].high / curve[5].low
+    first = advise_sweep(tested).together.compile_next
+    assert found.worth_a_compile == ("sd-qwen3-0.6b-k5",) and first == Candidate(SMALL, 5)
+    assert next_step(tested, ()).arm == "sd-qwen3-0.6b-k5" and "100%" not in payoff_line(found)
     assert list(map(percent, (0.009, 0.01, 0.99, 0.991))) == ["below 1%", "1%", "99%", "over 99%"]
+    nothing = Forecasted(draft=SMALL, case="all", prompts=8, at=((1, 1.0, 0.01),))
+    assert not payoff(TUNING.model_copy(update={"forecast": (nothing,)})).whole.forecast, "k=1 verifies no draft here"
+    steep = [tokens_at({3: 3.44, 9: 3.5}, k, MostTokens.K_PLUS_1)[0] for k in range(3, 10)]
+    assert steep == sorted(steep) and max(steep) == 3.5, "acceptance alone says more at 6 than at 9"
 
 
 @pytest.mark.parametrize("cases", [("repeat",), ("repeat", "sonnet")])
