@@ -146,7 +146,7 @@ def advise(
         experiment, measured = comparison.experiment, [comparison, *measured]
     _check_advisable(experiment, measured)
     found = advise_sweep(experiment, measured, group=group, own=own_rows(runs))
-    document = advice_document(found, experiment, measured)
+    document = advice_document(found, experiment, measured, group=group)
     answer(as_json, document, lambda: advice_text(document))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from specdecode.analysis.advice.learned import taught_nothing
 from specdecode.analysis.advice.sweep import k_by_load, variant_of
 from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, digits, dollars, times
@@ -162,7 +163,9 @@ def runs_text(runs: Sequence[dict[str, Any]]) -> str:
     return f"{text_table(rows)}\n{text_table(over)}"
 
 
-def advice_document(found: LoadsAdvice, experiment: Experiment, runs: Sequence[Comparison] = ()) -> dict[str, Any]:
+def advice_document(
+    found: LoadsAdvice, experiment: Experiment, runs: Sequence[Comparison] = (), *, group: str = "all"
+) -> dict[str, Any]:
     """The advice as plain data, with the experiment's own names of the arms, and what the runs decided."""
     advice = found.together
     decisions = [(run.run_id, decided(run)) for run in runs]
@@ -170,6 +173,11 @@ def advice_document(found: LoadsAdvice, experiment: Experiment, runs: Sequence[C
         "decided": [
             {"run_id": run, "action": own.action.value, "variant": own.variant, "why": own.why}
             for run, own in decisions
+        ],
+        "taught_nothing": [
+            {"run_id": run.run_id, "variant": variant, "why": why}
+            for run in runs
+            for variant, why in taught_nothing(run, group)
         ],
         "reason": advice.reason,
         "compile_next": _candidate(advice.compile_next, experiment),
@@ -213,6 +221,10 @@ def advice_text(document: dict[str, Any]) -> str:
             f"{line(run['run_id'])} decided of {run['variant'] or 'no arm'}, by whole requests: {run['action']}"
             f"{'; ' if run['why'] else ''}{line(run['why'])}.\n"
         )
+    parts += [
+        f"{line(one['run_id'])}: {line(one['variant'])} teaches nothing of other arms: {line(one['why'])}.\n"
+        for one in document["taught_nothing"]
+    ]
     parts += [f"Found elsewhere: {one['says']} ({one['source']}).\n" for one in document["found_elsewhere"]]
     if document["by_load"]:
         parts += [document["k_by_load"] + "\n", _by_load(document["by_load"])]

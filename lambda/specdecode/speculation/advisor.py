@@ -85,6 +85,8 @@ def advise(
         ks = sorted({candidate.k for candidate in candidates if candidate.draft == draft})
         known[draft] = curves(draft, ks, seen, most=most, prior=prior)
         believed.update(known[draft].believed(draft))
+    timed = {Candidate(item.draft, item.k): item for item in seen if item.tokens_per_step is None}
+    believed |= {at: (math.log(item.speedup), item.error) for at, item in timed.items() if at in believed}
     gains = {at: math.exp(believed[at][0]) for at in measured if at in believed}
     best = _fastest(gains, 1.0)
     gain = gains[best] if best else 1.0
@@ -94,7 +96,8 @@ def advise(
         if at not in measured:
             mean, deviation = believed[at]
             speedup, low, high = (math.exp(mean + reach * deviation) for reach in (0.0, -REACH, REACH))
-            improvement = known[at.draft].improvement(at.k, over=best.k if best and best.draft == at.draft else over)
+            alike = best if best and best.draft == at.draft and best not in timed else None
+            improvement = known[at.draft].improvement(at.k, over=alike.k if alike else over)
             beliefs.append(Belief(at, speedup, low, high, improvement))
     beliefs.sort(key=lambda belief: -(belief.improvement if observations else belief.speedup))
     remaining = _at_most(believed, [belief.candidate for belief in beliefs], best, loads)

@@ -3,7 +3,6 @@ guess) over the time of a step (the card of step costs, and the own runs).
 """
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
@@ -36,7 +35,8 @@ class Observation(NamedTuple):
     k: int
     speedup: float
     """Speed-up of decoding over the arm without speculation."""
-    tokens_per_step: float
+    tokens_per_step: float | None
+    """None if unknown: then it shows how fast this arm is, and nothing of any other."""
     error: float = NOISE
     """Relative standard error of the speed-up."""
 
@@ -63,6 +63,7 @@ class Prior(NamedTuple):
         measured = [
             MeasuredStep(self.arm(item.draft, item.k), *log_extra(item.tokens_per_step, item.speedup, item.error))
             for item in observations
+            if item.tokens_per_step
         ]
         card = self.card or of_rows(published())
         return Card((*card.rows, *measured)).curves([self.arm(draft, k) for k in ks])
@@ -129,10 +130,11 @@ def curves(
     """What the log speed-up of one draft may be at every k. `observations`: of every arm one (`merged`). A draft that
     was never measured is as much better or worse than guessed as the others, within OTHERS.
     """
-    own = {at.k: at.tokens_per_step for at in observations if at.draft == draft and most.verified(at.k)}
+    taught = [(item, item.tokens_per_step) for item in observations if item.tokens_per_step]
+    own = {item.k: tokens for item, tokens in taught if item.draft == draft and most.verified(item.k)}
     apart = [
-        math.log(item.tokens_per_step) - prior.guess(Candidate(item.draft, item.k), most)[0]
-        for item in observations
+        math.log(tokens) - prior.guess(Candidate(item.draft, item.k), most)[0]
+        for item, tokens in taught
         if item.draft != draft
     ]
     believed = []
@@ -173,16 +175,21 @@ def merged(observations: Sequence[Observation]) -> list[Observation]:
     found: dict[Candidate, list[Observation]] = {}
     for item in observations:
         found.setdefault(Candidate(item.draft, item.k), []).append(item)
-    return [_mean(own) if len(own) > 1 else own[0] for own in found.values()]
+    return [_merged(own) if len(own) > 1 else own[0] for own in found.values()]
 
 
-def _mean(own: Sequence[Observation]) -> Observation:
-    weights = [item.error**-2 for item in own]
-    speedup, tokens = (
-        math.exp(math.fsum(map(operator.mul, weights, map(math.log, values))) / math.fsum(weights))
-        for values in ([item.speedup for item in own], [item.tokens_per_step for item in own])
+def _merged(own: Sequence[Observation]) -> Observation:
+    tokens = [(item.tokens_per_step, item.error**-2) for item in own if item.tokens_per_step]
+    return own[0]._replace(
+        speedup=_mean([(item.speedup, item.error**-2) for item in own]),
+        tokens_per_step=_mean(tokens) if tokens else None,
+        error=math.fsum(item.error**-2 for item in own) ** -0.5,
     )
-    return own[0]._replace(speedup=speedup, tokens_per_step=tokens, error=math.fsum(weights) ** -0.5)
+
+
+def _mean(weighted: Sequence[tuple[float, float]]) -> float:
+    total = math.fsum(weight for _, weight in weighted)
+    return math.exp(math.fsum(weight * math.log(value) for value, weight in weighted) / total)
 
 
 def _together(left: tuple[float, float], right: tuple[float, float]) -> tuple[float, float]:
@@ -195,7 +202,7 @@ def _acceptances(observations: Sequence[Observation], most: MostTokens) -> dict[
     """Mean acceptance at every measured k that verifies a draft."""
     found: dict[int, list[float]] = {}
     for item in observations:
-        if n := most.verified(item.k):
+        if item.tokens_per_step and (n := most.verified(item.k)):
             found.setdefault(item.k, []).append(acceptance_from_tokens(item.tokens_per_step, n))
     return {k: fmean(each) for k, each in found.items()}
 

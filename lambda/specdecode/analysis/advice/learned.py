@@ -32,25 +32,25 @@ LEAST_ERROR = 0.01
 
 def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observation | None:
     """Observation of an arm over one group of cases, with the error of the measured prompts. None if the arm differs
-    from its baseline in more than speculation, has no single k, or lacks a figure; if a case was not judged, since arms
-    would be compared on different prompts; and if a figure is impossible, since its k is another one then.
+    from its baseline in more than speculation, has no single k, or has no speed-up; if a case was not judged, since
+    arms would be compared on different prompts; and if a figure is impossible, since its k is another one then.
     """
     cases = [case for case in pair.cases if case.case in result.judged]
     found = {estimate.metric: estimate for estimate in result.speedups}
     unsure = result.judged != result.cases or any(case.impossible or case.late for case in cases)
-    if unsure or not found.keys() >= {DECODING, STEPS}:
+    if unsure or DECODING not in found:
         return None
     each, error = [one for case in cases for one in case.speedups if one.metric == DECODING], NOISE
     if each and all(one.low is not None for one in each):
         together = combine([log_stat(one) for one in each], [1.0 / len(each)] * len(each))
         error = max(LEAST_ERROR, math.sqrt(together.variance))
-    return _observed(variant, pair, found[DECODING].ratio, found[STEPS].ratio, error)
+    return _observed(variant, pair, found[DECODING].ratio, found[STEPS].ratio if STEPS in found else None, error)
 
 
 def observation_at(variant: Variant, pair: Pair, curve: Curve, point: LoadPoint) -> Observation | None:
     """Observation of an arm at one load, over the cases of a curve. None as in `observation`."""
     decoding = point.decoding
-    if curve.left_out or decoding is None or point.acceptance_length is None:
+    if curve.left_out or decoding is None:
         return None
     error = NOISE if decoding.low is None else max(LEAST_ERROR, math.sqrt(log_stat(decoding).variance))
     return _observed(variant, pair, decoding.ratio, point.acceptance_length, error)
@@ -71,7 +71,22 @@ def observed(comparison: Comparison, pair: Pair, group: str = ALL) -> Iterator[t
                     yield point.level, seen
 
 
-def _observed(variant: Variant, pair: Pair, speedup: float, tokens: float, error: float) -> Observation | None:
+def taught_nothing(comparison: Comparison, group: str = ALL) -> Iterator[tuple[str, str]]:
+    """Every arm with one k that teaches nothing of any other, and why."""
+    for pair in comparison.pairs:
+        spec = comparison.experiment.variant(pair.variant).speculation
+        if spec is None or spec.num_speculative_tokens_per_batch_size or "speculation" not in pair.changes:
+            continue
+        seen = [one for _, one in observed(comparison, pair, group)]
+        if pair.changes != ("speculation",):
+            yield pair.variant, f"it differs from {pair.baseline} in more than speculation"
+        elif not seen:
+            yield pair.variant, "its speed-up is not known on every type of prompts, or is impossible"
+        elif not any(one.tokens_per_step for one in seen):
+            yield pair.variant, "its tokens per step are not known"
+
+
+def _observed(variant: Variant, pair: Pair, speedup: float, tokens: float | None, error: float) -> Observation | None:
     spec = variant.speculation
     if spec is None or spec.num_speculative_tokens_per_batch_size or pair.changes != ("speculation",):
         return None
@@ -84,7 +99,7 @@ def theories(*, experiment: Experiment, pairs: Sequence[Pair]) -> tuple[Theory, 
     for pair in pairs:
         variant = experiment.variant(pair.variant)
         for group in pair.groups:
-            if seen := observation(variant, pair, group):
+            if (seen := observation(variant, pair, group)) and seen.tokens_per_step:
                 key = (seen.draft, most_tokens(experiment, variant), group.group)
                 estimate = next(found for found in group.speedups if found.metric == DECODING)
                 grouped.setdefault(key, []).append((pair.variant, seen, estimate))
@@ -125,7 +140,7 @@ def rows_of(comparison: Comparison) -> list[StepCost]:
     for pair in comparison.pairs:
         variant = experiment.variant(pair.variant)
         for level, item in observed(comparison, pair):
-            if level.concurrency:
+            if level.concurrency and item.tokens_per_step:
                 found.append(
                     StepCost(
                         source=comparison.run_id,

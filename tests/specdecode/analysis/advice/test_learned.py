@@ -5,12 +5,16 @@ from collections.abc import Callable
 
 import pytest
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.advice.sweep import advice_sentence, next_step, observations
+from specdecode.analysis.advice.learned import rows_of, taught_nothing, theories
+from specdecode.analysis.advice.sweep import advice_sentence, advise_sweep, next_step, observations
 from specdecode.analysis.several_runs.alike import not_learnable
+from specdecode.cli.report_view import advice_document, advice_text
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.variants import Method, ModelRef
 from specdecode.experiment.workload import Load
 from specdecode.records import EngineCounters, ErrorKind, RequestError, RequestRecord
+from specdecode.speculation import belief
+from specdecode.speculation.belief import Observation
 
 from tests.specdecode.analysis.simulate import context, experiment, run
 
@@ -152,3 +156,24 @@ def test_runs_that_differ_only_in_how_often_they_ask_or_in_k_are_learned_from() 
     assert not_learnable(TESTED, loaded(requests=50, rounds=3, seed=5)) == []
     assert not_learnable(TESTED, speculating(num_speculative_tokens=9)) == []
     assert not_learnable(experiment(ks=(7,)), TESTED) == []
+
+
+def test_a_measured_arm_whose_tokens_per_step_are_unknown_counts_as_measured_and_is_named() -> None:
+    """As in an import. Else `advise` names it as unmeasured, and compares with less than was measured."""
+    tested = experiment(ks=(3,))
+    known = compare(experiment=tested, records=run(tested), context=context())
+    (pair,) = known.pairs
+    groups = [
+        group.model_copy(update={"speedups": tuple(one for one in group.speedups if one.metric != "tokens_per_step")})
+        for group in pair.groups
+    ]
+    found = known.model_copy(update={"pairs": (pair.model_copy(update={"groups": tuple(groups)}),)})
+    (speedup,) = [one.ratio for one in pair.group("all").speedups if one.metric == "time_per_output_token"]
+    document = advice_document(advise_sweep(tested, [found]), tested, [found])
+    assert document["best"]["variant"] == "sd" and document["best_speedup"] == pytest.approx(speedup)
+    assert all(one["k"] != 3 for one in document["candidates"])
+    assert "1.00× so far" not in document["reason"]
+    assert "sd teaches nothing of other arms: its tokens per step are not known." in advice_text(document)
+    assert [*taught_nothing(known)] == [] == rows_of(found) and theories(experiment=tested, pairs=found.pairs) == ()
+    again = belief.merged([Observation("d", 4, 2.0, None, 0.1), Observation("d", 4, 2.0, 3.0, 0.1)])
+    assert [(one.tokens_per_step, round(one.speedup, 9)) for one in again] == [(pytest.approx(3.0), 2.0)]
