@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import typer.testing
 from hypothesis import HealthCheck, settings
+from specdecode.experiment import kept
 
 import constructs_lib  # noqa: F401 - before any `aws_cdk`, as it says
 from tests.templates import Templates
@@ -45,6 +46,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group(name))
         groups.setdefault(name, []).append(item)
     items[:] = [item for group in groups.values() for item in group]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_deployment_of_mine() -> Iterator[None]:
+    """No test reads the deployment.json of who runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kept, "checkout", lambda: None)
+        yield
 
 
 def pytest_collection_finish() -> None:

@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from specdecode.experiment import Capacity
+from specdecode.experiment.capacity import OF_SETTINGS, Capacity
 from specdecode.experiment.claims import variant_of
 from specdecode.experiment.prices import EKS_CONTROL_PLANE, control_plane, extended_support
 from specdecode.experiment.standing import Part, standing_parts, standing_price
@@ -33,20 +33,10 @@ def resting_cost(settings: Settings, *, today: date | None = None) -> float:
 def capacity(settings: Settings) -> Capacity:
     """The facts about the node that the deployment gives to the pipeline and to the command line."""
     return Capacity(
-        node=settings.node_type,
-        nodes=settings.nodes,
-        region=settings.region,
+        **{field: getattr(settings, key) for field, key in OF_SETTINGS.items()},
         ami=settings.ami,
-        price_per_node_hour=settings.price_per_node_hour,
-        node_storage=settings.node_storage,
-        efa_interfaces=settings.efa_interfaces,
         claims=variant_of(settings.guarded_driver, settings.claim_constraint),
-        reservation=settings.capacity_reservation_id,
-        block_start=settings.capacity_start,
-        block_end=settings.capacity_end,
         resting_price_per_hour=round(resting_cost(settings), 4),
-        accept_cost_above=settings.accept_cost_above_usd,
-        longest_run_hours=settings.longest_run_hours,
     )
 
 

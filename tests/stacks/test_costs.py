@@ -2,13 +2,16 @@
 
 import json
 from datetime import date
+from pathlib import Path
 
 import pytest
-from specdecode.experiment import Capacity, prices
+from specdecode.experiment import Capacity, kept, prices
+from specdecode.experiment.capacity import OF_SETTINGS, kept_capacity
 from specdecode.experiment.standing import ALARMS, DASHBOARDS, SYSTEM_NODES, SYSTEM_VOLUME_GIB
 
 from constructs_lib.settings.costs import capacity, hourly_cost, resting_cost
 from constructs_lib.settings.fields import Settings
+from constructs_lib.settings.reading import texts
 from tests.templates import Templates
 
 BLOCK = {
@@ -16,6 +19,16 @@ BLOCK = {
     "capacity_zones": ("us-east-2c",),
     "capacity_start": "2026-12-01T11:30:00+00:00",
     "capacity_end": "2026-12-02T11:30:00+00:00",
+}
+OTHER_TERMS = BLOCK | {
+    "node_type": "trn2.3xlarge",
+    "nodes": "2",
+    "region": "ap-southeast-4",
+    "price_per_node_hour": "2.57",
+    "node_storage": "ebs",
+    "efa_interfaces": "true",
+    "accept_cost_above_usd": "7",
+    "longest_run_hours": "9",
 }
 ODCR = {key: BLOCK[key] for key in ("capacity_reservation_id", "capacity_zones")}
 
@@ -69,6 +82,17 @@ def test_settings_and_specdecode_agree_on_the_node_s_price() -> None:
     yours = Settings(price_per_node_hour=30.5)
     assert yours.node_price == capacity(yours).of("trn2.48xlarge").price_per_node_hour == 30.5
     assert "31.12 USD with a trn2.48xlarge" in hourly_cost(yours, today=date(2026, 12, 1))
+
+
+def test_a_plan_before_the_deployment_has_its_terms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "checkout", lambda: tmp_path)
+    for given in ({"nodes": "2"}, OTHER_TERMS):
+        settings = Settings(**given)
+        kept.write(tmp_path, kept.KeptSettings(settings=texts(settings)))
+        deployed, planned = capacity(settings), kept_capacity()
+        for field in OF_SETTINGS:
+            assert getattr(planned, field) == getattr(deployed, field), field
+            assert given == {"nodes": "2"} or getattr(planned, field) != getattr(Capacity(), field), field
 
 
 def test_what_a_version_in_extended_support_costs_is_not_said_to_come() -> None:

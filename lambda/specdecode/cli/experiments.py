@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from specdecode.cli.options import RESULTS, AsJson, Overrides, Price, Profile, Reference, Region, Runs, of_options
+from specdecode.cli.options import RESULTS, AsJson, Overrides, Profile, Reference, Region, Runs, of_options
 from specdecode.cli.output import say, say_json, show, stop_with
 from specdecode.escape import counted
 from specdecode.giving_back import LONGEST_RUN_HOURS
 from specdecode.names import MOST_NODES
+from specdecode.untrusted import MOST_DOLLARS
 
 if TYPE_CHECKING:
     from specdecode.experiment import Capacity, Engine
@@ -22,7 +23,7 @@ Ami = Annotated[str | None, typer.Option(help="Release of the node's EKS AMI to 
 
 
 def presets(as_json: AsJson = False) -> None:
-    """List the experiments that ship with specdecode, with their price, their question and their arms.
+    """List the experiments that ship with specdecode, with their list price, their question and their arms.
 
     Those whose engine is supported come first, those for your own machine last.
     """
@@ -40,7 +41,8 @@ def presets(as_json: AsJson = False) -> None:
 
 
 def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None, as_json: AsJson = False) -> None:
-    """Check an experiment against the engine, the node and its own rules, and print every problem at once.
+    """Check an experiment against the engine, the deployment's node (deployment.json) and its own rules, and print
+    every problem at once.
 
     Exit codes: 0 it can run, 2 it cannot (each problem is printed with its rule, its source and what to do).
     """
@@ -64,12 +66,22 @@ def plan(
     reference: Reference,
     overrides: Overrides = None,
     ami: Ami = None,
-    price: Price = None,
+    price: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=MOST_DOLLARS, help="US dollars for an hour of the node. Default: the deployment's, else AWS's."
+        ),
+    ] = None,
     block_start: Annotated[datetime | None, typer.Option(help="Start of your Capacity Block (UTC).")] = None,
     block_end: Annotated[datetime | None, typer.Option(help="End of your Capacity Block (UTC).")] = None,
     longest_run_hours: Annotated[
-        int, typer.Option(min=1, help="The deployment's setting; 12 hours later the backstop ends the node.")
-    ] = LONGEST_RUN_HOURS,
+        int | None,
+        typer.Option(
+            min=1,
+            help="12 hours later the backstop ends the node. "
+            f"Default: the deployment's setting, else {LONGEST_RUN_HOURS}.",
+        ),
+    ] = None,
     nodes: Annotated[int, typer.Option(min=1, max=MOST_NODES, help="Show what `run --nodes` would start.")] = 1,
     bucket: Annotated[
         str | None, typer.Option(help="Artifact bucket: look which models, artifacts and answers it has.")
@@ -80,6 +92,8 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Show what a run would do, how long it would hold the node and what it would cost. Starts nothing.
+
+    Node, price and block are the deployment's (deployment.json), unless options say others or --region another place.
 
     Without --bucket every model and artifact counts as missing; what is there has the start of its hash beside it. Exit
     codes: 0 planned, 2 the experiment cannot run, 3 the bucket cannot be read.
@@ -93,9 +107,12 @@ def plan(
     start, end = _utc(block_start), _utc(block_end)
     if start and not (end and start < end):
         raise stop_with("--block-start: give --block-end too, a later time: the block's window is checked by both")
-    window = {"block_start": start, "block_end": end}
-    capacity = _capacity(ami=ami, price_per_node_hour=price, longest_run_hours=longest_run_hours, **window)
+    window = {"block_start": start or datetime.now(UTC), "block_end": end} if end else {}
+    given = {"ami": ami, "price_per_node_hour": price, "longest_run_hours": longest_run_hours}
+    capacity = _capacity(region, **given, **window)
     experiment = load(reference, settings=overrides or [], capacity=capacity)
+    if price is not None:  # of the experiment's node, which may be another than the deployment's
+        capacity = capacity.of(experiment.node).model_copy(update={"price_per_node_hour": price})
     engine, inventory = engine_of(experiment), Inventory()
     if bucket:
         experiment, inventory = _known(experiment, engine, bucket, region=region, profile=profile)
@@ -141,10 +158,12 @@ def schema(
     say_json(experiment_schema() if document == "experiment" else Engine.model_json_schema())
 
 
-def _capacity(**known: Any) -> Capacity:
-    from specdecode.experiment import Capacity
+def _capacity(region: str | None = None, **given: Any) -> Capacity:
+    """What the deployment keeps, but for what options give."""
+    from specdecode.experiment.capacity import Capacity, kept_capacity
 
-    return of_options(Capacity, **{key: value for key, value in known.items() if value is not None})
+    told = {key: value for key, value in given.items() if value is not None}
+    return of_options(Capacity, **kept_capacity(region).model_dump(exclude_unset=True) | told)
 
 
 def _utc(moment: datetime | None) -> datetime | None:

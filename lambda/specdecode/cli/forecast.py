@@ -44,8 +44,9 @@ def forecast(
     place says whether it would have written the same. That is exact for greedy decoding (temperature 0). What
     lookups in the text would do (n-grams, suffixes) comes with it: they need no model.
 
-    With an EXPERIMENT it also tells the speed-up of each arm with its range, what a million tokens cost, which arms are
-    worth a compile, and what it cannot know. Without answers tokens per step are guessed.
+    With an EXPERIMENT it also tells the speed-up of each arm with its range, what a million tokens cost (at the
+    deployment's price of the node, else AWS's), which arms are worth a compile, and what it cannot know. Without
+    answers tokens per step are guessed.
 
     Texts go to the drafts' servers and nowhere else, and the result holds none.
 
@@ -65,6 +66,7 @@ def forecast(
     from specdecode.cli.evidence import own_rows
     from specdecode.cli.forecast_view import forecast_text, payoff_text, told_text
     from specdecode.experiment import load
+    from specdecode.experiment.capacity import kept_capacity
     from specdecode.forecast.result import forecasted
 
     _check(given, drafts, of, write, page)
@@ -85,7 +87,7 @@ def forecast(
     elif planned:
         planned = planned.model_copy(update={"forecast": _of_experiment(told, planned)})
     try:
-        found = payoff(planned, own_rows(runs)) if planned else None
+        found = payoff(planned, own_rows(runs), kept_capacity(where.region)) if planned else None
     except ValueError as error:
         raise stop_with(str(error)) from None
     if planned and write:

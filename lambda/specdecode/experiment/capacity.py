@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from specdecode import names
-from specdecode.experiment import shapes
+from specdecode.experiment import kept, shapes
 from specdecode.experiment.base import Frozen, PricePerHour
 from specdecode.experiment.engine_parts import AmiVersion, Resources
 from specdecode.experiment.problems import refused
@@ -40,6 +40,20 @@ NodeStorage = Literal["instance-store", "ebs"]
 """The disks on which pods write: the node's four NVMe disks, or gp3."""
 MONITOR = Resources(cpu=0.25, memory_gib=1, ephemeral_gib=1)
 """Resources of the container that `serving.neuron_metrics` puts beside each server (the node's own asks for 256m)."""
+OF_SETTINGS = {
+    "node": "node_type",
+    "nodes": "nodes",
+    "region": "region",
+    "price_per_node_hour": "price_per_node_hour",
+    "node_storage": "node_storage",
+    "efa_interfaces": "efa_interfaces",
+    "reservation": "capacity_reservation_id",
+    "block_start": "capacity_start",
+    "block_end": "capacity_end",
+    "accept_cost_above": "accept_cost_above_usd",
+    "longest_run_hours": "longest_run_hours",
+}
+"""Field of a Capacity -> the deployment's setting that it is."""
 DRAIN_BEFORE_BLOCK_END_MINUTES = 40
 """Karpenter drains 10 minutes before EC2 ends a Capacity Block's instances, 30 minutes before the block's end."""
 
@@ -108,3 +122,18 @@ class Capacity(Frozen):
         if self.block_end is not None:
             return "capacity-block"
         return "on-demand" if self.reservation is None else "odcr"
+
+
+def kept_capacity(region: str | None = None) -> Capacity:
+    """The terms of the deployment that the checkout keeps, but for its AMI, which follows the engine at the next one.
+    Without one, or if `region` is another, those of no deployment. Raises kept.BadFile.
+    """
+    settings = kept.read(kept.checkout()).settings
+    if not settings or region not in (None, settings.get("region", shapes.HOME)):
+        return Capacity()
+    told = {"node_type": shapes.DEFAULT, **settings}
+    try:
+        return Capacity(**{field: told[key] for field, key in OF_SETTINGS.items() if told.get(key)})
+    except ValidationError as error:
+        wrong = (f"{OF_SETTINGS[str(each['loc'][0])]}: {kept.refused(each)}" for each in error.errors())
+        raise kept.BadFile(f"{kept.FILE}: {'; '.join(wrong)}") from None

@@ -3,7 +3,7 @@
 import pytest
 from specdecode.cli import app, output, runs_deployment, runs_release
 from specdecode.cli.preflight import checks
-from specdecode.experiment import Capacity, load_preset, to_yaml
+from specdecode.experiment import Capacity, kept, load_preset, to_yaml
 from typer.testing import CliRunner
 
 from tests.specdecode.benchmark.virtual import world
@@ -11,6 +11,13 @@ from tests.specdecode.cli.runs_fake import POD, FakeDeployment
 from tests.specdecode.steps.aws_fake import FakeS3
 
 __all__ = ["world"]
+
+
+@pytest.fixture
+def checkout(monkeypatch, tmp_path):
+    """The folder where deployment.json would be."""
+    monkeypatch.setattr(kept, "checkout", lambda: tmp_path)
+    return tmp_path
 
 
 @pytest.fixture

@@ -14,12 +14,10 @@ HERE = {"region": "us-east-2"}
 DEPLOYED = {**HERE, "alert_email": "you@example.com", "nodes": "2"}
 
 
-@pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "cdk.json").write_text("{}")
+@pytest.fixture(autouse=True)
+def here(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (checkout / "cdk.json").write_text("{}")
     monkeypatch.setenv("AWS_REGION", "us-east-2")
-    monkeypatch.setattr(kept, "checkout", lambda: tmp_path)
-    return tmp_path
 
 
 def configured(

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 from specdecode.cli import app
-from specdecode.experiment import Engine, engine_names, load_engine, load_preset, preset_names
+from specdecode.experiment import Engine, engine_names, kept, load_engine, load_preset, preset_names
 from typer.testing import CliRunner
 
 from tests.finished_folders import stored
@@ -141,6 +141,59 @@ def test_plan_takes_price_and_capacity_block(run):
     for end in ([], ["--block-end", "2030-01-01"], ["--block-end", "2029-12-31"]):
         said = run("plan", "qwen3-32b", "--block-start", "2030-01-01", *end, code=2).stderr
         assert said.startswith("error: --block-start: give --block-end too, a later time")
+
+
+SMALL = {"node_type": "trn2.3xlarge", "region": "ap-southeast-4", "price_per_node_hour": "2.57"}
+ITS_PRESET = "llama-3.1-8b-eagle3-small"
+
+
+def test_a_plan_follows_the_kept_deployment_and_options_win(run, checkout):
+    kept.write(checkout, kept.KeptSettings(settings=SMALL))
+    for more, price in (([], "2.57"), (["--price", "3"], "3.00"), (["--region", "ap-southeast-4"], "2.57")):
+        said = run("plan", ITS_PRESET, *more)
+        assert f" at ${price} an hour" in said.output
+    for command in ("plan", "validate"):
+        assert "this deployment's node is a trn2.3xlarge" in run(command, "qwen3-32b", code=2).stderr
+    assert " at $0.81 an hour" in run("plan", "account-check").output, "another node than the deployment's"
+    assert " at $5.00 an hour" in run("plan", "account-check", "--price", "5").output
+    assert "no price of a trn2.3xlarge" in run("plan", ITS_PRESET, "--region", "us-east-2", code=2).stderr
+
+
+def test_a_plan_knows_the_kept_price_block_and_longest_run(run, checkout):
+    block = {"capacity_start": "2020-01-01T11:30:00+00:00", "capacity_end": "2020-01-02T11:30:00+00:00"}
+    settings = {"price_per_node_hour": "10", "longest_run_hours": "1", "capacity_reservation_id": "cr-12345678"}
+    kept.write(checkout, kept.KeptSettings(settings=settings | block))
+    planned = json.loads(run("plan", "qwen3-32b-tuning", "--json").output)
+    assert planned["price_per_node_hour"] == 10 and planned["bill"]["capacity"] == "capacity-block"
+    assert any("as you gave it" in each for each in planned["bill"]["assumptions"])
+    for words in ("over for new work", "longest_run_hours 1 "):
+        assert any(words in each for each in planned["warnings"])
+    given = ("--block-end", "2099-01-01", "--longest-run-hours", "99")
+    warnings = json.loads(run("plan", "qwen3-32b-tuning", *given, "--json").output)["warnings"]
+    assert not any("Capacity Block" in each or "longest_run_hours" in each for each in warnings)
+
+
+def test_a_forecast_has_the_kept_price(run, checkout):
+    def dollars(*more):
+        on = json.loads(run("forecast", "qwen3-32b-tuning", *more, "--json").output)["payoff"]["on"]
+        return on[-1]["at"][0]["dollars_per_million"]
+
+    published = dollars()
+    kept.write(checkout, kept.KeptSettings(settings={"price_per_node_hour": "71.5216"}))
+    assert dollars() == pytest.approx([2 * each for each in published])
+    assert dollars("--region", "us-west-2") == published
+    kept.write(checkout, kept.KeptSettings(settings=SMALL))
+    assert dollars() is None, "nobody knows the price of a node that the deployment has not"
+
+
+@pytest.mark.parametrize("command", ["plan", "validate", "forecast"])
+def test_a_broken_file_of_the_deployment_is_told(run, checkout, command):
+    for text, says in (
+        ("{", "deployment.json cannot be read: move it away, and"),
+        ('{"settings": {"price_per_node_hour": "much"}}', "deployment.json: price_per_node_hour: must be a"),
+    ):
+        (checkout / kept.FILE).write_text(text)
+        assert says in run(command, "qwen3-32b", code=2).stderr
 
 
 def test_plan_looks_into_the_bucket(run, monkeypatch):

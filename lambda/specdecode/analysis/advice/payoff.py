@@ -14,10 +14,10 @@ from specdecode.analysis.results.numbers import times
 from specdecode.analysis.results.pairs import Pair, kind_of
 from specdecode.escape import counted
 from specdecode.experiment.base import Frozen
+from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.problems import ExperimentError
-from specdecode.experiment.shapes import HOME
 from specdecode.experiment.variants import HEADS
 from specdecode.measures.arm_case import ArmCase
 from specdecode.speculation.belief import Candidate, believe
@@ -96,18 +96,21 @@ class Payoff(Frozen):
         return self.on[-1]
 
 
-def payoff(experiment: Experiment, own: Iterable[StepCost] = ()) -> Payoff:
-    """`own`: rows of the user's own runs. Raises ValueError if no arm of the experiment speculates with one k."""
+def payoff(experiment: Experiment, own: Iterable[StepCost] = (), capacity: Capacity | None = None) -> Payoff:
+    """`own`: rows of the user's own runs. `capacity`: what the node costs; without it AWS's list price.
+
+    Raises ValueError if no arm of the experiment speculates with one k.
+    """
     if not (at := candidates(experiment)):
         raise ValueError(f"{experiment.name} has no arm that speculates with one k: there is nothing to forecast")
-    own = tuple(own)
+    own, dollars = tuple(own), _base_dollars(experiment, capacity or Capacity())
     rows = (*published(), *own)
     told = [one.case for one in experiment.forecast]
     kinds = {case.name: kind_of(case.structured) for case in experiment.workload.cases}
     # A forecast of none of the experiment's types says nothing of their kinds, and a guess would not add up to it.
     apart = [name for name in KINDS if name in kinds.values() and not (told and kinds.keys().isdisjoint(told))]
     names = dict.fromkeys([*(case for case in told if case != ALL), *apart, ALL])
-    on = tuple(_on(experiment, name, at, own) for name in names)
+    on = tuple(_on(experiment, name, at, own, dollars) for name in names)
     return Payoff(
         experiment=experiment.name,
         on=on,
@@ -135,8 +138,14 @@ def percent(chance: float) -> str:
     return "over 99%" if chance > 0.99 else "below 1%" if chance < 0.01 else f"{chance:.0%}"
 
 
-def _on(experiment: Experiment, name: str, at: Sequence[Candidate], own: Sequence[StepCost]) -> PayoffOn:
-    prior, most, base = prior_of(experiment, name, own), kind(experiment), _base_dollars(experiment)
+def _on(
+    experiment: Experiment,
+    name: str,
+    at: Sequence[Candidate],
+    own: Sequence[StepCost],
+    base: tuple[float, float] | None,
+) -> PayoffOn:
+    prior, most = prior_of(experiment, name, own), kind(experiment)
     drafts, found = dict.fromkeys(one.draft for one in at), []
     for draft in drafts:
         ks = [one.k for one in at if one.draft == draft]
@@ -173,9 +182,9 @@ def _worth(at: Sequence[PayoffAt]) -> tuple[str, ...]:
     return tuple(one.name for one in near[:MOST_WORTH] if one.speedup.value >= enough)
 
 
-def _base_dollars(experiment: Experiment) -> tuple[float, float] | None:
+def _base_dollars(experiment: Experiment, capacity: Capacity) -> tuple[float, float] | None:
     """Dollars for a million output tokens without speculation: what the engine usually takes, for the arm's share."""
-    price = experiment.shape.price_in(HOME)
+    price = capacity.of(experiment.node).price_per_node_hour
     if experiment.served_by is None or price is None:
         return None
     try:
@@ -185,7 +194,7 @@ def _base_dollars(experiment: Experiment) -> tuple[float, float] | None:
     devices = experiment.shape.devices
     share = min(1.0, experiment.devices / devices) if devices and experiment.devices else 1.0
     at_once = min(experiment.workload.levels[0].concurrency or 1, experiment.batch or 1)
-    each = price.usd * share / 3600.0 * 1e6 / at_once
+    each = price * share / 3600.0 * 1e6 / at_once
     return low * each, high * each
 
 
