@@ -157,6 +157,9 @@ def test_a_plan_follows_the_kept_deployment_and_options_win(run, checkout):
     assert " at $0.81 an hour" in run("plan", "account-check").output, "another node than the deployment's"
     assert " at $5.00 an hour" in run("plan", "account-check", "--price", "5").output
     assert "no price of a trn2.3xlarge" in run("plan", ITS_PRESET, "--region", "us-east-2", code=2).stderr
+    kept.write(checkout, kept.KeptSettings(settings={"region": "us-east-2"}))
+    assert "deployment's node is a trn2.48xlarge" in run("plan", ITS_PRESET, "--price", "3", code=2).stderr
+    run("plan", ITS_PRESET, "--price", "3", "--region", "ap-southeast-4")
 
 
 def test_a_plan_knows_the_kept_price_block_and_longest_run(run, checkout):
