@@ -128,6 +128,16 @@ def test_prompt_and_answer_may_fill_the_window_to_the_last_token(output_tokens, 
         assert [problem.rule for problem in problems("qwen3-32b", overrides)] == ["lengths"]
 
 
+def test_each_case_has_its_own_answer_in_the_window_and_prompts_sent_as_they_are_only_their_own_length():
+    native, case = "llama-3.1-8b-eagle3", {"name": "own", "label": "own", "structured": False}
+    long = case | {"kind": "sonnet", "output_tokens": 1800}
+    (problem,) = problems(native, {"workload.cases": [long], "published": []})
+    assert (problem.rule, problem.field) == ("lengths", "workload.cases.own.output_tokens")
+    assert problem.message == "512 tokens in and 1800 out exceed max_model_len 2048"
+    short = case | {"kind": "text", "text": "Summarize: hello"}
+    assert load_preset(native, overrides={"workload.cases": [short], "serving.max_model_len": 512, "published": []})
+
+
 def test_a_target_without_a_family_is_warned_of_where_families_decide():
     """Else gpt-oss goes without its --hf-overrides, and EAGLE3 for Qwen3 on NxD Inference is valid."""
     known = load_preset("qwen3-32b")

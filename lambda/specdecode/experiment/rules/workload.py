@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from specdecode.experiment.rules.case import Case, Finding, ServedCase
 from specdecode.experiment.sizing import MOST_CLIENTS, clients_of
 from specdecode.experiment.validated import did_you_mean
+from specdecode.experiment.workload import PromptKind
 
 
 def unique_names(case: Case) -> Iterator[Finding]:
@@ -48,10 +49,15 @@ def published(case: Case) -> Iterator[Finding]:
 
 
 def lengths(case: ServedCase) -> Iterator[Finding]:
-    load, room = case.experiment.workload, case.experiment.window or 0
-    if load.input_tokens + load.output_tokens > room:
-        message = f"{load.input_tokens} tokens in and {load.output_tokens} out exceed max_model_len {room}"
-        yield "workload.output_tokens", message, "shorten them, or raise serving.max_model_len (a new compile)"
+    """Prompts that are made to a length. Those that are sent as they are have `prompts.fits`."""
+    load, room, found = case.experiment.workload, case.experiment.window or 0, {}
+    for each in load.cases:
+        answer, made = load.output_tokens_of(each), each.kind in (PromptKind.LINE, PromptKind.SONNET)
+        if made and load.input_tokens + answer > room:
+            field = f"workload.{f'cases.{each.name}.' if each.output_tokens else ''}output_tokens"
+            found[field] = f"{load.input_tokens} tokens in and {answer} out exceed max_model_len {room}"
+    fix = "shorten them, or raise serving.max_model_len (a new compile)"
+    yield from ((field, message, fix) for field, message in found.items())
 
 
 def clients(case: Case) -> Iterator[Finding]:
