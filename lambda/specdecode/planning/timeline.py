@@ -228,9 +228,10 @@ def _minutes(
     load, together = experiment.workload, max if experiment.workload.load is Load.SIMULTANEOUS else sum
 
     def minutes(level: Level, requests: int, request_s: float) -> float:
-        requests, asked = requests + load.warmup_requests, level.concurrency or 1
-        open_loop = max(requests / level.rate, request_s) if level.rate else None
-        return together(open_loop or requests * request_s / min(asked, batch or asked) for batch in of) / 60
+        requests += load.warmup_requests
+        sending = requests / level.rate if level.rate else 0
+        asked = min(requests, level.concurrency or requests)
+        return together(max(sending, requests * request_s / min(asked, batch or asked)) for batch in of) / 60
 
     def each(case: TestCase, level: Level) -> Range:
         takes, most = request_seconds(experiment, engine, case), load.requests_of(case, level)

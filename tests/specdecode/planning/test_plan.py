@@ -206,6 +206,17 @@ def test_more_load_costs_more_and_the_open_loop_lasts_as_its_rate_says():
     assert slow.low - minutes().low == pytest.approx(9 / 0.02 / 60 * 10 * 2 * 2, rel=0.1), "two arms in two waves"
 
 
+def test_what_a_batch_cannot_take_at_once_waits_in_the_open_loop_too_and_no_load_is_shorter_than_a_request():
+    def takes(**load):
+        overrides = {f"workload.{name}": value for name, value in {"concurrency": 1, "requests": 79, **load}.items()}
+        return [each.takes for each in plan_for(load_preset("llama-3.1-8b-eagle3", overrides=overrides)).timeline.loads]
+
+    batch = load_preset("llama-3.1-8b-eagle3").batch
+    assert takes(rate=1000) == takes(concurrency=batch)
+    assert takes(rate=0.01)[0].low == pytest.approx(80 / 0.01 / 60 * 3 * 3 * 2), "cases, arms and rounds"
+    assert takes(requests=1, warmup_requests=0, concurrency=batch) == takes(requests=1, warmup_requests=0)
+
+
 def test_a_folder_is_there_only_if_a_listing_shows_no_damage():
     s3 = FakeS3({"models/a@1/x": b"12", "models/a@1/COMPLETE.json": mark("models/a@1/", {"x": b"34"})})
     wanted = ["models/a@1/", "models/b@1/", "state/engines/1.json"]
