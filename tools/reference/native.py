@@ -15,7 +15,8 @@ from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.effective import SKIP
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.model import ServedExperiment
-from specdecode.experiment.rules.native import SEGMENTS
+from specdecode.experiment.rules.engine import BATCHED, DEFAULT_BATCHED
+from specdecode.experiment.rules.native import reading
 from specdecode.kubernetes.pods import RESTARTS_ALLOWED
 from specdecode.manifests import RenderContext, compile_job, serving
 from specdecode.planning import Inventory, make_plan
@@ -26,10 +27,6 @@ INTRODUCTION = """For users of the native plugin: what it needs on trn2, from it
 documentation, and people who ran it there. Each line is held against the pods that are rendered for each preset: a cell
 says how they meet it, or why it does not apply; what differs between presets has a letter, and stands in the second
 table. None of it was run by us."""
-SINGLE_SHOT = 16 * 1024
-"""Longest max_model_len without segments (vllm_neuron/utils/bucket_utils.py, MAX_MODEL_LEN_SINGLE_SHOT)."""
-DEFAULT_BATCHED = 2048
-"""vLLM's --max-num-batched-tokens there (a note on plugin 0.24 on trn2)."""
 FEW_CPUS = 32
 """Below it eight compilers are more than a node has vCPUs for."""
 
@@ -150,13 +147,8 @@ def _last_sequence_bucket(arm: Arm) -> str | None:
 
 
 def _prefill(arm: Arm) -> str | None:
-    longest = arm.number("--max-model-len", 0)
-    batched = arm.number("--max-num-batched-tokens", DEFAULT_BATCHED)
-    if batched >= longest:
-        return f"single shot, {longest} tokens" if longest <= SINGLE_SHOT else None
-    segments = arm.config("kv_segment_size_buckets") or [batched]
-    fits = segments == [batched] and batched in SEGMENTS
-    return f"segments of {batched}" if fits and arm.config("num_batched_tokens_buckets") in (None, segments) else None
+    batched = arm.number(BATCHED, DEFAULT_BATCHED)
+    return reading(arm.number("--max-model-len", 0), batched, arm.serve["--additional-config"]["neuron_config"])
 
 
 def _blocks(arm: Arm) -> str | None:

@@ -72,6 +72,7 @@ def test_each_combination_is_refused_for_its_reasons_and_for_each_of_them_once(n
     assert seen[False], "nothing is refused"
 
 
+BATCHED = "--max-num-batched-tokens"
 NATIVELY = {
     "engine": NATIVE,
     "target": {"id": "acme/llama", "family": "llama3", "size_gib": 15},
@@ -85,7 +86,7 @@ NATIVELY = {
     [
         ({}, [], None),
         ({"num_batched_tokens_buckets": [512]}, ["--max-num-batched-tokens", "512"], None),
-        ({"num_batched_tokens_buckets": [512, 256]}, ["--max-num-batched-tokens", "256"], "native-buckets"),
+        ({"num_batched_tokens_buckets": [8192, 4096]}, ["--max-num-batched-tokens", "4096"], "native-buckets"),
         ({"num_batched_tokens_buckets": [512]}, ["--max-num-batched-tokens", "1024"], "native-buckets"),
         ({"num_batched_tokens_buckets": [512]}, [], "native-buckets"),
         ({"num_batched_tokens_buckets": 512}, ["--max-num-batched-tokens", "512"], "native-buckets"),
@@ -113,6 +114,33 @@ def test_shapes_that_the_native_plugin_refuses_at_its_start_or_ignores(config, a
         assert [p.rule for p in error.problems] == [rule]
     else:
         assert rule is None
+
+
+@pytest.mark.parametrize(
+    ("preset", "longest", "arguments", "says"),
+    [
+        ("qwen3-32b-native", 16384, f"{BATCHED} 16384", None),
+        ("qwen3-32b-native", 32768, "", None),
+        ("qwen3-32b-native", 32768, f"{BATCHED} 32768", "read at once up to 16384"),
+        ("qwen3-32b-native", 32768, "--no-enable-chunked-prefill", "32768 suits no max_model_len of 32768"),
+        ("llama-3.1-8b-eagle3", 2048, f"{BATCHED} 3000", None),
+        ("llama-3.1-8b-eagle3", 4096, f"{BATCHED} 3000", "3000 suits no max_model_len of 4096"),
+        ("llama-3.1-8b-dflash", 16384, None, "less than max_model_len 16384, without chunked prefill"),
+        ("rehearsal-vllm", 4096, f"{BATCHED} 3000", None),
+        ("rehearsal-vllm", 4096, f"{BATCHED} 3000 --no-enable-chunked-prefill", "less than max_model_len"),
+    ],
+)
+def test_tokens_of_a_step_are_what_vllm_and_the_plugins_kernels_can_take(preset, longest, arguments, says):
+    """`arguments`: None for the preset's own."""
+    own = {} if arguments is None else {"serving.extra_args": arguments.split()}
+    overrides = {"serving.max_model_len": longest, **own}
+    if says is None:
+        assert load_preset(preset, overrides=overrides)
+    else:
+        with pytest.raises(ExperimentError) as caught:
+            load_preset(preset, overrides=overrides)
+        (problem,) = caught.value.problems
+        assert (problem.rule, problem.field) == ("batched-tokens", "serving.extra_args") and says in problem.message
 
 
 def test_memory_of_the_native_plugin_is_that_of_its_ranks_and_of_what_its_loader_unpacks():

@@ -65,6 +65,10 @@ OF_SERVED: Rules[ServedCase] = {
         "NxD Inference's NeuronConfig: attn_cls, quantized_checkpoints_path",
     ),
     "neuron-config-key": (engine.neuron_keys, "NxD Inference: NeuronConfig warns of unexpected keyword arguments"),
+    "batched-tokens": (
+        engine.batched_tokens,
+        "vLLM: config/scheduler.py, verify_max_model_len; the plugin: utils/bucket_utils.py",
+    ),
     "native-buckets": (native.buckets, _NATIVE),
     "native-segments": (native.segments, _NATIVE),
     "native-efa": (native.efa, "the plugin's vllm/worker/neuron_worker.py and utils/hardware_config.py"),

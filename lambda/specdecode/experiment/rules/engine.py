@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from specdecode.experiment import settable
-from specdecode.experiment.effective import family, neuron_config, serving_env
+from specdecode.experiment.effective import effective, family, flags, neuron_config, serving_env
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.engine_parts import CpuCompile
 from specdecode.experiment.model import CompileOn, Sweep
@@ -27,6 +27,35 @@ def arguments(case: ServedCase) -> Iterator[Finding]:
     for field, words in case.given("extra_args"):
         for problem in settable.argument_problems(words, case.engine.settable_args):
             yield field, problem, _fix(case)
+
+
+BATCHED = "--max-num-batched-tokens"
+DEFAULT_BATCHED = 2048
+"""vLLM's own (SchedulerConfig), and on trn2 (a note on plugin 0.24). Without chunked prefill: the window, if longer."""
+
+
+def batched_tokens(case: ServedCase) -> Iterator[Finding]:
+    """Tokens of a step of which vLLM's scheduler and the native plugin's kernels are capable."""
+    found: dict[str, tuple[str, str]] = {}
+    for variant in case.experiment.variants:
+        arm, serving = (case.experiment, variant, case.engine), case.experiment.serving_of(variant)
+        given, longest = effective(*arm), serving.max_model_len
+        whole = given.get("--enable-chunked-prefill") is False
+        batched = native.number(given, BATCHED, max(DEFAULT_BATCHED, longest * whole))
+        config, plugin = neuron_config(*arm), case.engine.dialect is Dialect.NATIVE_PLUGIN
+        if batched < serving.max_num_seqs:
+            why, fix = f"is less than max_num_seqs {serving.max_num_seqs}", "raise it"
+        elif whole and batched < longest:
+            why, fix = f"is less than max_model_len {longest}, without chunked prefill", f"set it to {longest}"
+        elif plugin and not config.get("kv_segment_size_buckets") and not native.reading(longest, batched, config):
+            sizes, once = ", ".join(map(str, native.SEGMENTS)), native.SINGLE_SHOT
+            why = f"suits no max_model_len of {longest}: prompts are read at once up to {once}, or in segments"
+            fix = f"set it, and num_batched_tokens_buckets if given, to one of {sizes}, or lower serving.max_model_len"
+        else:
+            continue
+        holder = f"variants.{variant.name}" if BATCHED in flags([*variant.extra_args]) else "serving"
+        found.setdefault(f"{holder}.extra_args", (f"{BATCHED} {batched} {why}", fix))
+    yield from ((field, *said) for field, said in found.items())
 
 
 def configuration(case: ServedCase) -> Iterator[Finding]:

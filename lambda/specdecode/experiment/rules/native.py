@@ -13,6 +13,8 @@ from specdecode.experiment.rules.case import Finding, ServedCase
 from specdecode.experiment.variants import ServedVariant
 
 SEGMENTS = (512, 1024, 2048, 4096, 8192)
+SINGLE_SHOT = 16 * 1024
+"""Longest max_model_len without segments (vllm_neuron/utils/bucket_utils.py, MAX_MODEL_LEN_SINGLE_SHOT)."""
 BLOCK = 32
 """Tokens of a KV block without `--block-size`."""
 MOVED = {
@@ -68,7 +70,7 @@ def segments(case: ServedCase) -> Iterator[Finding]:
     found: dict[str, tuple[str, str]] = {}
     for variant, config, given in _arms(case):
         field = _where(variant, "kv_segment_size_buckets")
-        sizes, block = whole_numbers(config.get("kv_segment_size_buckets")), _block(given)
+        sizes, block = whole_numbers(config.get("kv_segment_size_buckets")), number(given, "--block-size", BLOCK)
         cached = effective(case.experiment, variant, case.engine).get("--enable-prefix-caching")
         if cached and not sizes:
             message = "prefix caching needs segmented prefill, or the server does not start"
@@ -80,6 +82,17 @@ def segments(case: ServedCase) -> Iterator[Finding]:
             message = f"segments {sizes} differ from num_batched_tokens_buckets {config['num_batched_tokens_buckets']}"
             found.setdefault(field, (message, "give both the same sizes"))
     yield from ((field, *said) for field, said in found.items())
+
+
+def reading(longest: int, batched: int, config: dict[str, Any]) -> str | None:
+    """How prompts of up to `longest` tokens are read, `batched` of them in a step. None if the plugin refuses it
+    (vllm_neuron/utils/bucket_utils.py, resolve_segmented_prefill_config and validate_kv_segment_size_buckets).
+    """
+    segments, tokens = config.get("kv_segment_size_buckets"), whole_numbers(config.get("num_batched_tokens_buckets"))
+    if batched >= longest and not segments:
+        return f"single shot, {longest} tokens" if longest <= SINGLE_SHOT else None
+    (size, *more) = segments = segments or [batched]
+    return f"segments of {size}" if size in SEGMENTS and not more and tokens in ([], segments) else None
 
 
 def compiling_without_devices(case: ServedCase) -> Iterator[Finding]:
@@ -104,7 +117,7 @@ def _where(variant: ServedVariant, key: str) -> str:
     return f"{holder}.neuron_config.{key}"
 
 
-def _block(given: dict[str, Any]) -> int:
-    """Tokens of a block; the default if the value is no number (another rule refuses that)."""
-    said = str(given.get("--block-size", BLOCK))
-    return int(said) if said.isdecimal() and int(said) else BLOCK
+def number(given: dict[str, Any], flag: str, otherwise: int) -> int:
+    """What a flag says; `otherwise` without it, or if the value is no number (another rule refuses that)."""
+    said = str(given.get(flag, otherwise))
+    return int(said) if said.isdecimal() and int(said) else otherwise
