@@ -35,7 +35,6 @@ from specdecode.analysis import Verdict
 from specdecode.analysis.results.pairs import Pair
 from specdecode.analysis.statistics.pairs import assemble
 from specdecode.analysis.texts.decide import of_all
-from specdecode.analysis.texts.wording import best_pair
 from specdecode.experiment.model import Experiment
 from specdecode.measures.student import LogMean, over_prompts
 
@@ -109,7 +108,7 @@ def pays_by_itself(found: Pair) -> bool:
 
 def chosen(among: Sequence[Pair]) -> Pair:
     """The pair that the report is about."""
-    return best_pair([each for each in among if pays(each)] or among)
+    return max([each for each in among if pays(each)] or among, key=lambda each: each.over_all)
 
 
 def again(rng: random.Random, **place: Any) -> bool:

@@ -59,7 +59,10 @@ def compare_measured(
     pairs, others = trusted_everywhere(list(_pairs(experiment, first, held)), _other_loads(experiment, levels, held))
     trusted = [each for each in pairs if not each.distrusted]
     here = at_fastest(experiment, [each.arm for each in arms.values()], trusted)
+    chains = tuple(_chains(experiment, pairs, first, held))
+    totals = [chain.total for chain in chains if not chain.total.distrusted]
     over = curves(experiment=experiment, levels=levels, pairs=trusted)
+    whole = curves(experiment=experiment, levels=levels, pairs=totals)
     carried = objectives(experiment=experiment, levels=levels)
     no_curve = ""
     if trusted and not over and len(levels) > 1:
@@ -75,11 +78,11 @@ def compare_measured(
         timeline=timeline(record for each in arms.values() for record in each.block.records),
         pairs=tuple(pairs),
         loads=others,
-        chains=tuple(_chains(experiment, pairs, first, held)),
+        chains=chains,
         drift=moved,
-        accuracy=tuple(accuracy_changes(context.accuracy, pairs)),
+        accuracy=tuple(accuracy_changes(context.accuracy, [*pairs, *(chain.total for chain in chains)])),
         theory=theories(experiment=experiment, pairs=here),
-        curve=over,
+        curve=(*over, *(each.model_copy(update={"of_speculation": False}) for each in whole)),
         work=work(experiment=experiment, levels=levels, pairs=trusted, others=others, sets=sets),
         objective=carried,
         schedule=schedules(experiment=experiment, levels=levels, pairs=here, curves=over),

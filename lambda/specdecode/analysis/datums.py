@@ -68,7 +68,8 @@ def metric_data(comparison: Comparison, *, previous: Comparison | None = None) -
         found.append(_datum(comparison, "LargestLoadKept", each.keeps.value if each.keeps else 0.0, places, unit))
     levels = {level.name: level for level in experiment.workload.levels}
     for over in decided(comparison).findings if len(levels) > 1 else ():
-        if over.group == "all" and over.speedup:
+        own = experiment.variant(over.variant).compare_to == over.baseline
+        if over.group == "all" and over.speedup and own:
             places = about | {"Variant": labels[over.variant], "Load": levels[over.load].sorted_name}
             found.append(_datum(comparison, "Speedup", over.speedup.ratio, places))
     return found

@@ -39,8 +39,8 @@ def winner(
     They serve the compiled artifact with the run's container, claim, mounts, probes and checks, without anything that
     belongs to the run. You choose how many run, and when.
 
-    Exit codes: 0 printed, 1 no arm pays, 2 bad input or servers that already ran, 3 AWS cannot be reached, 4 the run
-    cannot tell, 5 it is not to be trusted.
+    Exit codes: 0 printed, 1 no arm is to be used, 2 bad input or servers that already ran, 3 AWS cannot be reached, 4
+    the run cannot tell, 5 it is not to be trusted.
     """
     from specdecode.analysis.results.pairs import Action
     from specdecode.analysis.texts.decide import decided

@@ -13,6 +13,7 @@ from specdecode.analysis.advice.sweep import advice_sentence
 from specdecode.analysis.compare import trusted_everywhere
 from specdecode.analysis.other_tools.imported import AIPERF, GUIDELLM, VLLM, completed_request, own_statistics, tool_arm
 from specdecode.analysis.other_tools.imported_report import compare_imported
+from specdecode.analysis.results.comparison import AccuracyChange
 from specdecode.analysis.results.over_load import ArmAtLoad, Curve, LoadPoint
 from specdecode.analysis.results.pairs import HEADLINE, Action, Chain, Equality, LoadResult, Pair, Verdict
 from specdecode.analysis.statistics.pairs import assemble, case_result
@@ -63,7 +64,7 @@ REACHED = (
         "import that contradicts itself",
         "import measured otherwise",
     ),
-    "import without requests",
+    *("import without requests", "it answers worse"),
 )
 """Every state that is to be reached."""
 
@@ -141,11 +142,21 @@ def _measured(rng: random.Random, truth: Truth, seed: int) -> Comparison:
         links, total = tuple(pairs), at_load[0][3](named["base"], last)
         chains = [Chain(variant=last.name, root="base", links=links, total=total)]
     curves = [_curve(rng, at_load, p) for p in pairs if len(levels) > 1 and not p.distrusted]
+    for chain in chains if len(levels) > 1 else ():
+        found_at = [(*at[:2], [at[3](named[chain.root], named[chain.variant])], at[3]) for at in at_load]
+        curves += [_curve(rng, found_at, chain.total)] if not chain.total.distrusted else []
+    lost = [p for p in pairs if not p.distrusted and random.Random(f"{seed}{p.variant}").random() < 0.1]
+    if any(p.among and p.among.faster for p in lost):
+        truth.reached.add("it answers worse")
+    accuracy = tuple(
+        AccuracyChange(variant=p.variant, baseline=p.baseline, task="gsm8k", metric="exact_match", before=0.9,
+                       after=0.6, change=-0.3, low=-0.35, high=-0.25, shown=True) for p in lost
+    )  # fmt: skip
     made = found.model_copy(
         update={
             "experiment": tested, "arms": at_load[0][1], "pairs": tuple(pairs), "loads": loads,
             "chains": tuple(chains), "curve": tuple(each for each in curves if each), "theory": (), "notes": (),
-            "timeline": (), "decision": None,
+            "timeline": (), "decision": None, "accuracy": accuracy,
         }
     )  # fmt: skip
     told = voiced(made)

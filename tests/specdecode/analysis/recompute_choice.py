@@ -73,9 +73,10 @@ def faster(run: Run, arm: str, rival: str, cases: list[str], within: list[str]) 
 def check_server(check: raw.Check, run: Run) -> None:
     """The loads that the sentence names, and their ratios. No other sentence, and no sentence without them."""
     told = {(arm, what): (loads, ratios) for loads, what, arm, ratios in SERVER.findall(run.report["answer"])}
-    whole = [each for each in run.report["curve"] if each["group"] == "all"]
-    named = re.match(r"(\S+): ", run.report["answer"])
-    own = [each for each in whole if len(whole) == 1 or (named and each["variant"] == named[1])]
+    decision = run.report["decision"]
+    roots = {each["variant"]: each["root"] for each in run.report["chains"]}
+    about = decision["variant"], roots.get(decision["variant"], decision["baseline"]), "all"
+    own = [each for each in run.report["curve"] if (each["variant"], each["baseline"], each["group"]) == about]
     found = {key: value for curve in own for key, value in of_server(run, curve).items()}
     check.same("arms of which the answer says that the server does not gain", sorted(told), sorted(found))
     for key in told.keys() & found.keys():
@@ -92,15 +93,20 @@ def of_server(run: Run, curve: dict[str, Any]) -> dict[tuple[str, str], dict[str
     loads = [load for load in run.sizes if not any(failed(run, load, name, cases) for name in (base, arm))]
     noise = run.noise(base, arm, cases, loads)
     found: dict[tuple[str, str], dict[str, float]] = {}
+    decided = {
+        each["load"]: each["verdict"]
+        for each in run.report["decision"]["findings"]
+        if (each["variant"], each["baseline"], each["group"]) == (arm, base, "all")
+    }
     for load in loads:
         ratio, low, high = raw.bounds(*run.whole_gain(load, base, arm, cases, noise))
         before, after = (run.arm(load, name, cases)["output_throughput"] for name in (base, arm))
         if run.doubtful(load, base, arm, cases) or not before or not after:
             continue
         server = after / before
-        if low > 1 and server * high < ratio:
+        if low > 1 and decided[load] == "pays" and server * high < ratio:
             found.setdefault((arm, "faster"), {})[load] = server
-        if high < 1 and server * low > ratio:
+        if high < 1 and decided[load] == "costs" and server * low > ratio:
             found.setdefault((arm, "slower"), {})[load] = server
     return found
 

@@ -303,10 +303,11 @@ def check_page(check: raw.Check, run: Run, page: str) -> None:
 def check_markdown(check: raw.Check, run: Run, text: str) -> None:
     """Speed-up, throughput and user's speed of each row of the tables over the load."""
     text = text.replace("\\", "")
-    tables = re.findall(r"^### (\S+) over the load$(.*?)(?=^##|\Z)", text, re.M | re.S)
+    tables = re.findall(r"^### (\S+)(?: against (\S+))? over the load$(.*?)(?=^##|\Z)", text, re.M | re.S)
     check.same("tables of Markdown", bool(tables), bool(run.report["curve"]))
-    for arm, table in tables:
-        told = next(each for each in run.report["curve"] if (each["variant"], each["group"]) == (arm, "all"))
+    for arm, base, table in tables:
+        whole = [each for each in run.report["curve"] if (each["variant"], each["group"]) == (arm, "all")]
+        told = next(each for each in whole if base in ("", each["baseline"]))
         rows = [line.strip("| ").split(" | ") for line in table.splitlines() if re.match(r"\| [\d.]+ ", line)]
         check.same(f"Markdown {arm} rows", len(rows), len(told["points"]))
         arms = told["baseline"], arm, told["cases"]

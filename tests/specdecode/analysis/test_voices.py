@@ -51,7 +51,7 @@ def test_no_output_of_thousands_contradicts_another(tmp_path: Path, part: int) -
     assert set(reached) == set(REACHED)
 
 
-def faster_is_enough(pair: Pair, at_first: int | None = None) -> tuple[Verdict, str]:
+def faster_is_enough(pair: Pair, at_first: Verdict | None = None) -> tuple[Verdict, str]:
     found = OF_ALL(pair, at_first)
     return (Verdict.PAYS, "") if found[0] is Verdict.CANNOT_TELL and pair.among and pair.among.faster else found
 

@@ -84,6 +84,19 @@ def contradictions(comparison: Comparison, truth: Truth, folder: Path) -> list[s
                 named or action == "do not trust" or bool(report["chains"]),
                 f"a figure without its population: {lines['page']}",
             )
+    # of several loads: what is advised is what the decision has at each
+    root = {each["variant"]: each["root"] for each in report["chains"]}.get(arm, decision["baseline"])
+    over = {f["load"]: f["action"] for f in decision["findings"]
+            if (f["variant"], f["baseline"], f["group"]) == (arm, root, "all")}  # fmt: skip
+    if re.search(r"(?<!not )[Ss]peculate at every load", lines["page"]):
+        hold(set(over.values()) == {"use"}, f"speculate at every load, and {over}")
+    for told in re.findall(r"Speculation is faster at ([\d, ]+) at a time", lines["page"]):
+        hold({over[f"c{each}"] for each in told.split(", ")} == {"use"}, f"faster at {told}, and {over}")
+    # an arm that answers worse is told at once, and not used
+    lost = {each["variant"] for each in report["accuracy"] if each["change"] < 0 and each["shown"]}
+    hold(not (action == "use" and arm in lost), f"{arm} answers worse and is used")
+    for name in ("terminal", "markdown", "page") if lost else ():
+        hold("Shown to answer worse: " in screens[name], f"{name} does not say that {lost} answer worse")
     # the truth of plausibility and of late clients
     for pair in report["pairs"]:
         name, arms = pair["variant"], {pair["variant"], pair["baseline"]}
@@ -169,8 +182,10 @@ def contradictions(comparison: Comparison, truth: Truth, folder: Path) -> list[s
     alone = gate([comparison], Thresholds(min_speedup=1.0, each_case=True))
     passes = {(check.arm, check.about.partition(",")[0]) for check in alone.checks
               if check.outcome.value == "passed" and check.load == first}  # fmt: skip
+    arms = {(p["variant"], p["baseline"]) for p in report["pairs"]}
     unsure = {(f["variant"], f["case"] or "all prompts") for f in decision["findings"]
-              if f["load"] == first and f["action"] == "measure more" and f["group"] in (None, "all")}  # fmt: skip
+              if f["load"] == first and f["action"] == "measure more" and f["group"] in (None, "all")
+              and (f["variant"], f["baseline"]) in arms}  # fmt: skip
     hold(not passes & unsure, f"{passes & unsure} pass the gate, and the run cannot tell of them")
     hold(not {each for each in passes if each[0] in bad}, f"{passes} pass the gate, and are not to be trusted")
     labels = {each.name: each.label for each in comparison.experiment.variants}

@@ -8,7 +8,7 @@ from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.numbers import NONE, compact, digits, dollars, percent, seconds
 from specdecode.analysis.results.over_load import ArmAtLoad, Curve, LoadPoint, Source
 from specdecode.analysis.texts.by_load import advice_by_load, rounded
-from specdecode.analysis.texts.decide import about
+from specdecode.analysis.texts.decide import about, against_root, curve_of, found_over_load
 from specdecode.experiment.model import Experiment
 
 Figure = Callable[[ArmAtLoad], float | None]
@@ -48,14 +48,18 @@ def curve_table(comparison: Comparison, curve: Curve) -> ReportTable:
     """A row for each level, with the columns that have a value; below it the curve in words, if the section's answer is
     about another one, and the noise that its intervals include.
     """
-    best = about(comparison)
-    said = "" if best and curve.variant == best.variant else f"{advice_by_load(curve, comparison.objective)} "
+    best, found = about(comparison), found_over_load(comparison, curve)
+    said = f"{advice_by_load(curve, comparison.objective, found)} "
+    if best and curve == curve_of(comparison, against_root(comparison, best)):
+        said = ""
     shared = f"{100 * curve.shared:.2g}% ({SEEN[curve.shared_from]})"
     note = f"{said}Every interval includes noise that all requests of a load share: {shared}."
     rows = [_row(point) for point in curve.points]
     filled = [number for number in range(len(COLUMNS)) if any(row[number] not in ("", NONE) for row in rows)]
     body = [[Cell(row[n]) for n in filled] for row in rows]
-    return ReportTable([COLUMNS[n] for n in filled], body, f"{curve.variant} over the load", note)
+    own = comparison.experiment.variant(curve.variant).compare_to == curve.baseline
+    arm = curve.variant if own else f"{curve.variant} against {curve.baseline}"
+    return ReportTable([COLUMNS[n] for n in filled], body, f"{arm} over the load", note)
 
 
 def _row(point: LoadPoint) -> tuple[str, ...]:

@@ -189,14 +189,14 @@ def chain_table(chain: Chain) -> ReportTable:
 
 def accuracy_table(comparison: Comparison) -> ReportTable:
     """Scores of each arm, and their change from the baseline's. Empty if no accuracy was measured."""
-    changes = {(each.variant, each.task, each.metric): each for each in comparison.accuracy}
+    changes = {(each.variant, each.task, each.metric): each for each in reversed(comparison.accuracy)}
     rows = []
     for item in comparison.context.accuracy:
         change, told = changes.get((item.variant, item.task, item.metric)), NONE
         if change:
             low, high = change.low, change.high
             interval = f" ({low:+.3f} to {high:+.3f})" if low is not None and high is not None else ""
-            better = "better" if change.change > 0 else "worse"
+            better = "worse" if change.worse else "better"
             told = f"{change.change:+.3f}{interval} {better if change.shown else 'no difference shown'}"
         task = f"{item.task}{f' ({item.samples} samples)' if item.samples else ''}"
         score = f"{item.value:.3f}{f' ± {item.stderr:.3f} s.e.' if item.stderr is not None else ''}"
@@ -204,6 +204,6 @@ def accuracy_table(comparison: Comparison) -> ReportTable:
     columns = (
         *(Column(name, words=True) for name in ("arm", "task", "metric")),
         Column("score", "As lm-eval reports it, with its standard error"),
-        Column("change (95% CI)", "Score minus the baseline's; both taken as independent"),
+        Column("change (95% CI)", "Score minus that of the arm it is compared with; both taken as independent"),
     )
     return ReportTable(columns, rows, "Does it still answer as well?")

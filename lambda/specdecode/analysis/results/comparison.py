@@ -40,6 +40,12 @@ class AccuracyChange(Frozen):
     """95% interval of the change, from both scores' standard errors."""
     shown: bool
     """The interval excludes 0."""
+    higher_is_better: bool = True
+
+    @property
+    def worse(self) -> bool:
+        """The arm is shown to answer worse."""
+        return self.shown and (self.change < 0) is self.higher_is_better
 
 
 class Drift(Frozen):
@@ -129,7 +135,7 @@ class Comparison(Frozen):
     accuracy: Many[AccuracyChange] = ()
     theory: Many[Theory]
     curve: Many[Curve] = ()
-    """Each pair and group of cases over the load. Empty for a run of one load."""
+    """Each pair and group of cases over the load; then each chain's arm against its root. Empty for one load."""
     objective: Many[Objective] = ()
     """Load that each arm carries within the service-level objective. Empty if the experiment has no objective."""
     schedule: Many[Schedule] = ()
@@ -222,7 +228,7 @@ class Comparison(Frozen):
             ("load of", {(stretch.variant, stretch.case) for stretch in self.timeline}, measured),
             ("result of", set(_places(pairs)), measured),
             ("metric", {HEADLINE, *used, *(found.metric for found in shown)}, {each.name for each in self.metrics}),
-            ("pair of", curved | worked, {(pair.variant, pair.baseline) for pair in self.pairs}),
+            ("pair of", curved | worked, {(pair.variant, pair.baseline) for pair in pairs}),
         )
         lacking = [
             f"{what} {' and '.join(each) if isinstance(each, tuple) else each}"

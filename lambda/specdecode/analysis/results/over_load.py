@@ -76,7 +76,8 @@ class Curve(Frozen):
     variant: str
     baseline: str
     of_speculation: bool = True
-    """One arm speculates and the other does not, as far as is known. If not, the words name the arms."""
+    """One arm speculates and the other does not, as far as is known, and no arm stands between them in a chain. If not,
+    the words name the arms."""
     group: str
     cases: Many[str]
     """Cases that could be compared at every level of the curve. The other cases are left out, since a case that is

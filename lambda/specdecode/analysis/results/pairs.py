@@ -178,6 +178,12 @@ class Pair(Frozen):
         return next((case.reason for case in self.cases if case.verdict is Verdict.DISTRUST), "")
 
     @property
+    def over_all(self) -> float:
+        """Speed-up over all cases. 0 if it is not known."""
+        found = self.group("all")
+        return found.headline.ratio if found and found.headline else 0.0
+
+    @property
     def by_kind(self) -> list[CaseResult]:
         """The cases, those of one kind beside each other, as every picture and table has them."""
         return sorted(self.cases, key=lambda case: not case.structured)

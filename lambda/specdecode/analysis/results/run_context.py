@@ -54,6 +54,7 @@ class Accuracy(Frozen):
     value: float
     stderr: float | None = None
     samples: int | None = None
+    higher_is_better: bool = True
 
 
 class Served(Frozen):

@@ -28,6 +28,7 @@ class _Results(BaseModel):
 
     results: dict[str, dict[str, Any]] = Field(default_factory=dict)
     samples: dict[str, _Samples] = Field(default_factory=dict, alias="n-samples")
+    higher_is_better: dict[str, dict[str, bool | None]] = Field(default_factory=dict)
 
 
 def accuracy_changes(scores: Sequence[Accuracy], pairs: Sequence[Pair]) -> Iterator[AccuracyChange]:
@@ -54,6 +55,7 @@ def accuracy_changes(scores: Sequence[Accuracy], pairs: Sequence[Pair]) -> Itera
                 low=change - reach if reach is not None else None,
                 high=change + reach if reach is not None else None,
                 shown=reach is not None and abs(change) > reach,
+                higher_is_better=item.higher_is_better,
             )
 
 
@@ -89,6 +91,7 @@ def lm_eval_scores(variant: str, data: bytes) -> list[Accuracy]:
                     value=value,
                     stderr=deviation if _is_score(deviation) else None,
                     samples=document.samples.get(task, _Samples()).effective,
+                    higher_is_better=document.higher_is_better.get(task, {}).get(name) is not False,
                 )
             )
             if len(found) > MOST_SCORES:

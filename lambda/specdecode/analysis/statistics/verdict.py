@@ -39,24 +39,30 @@ def estimate(metric: str, stat: LogMean, *, method: str, confidence: float = NOM
     return Estimate(metric=metric, ratio=stat.ratio, low=low, high=high, n=stat.n, method=method)
 
 
-def judge(found: Estimate | None, *, unit: str = "requests", confidence: float = NOMINAL) -> Conclusion:
-    """Judge an interval. No relevant difference: all of it lies within RELEVANT of 1 (an equivalence test). Pays: all
-    of it lies above 1. Costs: below 1. Else it cannot be told. `unit`: what n counts. `confidence`: of the interval.
+def verdict_of(found: Estimate) -> Verdict:
+    """No relevant difference: all of the interval lies within RELEVANT of 1 (an equivalence test). Pays: all of it lies
+    above 1. Costs: below 1. Else it cannot be told.
     """
+    if found.low is None or found.high is None:
+        return Verdict.CANNOT_TELL
+    if found.low > 1.0 / RELEVANT and found.high < RELEVANT:
+        return Verdict.NO_DIFFERENCE
+    return Verdict.PAYS if found.low > 1.0 else Verdict.COSTS if found.high < 1.0 else Verdict.CANNOT_TELL
+
+
+def judge(found: Estimate | None, *, unit: str = "requests", confidence: float = NOMINAL) -> Conclusion:
+    """Judge an interval, with the reason. `unit`: what n counts. `confidence`: of the interval."""
     if found is None:
         return Conclusion(Verdict.CANNOT_TELL, "no prompt was completed by both arms")
     if found.low is None or found.high is None:
         reason = f"{times(found.ratio)} from too few values for an interval"
         return Conclusion(Verdict.CANNOT_TELL, reason, f"8 {unit} or more")
-    said = spread(found)
-    if found.low > 1.0 / RELEVANT and found.high < RELEVANT:
-        return Conclusion(Verdict.NO_DIFFERENCE, f"{said}: the whole interval lies within ±{RELEVANT - 1:.0%}")
-    if found.low > 1.0:
-        return Conclusion(Verdict.PAYS, f"{said}: the whole interval lies above 1")
-    if found.high < 1.0:
-        return Conclusion(Verdict.COSTS, f"{said}: the whole interval lies below 1")
-    reason = f"{said}: the interval reaches to both sides of 1 and beyond ±{RELEVANT - 1:.0%}"
-    return Conclusion(Verdict.CANNOT_TELL, reason, _needed(found, unit, confidence))
+    said, verdict = spread(found), verdict_of(found)
+    if verdict is Verdict.CANNOT_TELL:
+        reason = f"{said}: the interval reaches to both sides of 1 and beyond ±{RELEVANT - 1:.0%}"
+        return Conclusion(verdict, reason, _needed(found, unit, confidence))
+    where = {Verdict.PAYS: "above 1", Verdict.COSTS: "below 1"}.get(verdict, f"within ±{RELEVANT - 1:.0%}")
+    return Conclusion(verdict, f"{said}: the whole interval lies {where}")
 
 
 def judge_loss(found: Estimate) -> tuple[Estimate, Conclusion]:

@@ -2,20 +2,28 @@
 
 import math
 from bisect import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from specdecode.analysis.loads.objective import doubted, listed
 from specdecode.analysis.results.over_load import Crossover, Curve, LoadPoint, Objective
+from specdecode.analysis.results.pairs import Action, ArmFinding, Verdict
 from specdecode.experiment.workload import Level
 
 SIGNIFICANT = 0.025
 """Probability on each side below which chance alone does not explain two shares (Fisher's exact test)."""
+SIDES = {Verdict.PAYS: 1, Verdict.COSTS: -1}
+SURE = (*SIDES, Verdict.NO_DIFFERENCE)
 LOST = "too many requests failed, or none was compared"
 
 
-def advice_by_load(curve: Curve, objectives: Sequence[Objective]) -> str:
-    """`Speculate below 6 requests at a time, not above (95% CI 5 to 7). At your SLO …`."""
-    parts = [_where(curve), *_server(curve), _objective(curve, objectives)]
+def advice_by_load(curve: Curve, objectives: Sequence[Objective], found: Mapping[str, ArmFinding]) -> str:
+    """`Speculate below 6 requests at a time, not above (95% CI 5 to 7). At your SLO …`. `found`: load -> what the
+    decision has there of these arms.
+    """
+    verdicts = verdicts_of(curve, found)
+    advised = all(each.action is Action.USE for each in found.values() if each.verdict is Verdict.PAYS)
+    said = _where(curve, verdicts, speculate=curve.of_speculation and advised)
+    parts = [said, *_server(curve, verdicts), _objective(curve, objectives)]
     if doubtful := [point.level for point in curve.points if point.doubtful]:
         parts.append(f"The load generator fell behind at {listed(doubtful)}: doubtful.")
     if curve.without:
@@ -29,68 +37,70 @@ def without_a_curve(levels: Sequence[Level]) -> str:
     return f"Nothing is known over the load: at fewer than two of {listed(levels)} there is a speed-up ({LOST})."
 
 
-def _where(curve: Curve) -> str:
-    arm = f"{curve.variant} is faster than {curve.baseline}"
-    if len(curve.crossovers) == 1:
+def verdicts_of(curve: Curve, found: Mapping[str, ArmFinding]) -> dict[Level, Verdict]:
+    """The decision's verdict at each load of a curve."""
+    at = {point.level: found.get(point.level.name) for point in curve.points}
+    return {level: own.verdict if own else Verdict.CANNOT_TELL for level, own in at.items()}
+
+
+def _where(curve: Curve, verdicts: Mapping[Level, Verdict], *, speculate: bool) -> str:
+    """`speculate`: speculation is what is advised; else the words name the arms."""
+    arm, last = f"{curve.variant} is faster than {curve.baseline}", curve.points[-1].level
+    every = "load that could be compared" if curve.without else "load measured"
+    faster, slower, same, unsure = (
+        [level for level, own in verdicts.items() if own in which]
+        for which in ({Verdict.PAYS}, {Verdict.COSTS}, {Verdict.NO_DIFFERENCE}, {*Verdict} - set(SURE))
+    )
+    if len(curve.crossovers) == 1 and faster:
         (found,) = curve.crossovers
         first, second = ("below", "above") if found.direction == "stops" else ("above", "below")
-        what = "Speculate" if curve.of_speculation else arm
-        return f"{what} {first} {_load(curve, found)}, not {second}.{_beside(curve)}"
-    if curve.crossovers:
+        what = "Speculate" if speculate else arm
+        return f"{what} {first} {_load(curve, found)}, not {second}{_beside(curve, verdicts)}."
+    if curve.crossovers and faster:
         places = "; ".join(f"it {found.direction} paying at {_load(curve, found)}" for found in curve.crossovers)
-        what = "Whether to speculate" if curve.of_speculation else f"Whether {arm}"
+        what = "Whether to speculate" if speculate else f"Whether {arm}"
         return f"{what} changes with the load more than once: {places}."
-    last, every = curve.points[-1].level, "load that could be compared" if curve.without else "load measured"
-    faster, slower, unsure = ([each.level for each in curve.points if side(each) == sign] for sign in (1, -1, 0))
-    if not slower and not unsure:
-        what = (
-            f"Speculate at every {every}: it is faster at each" if curve.of_speculation else f"{arm} at every {every}"
-        )
+    if len(faster) == len(verdicts):
+        what = f"Speculate at every {every}: it is faster at each" if speculate else f"{arm} at every {every}"
         return f"{what}, and no crossover is there up to {last}."
-    if not faster and not unsure:
+    if len(slower) == len(verdicts):
         what = f"{curve.variant} is slower than {curve.baseline} at every {every}"
-        if curve.of_speculation:
+        if speculate:
             what = f"Do not speculate at any {every}: it is slower at each"
         return f"{what}, up to {last}."
-    what = "Speculation" if curve.of_speculation else curve.variant
-    if not faster and not slower:
+    what = "Speculation" if speculate else curve.variant
+    if len(unsure) == len(verdicts):
         return f"{what} is not shown to be faster or slower at any load up to {last}, over all prompts together."
-    known = [f"{word} at {listed(levels)}" for word, levels in (("faster", faster), ("slower", slower)) if levels]
+    said = (("is faster", faster), ("is slower", slower), ("makes no relevant difference", same))
+    known = [f"{word} at {listed(levels)}" for word, levels in said if levels]
     rest = f"; at {listed(unsure)} that is not known" if unsure else ""
-    return f"{what} is {' and '.join(known)}{rest}. No crossover is shown up to {last}."
+    none = "" if curve.crossovers else f" No crossover is shown up to {last}."
+    return f"{what} {' and '.join(known)}{rest}.{none}"
 
 
-def _beside(curve: Curve) -> str:
-    """` At 32 at a time neither arm is shown to be faster.`: such loads on one side of the crossover."""
-    sides = [side(point) for point in curve.points]
+def _beside(curve: Curve, verdicts: Mapping[Level, Verdict]) -> str:
+    """`; at 32 at a time neither arm is shown to be faster`: such loads on one side of the crossover, and those at
+    which it makes no relevant difference.
+    """
+    sides = [SIDES.get(own, 0) for own in verdicts.values()]
     known = [number for number, each in enumerate(sides) if each]
-    unsure = []
+    unsure, same = [], [level for level, own in verdicts.items() if own is Verdict.NO_DIFFERENCE]
     for number, point in enumerate(curve.points):
         after = bisect(known, number)
-        if (
-            not sides[number]
-            and not point.doubtful
-            and len({sides[n] for n in known[max(0, after - 1) : after + 1]}) < 2
-        ):
+        alike = len({sides[n] for n in known[max(0, after - 1) : after + 1]}) < 2
+        if verdicts[point.level] not in SURE and not point.doubtful and alike:
             unsure.append(point.level)
-    return f" At {listed(unsure)} neither arm is shown to be faster." if unsure else ""
+    said = ((same, "it makes no relevant difference"), (unsure, "neither arm is shown to be faster"))
+    return "".join(f"; at {listed(levels)} {what}" for levels, what in said if levels)
 
 
-def side(point: LoadPoint) -> int:
-    """1 if the arm is faster, -1 if it is slower, 0 if neither is shown or the load is doubtful."""
-    low, high = point.speedup.low, point.speedup.high
-    if point.doubtful:
-        return 0
-    return 1 if low is not None and low > 1.0 else -1 if high is not None and high < 1.0 else 0
-
-
-def _server(curve: Curve) -> Iterator[str]:
+def _server(curve: Curve, verdicts: Mapping[Level, Verdict]) -> Iterator[str]:
     """Loads at which a request and the whole server do not gain alike."""
     for of_request, faster, fewer in ((1, "faster", "fewer"), (-1, "slower", "more")):
         found = {
             point.level: f"{ratio:.2f}×"
             for point in curve.points
-            if side(point) == of_request and (ratio := _server_gain(point, -of_request))
+            if SIDES.get(verdicts[point.level]) == of_request and (ratio := _server_gain(point, -of_request))
         }
         if found:
             yield (

@@ -1,10 +1,10 @@
 """The decision of a run: one function, from the figures that plausibility left (ADR 200)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.results.over_load import Curve
+from specdecode.analysis.results.over_load import Curve, LoadPoint
 from specdecode.analysis.results.pairs import (
     Action,
     ArmFinding,
@@ -16,8 +16,8 @@ from specdecode.analysis.results.pairs import (
     Verdict,
 )
 from specdecode.analysis.statistics.measured import at_fastest
-from specdecode.analysis.texts.by_load import side
-from specdecode.analysis.texts.wording import best_pair
+from specdecode.analysis.statistics.verdict import verdict_of
+from specdecode.analysis.texts.wording import SHOWN
 
 OF_VERDICT = {
     Verdict.PAYS: Action.USE,
@@ -26,7 +26,6 @@ OF_VERDICT = {
     Verdict.CANNOT_TELL: Action.MEASURE,
     Verdict.DISTRUST: Action.DISTRUST,
 }
-SIDES = {1: Verdict.PAYS, 0: Verdict.CANNOT_TELL, -1: Verdict.COSTS}
 
 
 def decided(comparison: Comparison) -> Decision:
@@ -45,6 +44,30 @@ def total_of(comparison: Comparison, pair: Pair) -> Pair | None:
     return next((chain.total for chain in comparison.chains if chain.variant == pair.variant), None)
 
 
+def against_root(comparison: Comparison, pair: Pair) -> Pair:
+    """The pair's arm against the first baseline of its chain; the pair itself if there is no chain."""
+    return total_of(comparison, pair) or pair
+
+
+def gain(comparison: Comparison, pair: Pair) -> float:
+    """Speed-up over the first baseline: what arms of one run are ranked by. 0 if it is not known."""
+    return against_root(comparison, pair).over_all
+
+
+def worse(comparison: Comparison, of: Pair | ArmFinding) -> str:
+    """`is shown to answer worse than base in gsm8k`. Empty if that is not shown."""
+    own = (each for each in comparison.accuracy if (each.variant, each.baseline) == (of.variant, of.baseline))
+    tasks = dict.fromkeys(each.task for each in own if each.worse)
+    more = f" and {len(tasks) - SHOWN} more" if len(tasks) > SHOWN else ""
+    return f"is shown to answer worse than {of.baseline} in {', '.join(list(tasks)[:SHOWN])}{more}" if tasks else ""
+
+
+def found_over_load(comparison: Comparison, curve: Curve) -> dict[str, ArmFinding]:
+    """Load -> what the decision has there of the arms of a curve."""
+    own, found = (curve.variant, curve.baseline, curve.group), decided(comparison).findings
+    return {each.load: each for each in found if (each.variant, each.baseline, each.group) == own}
+
+
 def curve_of(comparison: Comparison, pair: Pair) -> Curve | None:
     """The pair's curve over the load, over all cases. None for a run of one load."""
     own = pair.variant, pair.baseline, "all"
@@ -52,9 +75,10 @@ def curve_of(comparison: Comparison, pair: Pair) -> Curve | None:
 
 
 def decide(comparison: Comparison) -> Decision:
-    """What the run shows, and what to do. Arms with an impossible figure are never chosen."""
+    """What the run shows, and what to do: of the arms that are to be used, also against the first baseline of their
+    chain, the fastest. Arms with an impossible figure are never chosen.
+    """
     pairs = comparison.pairs
-    findings = tuple(finding for pair in pairs for finding in _findings(comparison, pair))
     loads = [found for level in comparison.experiment.workload.levels if (found := comparison.at(level))]
     arms = [(at.level.name, arm) for at in loads for arm in at.arms]
     wrong = {arm.variant: f"{arm.case}: {arm.impossible[0]}" for _, arm in reversed(arms) if arm.impossible}
@@ -66,20 +90,17 @@ def decide(comparison: Comparison) -> Decision:
         return Decision(
             action=action, variant=None, baseline=None, serve=None, why=why, distrusted=distrusted, late=late
         )
-    of_arm = {each.variant: each for each in findings if each.group == "all" and each.load == first_load(comparison)}
     here = at_fastest(comparison.experiment, comparison.arms, pairs)
-    using = [pair for pair in here if pair.variant in of_arm and of_arm[pair.variant].action is Action.USE]
-    pair = best_pair(using or [each for each in here if not each.distrusted] or here)
-    known = of_arm.get(pair.variant)
-    action, why = (known.action, known.why) if known else (Action.MEASURE, "no prompts could be compared")
-    serve = {Action.USE: pair.variant, Action.KEEP: pair.baseline}.get(action)
-    total = total_of(comparison, pair)
-    if action is Action.USE and total:
-        verdict, unsure = of_all(total)
-        if verdict is not Verdict.PAYS:
-            action = OF_VERDICT.get(verdict, Action.MEASURE)
-            serve = total.baseline if action is Action.KEEP else None
-            why = f"against {total.baseline}, as one would serve it without speculation: {unsure or verdict.value}"
+    each_way = (*pairs, *(chain.total for chain in comparison.chains))
+    known = [finding for pair in each_way for finding in _findings(comparison, pair)]
+    known += [_of_case(pair, case, at) for at in loads for pair in at.pairs for case in pair.cases]
+    findings = tuple(_unless_worse(comparison, each) for each in known)
+    using = [pair for pair in here if not _held_back(comparison, findings, pair)]
+    trusted = [each for each in here if not each.distrusted] or here
+    asked = using or [each for each in trusted if "speculation" in each.changes] or trusted
+    pair = max(asked, key=lambda each: gain(comparison, each))
+    action, why = _held_back(comparison, findings, pair) or (Action.USE, "")
+    serve = {Action.USE: pair.variant, Action.KEEP: against_root(comparison, pair).baseline}.get(action)
     return Decision(
         action=action,
         variant=pair.variant,
@@ -87,10 +108,30 @@ def decide(comparison: Comparison) -> Decision:
         setting=comparison.experiment.setting_in_words(comparison.experiment.variant(pair.variant)),
         serve=serve,
         why=why,
-        findings=(*findings, *(_of_case(pair, case, at) for at in loads for pair in at.pairs for case in pair.cases)),
+        findings=findings,
         distrusted=distrusted,
         late=late,
     )
+
+
+def _held_back(comparison: Comparison, findings: Sequence[ArmFinding], pair: Pair) -> tuple[Action, str] | None:
+    """What to do with an arm that is not to be used at the first load, and why. None if it is to be used."""
+    first = first_load(comparison)
+    found = {(each.variant, each.baseline): each for each in findings if (each.group, each.load) == ("all", first)}
+    for each in (pair, against_root(comparison, pair)):
+        if (own := found.get((each.variant, each.baseline))) is None:
+            return Action.MEASURE, "no prompts could be compared"
+        if own.action is not Action.USE:
+            why = f"against {own.baseline}, as one would serve it without speculation: {own.why or own.verdict.value}"
+            return own.action, own.why if each is pair else why
+    return None
+
+
+def _unless_worse(comparison: Comparison, found: ArmFinding) -> ArmFinding:
+    """An arm that is shown to answer worse than its baseline is not used, however fast it is."""
+    if found.action is not Action.USE or not (how := worse(comparison, found)):
+        return found
+    return found.model_copy(update={"action": Action.KEEP, "why": f"it {how}"})
 
 
 def first_load(comparison: Comparison) -> str:
@@ -106,20 +147,25 @@ def _findings(comparison: Comparison, pair: Pair) -> Iterator[ArmFinding]:
         else:
             verdict, why = _kind(pair, group)
         late = any(case.late for case in pair.cases if case.case in group.cases)
-        gain = pair.among.speedup if whole and pair.among else group.headline
+        known = pair.among.speedup if whole and pair.among else group.headline
         action = OF_VERDICT.get(verdict) or _mixed(pair, group)
-        gain = None if late else gain
-        yield _finding(pair, first, verdict, action=action, group=group.group, speedup=gain, why=why)
+        speedup = None if late else known
+        yield _finding(pair, first, verdict, action=action, group=group.group, speedup=speedup, why=why)
     curve = curve_of(comparison, pair)
     for point in curve.points if curve else ():
         if point.level.name != first:
-            verdict, why = SIDES[side(point)], ""
+            verdict, why = _at_load(point), ""
             if point.doubtful:
                 why = f"the load generator fell behind at {point.level}"
             elif verdict is Verdict.CANNOT_TELL:
                 why = "the interval reaches to both sides of 1"
-            gain = None if point.doubtful else point.speedup
-            yield _finding(pair, point.level.name, verdict, group="all", speedup=gain, why=why)
+            speedup = None if point.doubtful else point.speedup
+            yield _finding(pair, point.level.name, verdict, group="all", speedup=speedup, why=why)
+
+
+def _at_load(point: LoadPoint) -> Verdict:
+    """Of the interval at one load, unless the load generator fell behind there."""
+    return Verdict.CANNOT_TELL if point.doubtful else verdict_of(point.speedup)
 
 
 def _of_case(pair: Pair, case: CaseResult, at: LoadResult) -> ArmFinding:
@@ -134,27 +180,31 @@ def _finding(pair: Pair, load: str, verdict: Verdict, *, action: Action | None =
     return ArmFinding(variant=pair.variant, baseline=pair.baseline, load=load, verdict=verdict, action=action, **told)
 
 
-def of_all(pair: Pair, at_first: int | None = None) -> tuple[Verdict, str]:
-    """Of all prompts together: the verdict, and why it is no surer. `at_first`: on which side of 1 the curve over the
-    load is at the first load.
+def of_all(pair: Pair, at_first: Verdict | None = None) -> tuple[Verdict, str]:
+    """Of all prompts together: the verdict, and why it is no surer. `at_first`: that of the curve over the load, at the
+    first load.
 
-    An arm pays if it is faster over them at the level for all arms of the run, and pays on some prompt type by itself.
+    An arm pays if it is faster over them at the level for all arms of the run, by what may be more than RELEVANT, and
+    pays on some prompt type by itself.
     """
     verdicts, found = {case.verdict for case in pair.cases}, pair.group("all")
     if pair.distrusted:
         return Verdict.DISTRUST, pair.distrusted
     if found is None or found.headline is None:
         return Verdict.CANNOT_TELL, found.reason if found else "no prompts could be compared"
+    together = verdict_of(pair.among.speedup if pair.among else found.headline)
+    late = next((case.reason for case in pair.cases if case.late), "")
+    if together is Verdict.NO_DIFFERENCE and not late:
+        return (Verdict.MIXED if {Verdict.PAYS, Verdict.COSTS} <= verdicts else together), ""
     if found.verdict in (Verdict.COSTS, Verdict.NO_DIFFERENCE):
         return found.verdict, ""
-    together = pair.among.speedup if pair.among else found.headline
-    if together.high is not None and together.high < 1.0:
-        return Verdict.COSTS, ""
+    if together is Verdict.COSTS:
+        return together, ""
     faster = pair.among.faster if pair.among else found.verdict is Verdict.PAYS
-    if late := next((case.reason for case in pair.cases if case.late), ""):
+    if late:
         return Verdict.CANNOT_TELL, late
     if faster and Verdict.PAYS in verdicts:
-        return (Verdict.PAYS, "") if at_first in (None, 1) else (Verdict.CANNOT_TELL, UNSURE_LOAD)
+        return (Verdict.PAYS, "") if at_first in (None, Verdict.PAYS) else (Verdict.CANNOT_TELL, UNSURE_LOAD)
     if faster:
         return Verdict.CANNOT_TELL, "together it is faster, and on no prompt type by itself"
     if Verdict.CANNOT_TELL in verdicts:
@@ -167,10 +217,10 @@ def of_all(pair: Pair, at_first: int | None = None) -> tuple[Verdict, str]:
 UNSURE_LOAD = "with the noise that all requests of one load share it is not shown to be faster at the first load"
 
 
-def _at_first(comparison: Comparison, pair: Pair) -> int | None:
-    """On which side of 1 the curve over the load is at the first load. None for a run of one load."""
+def _at_first(comparison: Comparison, pair: Pair) -> Verdict | None:
+    """Verdict of the curve over the load at the first load. None for a run of one load."""
     curve, first = curve_of(comparison, pair), first_load(comparison)
-    return next((side(point) for point in (curve.points if curve else ()) if point.level.name == first), None)
+    return next((_at_load(point) for point in (curve.points if curve else ()) if point.level.name == first), None)
 
 
 def _kind(pair: Pair, found: GroupResult) -> tuple[Verdict, str]:

@@ -3,12 +3,22 @@
 from collections.abc import Sequence
 
 from specdecode.analysis.loads.objective import listed
-from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.results.comparison import AccuracyChange, Comparison
 from specdecode.analysis.results.numbers import compact, times
 from specdecode.analysis.results.over_load import Curve
 from specdecode.analysis.results.pairs import Action, CaseResult, Decision, Pair, Verdict
-from specdecode.analysis.texts.by_load import advice_by_load, side
-from specdecode.analysis.texts.decide import about, curve_of, decide, decided, first_load, total_of
+from specdecode.analysis.texts.by_load import advice_by_load, verdicts_of
+from specdecode.analysis.texts.decide import (
+    about,
+    against_root,
+    curve_of,
+    decide,
+    decided,
+    first_load,
+    found_over_load,
+    total_of,
+    worse,
+)
 from specdecode.analysis.texts.wording import SAYS, SHOWN, alone, answer, differs, distrusts, first_sentence
 from specdecode.experiment.model import ImportedExperiment, answers_of
 from specdecode.experiment.workload import Workload
@@ -23,21 +33,24 @@ def voiced(comparison: Comparison, *, missing: Sequence[str] = (), before: str =
     `before` stands before the answer; `missing` is what is not in it.
     """
     decision = decide(comparison)
-    first = {(each.variant, each.group): each for each in decision.findings if each.load == first_load(comparison)}
-    pairs = tuple(
-        pair.model_copy(
-            update={
-                "groups": tuple(
-                    group.model_copy(update={"verdict": own.verdict, "reason": own.why or group.reason})
-                    if (own := first.get((pair.variant, group.group)))
-                    else group
-                    for group in pair.groups
-                )
-            }
+    at_first = (each for each in decision.findings if each.load == first_load(comparison))
+    first = {(each.variant, each.baseline, each.group): each for each in at_first}
+
+    def judged(pair: Pair) -> Pair:
+        groups = (
+            group.model_copy(update={"verdict": own.verdict, "reason": own.why or group.reason})
+            if (own := first.get((pair.variant, pair.baseline, group.group)))
+            else group
+            for group in pair.groups
         )
-        for pair in comparison.pairs
+        return pair.model_copy(update={"groups": tuple(groups)})
+
+    pairs = tuple(map(judged, comparison.pairs))
+    chains = tuple(
+        each.model_copy(update={"links": tuple(map(judged, each.links)), "total": judged(each.total)})
+        for each in comparison.chains
     )
-    told = comparison.model_copy(update={"pairs": pairs, "decision": decision})
+    told = comparison.model_copy(update={"pairs": pairs, "chains": chains, "decision": decision})
     said = answer(best=about(told), pairs=pairs, chains=told.chains, missing=missing)
     if len(told.experiment.variants) == 1 and not missing:
         wrong = f"IMPOSSIBLE: its figures are not to be trusted: {decision.why}. "
@@ -45,30 +58,34 @@ def voiced(comparison: Comparison, *, missing: Sequence[str] = (), before: str =
     if answers := answers_of(told.experiment):
         said = f"A forecast from the answers of {answers}: nothing was measured."
     by_load = before or over_load(told)
-    at_first = at_first_load(said, told.experiment.workload)
+    answered = at_first_load(said, told.experiment.workload)
     return told.model_copy(
-        update={"answer": f"{by_load} {at_first}" if by_load else at_first, "recommendation": recommendation(told)}
+        update={"answer": f"{by_load} {answered}" if by_load else answered, "recommendation": recommendation(told)}
     )
 
 
 def over_load(comparison: Comparison) -> str:
-    """Text of the curve of the arm that the decision is about. Empty for a run of one load."""
+    """Text of the curve of the arm that the decision is about; of a chain, against its first baseline. Empty for a run
+    of one load.
+    """
     pair = about(comparison)
-    if pair is None or (found := curve_of(comparison, pair)) is None:
+    if pair is None or (found := curve_of(comparison, against_root(comparison, pair))) is None:
         return ""
     whole = [each for each in comparison.curve if each.group == "all"]
-    said = advice_by_load(found, comparison.objective)
-    return said if len(whole) == 1 else f"{pair.variant}: {said}{_where_it_stops(found, whole)}"
+    said = advice_by_load(found, comparison.objective, found_over_load(comparison, found))
+    named = "" if len(whole) == 1 or said.startswith(pair.variant) else f"{pair.variant}: "
+    return f"{named}{said}{_where_it_stops(comparison, found, whole)}"
 
 
-def _where_it_stops(curve: Curve, among: Sequence[Curve]) -> str:
+def _where_it_stops(comparison: Comparison, curve: Curve, among: Sequence[Curve]) -> str:
     """` Above, sd-k2 pays up to 32 at a time.`: arms that are shown to be faster at a load at which this arm is not."""
     if not curve.crossovers or curve.crossovers[-1].direction != "stops":
         return ""
-    slower = [point.level for point in curve.points if side(point) < 0]
+    at = [(each, verdicts_of(each, found_over_load(comparison, each))) for each in (curve, *among)]
+    slower = {level for level, own in at[0][1].items() if own is Verdict.COSTS}
     parts = []
-    for other in among:
-        paying = [point.level for point in other.points if point.level in slower and side(point) > 0]
+    for other, verdicts in at[1:]:
+        paying = [level for level, own in verdicts.items() if level in slower and own is Verdict.PAYS]
         if paying and other.baseline == curve.baseline:
             parts.append(f"{other.variant} is faster at {listed(paying)}")
     return f" Above, {', '.join(parts)}." if parts else ""
@@ -83,14 +100,16 @@ def headline(comparison: Comparison) -> str:
         return comparison.answer
     if decided(comparison).action is Action.DISTRUST:
         return f"{distrusts(pair)} {first_sentence(said)}"
-    return first_sentence(over_load(comparison) or said)
+    return first_sentence(said if _worse(comparison, pair) else over_load(comparison) or said)
 
 
 def doubts(comparison: Comparison) -> list[str]:
     """What a reader must know at once, the weightiest first: each a sentence that the report explains further down."""
     pair, failures = about(comparison), comparison.context.failures
     using = decided(comparison).action is Action.USE
+    lost = [_scores(each) for each in comparison.accuracy if each.worse]
     return [
+        *([f"Shown to answer worse: {'; '.join(lost)}."] if lost else []),
         *(f"Failed: {each.stage}: {each.message}" for each in failures[:1]),
         *([f"{found[0].upper()}{found[1:]}."] if pair and using and (found := differs(pair)) else []),
         *([elsewhere] if pair and using and (elsewhere := _elsewhere(comparison, pair).strip()) else []),
@@ -115,7 +134,7 @@ def recommendation(comparison: Comparison) -> str | None:
     total = total_of(comparison, pair)
     if decision.action is Action.USE:
         text = _use(comparison, pair, total)
-    elif total and decision.serve == total.baseline != pair.baseline:
+    elif total and decision.action is Action.KEEP:
         text = _undone(comparison, pair, total)
     else:
         text = _keep(comparison, pair, decision)
@@ -125,12 +144,25 @@ def recommendation(comparison: Comparison) -> str | None:
 
 
 def _undone(comparison: Comparison, pair: Pair, total: Pair) -> str:
-    """The arm pays against a baseline that differs in speculation alone, but costs against the first baseline of the
-    chain.
-    """
-    known = [(each.baseline, each.group("all")) for each in (pair, total)]
+    """The arm of a chain is not used: it may pay against the baseline that differs in speculation alone."""
+    known, own = (
+        [(each.baseline, each.group("all")) for each in (pair, total)],
+        decided(comparison).finding(pair.variant),
+    )
     figures = [f"{times(found.headline.ratio)} of {name}" for name, found in known if found and found.headline]
-    return f"Keep {total.baseline}: {named(comparison, pair.variant)} is {', but '.join(figures)}."
+    but = ", but " if own and own.action is Action.USE else ", and "
+    lost = f", and {found}" if (found := _worse(comparison, pair)) else ""
+    return f"Keep {total.baseline}: {named(comparison, pair.variant)} is {but.join(figures)}{lost}."
+
+
+def _worse(comparison: Comparison, pair: Pair) -> str:
+    """That the arm is shown to answer worse than its baseline, or than the first one of its chain. Else empty."""
+    return worse(comparison, pair) or worse(comparison, against_root(comparison, pair))
+
+
+def _scores(change: AccuracyChange) -> str:
+    figures = f"{change.task} {change.metric} {change.before:.3f} to {change.after:.3f}"
+    return f"{change.variant} than {change.baseline} ({figures})"
 
 
 def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
@@ -176,9 +208,11 @@ def _keep(comparison: Comparison, pair: Pair, decision: Decision) -> str:
     more, arm = decision.action is Action.MEASURE, named(comparison, pair.variant)
     found = decision.finding(pair.variant)
     over = OVER.get(found.verdict, "is not faster on all prompts") if found else "is not faster"
-    ratio = f" ({times(found.speedup.ratio)} over {_types(comparison, pair)})" if found and found.speedup else ""
+    over = (lost := _worse(comparison, pair)) or over
+    ratio = f"{times(found.speedup.ratio)} over {_types(comparison, pair)}" if found and found.speedup else ""
+    ratio = ratio and f" ({'a speed-up of ' if lost else ''}{ratio})"
     why = decision.why or f"this run cannot tell whether {arm} is faster or slower"
-    kept = f"Keep {pair.baseline} for now, and measure more: {why}." if more else ""
+    kept = f"Keep {against_root(comparison, pair).baseline} for now, and measure more: {why}." if more else ""
     about = f" Known of {arm}: it {'; it '.join(known)}." if known else ""
     return f"{kept or f'Keep {pair.baseline}: {arm} {over}{ratio}.'}{about}{_not_among_all(pair, decision)}"
 

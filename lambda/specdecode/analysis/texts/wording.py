@@ -29,11 +29,6 @@ def first_sentence(text: str) -> str:
     return re.split(r"(?<=\.) (?=[A-Z])", text, maxsplit=1)[0]
 
 
-def best_pair(pairs: Sequence[Pair]) -> Pair:
-    """The speculative arm (else any) with the largest speed-up over all cases."""
-    return max([pair for pair in pairs if "speculation" in pair.changes] or list(pairs), key=_gain)
-
-
 def distrusts(pair: Pair) -> str:
     """`The figures of sd against base are not to be trusted: count: …`."""
     return (
@@ -128,8 +123,3 @@ def _qualified(pair: Pair) -> str:
         return ""
     late = "rounding can do that late in an answer, a wrong verification step too"
     return f" But {found}: {'the arms do not do the same work' if FROM_START in found else late}."
-
-
-def _gain(pair: Pair) -> float:
-    found = pair.group("all")
-    return found.headline.ratio if found and found.headline else 0.0

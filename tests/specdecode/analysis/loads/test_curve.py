@@ -15,7 +15,11 @@ from specdecode.analysis import Comparison, compare, measure
 from specdecode.analysis.loads.crossing import AtLoad, _draw, crossings, sign
 from specdecode.analysis.loads.curve import within_batch
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
+from specdecode.analysis.results.over_load import Curve
+from specdecode.analysis.results.pairs import ArmFinding, Verdict
+from specdecode.analysis.statistics.verdict import verdict_of
 from specdecode.analysis.texts.by_load import advice_by_load, rounded
+from specdecode.analysis.texts.decide import OF_VERDICT
 from specdecode.experiment.workload import Level, Slo
 from specdecode.measures.drafted import COUNTERS, ESTIMATED
 from specdecode.measures.student import LogMean
@@ -29,6 +33,16 @@ BASE = Server()
 ARM = Server(base_s=0.026, per_sequence_s=0.0016, k=5, acceptance=0.55)
 SERVERS = {"base": BASE, "sd": ARM}
 LEVELS = (1, 2, 4, 8, 16, 32)
+
+
+def advice(curve: Curve) -> str:
+    """The words of a curve, if the decision at each load is that of its interval."""
+    told = {
+        each.level.name: Verdict.CANNOT_TELL if each.doubtful else verdict_of(each.speedup) for each in curve.points
+    }
+    arms = {"variant": curve.variant, "baseline": curve.baseline, "group": "all", "speedup": None}
+    found = {at: ArmFinding(load=at, verdict=own, action=OF_VERDICT[own], **arms) for at, own in told.items()}
+    return advice_by_load(curve, (), found)
 
 
 @pytest.fixture(scope="module")
@@ -111,17 +125,17 @@ def test_the_table_has_a_row_for_each_level_and_the_crossover(comparison: Compar
 def test_of_arms_of_which_no_k_is_known_the_words_name_the_arms(comparison: Comparison) -> None:
     """Two servers that already ran: which of them speculates is not known."""
     named = comparison.curve[0].model_copy(update={"of_speculation": False})
-    assert advice_by_load(named, ()).startswith("sd is faster than base below ")
+    assert advice(named).startswith("sd is faster than base below ")
     ahead = named.model_copy(update={"crossovers": (), "points": named.points[:3]})
-    assert advice_by_load(ahead, ()) == (
+    assert advice(ahead) == (
         "sd is faster than base at every load measured, and no crossover is there up to 4 at a time."
     )
     behind = named.model_copy(update={"crossovers": (), "points": named.points[-1:]})
-    assert advice_by_load(behind, ()) == "sd is slower than base at every load measured, up to 32 at a time."
-    mixed = advice_by_load(named.model_copy(update={"crossovers": ()}), ())
+    assert advice(behind) == "sd is slower than base at every load measured, up to 32 at a time."
+    mixed = advice(named.model_copy(update={"crossovers": ()}))
     assert mixed.startswith("sd is faster at 1, 2, 4")
     again = named.crossovers[0].model_copy(update={"load": 40.0, "direction": "starts"})
-    twice = advice_by_load(named.model_copy(update={"crossovers": (*named.crossovers, again)}), ())
+    twice = advice(named.model_copy(update={"crossovers": (*named.crossovers, again)}))
     assert twice.startswith("Whether sd is faster than base changes with the load more than once: it stops paying at ")
 
 
@@ -272,27 +286,35 @@ def test_speculation_that_stops_and_starts_again_has_two_crossovers() -> None:
 def test_loads_beside_the_crossover_that_show_nothing_are_named(comparison: Comparison) -> None:
     """Above it speculation costs where that is shown, and not wherever it was measured."""
     curve = comparison.curve[0]
-    assert "neither arm is shown" not in advice_by_load(curve, ())
+    assert "neither arm is shown" not in advice(curve)
 
     def said(signs: str) -> str:
         ends = {sign: {"low": at - 0.1, "high": at + 0.1} for sign, at in (("+", 1.2), ("0", 1.0), ("-", 0.8))}
+        ends["="] = {"low": 0.99, "high": 1.02}
         points = [
             point.model_copy(update={"speedup": point.speedup.model_copy(update=ends[each])})
             for point, each in zip(curve.points, signs, strict=True)
         ]
-        return advice_by_load(curve.model_copy(update={"points": tuple(points)}), ())
+        return advice(curve.model_copy(update={"points": tuple(points)}))
 
-    assert said("++0-00").endswith(", not above. At 16, 32 at a time neither arm is shown to be faster."), (
+    assert said("++0-00").endswith(", not above; at 16, 32 at a time neither arm is shown to be faster."), (
         "4 lies between two that do"
     )
-    assert said("0+-+0-").endswith(", not above. At 1 at a time neither arm is shown to be faster.")
+    assert said("0+-+0-").endswith(", not above; at 1 at a time neither arm is shown to be faster.")
     assert said("++++--").endswith(", not above.")
+    assert said("++=--0").endswith(
+        "; at 4 at a time it makes no relevant difference; at 32 at a time neither arm is shown to be faster."
+    )
+    assert said("===--0") == (
+        "Speculation is slower at 8, 16 at a time and makes no relevant difference at 1, 2, 4 at a time; at 32 at a "
+        "time that is not known."
+    ), "it passes 1, and speculation is advised nowhere"
 
 
 def test_loads_where_the_server_does_not_gain_as_a_request_does_are_named(comparison: Comparison) -> None:
     """A few slow requests hold up the whole server: what a user sees and what it writes in all are two figures."""
     curve = comparison.curve[0]
-    assert "the server as a whole" not in advice_by_load(curve, ()), "here they agree at every load"
+    assert "the server as a whole" not in advice(curve), "here they agree at every load"
 
     def said(ratios: dict[int, float]) -> str:
         points = [
@@ -303,7 +325,7 @@ def test_loads_where_the_server_does_not_gain_as_a_request_does_are_named(compar
             else point
             for point in curve.points
         ]
-        return advice_by_load(curve.model_copy(update={"points": tuple(points)}), ())
+        return advice(curve.model_copy(update={"points": tuple(points)}))
 
     lost = "At {} a request is faster, but the server as a whole writes fewer tokens a second with sd ({})."
     assert lost.format("1, 4 at a time", "0.80×, 0.70×") in said({1: 0.8, 4: 0.7})
