@@ -314,8 +314,8 @@ class Decision(Frozen):
     """The arm to serve: to use, or to keep. None if the run does not tell, or is not to be trusted."""
     why: str
     findings: Many[ArmFinding] = ()
-    """Of each compared arm on each kind of prompts (`all` among them; at loads after the first `all` alone), then on
-    each prompt type."""
+    """Of each compared arm on each kind of prompts (`all` among them; at loads after the first `all` alone), then of
+    each chain's arm against its root, then on each prompt type."""
     distrusted: dict[str, str] = Field(default_factory=dict)
     """Arm -> why none of its figures is to be trusted. An arm that others are compared with is there for its own
     figures alone."""
