@@ -4,10 +4,12 @@ with different settings are each compared at its own setting, and one setting is
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import fsum
 
 from specdecode.analysis.results.pairs import MetricInfo, Pair
 from specdecode.analysis.results.run_context import RunContext
+from specdecode.analysis.statistics.verdict import too_many_failed
 from specdecode.experiment.model import Experiment, Sweep
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens
@@ -105,6 +107,18 @@ def node_share(experiment: Experiment, context: RunContext) -> float:
     """Share of the node's price for one arm: its devices over the node's. 1 if there are no devices to share."""
     devices = experiment.devices
     return min(1.0, devices / context.devices_per_node) if devices else 1.0
+
+
+def lacking(arms: Iterable[ArmCase], *names: str) -> str:
+    """Why arms are not known over all prompts of a load: one lacks a case that another of `arms` has, or too many of
+    its requests failed in it. Empty if they are.
+    """
+    found = {(each.variant, each.case): each for each in arms}
+    for case, name in product(dict.fromkeys(case for _, case in found), names):
+        own = found.get((name, case))
+        if why := too_many_failed(own) if own else f"{name} was not measured":
+            return f"{case}: {why}"
+    return ""
 
 
 def speeds(arms: Iterable[ArmCase]) -> dict[str, float]:

@@ -15,7 +15,7 @@ from specdecode.analysis.results.pairs import (
     Pair,
     Verdict,
 )
-from specdecode.analysis.statistics.measured import at_fastest
+from specdecode.analysis.statistics.measured import at_fastest, lacking
 from specdecode.analysis.statistics.verdict import verdict_of
 from specdecode.analysis.texts.wording import SHOWN
 
@@ -141,9 +141,14 @@ def first_load(comparison: Comparison) -> str:
 
 def _findings(comparison: Comparison, pair: Pair) -> Iterator[ArmFinding]:
     first = first_load(comparison)
+    lacks = {
+        level.name: lacking(at.arms, pair.baseline, pair.variant)
+        for level in comparison.experiment.workload.levels
+        if (at := comparison.at(level))
+    }
     for group in pair.groups:
         if whole := group.group == "all":
-            verdict, why = of_all(pair, _at_first(comparison, pair))
+            verdict, why = of_all(pair, _at_first(comparison, pair), lacks[first])
         else:
             verdict, why = _kind(pair, group)
         late = any(case.late for case in pair.cases if case.case in group.cases)
@@ -159,6 +164,8 @@ def _findings(comparison: Comparison, pair: Pair) -> Iterator[ArmFinding]:
                 why = f"the load generator fell behind at {point.level}"
             elif verdict is Verdict.CANNOT_TELL:
                 why = "the interval reaches to both sides of 1"
+            elif verdict is Verdict.PAYS and (why := lacks.get(point.level.name, "")):
+                verdict = Verdict.CANNOT_TELL
             speedup = None if point.doubtful else point.speedup
             yield _finding(pair, point.level.name, verdict, group="all", speedup=speedup, why=why)
 
@@ -180,9 +187,9 @@ def _finding(pair: Pair, load: str, verdict: Verdict, *, action: Action | None =
     return ArmFinding(variant=pair.variant, baseline=pair.baseline, load=load, verdict=verdict, action=action, **told)
 
 
-def of_all(pair: Pair, at_first: Verdict | None = None) -> tuple[Verdict, str]:
+def of_all(pair: Pair, at_first: Verdict | None = None, lacks: str = "") -> tuple[Verdict, str]:
     """Of all prompts together: the verdict, and why it is no surer. `at_first`: that of the curve over the load, at the
-    first load.
+    first load. `lacks`: why the arms are not known over all prompts.
 
     An arm pays if it is faster over them at the level for all arms of the run, by what may be more than RELEVANT, and
     pays on some prompt type by itself.
@@ -193,7 +200,7 @@ def of_all(pair: Pair, at_first: Verdict | None = None) -> tuple[Verdict, str]:
     if found is None or found.headline is None:
         return Verdict.CANNOT_TELL, found.reason if found else "no prompts could be compared"
     together = verdict_of(pair.among.speedup if pair.among else found.headline)
-    late = next((case.reason for case in pair.cases if case.late), "")
+    late = next((case.reason for case in pair.cases if case.late), lacks)
     if together is Verdict.NO_DIFFERENCE and not late:
         return (Verdict.MIXED if {Verdict.PAYS, Verdict.COSTS} <= verdicts else together), ""
     if found.verdict in (Verdict.COSTS, Verdict.NO_DIFFERENCE):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,17 @@ from specdecode.analysis.texts.decide import decided, of_all
 from specdecode.analysis.texts.recommend import doubts, headline
 from specdecode.experiment.workload import PromptKind, TestCase
 from specdecode.measures.student import LogMean
+from specdecode.records import ErrorKind, RequestError, RequestRecord
 
 from benchmarks.recommendation import pairs
 from tests.specdecode.analysis.simulate import context, experiment, request, write_raw
 from tests.specdecode.cli.calling import call
 
 NOTHING = "makes no relevant difference"
+
+
+def none(_: RequestRecord) -> bool:
+    return False
 
 
 def report(
@@ -31,19 +37,25 @@ def report(
     scores: dict[str, float] | None = None,
     folder: Path | None = None,
     slower_from: int = 1000,
+    ks: tuple[int, ...] = (5,),
+    two_roots: bool = False,
+    lacks: Callable[[RequestRecord], bool] = none,
+    fails: Callable[[RequestRecord], bool] = none,
 ) -> Comparison:
-    """Arms of such speeds: `sd` is compared with `base`, `sd8` with `base8`, and that with `base`. From the load
-    `slower_from` on, arms with a draft have half of their speed. `scores`: of gsm8k, each with an error of 0.01.
+    """Arms of such speeds: `sd` is compared with `base`, `sd8` with `base8`, and that with `base`, if it is no root.
+    From the load `slower_from` on, arms with a draft have half of their speed. `scores`: of gsm8k, each with an error
+    of 0.01. `lacks`, `fails`: requests that are not there, and those that fail.
     """
     cases = tuple(
         TestCase(name=f"t{n}", label=f"t{n}", kind=PromptKind.LINE, text=f"{n}", structured=not n % 2)
         for n in range(types)
     )
-    tested = experiment(ks=(5,), requests=8, cases=cases)
-    base, sd = tested.variants
-    base8 = base.model_copy(update={"name": "base8", "label": "B8", "compare_to": "base", "quantization": "fp8"})
+    tested = experiment(ks=ks, requests=8, cases=cases)
+    base, sd, *more = tested.variants
+    root = None if two_roots else "base"
+    base8 = base.model_copy(update={"name": "base8", "label": "B8", "compare_to": root, "quantization": "fp8"})
     sd8 = sd.model_copy(update={"name": "sd8", "label": "SD8", "compare_to": "base8", "quantization": "fp8"})
-    arms = tuple(each for each in (base, sd, base8, sd8) if each.name in speeds)
+    arms = tuple(each for each in (base, sd, *more, base8, sd8) if each.name in speeds)
     workload = tested.workload.model_copy(update={"concurrency": levels, "output_tokens": 40})
     tested, rng = tested.model_copy(update={"workload": workload, "variants": arms}), random.Random(1)
     records, clock = [], 0.0
@@ -56,6 +68,12 @@ def report(
                                    noise=0.02, slow=half / speeds[arm.name])  # fmt: skip
                     clock += made.end_s
                     records.append(made.model_copy(update={"level": level.name}))
+    broken = RequestError(kind=ErrorKind.RESET, message="reset")
+    records = [
+        each.model_copy(update={"error": broken, "completion_tokens": None}) if fails(each) else each
+        for each in records
+        if not lacks(each)
+    ]
     known = tuple(
         Accuracy(variant=name, task="gsm8k", metric="exact_match", value=value, stderr=0.01)
         for name, value in (scores or {}).items()
@@ -191,3 +209,24 @@ def test_a_smaller_perplexity_is_no_loss() -> None:
         (change,) = found.accuracy
         assert (change.shown, change.worse) == (True, lost)
         assert (" worse |" in render_markdown(found)) == lost
+
+
+@pytest.mark.parametrize("how", ["lacks", "fails"])
+def test_an_arm_that_is_not_known_on_a_prompt_type_is_not_used_for_its_gain_on_the_others(how: str) -> None:
+    """Its mean is over other prompts than that of an arm which has them all, and a gate does not pass it."""
+
+    def out(record: RequestRecord) -> bool:
+        fast = record.variant in ("sd", "sd-k5")
+        return fast and record.case != "t0" and (how == "lacks" or record.index % 2 == 0)
+
+    speeds = {"base": 1.0, "sd-k3": 1.6, "sd-k5": 3.0}
+    found = report(speeds, types=3, ks=(3, 5), levels=(1, 4), lacks=out if how == "lacks" else none,
+                   fails=out if how == "fails" else none)  # fmt: skip
+    assert (decided(found).action, decided(found).serve) == (Action.USE, "sd-k3")
+    of_other = [each for each in decided(found).findings if (each.variant, each.group) == ("sd-k5", "all")]
+    assert [each.action for each in of_other] == [Action.MEASURE] * 2
+    assert all("sd-k5" in each.why and each.why.startswith("t1: ") for each in of_other)
+    alone = report({"base": 1.0, "sd": 3.0}, types=3, lacks=out if how == "lacks" else none,
+                   fails=out if how == "fails" else none)  # fmt: skip
+    assert (decided(alone).action, decided(alone).serve) == (Action.MEASURE, None)
+    assert (alone.recommendation or "").startswith("Keep base for now, and measure more: t1: ")
