@@ -13,7 +13,7 @@ from specdecode.analysis.results.comparison import Comparison, RunCost
 from specdecode.analysis.results.pairs import HEADLINE, Chain, LoadResult, Pair
 from specdecode.analysis.results.run_context import DeviceGroup, RunContext
 from specdecode.analysis.statistics.accuracy import accuracy_changes
-from specdecode.analysis.statistics.measured import METRICS, AtLevel, at_fastest, measure
+from specdecode.analysis.statistics.measured import METRICS, AtLevel, at_fastest, chain_of, measure
 from specdecode.analysis.statistics.pairing import drifts
 from specdecode.analysis.statistics.pairs import compare_pair
 from specdecode.analysis.statistics.verdict import distrust
@@ -110,9 +110,7 @@ def _chains(experiment: Experiment, pairs: Sequence[Pair], at: AtLevel, held: Se
     """Arms that are compared over two links or more: each link, and the whole way from the root."""
     by_arms = {(link.baseline, link.variant): link for link in pairs}
     for variant in experiment.variants:
-        path = [variant.name]
-        while (before := experiment.variant(path[0]).compare_to) is not None and before not in path:
-            path.insert(0, before)
+        path = chain_of(experiment, variant.name)
         links = [by_arms[step] for step in pairwise(path) if step in by_arms]
         if len(path) < 3 or len(links) < len(path) - 1:
             continue

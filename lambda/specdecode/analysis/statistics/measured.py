@@ -135,12 +135,22 @@ def speeds(arms: Iterable[ArmCase]) -> dict[str, float]:
     }
 
 
+def chain_of(experiment: Experiment, name: str) -> list[str]:
+    """The arm, before it the one that it is compared with, and so on to the first baseline."""
+    found = [name]
+    while (before := experiment.variant(found[0]).compare_to) is not None and before not in found:
+        found.insert(0, before)
+    return found
+
+
 def at_fastest(experiment: Experiment, arms: Iterable[ArmCase], pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs at the setting of the arm that writes most tokens a second. All of them if arms are served alike."""
-    settings = {pair.variant: experiment.setting_in_words(experiment.variant(pair.variant)) for pair in pairs}
+    """The pairs of the first baseline whose arms, or itself, have the one that writes most tokens a second. A setting
+    has a first baseline of its own (the rule `same-serving`).
+    """
+    roots = {pair.variant: chain_of(experiment, pair.variant)[0] for pair in pairs}
     known = speeds(arms)
     trusted = [pair for pair in pairs if not pair.distrusted and {pair.variant, pair.baseline} <= known.keys()]
-    if len(set(settings.values())) < 2 or not trusted:
+    if len(set(roots.values())) < 2 or not trusted:
         return list(pairs)
     best = max(trusted, key=lambda pair: max(known[pair.variant], known[pair.baseline]))
-    return [pair for pair in pairs if settings[pair.variant] == settings[best.variant]]
+    return [pair for pair in pairs if roots[pair.variant] == roots[best.variant]]

@@ -15,7 +15,7 @@ from specdecode.analysis.results.pairs import (
     Pair,
     Verdict,
 )
-from specdecode.analysis.statistics.measured import at_fastest, lacking
+from specdecode.analysis.statistics.measured import at_fastest, chain_of, lacking
 from specdecode.analysis.statistics.verdict import verdict_of
 from specdecode.analysis.texts.wording import SHOWN
 
@@ -124,6 +124,8 @@ def _held_back(comparison: Comparison, findings: Sequence[ArmFinding], pair: Pai
         if own.action is not Action.USE:
             why = f"against {own.baseline}, as one would serve it without speculation: {own.why or own.verdict.value}"
             return own.action, own.why if each is pair else why
+    if each.baseline != (root := chain_of(comparison.experiment, pair.variant)[0]):
+        return Action.MEASURE, f"nothing is known of {pair.variant} against {root}"
     return None
 
 

@@ -195,6 +195,8 @@ def missing(experiment: Experiment, at: AtLevel, context: RunContext) -> Iterato
             yield f"{variant.name} failed ({causes[variant.name]})"
         elif not own and not context.sweep:
             yield f"{variant.name} was not measured"
+        elif own and variant.compare_to and not any(name == variant.compare_to for name, _ in at.arms):
+            yield f"{variant.name} was not compared, since {variant.compare_to} was not measured"
         for case in experiment.workload.cases if own else ():
             asked = experiment.workload.requests_of(case, at.level) * experiment.rounds
             if (arm := own.get(case.name)) is None:

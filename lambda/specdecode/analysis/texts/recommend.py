@@ -7,6 +7,7 @@ from specdecode.analysis.results.comparison import AccuracyChange, Comparison
 from specdecode.analysis.results.numbers import compact, times
 from specdecode.analysis.results.over_load import Curve
 from specdecode.analysis.results.pairs import Action, CaseResult, Decision, Pair, Verdict
+from specdecode.analysis.statistics.measured import chain_of
 from specdecode.analysis.texts.by_load import advice_by_load, verdicts_of
 from specdecode.analysis.texts.decide import (
     about,
@@ -212,7 +213,7 @@ def _keep(comparison: Comparison, pair: Pair, decision: Decision) -> str:
     ratio = f"{times(found.speedup.ratio)} over {_types(comparison, pair)}" if found and found.speedup else ""
     ratio = ratio and f" ({'a speed-up of ' if lost else ''}{ratio})"
     why = decision.why or f"this run cannot tell whether {arm} is faster or slower"
-    kept = f"Keep {against_root(comparison, pair).baseline} for now, and measure more: {why}." if more else ""
+    kept = f"Keep {chain_of(comparison.experiment, pair.variant)[0]} for now, and measure more: {why}." if more else ""
     about = f" Known of {arm}: it {'; it '.join(known)}." if known else ""
     return f"{kept or f'Keep {pair.baseline}: {arm} {over}{ratio}.'}{about}{_not_among_all(pair, decision)}"
 

@@ -123,6 +123,29 @@ def test_over_the_load_a_chain_is_held_against_its_first_baseline() -> None:
     assert len(over) == 4 == len({*over}), "of an arm at a load: over its own baseline"
 
 
+def test_of_two_first_baselines_the_arms_of_the_faster_one_are_decided_about() -> None:
+    """No figure of one run links them but their tokens a second."""
+    found = report({"base": 1.0, "sd": 1.5, "base8": 0.5, "sd8": 0.9}, two_roots=True)
+    assert decided(found).serve == "sd"
+    assert decided(report({"base": 0.5, "sd": 0.9, "base8": 1.0, "sd8": 0.9}, two_roots=True)).serve == "base8"
+
+
+def test_an_arm_whose_first_baseline_was_not_measured_is_not_used() -> None:
+    """sd8 is 1.5 times as fast as base8, which may be slower than what one would serve."""
+    speeds = {"base": 1.0, "sd": 1.3, "base8": 0.6, "sd8": 0.9}
+    found = report(speeds, lacks=lambda each: each.variant == "base")
+    assert (decided(found).action, decided(found).serve) == (Action.MEASURE, None)
+    assert (found.recommendation or "").startswith(
+        "Keep base for now, and measure more: nothing is known of sd8 against"
+    )
+    assert (
+        "base was not measured" in found.answer and "sd was not compared, since base was not measured" in found.answer
+    )
+    between = report({**speeds, "sd8": 2.0}, lacks=lambda each: each.variant == "base8")
+    assert decided(between).serve == "sd"
+    assert "sd8 was not compared, since base8 was not measured" in between.answer
+
+
 @pytest.mark.parametrize("types", [2, 3, 6])
 def test_what_lies_within_5_percent_is_no_reason_to_speculate(types: int) -> None:
     """Whether or not the interval contains 1, at any number of prompt types and at any load."""
