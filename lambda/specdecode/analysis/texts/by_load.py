@@ -26,6 +26,8 @@ def advice_by_load(curve: Curve, objectives: Sequence[Objective], found: Mapping
     parts = [said, *_server(curve, verdicts), _objective(curve, objectives)]
     if doubtful := [point.level for point in curve.points if point.doubtful]:
         parts.append(f"The load generator fell behind at {listed(doubtful)}: doubtful.")
+    if curve.left_out:
+        parts.append(f"That is without {', '.join(curve.left_out)}, which could not be compared at every load.")
     if curve.without:
         verb = "has" if len(curve.without) == 1 else "have"
         parts.append(f"{listed(curve.without)} {verb} no speed-up: {LOST}.")

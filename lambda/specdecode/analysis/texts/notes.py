@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
+from specdecode.analysis.loads.objective import listed
 from specdecode.analysis.results.comparison import Drift
 from specdecode.analysis.results.run_context import Failure, RunContext
 from specdecode.analysis.statistics import pairing
@@ -31,7 +32,7 @@ def notes(
     for (variant, case), each in arms.items():
         if each.arm.drafted_gap:
             yield f"{variant} / {case}: {each.arm.drafted_gap}."
-    yield from _not_measured(experiment, context, arms)
+    yield from _not_measured(experiment, context, levels)
     if alone := _alone(experiment, levels):
         listed = "; ".join(f"round {number} of {arm} (against {', '.join(of)})" for (arm, number), of in alone.items())
         yield f"Not compared, since the other arm was not measured in it: {listed}."
@@ -90,13 +91,20 @@ def _assumed_yield(experiment: Experiment, arms: Mapping[Key, Measured]) -> Iter
         )
 
 
-def _not_measured(experiment: Experiment, context: RunContext, arms: Mapping[Key, Measured]) -> list[str]:
-    """Arms without a figure: one note of a sweep, else one for each arm."""
-    left_out = [v.name for v in arms_measured(experiment) if not any(name == v.name for name, _ in arms)]
+def _not_measured(experiment: Experiment, context: RunContext, levels: Sequence[AtLevel]) -> list[str]:
+    """Arms without a figure, at some loads or at all: one note of a sweep, else one for each arm."""
+    there = {at.level: {name for name, _ in at.arms} for at in levels}
+    lacking = {v.name: [level for level, own in there.items() if v.name not in own] for v in arms_measured(experiment)}
+    left_out = [name for name, without in lacking.items() if len(without) == len(levels)]
     if context.sweep and left_out:
         measured, all_arms = len(experiment.variants) - len(left_out), len(experiment.variants)
         return [f"The sweep measured {measured} of {all_arms} arms. {context.sweep[-1].reason}"]
-    return [f"The arm {name} was not measured: this report has no figure of it." for name in left_out]
+    return [
+        f"The arm {name} was not measured{'' if name in left_out else f' at {listed(without)}'}: this report has no "
+        f"figure of it{'' if name in left_out else ' there'}."
+        for name, without in lacking.items()
+        if without
+    ]
 
 
 def _alone(experiment: Experiment, levels: Sequence[AtLevel]) -> dict[tuple[str, int], list[str]]:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from specdecode.analysis.loads.objective import listed
 from specdecode.analysis.results.comparison import AccuracyChange, Comparison
 from specdecode.analysis.results.numbers import compact, times
-from specdecode.analysis.results.over_load import Curve
 from specdecode.analysis.results.pairs import Action, CaseResult, Decision, Pair, Verdict
+from specdecode.analysis.statistics.groups import compared_arms
 from specdecode.analysis.statistics.measured import chain_of
-from specdecode.analysis.texts.by_load import advice_by_load, verdicts_of
+from specdecode.analysis.texts.by_load import advice_by_load
 from specdecode.analysis.texts.decide import (
     about,
     against_root,
@@ -22,7 +22,7 @@ from specdecode.analysis.texts.decide import (
 )
 from specdecode.analysis.texts.wording import SAYS, SHOWN, alone, answer, differs, distrusts, first_sentence
 from specdecode.experiment.model import ImportedExperiment, answers_of
-from specdecode.experiment.workload import Workload
+from specdecode.experiment.workload import Level, Workload
 
 OVER = {Verdict.COSTS: "is slower", Verdict.NO_DIFFERENCE: "makes no relevant difference"}
 """What is said of an arm that is not used, over all prompts together."""
@@ -72,36 +72,37 @@ def over_load(comparison: Comparison) -> str:
     pair = about(comparison)
     if pair is None or (found := curve_of(comparison, against_root(comparison, pair))) is None:
         return ""
-    whole = [each for each in comparison.curve if each.group == "all"]
+    if compared_arms(comparison.experiment) > 1:  # the words then name the arms
+        found = found.model_copy(update={"of_speculation": False})
     said = advice_by_load(found, comparison.objective, found_over_load(comparison, found))
-    named = "" if len(whole) == 1 or said.startswith(pair.variant) else f"{pair.variant}: "
-    return f"{named}{said}{_where_it_stops(comparison, found, whole)}"
+    first = first_sentence(said)
+    return f"{first}{_others(comparison, pair)}{said.removeprefix(first)}"
 
 
-def _where_it_stops(comparison: Comparison, curve: Curve, among: Sequence[Curve]) -> str:
-    """` Above, sd-k2 pays up to 32 at a time.`: arms that are shown to be faster at a load at which this arm is not."""
-    if not curve.crossovers or curve.crossovers[-1].direction != "stops":
-        return ""
-    at = [(each, verdicts_of(each, found_over_load(comparison, each))) for each in (curve, *among)]
-    slower = {level for level, own in at[0][1].items() if own is Verdict.COSTS}
-    parts = []
-    for other, verdicts in at[1:]:
-        paying = [level for level, own in verdicts.items() if level in slower and own is Verdict.PAYS]
-        if paying and other.baseline == curve.baseline:
-            parts.append(f"{other.variant} is faster at {listed(paying)}")
-    return f" Above, {', '.join(parts)}." if parts else ""
+def _others(comparison: Comparison, pair: Pair) -> str:
+    """` But sd-k2 is faster at 32, 64 at a time.`: arms that are to be used at a load at which this one is not."""
+    root, using = against_root(comparison, pair).baseline, dict[str, list[Level]]()
+    for level in comparison.experiment.workload.levels:
+        here = [each for each in decided(comparison).findings if (each.group, each.load) == ("all", level.name)]
+        names = [each.variant for each in here if each.action is Action.USE and each.baseline == root]
+        for name in names if pair.variant not in names else ():
+            using.setdefault(name, []).append(level)
+    parts = [f"{name} is faster at {listed(levels)}" for name, levels in using.items()]
+    more = f" and {len(parts) - SHOWN} more arms are faster somewhere" if len(parts) > SHOWN else ""
+    return f" But {', '.join(parts[:SHOWN])}{more}." if parts else ""
 
 
 def headline(comparison: Comparison) -> str:
     """The run's answer in one sentence, which stands first in every form: the decision; of several loads up to which
-    load to speculate.
+    load to speculate. A second one names other arms that are faster at another load.
     """
     pair, said = about(comparison), comparison.recommendation
     if pair is None or said is None:
         return comparison.answer
     if decided(comparison).action is Action.DISTRUST:
         return f"{distrusts(pair)} {first_sentence(said)}"
-    return first_sentence(said if _worse(comparison, pair) else over_load(comparison) or said)
+    said = said if _worse(comparison, pair) else over_load(comparison) or said
+    return f"{first_sentence(said)}{_others(comparison, pair)}"
 
 
 def doubts(comparison: Comparison) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -36,6 +36,7 @@ def report(
     types: int = 2,
     scores: dict[str, float] | None = None,
     folder: Path | None = None,
+    faster: Mapping[str, float] | None = None,
     slower_from: int = 1000,
     ks: tuple[int, ...] = (5,),
     two_roots: bool = False,
@@ -43,7 +44,8 @@ def report(
     fails: Callable[[RequestRecord], bool] = none,
 ) -> Comparison:
     """Arms of such speeds: `sd` is compared with `base`, `sd8` with `base8`, and that with `base`, if it is no root.
-    From the load `slower_from` on, arms with a draft have half of their speed. `scores`: of gsm8k, each with an error
+    From the load `slower_from` on, arms with a draft have half of their speed; from the load 4 on arms in `faster` the
+    speed there. `scores`: of gsm8k, each with an error
     of 0.01. `lacks`, `fails`: requests that are not there, and those that fail.
     """
     cases = tuple(
@@ -58,14 +60,15 @@ def report(
     arms = tuple(each for each in (base, sd, *more, base8, sd8) if each.name in speeds)
     workload = tested.workload.model_copy(update={"concurrency": levels, "output_tokens": 40})
     tested, rng = tested.model_copy(update={"workload": workload, "variants": arms}), random.Random(1)
-    records, clock = [], 0.0
+    records, clock, late = [], 0.0, {**speeds, **(faster or {})}
     for case in cases:
         for level in workload.levels:
             for arm in arms:
                 half = 2.0 if arm.speculation and level.value >= slower_from else 1.0
+                slow = half / (late if level.value >= 4 else speeds)[arm.name]
                 for index in range(workload.requests_of(case, level)):
                     made = request(variant=arm.name, case=case.name, index=index, rng=rng, sent_s=clock, tokens=40,
-                                   noise=0.02, slow=half / speeds[arm.name])  # fmt: skip
+                                   noise=0.02, slow=slow)  # fmt: skip
                     clock += made.end_s
                     records.append(made.model_copy(update={"level": level.name}))
     broken = RequestError(kind=ErrorKind.RESET, message="reset")
@@ -253,3 +256,37 @@ def test_an_arm_that_is_not_known_on_a_prompt_type_is_not_used_for_its_gain_on_t
                    fails=out if how == "fails" else none)  # fmt: skip
     assert (decided(alone).action, decided(alone).serve) == (Action.MEASURE, None)
     assert (alone.recommendation or "").startswith("Keep base for now, and measure more: t1: ")
+
+
+@pytest.mark.parametrize(
+    ("speeds", "later", "said"),
+    [
+        ((0.8, 0.9), {"sd-k3": 1.4}, "sd-k5 is slower than base at every load measured, up to 8 at a time."),
+        (
+            (0.8, 1.02),
+            {"sd-k3": 1.3, "sd-k5": 1.01},
+            "sd-k5 makes no relevant difference at 1 at a time; at 4, 8 at a time that is not known.",
+        ),
+    ],
+)
+def test_an_arm_that_is_faster_at_a_later_load_is_in_the_headline(
+    speeds: tuple[float, float], later: dict[str, float], said: str
+) -> None:
+    """The decision is about the fastest arm at the first load."""
+    k3, k5 = speeds
+    found = report({"base": 1.0, "sd-k3": k3, "sd-k5": k5}, ks=(3, 5), levels=(1, 4, 8), faster=later)
+    assert decided(found).variant == "sd-k5"
+    assert headline(found) == f"{said} But sd-k3 is faster at 4, 8 at a time."
+    assert "peculat" not in headline(found) and "But sd-k3 is faster at 4, 8 at a time." in found.answer
+
+
+def test_what_some_loads_lack_is_told() -> None:
+    """An arm that lacks the first load, and a prompt type that one arm lacks at one load, are in no curve."""
+    speeds = {"base": 1.0, "sd-k3": 1.4, "sd-k5": 0.9}
+    late = report(speeds, ks=(3, 5), levels=(1, 4, 8), lacks=lambda each: (each.variant, each.level) == ("sd-k3", "c1"))
+    assert headline(late) == "sd-k5 is slower than base at every load measured, up to 8 at a time."
+    assert "The arm sd-k3 was not measured at 1 at a time: this report has no figure of it there." in late.notes
+    part = report({"base": 1.0, "sd": 1.4}, levels=(1, 4, 8), types=3,
+                  lacks=lambda each: (each.variant, each.level, each.case) == ("sd", "c4", "t1"))  # fmt: skip
+    assert headline(part) == "Speculation is faster at 1, 8 at a time; at 4 at a time that is not known."
+    assert "That is without t1, which could not be compared at every load." in part.answer
