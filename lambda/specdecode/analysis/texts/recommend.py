@@ -141,8 +141,7 @@ def recommendation(comparison: Comparison) -> str | None:
     else:
         text = _keep(comparison, pair, decision)
     qualified = f" But {found}." if decision.action is Action.USE and (found := differs(pair)) else ""
-    whole = f"{text}{_cheapest(comparison, pair)}{_open(pair)}{qualified}"
-    return at_first_load(whole, comparison.experiment.workload)
+    return at_first_load(f"{text}{_open(pair)}{qualified}", comparison.experiment.workload)
 
 
 def _undone(comparison: Comparison, pair: Pair, total: Pair) -> str:
@@ -251,19 +250,6 @@ def _open(pair: Pair) -> str:
     parts = [", ".join(which) + (f", settled by {settle}" if settle else "") for settle, which in by_settle.items()]
     more = f"; and {len(cases) - SHOWN} more" if len(cases) > SHOWN else ""
     return f" Not known on: {'; '.join(parts)}{more}." if parts else ""
-
-
-def _cheapest(comparison: Comparison, pair: Pair) -> str:
-    """The cheapest arm and both costs, if it is not the recommended arm."""
-    others = (name for each in comparison.pairs for name in (each.baseline, each.variant))
-    names = dict.fromkeys([pair.baseline, *others])
-    costs = {name: cost for name in names if (cost := comparison.cost_over(name, pair))}
-    cheapest = min(costs, key=lambda name: costs[name], default=None)
-    chosen = decided(comparison).serve or pair.baseline
-    if cheapest in (None, chosen) or chosen not in costs or decided(comparison).serve is None:
-        return ""
-    own = "" if chosen == pair.variant else f" against ${costs[chosen]:,.2f} of {chosen}"
-    return f" The cheapest is {named(comparison, cheapest)}: ${costs[cheapest]:,.2f}{own}."
 
 
 def _listed(pair: Pair, verdict: Verdict) -> str:

@@ -148,7 +148,7 @@ def test_answers_that_begin_alike_and_differ_qualify_the_verdict_too(
         assert says in found.answer
 
 
-def test_one_recommendation_names_arm_gain_and_cost_and_a_cheaper_arm_where_it_is_another() -> None:
+def test_one_recommendation_names_arm_gain_and_cost() -> None:
     tested = experiment(ks=(3, 7))
     step = {"base": 0.02, "sd-k3": 0.012, "sd-k7": 0.009}
     records = asked(
@@ -157,7 +157,8 @@ def test_one_recommendation_names_arm_gain_and_cost_and_a_cheaper_arm_where_it_i
     found = compare(experiment=tested, records=records, context=context()).recommendation
     assert found is not None
     assert found.startswith("Use sd-k7 (draft Qwen/Qwen3-1.7B, k=7): 2.")
-    assert "per million output tokens of all their requests against $" in found and "The cheapest is sd-k3 (" in found
+    assert "per million output tokens of all their requests against $" in found
+    assert "sd-k3" not in found, "each arm's cost has a table: none is praised for it that may not be one to use"
     same = measured([1.0]).recommendation
     assert same is not None
     assert same.startswith(

@@ -107,7 +107,6 @@ def test_the_fastest_arm_over_the_first_baseline_is_served(
     assert (decided(found).action, decided(found).serve) == (action, serves)
     said = found.recommendation or ""
     assert said.startswith(f"Use {serves}" if action is Action.USE else f"Keep {serves}: sd8 ("), said
-    assert "The cheapest is" not in said, "at one price a token of the fastest costs least"
 
 
 def test_over_the_load_a_chain_is_held_against_its_first_baseline() -> None:
