@@ -259,7 +259,9 @@ def check_objective(check: raw.Check, run: Run) -> None:
         kept, lost = None, False
         for shown in found["loads"]:
             load = _load(shown["level"])
-            own = [records for (arm, _), records in run.records[load].items() if arm == found["variant"]]
+            arms, there = {arm for arm, _ in run.records[load]}, run.records[load].items()
+            of_all = {case for _, case in run.records[load] if all((arm, case) in run.records[load] for arm in arms)}
+            own = [records for (arm, case), records in there if arm == found["variant"] and case in of_all]
             rate = float(load[1:]) if load[0] == "r" else None
             seconds = sum(raw.load_seconds(each) if rate is None else len(each) / rate for each in own)
             count, every = sum(good(run.slo, records) for records in own), sum(map(len, own))

@@ -1,4 +1,4 @@
-"""Load that each arm carries within the service-level objective, over all its cases."""
+"""Load that each arm carries within the service-level objective, over the cases that all arms have at a load."""
 
 import math
 from collections.abc import Sequence
@@ -18,14 +18,20 @@ def objectives(*, experiment: Experiment, levels: Sequence[AtLevel]) -> tuple[Ob
     slo, found = experiment.workload.slo, []
     for variant in experiment.variants if slo.asked else ():
         loads = [
-            _at(at.level, own)
+            _at(at.level, [_of_all(at, case, at.arms[variant.name, case]) for case in cases])
             for at in sorted(levels, key=lambda each: each.level.value)
-            if (own := [_of_all(at, case, each) for (name, case), each in at.arms.items() if name == variant.name])
+            if (cases := cases_of_all(at)) and (variant.name, cases[0]) in at.arms
         ]
         kept = [at.level for at in takewhile(lambda at: at.share >= slo.share and at.enough, loads)]
         if loads:
             found.append(Objective(variant=variant.name, loads=tuple(loads), keeps=kept[-1] if kept else None))
     return tuple(found)
+
+
+def cases_of_all(at: AtLevel) -> list[str]:
+    """The cases that every arm measured at a load was measured in."""
+    arms = {arm for arm, _ in at.arms}
+    return [case for case in dict.fromkeys(case for _, case in at.arms) if all((arm, case) in at.arms for arm in arms)]
 
 
 def _of_all(at: AtLevel, case: str, own: Measured) -> Measured:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from specdecode.analysis.loads.objective import listed
+from specdecode.analysis.loads.objective import cases_of_all, listed
 from specdecode.analysis.results.comparison import Drift
 from specdecode.analysis.results.run_context import Failure, RunContext
 from specdecode.analysis.statistics import pairing
@@ -33,6 +33,9 @@ def notes(
         if each.arm.drafted_gap:
             yield f"{variant} / {case}: {each.arm.drafted_gap}."
     yield from _not_measured(experiment, context, levels)
+    for at in levels if experiment.workload.slo.asked else ():
+        if out := dict.fromkeys(case for _, case in at.arms if case not in cases_of_all(at)):
+            yield f"What each arm carries is without {', '.join(out)} at {at.level}, as not every arm has it."
     if alone := _alone(experiment, levels):
         listed = "; ".join(f"round {number} of {arm} (against {', '.join(of)})" for (arm, number), of in alone.items())
         yield f"Not compared, since the other arm was not measured in it: {listed}."

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
-from specdecode.analysis import Comparison
+from specdecode.analysis import Comparison, compare
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.loads.objective import carried, limits
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
@@ -20,7 +21,8 @@ from specdecode.experiment.workload import Level, Slo
 from specdecode.measures.publish import problems
 from specdecode.records import ErrorKind, RequestError, RequestRecord
 
-from tests.specdecode.analysis.simulate_load import Server, compared, loads
+from tests.specdecode.analysis.simulate import context
+from tests.specdecode.analysis.simulate_load import Server, compared, loads, run
 
 BASE = Server()
 ARM = Server(base_s=0.026, per_sequence_s=0.0016, k=5, acceptance=0.55)
@@ -71,6 +73,22 @@ def test_a_load_at_which_requests_failed_is_not_kept_whatever_the_larger_ones_do
     assert "At your SLO sd carries 2 at a time and base 32 at a time, of the loads measured." in found.answer
     assert "4 at a time has no speed-up" in found.answer
     assert any("sd" in failure.message and "at 4 at a time" in failure.message for failure in found.context.failures)
+
+
+def test_arms_are_held_to_the_objective_over_the_cases_that_all_of_them_have() -> None:
+    """An arm that was not asked for the long answers does not carry more than one that was."""
+    tested = loads((1, 4), slo=Slo(tpot_s=0.04, share=0.9), cases=2)
+    slow = [each.model_copy(update={"end_s": 9 * each.end_s,
+                                    "chunks": tuple(replace(chunk, at_s=9 * chunk.at_s) for chunk in each.chunks)})
+            if each.case == "sonnet" else each for each in run(tested, SERVERS, seed=3)]  # fmt: skip
+    whole, part = (
+        compare(experiment=tested, records=records, context=context())
+        for records in (slow, [each for each in slow if (each.variant, each.case) != ("sd", "sonnet")])
+    )
+    assert [each.keeps for each in whole.objective] == [None, None]
+    assert [each.keeps for each in part.objective] == [Level(concurrency=4)] * 2
+    said = "What each arm carries is without sonnet at 4 at a time, as not every arm has it."
+    assert said in part.notes and not any("carries is without" in each for each in whole.notes)
 
 
 def test_what_is_carried_at_a_load_where_the_client_fell_behind_is_doubtful(comparison: Comparison) -> None:
