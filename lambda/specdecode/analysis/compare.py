@@ -61,6 +61,8 @@ def compare_measured(
     here = at_fastest(experiment, [each.arm for each in arms.values()], trusted)
     chains = tuple(_chains(experiment, pairs, first, held))
     totals = [chain.total for chain in chains if not chain.total.distrusted]
+    changed = tuple(accuracy_changes(context.accuracy, [*pairs, *(chain.total for chain in chains)]))
+    lost = {each.variant for each in changed if each.worse}
     over = curves(experiment=experiment, levels=levels, pairs=trusted)
     whole = curves(experiment=experiment, levels=levels, pairs=totals)
     carried = objectives(experiment=experiment, levels=levels)
@@ -80,12 +82,14 @@ def compare_measured(
         loads=others,
         chains=chains,
         drift=moved,
-        accuracy=tuple(accuracy_changes(context.accuracy, [*pairs, *(chain.total for chain in chains)])),
+        accuracy=changed,
         theory=theories(experiment=experiment, pairs=here),
         curve=(*over, *(each.model_copy(update={"of_speculation": False}) for each in whole)),
         work=work(experiment=experiment, levels=levels, pairs=trusted, others=others, sets=sets),
         objective=carried,
-        schedule=schedules(experiment=experiment, levels=levels, pairs=here, curves=over),
+        schedule=schedules(
+            experiment=experiment, levels=levels, pairs=[each for each in here if each.variant not in lost]
+        ),
         cost=_run_cost(context, arms),
         notes=(
             *forecast_notes(experiment, pairs, (each.arm for each in arms.values())),

@@ -24,9 +24,9 @@ SERVER = re.compile(
 
 
 def failed(run: Run, load: str, arm: str, cases: list[str]) -> bool:
-    """Whether more than MAX_FAILED of a case's requests failed."""
-    own = run.cases(load, arm, cases)
-    return any(sum(r["error"] is not None for r in records) > MAX_FAILED * len(records) for records in own)
+    """Whether more than MAX_FAILED of a case's requests failed, or the arm has none of them."""
+    own = [run.records[load].get((arm, case), []) for case in cases]
+    return any(sum(r["error"] is not None for r in each) > MAX_FAILED * len(each) or not each for each in own)
 
 
 def check_schedule(check: raw.Check, run: Run, schedule: dict[str, Any]) -> None:
@@ -36,9 +36,9 @@ def check_schedule(check: raw.Check, run: Run, schedule: dict[str, Any]) -> None
         for each in run.report["experiment"]["variants"]
         if each["speculation"] and each["speculation"]["draft"]["id"] == schedule["draft"]
     }
-    curves = [each for each in run.report["curve"] if each["group"] == "all" and each["variant"] in drafts]
-    arms = {0: curves[0]["baseline"]} | {drafts[each["variant"]]: each["variant"] for each in curves}
-    cases = sorted(set.intersection(*(set(each["cases"]) for each in curves)))
+    pairs = [each for each in run.report["pairs"] if each["variant"] in drafts]
+    arms = {0: pairs[0]["baseline"]} | {drafts[each["variant"]]: each["variant"] for each in pairs}
+    cases = sorted({case for load in run.sizes for _, case in run.records[load]})
     for each in schedule["ranges"]:
         within = [load for load in run.sizes if each["first"] <= batch(run, load) <= each["last"]]
         out = {k for k in arms if any(failed(run, load, arms[k], cases) for load in within)}

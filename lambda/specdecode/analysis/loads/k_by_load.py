@@ -3,7 +3,7 @@
 At each level the k with the largest speed-up, by the median over cases and rounds; of those within 1% of it the
 smallest (as vLLM's tuner, pull request 49163, was to choose; it was not merged). Without speculation is k = 0.
 Each k is the best guess, and may not be proven: beside it stand the values of k that it is not shown to be faster
-than. A k whose arm failed too many requests at a load is not chosen there.
+than. A k is not chosen where it makes no relevant difference, or its arm lacks a case or failed too many requests.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,15 @@ from itertools import pairwise
 from statistics import median
 
 from specdecode.analysis.loads.curve import gains_by_level, within_batch
-from specdecode.analysis.results.over_load import Curve, KRange, Schedule
-from specdecode.analysis.results.pairs import HEADLINE, Pair
+from specdecode.analysis.results.over_load import KRange, Schedule
+from specdecode.analysis.results.pairs import HEADLINE, Estimate, Pair, Verdict
 from specdecode.analysis.statistics import pairing
-from specdecode.analysis.statistics.measured import AtLevel
-from specdecode.analysis.statistics.verdict import too_many_failed
+from specdecode.analysis.statistics.measured import AtLevel, lacking
+from specdecode.analysis.statistics.verdict import estimate, verdict_of
 from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.problems import ExperimentError
 from specdecode.experiment.workload import Level
-from specdecode.measures.student import NOMINAL
 
 TIE = 0.01
 MOST_RIVALS = 3
@@ -46,54 +45,53 @@ class Choice:
         return min(k for k, gain in self.gains.items() if gain >= best - TIE)
 
 
-def schedules(
-    *, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence[Pair], curves: Sequence[Curve]
-) -> tuple[Schedule, ...]:
+def schedules(*, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence[Pair]) -> tuple[Schedule, ...]:
     """A schedule for each draft, from `pairs` of one setting. Empty for an open loop: its batch sizes are not known."""
     ordered = sorted((at for at in levels if at.level.concurrency), key=lambda at: at.level.value)
-    found: dict[str, dict[int, Curve]] = {}
-    for curve in curves:
-        spec = experiment.variant(curve.variant).speculation
-        own = [each for each in pairs if (each.variant, each.baseline) == (curve.variant, curve.baseline)]
-        alone = any(each.changes == ("speculation",) for each in own)
-        if curve.group == "all" and spec and not spec.num_speculative_tokens_per_batch_size and alone:
-            found.setdefault(spec.draft.id, {})[spec.num_speculative_tokens] = curve
-    made = (_schedule(experiment, ordered, draft, of_k) for draft, of_k in found.items())
+    found: dict[str, dict[int, str]] = {}
+    for pair in pairs:
+        spec = experiment.variant(pair.variant).speculation
+        if spec and not spec.num_speculative_tokens_per_batch_size and pair.changes == ("speculation",):
+            found.setdefault(spec.draft.id, {0: pair.baseline})[spec.num_speculative_tokens] = pair.variant
+    made = (_schedule(experiment, ordered, draft, names) for draft, names in found.items())
     return tuple(each for each in made if each)
 
 
 def _schedule(
-    experiment: Experiment, levels: Sequence[AtLevel], draft: str, of_k: Mapping[int, Curve]
+    experiment: Experiment, levels: Sequence[AtLevel], draft: str, names: Mapping[int, str]
 ) -> Schedule | None:
-    cases = set.intersection(*(set(curve.cases) for curve in of_k.values()))
-    base = next(iter(of_k.values())).baseline
-    names = {0: base, **{k: curve.variant for k, curve in of_k.items()}}
-    failed = {at.level: [k for k, name in names.items() if _failed(at, name, cases)] for at in levels}
-    there = {at.level: [k for k, curve in of_k.items() if at.level in {p.level for p in curve.points}] for at in levels}
-    choices = [
-        Choice(
-            load=_batch(experiment, at.level, base),
-            gains={0: 0.0, **{k: _gain(at, of_k[k], cases) for k in sorted(there[at.level])}},
-            pays=frozenset(k for k in there[at.level] if _faster(experiment, levels, [at], names[k], names[0], cases)),
-        )
-        for at in levels
-        if cases and 0 not in failed[at.level] and set(of_k) == {*there[at.level], *failed[at.level]}
-    ]
-    choices = [own for before, own in pairwise([None, *choices]) if own and not (before and before.load == own.load)]
+    """`names`: k -> its arm."""
+    base, cases = names[0], [case.name for case in experiment.workload.cases]
+    gains = {
+        at.level: {k: gain for k, name in names.items() if (gain := _gain(at, base, name)) is not None} for at in levels
+    }
+
+    def over(rival: int, k: int) -> dict[Level, Estimate]:
+        """Speed-up of `k` over its rival at each load that both served."""
+        there = [at for at in levels if {k, rival} <= gains[at.level].keys()]
+        own, other = names[k], names[rival]
+        found = gains_by_level(experiment=experiment, levels=there, variant=own, baseline=other, cases=cases)
+        return {level: estimate(HEADLINE, gain, method="") for level, gain in found.items()}
+
+    over_base, choices = {k: over(0, k) for k in names if k}, list[Choice]()
+    for at in levels:
+        load = _batch(experiment, at.level, base)
+        known = {k: verdict_of(found[at.level]) for k, found in over_base.items() if at.level in found}
+        served = {k: g for k, g in gains[at.level].items() if known.get(k) is not Verdict.NO_DIFFERENCE}
+        if served and not (choices and choices[-1].load == load):
+            pays = frozenset(k for k, own in known.items() if own is Verdict.PAYS)
+            choices.append(Choice(load=load, gains=served, pays=pays))
     if len(choices) < 2:
         return None
     batch = experiment.batch_of(experiment.variant(base)) or choices[-1].load
     ranges = []
     for first, last, k in table(choices, batch):
-        within = [at for at in levels if first <= _batch(experiment, at.level, base) <= last]
-        out = {rival for at in within for rival in failed[at.level]}
-        rivals = [
-            rival
-            for rival in sorted(names)
-            if rival not in {k, *out} and not _faster(experiment, levels, within, names[k], names[rival], cases)
-        ]
+        within = [at.level for at in levels if first <= _batch(experiment, at.level, base) <= last]
+        out = {rival for level in within for rival in names.keys() - gains[level].keys()}
+        beside = {rival: over(rival, k) for rival in sorted(names.keys() - {k, *out})}
+        rivals = tuple(rival for rival, found in beside.items() if not (within and _faster(found, within)))
         ranges.append(
-            KRange(first=first, last=last, k=k, variant=names[k], rivals=tuple(rivals), failed=tuple(sorted(out - {k})))
+            KRange(first=first, last=last, k=k, variant=names[k], rivals=rivals, failed=tuple(sorted(out - {k})))
         )
     return Schedule(
         draft=draft,
@@ -104,28 +102,15 @@ def _schedule(
     )
 
 
-def _failed(at: AtLevel, variant: str, cases: set[str]) -> bool:
-    """Whether too many of the arm's requests failed there."""
-    return any(too_many_failed(at.arms[variant, case].arm) for case in cases if (variant, case) in at.arms)
-
-
 def _batch(experiment: Experiment, level: Level, arm: str) -> int:
     """Requests that run together at a level."""
     return round((level.concurrency or 1) * within_batch(experiment, level, arm))
 
 
-def _faster(
-    experiment: Experiment,
-    levels: Sequence[AtLevel],
-    within: Sequence[AtLevel],
-    variant: str,
-    rival: str,
-    cases: set[str],
-) -> bool:
-    """Whether the interval of arm over rival is above 1 at each of the loads `within`."""
-    gains = gains_by_level(experiment=experiment, levels=levels, variant=variant, baseline=rival, cases=sorted(cases))
-    found = [gains[at.level].interval(NOMINAL) if at.level in gains else None for at in within]
-    return bool(found) and all(interval and interval[0] > 1.0 for interval in found)
+def _faster(found: Mapping[Level, Estimate], within: Sequence[Level]) -> bool:
+    """Whether the interval is above 1 at each of the loads."""
+    lows = [found[level].low if level in found else None for level in within]
+    return all(low is not None and low > 1.0 for low in lows)
 
 
 def table(choices: Sequence[Choice], batch: int) -> list[tuple[int, int, int]]:
@@ -148,14 +133,19 @@ def table(choices: Sequence[Choice], batch: int) -> list[tuple[int, int, int]]:
     return found
 
 
-def _gain(at: AtLevel, curve: Curve, cases: set[str]) -> float:
-    """Median over cases and rounds of the log speed-up."""
+def _gain(at: AtLevel, base: str, variant: str) -> float | None:
+    """Median over cases and rounds of the log speed-up. None if an arm lacks a case there or failed in it."""
+    if lacking([each.arm for each in at.arms.values()], base, variant):
+        return None
     found = []
-    for case in sorted(cases):
-        base, other = at.arms[curve.baseline, case], at.arms[curve.variant, case]
-        rounds = sorted(pairing.rounds_of_both([base], [other]))
-        found += [stat for number in rounds if (stat := pairing.paired(base, other, HEADLINE, {number: 1.0}))]
-    return median(stat.mean for stat in found)
+    for case in dict.fromkeys(case for _, case in at.arms):
+        both = at.arms[base, case], at.arms[variant, case]
+        rounds = sorted(pairing.rounds_of_both([both[0]], [both[1]]))
+        own = [stat for number in rounds if (stat := pairing.paired(*both, HEADLINE, {number: 1.0}))]
+        if not own:
+            return None
+        found += own
+    return median(stat.mean for stat in found) if found else None
 
 
 def _engine_takes_it(experiment: Experiment) -> bool:
@@ -178,7 +168,7 @@ def in_words(found: Schedule) -> str:
             where = f"from {each.first} on"
         else:
             where = f"at {each.first}" if each.first == each.last else f"from {each.first} to {each.last}"
-        said = [f"{_listed(each.failed)} failed there"] if each.failed else []
+        said = [f"{_listed(each.failed)} failed there or was not measured"] if each.failed else []
         if each.rivals:
             said.append(f"{_listed(each.rivals)} may be as fast")
         elif each.rivals is not None and not said:

@@ -110,7 +110,7 @@ class KRange(Frozen):
     rivals: tuple[int, ...] | None = None
     """Other k's that may be as fast at some measured load of the range. None if this is not known."""
     failed: Many[int] = ()
-    """Other k's whose arm failed too many requests at some measured load of the range."""
+    """Other k's whose arm failed too many requests at some measured load of the range, or lacks a case there."""
 
 
 class Schedule(Frozen):

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,6 +12,9 @@ from specdecode.analysis import Comparison, compare
 from specdecode.analysis.loads.k_by_load import Choice, in_words, table
 from specdecode.analysis.report import render_html, render_markdown, render_terminal
 from specdecode.analysis.results.over_load import KRange, Schedule
+from specdecode.analysis.results.pairs import Verdict
+from specdecode.analysis.results.run_context import Accuracy
+from specdecode.analysis.texts.decide import decided
 from specdecode.analysis.texts.recommend import headline
 from specdecode.experiment.files import engine_names, load_engine
 from specdecode.experiment.model import Experiment
@@ -87,7 +91,7 @@ def test_an_arm_that_failed_at_the_large_loads_is_not_the_fastest_there() -> Non
     assert schedule.ranges[0].last == 2, "it is not served with where it failed"
     said = in_words(schedule)
     assert "k=5 (sd) up to 2 requests at a time (shown to be the fastest)" in said
-    assert "no speculation (base) from 3 on (k=5 failed there)." in said
+    assert "no speculation (base) from 3 on (k=5 failed there or was not measured)." in said
 
 
 def test_where_one_of_several_arms_failed_another_is_chosen() -> None:
@@ -96,6 +100,34 @@ def test_where_one_of_several_arms_failed_another_is_chosen() -> None:
         (schedule,) = failing(tested, SERVERS, "sd-k6", out).schedule
         (own,) = [each for each in schedule.ranges if each.first <= 4 <= each.last]
         assert own.k != 6 and 6 in own.failed and 6 not in (own.rivals or ())
+
+
+def test_an_arm_that_has_one_load_alone_is_chosen_there_and_named_at_the_others() -> None:
+    """k = 6 is the fastest at the first load, and nothing is known of it beyond."""
+    tested = loads(LEVELS, ks=(2, 6), requests=32).model_copy(update={"engine": "rehearsal-vllm"})
+    lacks = [r for r in run(tested, SERVERS, seed=1) if r.variant != "sd-k6" or r.level == "c1"]
+    (schedule,) = compare(experiment=tested, records=lacks, context=context()).schedule
+    assert (schedule.ranges[0].k, schedule.ranges[0].last) == (6, 1)
+    beyond = [each for each in schedule.ranges for load in LEVELS[1:] if each.first <= load <= each.last]
+    assert len(beyond) == 6 and all(each.failed == (6,) and each.k != 6 for each in beyond)
+
+
+def test_a_k_that_makes_no_relevant_difference_is_not_chosen() -> None:
+    """It is no reason to speculate, as the decision says."""
+    servers = {"base": BASE, "sd": replace(BASE, base_s=0.98 * BASE.base_s, per_sequence_s=0.98 * BASE.per_sequence_s)}
+    found = compared(loads(LEVELS, ks=(5,), requests=64, rounds=3), servers, noise=0.001)
+    same = [each for each in decided(found).findings if each.verdict is Verdict.NO_DIFFERENCE and each.group == "all"]
+    assert len(same) == len(LEVELS)
+    assert [each.k for each in found.schedule[0].ranges] == [0]
+
+
+def test_an_arm_that_answers_worse_is_in_no_schedule() -> None:
+    tested = loads(LEVELS, ks=(2, 6), requests=32).model_copy(update={"engine": "rehearsal-vllm"})
+    scores = [Accuracy(variant=name, task="gsm8k", metric="em", value=0.4 if name == "sd-k6" else 0.9, stderr=0.01)
+              for name in SERVERS]  # fmt: skip
+    found = compare(experiment=tested, records=list(run(tested, SERVERS, seed=1)),
+                    context=context(accuracy=tuple(scores)))  # fmt: skip
+    assert {each.k for each in found.schedule[0].ranges} <= {0, 2} and decided(found).serve == "sd-k2"
 
 
 def test_where_the_baseline_failed_nothing_is_chosen_from_it() -> None:
