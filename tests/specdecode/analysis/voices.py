@@ -92,6 +92,25 @@ def contradictions(comparison: Comparison, truth: Truth, folder: Path) -> list[s
         hold(set(over.values()) == {"use"}, f"speculate at every load, and {over}")
     for told in re.findall(r"Speculation is faster at ([\d, ]+) at a time", lines["page"]):
         hold({over[f"c{each}"] for each in told.split(", ")} == {"use"}, f"faster at {told}, and {over}")
+    for what in _of_other_prompts_or_arms(report):
+        hold(False, what)
+    named = {
+        each["name"] for each in report["experiment"]["variants"] if _names(report["recommendation"], each["name"])
+    }
+    known = {arm, decision["baseline"], *(each["compare_to"] for each in report["experiment"]["variants"])}
+    hold(named <= known, f"the recommendation speaks of {named}, and is about {arm}")
+    for found_there in decision["findings"] if action != "do not trust" else ():
+        name, load = found_there["variant"], found_there["load"]
+        if (found_there["baseline"], found_there["group"], found_there["action"]) == (root, "all", "use"):
+            hold(
+                over.get(load) == "use" or _names(lines["page"], name),
+                f"no word of {name}, which is to be used at {load}",
+            )
+    if sum(each["compare_to"] is not None for each in report["experiment"]["variants"]) > 1:
+        hold(
+            not re.search(r"peculat\w+ (at|below|above|is|makes) |to speculate", lines["page"]),
+            f"it speaks of speculation, and there are several arms: {lines['page']}",
+        )
     # an arm that answers worse is told at once, and not used
     lost = {each["variant"] for each in report["accuracy"] if each["change"] < 0 and each["shown"]}
     hold(not (action == "use" and arm in lost), f"{arm} answers worse and is used")
@@ -101,7 +120,8 @@ def contradictions(comparison: Comparison, truth: Truth, folder: Path) -> list[s
     for pair in report["pairs"]:
         name, arms = pair["variant"], {pair["variant"], pair["baseline"]}
         own = {verdicts[name, case["case"]] for case in pair["cases"]}
-        parted = sum(c["equality"]["from_start"] for c in pair["cases"])
+        same_weights = "quantization" not in pair["changes"]
+        parted = sum(c["equality"]["from_start"] for c in pair["cases"] if same_weights)
         spread = any(abs(math.log(c["headline"]["ratio"])) > math.log(100) for c in pair["cases"] if c["headline"])
         if arms & truth.wrong or parted:
             hold(own == {"do not trust"}, f"{name} is impossible, its verdicts are {own}")
@@ -125,7 +145,7 @@ def contradictions(comparison: Comparison, truth: Truth, folder: Path) -> list[s
         listed = re.search(rf"Use {arm}.*?It pays on (.*?)\. ", screens["json"] + " ")
         named = set(re.findall(r"([\w-]+) \(\d", listed.group(1))) if listed else {c for v, c in verdicts if v == arm}
         hold(named <= pays, f"it says that it pays on {named - pays}")
-        ratio = re.search(rf"Use {arm} \([^)]*\): ([\d.]+)×", screens["json"])
+        ratio = re.search(rf"Use {arm}(?: \([^)]*\))?: ([\d.]+)×", screens["json"])
         whole = next(r for r in rows if r["kind"] == "decision" and (r["variant"], r["case"]) == (arm, "all"))
         hold(ratio is not None and abs(float(whole["value"]) - float(ratio.group(1))) < 0.006, "another figure in CSV")
         hold(float(whole["low"] or 0) > 1, "used, and not shown to be faster")
@@ -205,9 +225,52 @@ def _flat(text: str) -> str:
 def _actions(text: str) -> set[str]:
     """What a screen says to do, from its words alone."""
     patterns = {
-        "use": r"\bUse [\w-]+ \(draft",
+        "use": r"\bUse [\w-]+(?: \([^)]*\))?: [\d.]+×",
         "do not use": r"\bKeep [\w-]+[.:]",
         "measure more": r"\bKeep [\w-]+ for now, and measure more",
         "do not trust": r"\bDo not trust this run",
     }
     return {action for action, pattern in patterns.items() if re.search(pattern, text)}
+
+
+def _names(text: str | None, arm: str) -> bool:
+    return re.search(rf"(?<![\w-]){arm}(?![\w-])", text or "") is not None
+
+
+def _of_other_prompts_or_arms(report: dict) -> list[str]:
+    """Arms that are to be used, and lack prompts that were measured; and a decision about another arm than the fastest
+    of those that are to be used, over the first baseline that has the fastest arm.
+    """
+    decision, wrong = report["decision"], []
+    before = {each["name"]: each["compare_to"] for each in report["experiment"]["variants"]}
+
+    def root(name: str) -> str:
+        return root(before[name]) if before[name] else name
+
+    later = {f"c{each['level']['concurrency']}": each["arms"] for each in report["loads"]}
+    ratios: dict[str, dict[str, float]] = {}
+    for found in decision["findings"]:
+        if (found["group"], found["action"]) != ("all", "use"):
+            continue
+        arms = {(each["variant"], each["case"]): each for each in later.get(found["load"], report["arms"])}
+        for name in (found["variant"], found["baseline"]):
+            for case in {case for _, case in arms}:
+                own = arms.get((name, case))
+                if own is None or own["failed"] > 0.05 * own["requests"]:
+                    wrong.append(f"{found['variant']} is to be used at {found['load']}, and {name} failed in {case}")
+        if found["load"] not in later:
+            ratios.setdefault(found["variant"], {})[found["baseline"]] = found["speedup"]["ratio"]
+    if not report["pairs"]:
+        return wrong
+    trusted = {n for p in report["pairs"] for n in (p["variant"], p["baseline"])
+               if "do not trust" not in {c["verdict"] for c in p["cases"]}}  # fmt: skip
+    known = [each for each in report["arms"] if each["variant"] in trusted and each["load_seconds"]]
+    best = max(known, key=lambda each: each["output_tokens"] / each["load_seconds"], default=None)
+    if best and root(best["variant"]) != root(decision["variant"]):
+        wrong.append(f"{best['variant']} writes most tokens a second, and the decision is about {decision['variant']}")
+    usable = {name: own[root(name)] for name, own in ratios.items() if {before[name], root(name)} <= own.keys()}
+    if decision["action"] == "use":
+        beside = {name: ratio for name, ratio in usable.items() if root(name) == root(decision["variant"])}
+        if usable.get(decision["variant"], 0) < max(beside.values(), default=1):
+            wrong.append(f"{decision['variant']} is used, of {beside} over the first baseline")
+    return wrong
