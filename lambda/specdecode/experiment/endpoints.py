@@ -59,7 +59,8 @@ def _each_model(document: Document, change: Callable[[Document], Document]) -> D
             one = {**one, "speculation": changed(one["speculation"], "draft")}
         return one
 
-    return {**changed(document, "target"), "variants": [variant(one) for one in document["variants"]]}
+    each = {"variants": [*map(variant, document["variants"])]} if "variants" in document else {}
+    return {**changed(document, "target"), **each}
 
 
 def _without(holder: Any, keys: Collection[str]) -> Any:

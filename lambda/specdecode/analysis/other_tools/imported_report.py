@@ -1,5 +1,6 @@
 """The report from other tools' results: corrected where possible, with notes on what their figures hide."""
 
+import hashlib
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -32,6 +33,8 @@ OTHER = TestCase(
 TOKENS = "LLMPerf's count; where it exceeds what was asked for, the tokens asked for"
 NORMAL_IQR, MEDIAN_ERROR = 1.349, 1.2533
 """Interquartile range of a standard normal; standard error of its median times sqrt(n)."""
+ID_DIGITS = 8
+"""Hexadecimal digits of a run's id that tell imports of other results from each other."""
 HIGHER = ("request_output_throughput", "tokens_per_step")
 NO_EQUALITY = Equality(compared=0, identical=0, expected=False, first=None)
 
@@ -50,8 +53,10 @@ def compare_imported(*, arms: Sequence[tuple[ImportedArm, Variant]], title: str)
         result, stats = _case(base, other, case, described[base_variant.name], described[variant.name])
         pairs.append(assemble(experiment=experiment, base=base_variant, other=variant, results=[(result, stats)]))
     moments = [datetime.fromtimestamp(arm.timestamp, UTC) for arm, _ in arms]
+    names = "-".join(arm.name for arm, _ in arms)
+    measured = hashlib.sha256("\n".join(arm.model_dump_json() for arm, _ in arms).encode()).hexdigest()[:ID_DIGITS]
     context = RunContext(
-        run_id=f"import-{base.name}-{'-'.join(arm.name for arm, _ in arms[1:])}"[:LONGEST_RUN_ID],
+        run_id=f"{f'import-{names}'[: LONGEST_RUN_ID - ID_DIGITS - 1]}-{measured}",
         started_at=min(moments),
         finished_at=max(moments),
         source=f"{' and '.join(dict.fromkeys(arm.tool for arm, _ in arms))}, imported",

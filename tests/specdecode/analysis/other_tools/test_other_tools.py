@@ -273,3 +273,32 @@ def test_one_file_is_no_two_arms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FILES)
     said = imported("base=vllm/base", f"sd={FILES}/vllm/base", "third=vllm/sd", code=2).stderr
     assert said == f"error: {FILES}/vllm/base: base and sd are the same file: give each arm its own\n"
+
+
+def at_load(folder: Path, **told: Any) -> list[str]:
+    """The two arms of vLLM, with `told` in both files."""
+    for name in ("base", "sd"):
+        (folder / name).mkdir(parents=True)
+        own = json.loads((FILES / "vllm" / name / "vllm.json").read_text())
+        (folder / name / "vllm.json").write_text(json.dumps(own | told))
+    return arms_of(folder)
+
+
+def test_imports_of_other_results_are_other_runs(tmp_path: Path) -> None:
+    first, again, later = (
+        document(*words)["run_id"]
+        for words in (
+            arms_of(FILES / "vllm"),
+            [*arms_of(FILES / "vllm"), "--title", "The same results"],
+            at_load(tmp_path, date="20261123-092932"),
+        )
+    )
+    assert first == again != later
+    assert all(re.fullmatch("import-base-sd-[0-9a-f]{8}", run) for run in (first, later))
+
+
+def test_imports_are_compared_with_each_other(tmp_path: Path) -> None:
+    imported(*arms_of(FILES / "vllm"), "--out", str(tmp_path / "a"))
+    imported(*at_load(tmp_path / "later", date="20261123-092932"), "--out", str(tmp_path / "b"))
+    told = json.loads(call("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)
+    assert told["cases"]["sd/imported"]["speedup"]["n"] == 2
