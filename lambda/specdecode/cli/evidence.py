@@ -75,21 +75,14 @@ def own_rows(runs: Path) -> list[StepCost]:
 
 def _of_runs(runs: Path) -> list[StepCost]:
     from specdecode.analysis.advice.learned import impossible, rows_of
-    from specdecode.analysis.results.comparison import read_report
-    from specdecode.untrusted import Unreadable, read_file
+    from specdecode.cli.report_sources import find_all
 
     found: list[StepCost] = []
-    for file in sorted(runs.glob("*/report.json")):
-        try:
-            rows = rows_of(read_report(read_file(file)))
-        except Unreadable as error:
-            complain(f"left out {file}: {error}")
-            continue
-        for row in rows:
-            if problems := [*impossible(row)]:
-                complain(f"left out the step with {row.draft}, k={row.k}, of {file}: {'; '.join(problems)}")
-            else:
-                found.append(row)
+    for row in (row for run in find_all(runs) for row in rows_of(run)):
+        if problems := [*impossible(row)]:
+            complain(f"left out the step with {row.draft}, k={row.k}, of {row.source}: {'; '.join(problems)}")
+        else:
+            found.append(row)
     return found
 
 

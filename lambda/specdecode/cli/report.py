@@ -135,7 +135,7 @@ def advise(
     Exit codes: 0 advised, 2 bad input or runs of something else, 3 AWS cannot be reached, 5 a run is not to be trusted.
     """
     from specdecode.analysis.advice.sweep import advise_sweep
-    from specdecode.cli.report_sources import find, preset_of
+    from specdecode.cli.report_sources import find, once, preset_of
     from specdecode.cli.report_view import advice_document, advice_text
 
     deployment = where.deployment()
@@ -144,6 +144,7 @@ def advise(
     if experiment is None:
         comparison = find(reference, deployment=deployment)
         experiment, measured = comparison.experiment, [comparison, *measured]
+    measured = once(measured)
     _check_advisable(experiment, measured)
     found = advise_sweep(experiment, measured, group=group, own=own_rows(runs))
     document = advice_document(found, experiment, measured, group=group)
@@ -188,7 +189,7 @@ def runs(
         raise stop_with(f"{folder}: no such folder")
     deployment = where.deployment()
     executions = [] if folder else list(deployment.executions(limit=1000))
-    points = trend(find_all(folder=folder, deployment=deployment))
+    points = trend(find_all(folder or deployment))
     points = [point for point in points if experiment in (None, point.experiment)]
     if out is not None:
         if not points:

@@ -1,6 +1,6 @@
 """Finds the comparison for the report commands: in a run's folder, a report.json, or the bucket by a run id."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import typer
@@ -70,17 +70,27 @@ def _of_bucket(run_id: str, deployment: Deployment) -> Comparison:
         raise stop_with(f"{deployment.store.url(s3_keys.run_key(run_id, REPORT))}: {error}") from None
 
 
-def find_all(*, folder: Path | None, deployment: Deployment) -> list[Comparison]:
-    """Every report.json below `folder`, or in the bucket. A file that is no report is named on stderr and left out."""
+def find_all(place: Path | Deployment) -> list[Comparison]:
+    """Every report.json below a folder, or in a bucket, each run once. A file that is no report is named on stderr and
+    left out.
+    """
     found: list[Comparison] = []
-    keys = () if folder else [s3_keys.run_key(run_id, REPORT) for run_id in deployment.store.folders("runs/")]
-    for at in sorted(folder.rglob(REPORT)) if folder else keys:
+    for at in map(str, sorted(place.rglob(REPORT)) if isinstance(place, Path) else place.store.folders("runs/")):
         try:
-            data = read_file(at) if isinstance(at, Path) else deployment.store.read(at)
+            data = read_file(Path(at)) if isinstance(place, Path) else place.store.read(s3_keys.run_key(at, REPORT))
             found += [] if data is None else [read_report(data)]
         except Unreadable as error:
             complain(f"left out {at}: {error}")
-    return found
+    return once(found)
+
+
+def once(runs: Iterable[Comparison]) -> list[Comparison]:
+    """Each run once: twice it would pass for more evidence than it is. What is left out is told on stderr."""
+    kept: dict[str, Comparison] = {}
+    for run in runs:
+        if kept.setdefault(run.run_id, run) is not run:
+            complain(f"{run.run_id} is there twice: it counts once")
+    return list(kept.values())
 
 
 def _from_path(path: Path, price: float | None) -> Comparison:

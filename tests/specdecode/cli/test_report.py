@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import webbrowser
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,19 @@ def test_what_a_report_does_not_judge_is_named_below(tmp_path: Path) -> None:
 def test_a_run_is_no_evidence_against_itself(folder: Path) -> None:
     assert "given twice" in call("compare", folder / "run-a", folder / "run-a", code=2).stderr
     assert "two runs or more" in call("compare", folder / "run-a", code=2).stderr
+
+
+def test_a_run_that_lies_in_two_folders_is_learned_from_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder / "run-a", "results/run-a")
+    asked = (["runs", "--folder", "results", "--json"], ["evidence", "export"], ["advise", "results/run-a", "--json"])
+    before = [call(*words).stdout for words in asked]
+    shutil.copytree("results/run-a", "results/copy")
+    for words, told in zip(asked, before, strict=True):
+        again = call(*words, *(["--run", "results/copy"] if "advise" in words else []))
+        assert again.stdout == told and "run-a is there twice: it counts once" in again.stderr
 
 
 def test_runs_of_another_load_are_named_and_not_judged(folder: Path, tmp_path: Path) -> None:
