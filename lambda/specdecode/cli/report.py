@@ -181,12 +181,14 @@ def runs(
     """List all runs with their state and answer, the newest last, and what runs like the newest show together."""
     from specdecode.analysis.report import render_trend
     from specdecode.analysis.several_runs.difference import trend
-    from specdecode.cli.report_sources import find_all
+    from specdecode.cli.report_sources import REPORT, find_all
     from specdecode.cli.report_view import list_of_runs, runs_text
-    from specdecode.cli.written_files import naming
+    from specdecode.cli.written_files import naming, unwritable
 
     if folder is not None and not folder.is_dir():
         raise stop_with(f"{folder}: no such folder")
+    if wrong := unwritable({"--out": out}, inputs=folder.rglob(REPORT) if folder else ()):
+        raise stop_with("\n".join(wrong))
     deployment = where.deployment()
     executions = [] if folder else list(deployment.executions(limit=1000))
     points = trend(find_all(folder or deployment))

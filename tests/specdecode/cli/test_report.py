@@ -294,6 +294,8 @@ def test_runs_draws_the_trend(folder: Path, tmp_path: Path) -> None:
     assert page.count('data-chart="trend"') == 3, "all, structured, open-ended"
     assert "run-a" in page
     assert "no trend" in call("runs", "--folder", tmp_path, "--out", tmp_path / "x.html", code=2).stderr
+    taken = call("runs", "--folder", folder, "--out", folder / "run-a" / "report.json", code=2).stderr
+    assert "the command reads it: name another file" in taken
     full = call("runs", "--folder", folder, "--out", "/dev/full", code=2).stderr
     assert full == "error: /dev/full: No space left on device: name another path, or mend this one\n"
 
@@ -357,6 +359,16 @@ def test_import_makes_a_report_of_llmperf_results(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").exists()
     assert f"All of it: specdecode report {tmp_path} --full\n" in result.stdout
     assert "specdecode report" not in call("import", *arms).stdout, "nothing was written that it could show"
+
+
+def test_no_report_is_written_over_one_of_another_run(folder: Path, tmp_path: Path) -> None:
+    arms = [f"{name}={LLMPERF / 'qwen3-32b' / name}" for name in ("base", "sd")]
+    for _ in range(2):
+        call("import", *arms, "--out", tmp_path)
+    before = (tmp_path / "report.json").read_text()
+    said = call("report", folder / "run-a", "--out", tmp_path, code=2).stderr
+    assert said.startswith(f"error: {tmp_path}: the report of import-base-sd-") and "name another folder" in said
+    assert (tmp_path / "report.json").read_text() == before
 
 
 def test_a_folder_of_a_bare_benchmark_gets_the_same_report(tmp_path: Path) -> None:
