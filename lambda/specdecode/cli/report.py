@@ -181,7 +181,8 @@ def runs(
     """List all runs with their state and answer, the newest last, and what runs like the newest show together."""
     from specdecode.analysis.report import render_trend
     from specdecode.analysis.several_runs.difference import trend
-    from specdecode.cli.report_sources import REPORT, find_all
+    from specdecode.cli.report_recorded import REPORT
+    from specdecode.cli.report_sources import find_all
     from specdecode.cli.report_view import list_of_runs, runs_text
     from specdecode.cli.written_files import naming, unwritable
 
