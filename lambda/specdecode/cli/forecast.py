@@ -13,7 +13,7 @@ from specdecode.cli.options import RESULTS, WHERE, AsJson, Runs, Where, experime
 from specdecode.cli.output import answer, complain, stop_with
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from specdecode.cli.runs_deployment import Deployment
     from specdecode.experiment import Experiment
@@ -69,7 +69,7 @@ def forecast(
     from specdecode.experiment.capacity import kept_capacity
     from specdecode.forecast.result import forecasted
 
-    _check(given, drafts, of, write, page)
+    _check(given, drafts, of, experiment, {"--write": write, "--page": page})
     planned = load(experiment) if experiment else None
     known = {name.lower() for one in (heads(planned) if planned else ()) for name in (one, one.rsplit("/", 1)[-1])}
     if wrong := [name for one in drafts.draft or () if (name := one.partition("=")[0]).lower() in known]:
@@ -90,6 +90,8 @@ def forecast(
         found = payoff(planned, own_rows(runs), kept_capacity(where.region)) if planned else None
     except ValueError as error:
         raise stop_with(str(error)) from None
+    if planned and write and not planned.forecast:
+        raise stop_with("--write: no forecast to write: give --answers or --target with --draft, or --of a run")
     if planned and write:
         _write(write, _document(str(experiment), planned))
         complain(f"`specdecode plan {write}`, `specdecode run {write}`")
@@ -102,11 +104,13 @@ def forecast(
     answer(as_json, document, lambda: "\n".join([*parts, *([payoff_text(found)] if found else [])]))
 
 
-def _check(given: AnswerOptions, drafts: DraftOptions, of: str | None, write: Path | None, page: Path | None) -> None:
+def _check(
+    given: AnswerOptions, drafts: DraftOptions, of: str | None, experiment: str | None, files: Mapping[str, Path | None]
+) -> None:
     """End the command for options that say nothing without others, and for files that it could not write."""
     from specdecode.cli.written_files import unwritable
 
-    problems = unwritable({"--write": write, "--page": page}, inputs=[given.answers] if given.answers else [])
+    problems = unwritable(files, inputs=[Path(file) for file in (given.answers, experiment) if file])
     if not (given.answers or given.target or drafts.draft):
         problems += [
             f"--{each.name.replace('_', '-')} is about answers: give --answers or --target too, or leave it out"

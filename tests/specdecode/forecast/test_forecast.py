@@ -286,6 +286,16 @@ def test_what_would_be_ignored_or_written_over_is_refused(
     assert [text for text in says if text not in said] == [] and [*Path().iterdir()] == [Path("log")]
 
 
+def test_an_experiment_is_not_written_over_nor_written_without_a_forecast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text("# why\nextends: qwen3-32b-tuning\n")
+    assert "--write mine.yaml: the command reads it" in forecast("mine.yaml", "--write", "mine.yaml", code=2)
+    assert "no forecast to write" in forecast("mine.yaml", "--write", "other.yaml", code=2)
+    assert [*Path().iterdir()] == [Path("mine.yaml")] and Path("mine.yaml").read_text().startswith("# why")
+
+
 def test_a_head_is_no_draft_and_every_own_arm_is_in_the_table(log: Path, tmp_path: Path) -> None:
     of_head, head = "llama-3.1-8b-eagle3", "llama-3.1-8b-instruct-speculator.eagle3"
     drafts = ["--answers", str(log), "--draft", f"{head}={NOWHERE}"]
