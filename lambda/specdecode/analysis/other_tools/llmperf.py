@@ -1,5 +1,6 @@
 """Results of LLMPerf's `token_benchmark_ray.py`: its two JSON files, read and checked."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from specdecode.analysis.other_tools import imported
 from specdecode.analysis.other_tools.imported import AIPERF, FIELDS, GUIDELLM, VLLM, Figure, ImportedArm, ImportProblem
 from specdecode.measures.distribution import Summary
+from specdecode.records.record import MOST_COUNTED
 
 STATISTICS = {f"quantiles_{name}": name for name in ("p25", "p50", "p75", "p90", "p95", "p99")} | {
     name: name for name in ("mean", "min", "max", "stddev")
@@ -33,6 +35,7 @@ class _Summary(BaseModel):
 
     model: Annotated[str, StringConstraints(max_length=500)]
     mean_output_tokens: int = Field(ge=1, le=2**20)
+    stddev_output_tokens: Figure = 0.0
     num_concurrent_requests: int = Field(ge=1, le=4096)
     results_num_completed_requests: int = Field(ge=0, le=100_000)
     results_number_errors: int | None = Field(default=None, ge=0, le=100_000)
@@ -62,14 +65,20 @@ def read_arm(path: Path, *, name: str) -> ImportedArm:
     except ValidationError as error:
         raise ImportProblem(f"{file}: no LLMPerf summary, {imported.lacks(error)}; {KNOWN}") from None
     individual = file.with_name(file.name.replace("_summary.json", "_individual_responses.json"))
+    requests = _individual(individual) if individual != file and individual.exists() else ()
+    metrics = _metrics(file, document, summary.results_num_completed_requests)
+    most = [float(summary.mean_output_tokens)]
+    if summary.stddev_output_tokens:  # each request was asked for another length, which no file says
+        most += [request.get("number_output_tokens", 0.0) for request in requests]
+        most += [metrics["output_tokens"].max or 0.0] if "output_tokens" in metrics else []
     return ImportedArm(
         name=name,
         model=summary.model,
-        max_tokens=summary.mean_output_tokens,
+        max_tokens=min(math.ceil(max(most)), MOST_COUNTED),
         concurrency=summary.num_concurrent_requests,
         completed=summary.results_num_completed_requests,
         errors=summary.results_number_errors or 0,
-        metrics=_metrics(file, document, summary.results_num_completed_requests),
+        metrics=metrics,
         timestamp=summary.timestamp or 0.0,
         overall_throughput=summary.results_mean_output_throughput_token_per_s,
         conditions={
@@ -77,7 +86,7 @@ def read_arm(path: Path, *, name: str) -> ImportedArm:
             for key, value in document.items()
             if key in CONDITIONS or key.startswith(SAMPLING)
         },
-        requests=_individual(individual) if individual != file and individual.exists() else (),
+        requests=requests,
     )
 
 

@@ -229,6 +229,17 @@ def test_stock_inter_token_latency_is_recognized_and_not_used(individual: Path) 
     assert case.verdict is Verdict.PAYS and case.headline.method.startswith("Welch")
 
 
+def test_a_count_above_the_mean_is_no_other_tokenizers_where_lengths_varied(individual: Path, seeds: Path) -> None:
+    """LLMPerf's default is --stddev-output-tokens 80."""
+    for arm in ("base", "sd"):
+        changed(individual / "stock", arm, "*_summary.json", {"stddev_output_tokens": 80})
+    arm = read_arm(individual / "stock" / "base", name="base")
+    assert (arm.max_tokens, arm.tokens, arm.total_tokens) == (230, 230, 230 * 12)
+    assert not said(compared(individual / "stock"), "another tokenizer")
+    changed(seeds, "base", "*_summary.json", {"stddev_output_tokens": 80, "results_number_output_tokens_max": 1900})
+    assert read_arm(seeds / "base", name="base").max_tokens == 1900
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [
