@@ -119,6 +119,8 @@ def _described(about: list[str], problems: list[str]) -> dict[str, dict[str, str
         key, equals, value = rest.partition("=")
         if not colon or not equals or key not in OPTIONS:
             problems.append(f"--about {quoted(given)}: write NAME:KEY=VALUE with KEY one of {', '.join(OPTIONS)}")
+        elif key in found.get(name, {}):
+            problems.append(f"--about {name}:{key} is said twice")
         else:
             found.setdefault(name, {})[key] = value
     return found
