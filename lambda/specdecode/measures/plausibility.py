@@ -8,7 +8,9 @@ ADR 200.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
+from typing import Any
 
 from specdecode.experiment.base import MOST_DRAFTED
 from specdecode.measures.distribution import Summary, summarize
@@ -26,6 +28,10 @@ MOST_SPEEDUP = 100.0
 """No change of a server that is compared here makes it so much faster or slower; a wrong unit does."""
 AGREE = 0.02
 """Relative difference up to which two ways to compute a figure count as equal."""
+LENGTHS = ("mean prompt tokens", "mean answer tokens")
+"""What an import records of the lengths of its requests."""
+ALIKE = 0.1
+"""Relative difference up to which such lengths may be chance: a tenth of them moves no speed-up by 5%."""
 ROUNDED = 1e-6
 """Relative difference that rounding may make between two equal statistics of one file."""
 ORDERED = ("min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
@@ -217,6 +223,14 @@ def hidden(records: Iterable[RequestRecord]) -> int:
         for each in records
         if not any(chunk.reasoning_chars for chunk in each.chunks)
     )
+
+
+def differ(condition: str, one: Any, other: Any) -> bool:
+    """Whether a condition was another one. `condition`: its name, or a path that ends with it."""
+    if condition.endswith(LENGTHS):
+        with suppress(TypeError, ValueError):
+            return abs(float(one) - float(other)) > ALIKE * max(float(one), float(other))
+    return bool(one != other)
 
 
 def too_busy(seconds: Sequence[float], took_s: float, at_a_time: int) -> str:

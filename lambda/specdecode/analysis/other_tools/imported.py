@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.workload import MOST_AT_A_TIME
 from specdecode.measures.distribution import Summary, summarize
-from specdecode.measures.plausibility import AGREE
+from specdecode.measures.plausibility import AGREE, LENGTHS
 from specdecode.records.record import MOST_COUNTED, measured
 from specdecode.untrusted import Unreadable, in_words, parse_json, quoted, read_file
 
@@ -93,6 +93,16 @@ class ImportedArm(Frozen):
             if (found := self.value(metric, statistic)) is not None:
                 return statistic, found
         return None
+
+    @property
+    def weights(self) -> str:
+        """Name of the model without the folders that it lies in."""
+        return self.model.rstrip("/").rpartition("/")[2].lower()
+
+    @property
+    def load_is_said(self) -> bool:
+        """Whether the files say how many requests ran at a time, or how they came."""
+        return self.concurrency is not None or any(key in self.conditions for key in ("request_rate", "rate", "type"))
 
     @property
     def counted(self) -> float | None:
@@ -178,6 +188,9 @@ def tool_arm(
         raise ImportProblem(f"{name}: {completed + failed:,} requests: {tool} measures no more than {MOST_REQUESTS:,}")
     columns = {metric: [each[field] for each in requests if field in each] for field, metric in FIELDS.items()}
     longest = round(max(columns["output_tokens"], default=tokens / max(1, completed)))
+    for length, metric in zip(LENGTHS, ("input_tokens", "output_tokens"), strict=True):
+        mean = sum(columns[metric]) / max(1, len(columns[metric]))
+        conditions = {**conditions, length: f"{mean:.1f}".removesuffix(".0") if mean else None}
     return ImportedArm(
         name=name,
         tool=tool,
@@ -200,7 +213,8 @@ def read_json(file: Path) -> Any:
     try:
         return parse_json(read_file(file))
     except Unreadable as error:
-        raise ImportProblem(f"{file}: {error}") from None
+        several = ": a file of --append-result? Give one with one result" if "Extra data" in str(error) else ""
+        raise ImportProblem(f"{file}: {error}{several}") from None
 
 
 def read(model: type[Model], document: Any, file: Path, tool: str) -> Model:

@@ -7,7 +7,7 @@ from specdecode.analysis.results.numbers import times
 from specdecode.analysis.results.pairs import Pair
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.step import most_tokens
-from specdecode.measures.plausibility import AGREE, ORDERED, disordered, too_busy, unlike_rows
+from specdecode.measures.plausibility import AGREE, ORDERED, differ, disordered, too_busy, unlike_rows
 from specdecode.speculation.theory import speedup
 
 BOS = 1.5
@@ -38,11 +38,11 @@ def warnings(arms: Sequence[ImportedArm], pairs: Sequence[Pair], experiment: Exp
             "care."
         )
     for arm in arms[1:]:
-        found = unlike(arms[0], arm)
+        found = unlike(arms[0], arm, experiment)
         if arms[0].model != arm.model:  # perhaps on purpose: other weights, or another path of the same weights
-            found.append(f"model is {arms[0].model} and {arm.model}")
+            found.append(_models(arms[0], arm))
         if found:
-            yield f"{arm.name} and {arms[0].name} differ in more than the arm: {'; '.join(found)}."
+            yield f"{arm.name} and {arms[0].name} differ in more than the arm: {'; '.join(dict.fromkeys(found))}."
     for arm in arms:
         yield from (f"CONTRADICTION in the files of {arm.name}: {found}." for found in contradictions(arm))
     yield from _counts(arms)
@@ -50,13 +50,21 @@ def warnings(arms: Sequence[ImportedArm], pairs: Sequence[Pair], experiment: Exp
     yield from _mixed(pairs, experiment)
 
 
-def unlike(base: ImportedArm, other: ImportedArm) -> list[str]:
-    """Every condition (load, lengths, sampling) in which two arms differ."""
-    return [
+def unlike(base: ImportedArm, other: ImportedArm, experiment: Experiment) -> list[str]:
+    """Every condition (load, lengths, sampling) in which two arms differ; and the model, unless the user said that its
+    quantization does.
+    """
+    quantizations = {experiment.variant(arm.name).quantization for arm in (base, other)}
+    models = [_models(base, other)] if base.weights != other.weights and len(quantizations) == 1 else []
+    return models + [
         f"{key} is {base.conditions.get(key, 'not said')} and {other.conditions.get(key, 'not said')}"
         for key in base.conditions | other.conditions
-        if base.conditions.get(key) != other.conditions.get(key)
+        if differ(key, base.conditions.get(key), other.conditions.get(key))
     ]
+
+
+def _models(base: ImportedArm, other: ImportedArm) -> str:
+    return f"model is {base.model} and {other.model}"
 
 
 def contradictions(arm: ImportedArm) -> list[str]:

@@ -50,7 +50,8 @@ def compare_imported(*, arms: Sequence[tuple[ImportedArm, Variant]], title: str)
     (base, base_variant), *others = arms
     pairs = []
     for other, variant in others:
-        result, stats = _case(base, other, case, described[base_variant.name], described[variant.name])
+        arm_cases = described[base_variant.name], described[variant.name]
+        result, stats = _case(base, other, case, *arm_cases, doubts=unlike(base, other, experiment))
         pairs.append(assemble(experiment=experiment, base=base_variant, other=variant, results=[(result, stats)]))
     moments = [datetime.fromtimestamp(arm.timestamp, UTC) for arm, _ in arms]
     names = "-".join(arm.name for arm, _ in arms)
@@ -80,9 +81,11 @@ def compare_imported(*, arms: Sequence[tuple[ImportedArm, Variant]], title: str)
 
 
 def _case(
-    base: ImportedArm, other: ImportedArm, case: TestCase, before: ArmCase, after: ArmCase
+    base: ImportedArm, other: ImportedArm, case: TestCase, before: ArmCase, after: ArmCase, *, doubts: Sequence[str]
 ) -> tuple[CaseResult, Stats]:
-    """The result of two imported arms. It has no verdict if they were measured differently or contradict themselves."""
+    """The result of two imported arms. It has no verdict if they were measured differently (`doubts`), if it is not
+    known at which load, or if they contradict themselves.
+    """
     stats, method = _log_speedups(base, other, before, after)
     result = case_result(
         case=case, base=before, other=after, stats=stats, method=method, same=NO_EQUALITY, distinct_prompts=0, notes=()
@@ -91,7 +94,8 @@ def _case(
     if HEADLINE not in stats:
         told["reason"] = "the files list no requests, so the throughput of a request is not known in both arms"
         told["settle"] = "files with the single requests"
-    if doubts := unlike(base, other):
+    unsaid = [f"the load is not in the files of {arm.name}" for arm in (base, other) if not arm.load_is_said]
+    if doubts := [*unsaid, *doubts]:
         told["reason"] = f"no verdict on figures like these: {'; '.join(doubts[:3])}"
         told |= {"verdict": Verdict.CANNOT_TELL, "settle": "results that were measured alike", "comparable": False}
     return result if result.impossible else result.model_copy(update=told), stats
@@ -124,7 +128,10 @@ def _experiment(arms: Sequence[tuple[ImportedArm, Variant]], title: str, case: T
         name="llmperf-import",
         title=title,
         measured_with=tuple(dict.fromkeys(arm.tool for arm, _ in arms)),
-        recorded={arm.name: arm.conditions for arm, _ in arms},
+        recorded={
+            arm.name: {**({} if arm.weights == base.weights else {"model": arm.weights}), **arm.conditions}
+            for arm, _ in arms
+        },
         target=ModelRef(id=as_model_id(model) or "unknown", size_gib=1.0),
         variants=tuple(variant for _, variant in arms),
         workload=ImportedWorkload(cases=(case,), **load),

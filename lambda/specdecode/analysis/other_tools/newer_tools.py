@@ -22,6 +22,10 @@ from specdecode.untrusted import Unreadable, parse_json
 
 Text = Annotated[str, StringConstraints(max_length=500)]
 Tokens = Annotated[int, Field(ge=0, le=2**31)]
+LOAD = {"max_concurrency", "request_rate", "burstiness", "ramp_up_strategy", "ramp_up_start_rps", "ramp_up_end_rps"}
+"""What vLLM's files say of the load."""
+ARRIVALS = ("type", "smoothness", "users", "arrival_pattern", "arrival_smoothness")
+"""What AIPerf's files say of how requests come; the last two up to version 0.9."""
 SECONDS = {"sec": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 AIPERF_SUMMARY, AIPERF_RECORDS = "profile_export_aiperf.json", "profile_export.jsonl"
 LONGEST_ERROR = 200
@@ -78,11 +82,17 @@ class Vllm(Lenient):
 
     model_id: Text
     completed: Tokens
-    failed: Tokens = 0
+    failed: Tokens | None = None
+    """Older versions do not write it."""
+    num_prompts: Tokens | None = None
     date: Text = ""
     duration: Figure
     max_concurrency: Annotated[int, Field(ge=1, le=100_000)] | None = None
     request_rate: Text | float | None = None
+    burstiness: float | None = 1.0
+    ramp_up_strategy: Text | None = None
+    ramp_up_start_rps: float | None = None
+    ramp_up_end_rps: float | None = None
     total_output_tokens: Tokens
     mean_ttft_ms: Figure
     ttfts: Many[Figure] = ()
@@ -92,11 +102,26 @@ class Vllm(Lenient):
     input_lens: Many[Tokens] = ()
     errors: Many[str] = ()
 
+    @property
+    def failures(self) -> int:
+        """Requests that failed."""
+        if self.failed is not None:
+            return self.failed
+        return sum(map(bool, self.errors)) if self.errors else max(0, (self.num_prompts or 0) - self.completed)
+
+    @property
+    def load(self) -> dict[str, Any]:
+        """How the requests came. The number of prompts is a load if all come at once."""
+        at_once = self.max_concurrency is None and self.request_rate in (None, "inf")
+        return self.model_dump(include=LOAD) | {"num_prompts": self.num_prompts if at_once else None}
+
 
 def vllm_arm(file: Path, documents: Sequence[Any], name: str) -> ImportedArm:
     """Its own statistics are in milliseconds."""
     runs = [imported.read(Vllm, document, file, VLLM) for document in documents]
-    completed, failed = (sum(getattr(run, name) for run in runs) for name in ("completed", "failed"))
+    if len({(run.model_id, *run.load.values()) for run in runs}) > 1:
+        raise ImportProblem(f"{file}: its {len(runs)} runs have several loads or models; give a file for each of them")
+    completed, failed = sum(run.completed for run in runs), sum(run.failures for run in runs)
     if failed and not completed:
         why = next(
             (f" (the first: {clip(line(error), LONGEST_ERROR)})" for run in runs for error in run.errors if error), ""
@@ -122,7 +147,7 @@ def vllm_arm(file: Path, documents: Sequence[Any], name: str) -> ImportedArm:
         took_s=sum(run.duration for run in runs),
         tokens=sum(run.total_output_tokens for run in runs),
         timestamp=imported.moment(head.date, "%Y%m%d-%H%M%S"),
-        conditions={"max_concurrency": head.max_concurrency, "request_rate": head.request_rate},
+        conditions=head.load,
         stated=imported.own_statistics(head.completed, stated, scale=1e-3) if len(runs) == 1 else {},
     )
 
@@ -182,6 +207,7 @@ def aiperf_arm(file: Path, name: str) -> ImportedArm:
             times = seconds(file, found.time_to_first_token), seconds(file, found.request_latency)
             rows.append(imported.completed_request(*times, round(tokens.value), round(asked.value) if asked else 0))
     config = imported.inside(summary, "input_config")
+    load = _aiperf_load(file, config)
     by_server = all(record.metrics.usage_completion_tokens for record in every)
     names = {"mean": "avg", "stddev": "std"} | {p: p for p in ("min", "p25", "p50", "p75", "p90", "p95", "p99", "max")}
     stated: dict[str, Summary] = {}
@@ -194,20 +220,40 @@ def aiperf_arm(file: Path, name: str) -> ImportedArm:
         name,
         AIPERF,
         rows,
-        model=str(imported.inside(config, "models", "items", 0, "name") or "unknown"),
-        concurrency=imported.count(imported.inside(config, "phases", 0, "concurrency")),
+        model=str(
+            imported.inside(config, "models", "items", 0, "name")
+            or imported.inside(config, "endpoint", "model_names", 0)
+            or "unknown"
+        ),
+        concurrency=imported.count(load.get("concurrency")),
         completed=len(rows),
         failed=len(every) - len(rows),
         took_s=imported.number(imported.inside(summary, "benchmark_duration", "avg")),
         tokens=sum(row["number_output_tokens"] for row in rows),
         timestamp=imported.moment(str(imported.inside(summary, "start_time") or "")[:19], "%Y-%m-%dT%H:%M:%S"),
         conditions={
-            "concurrency": imported.inside(config, "phases", 0, "concurrency"),
-            "request_rate": imported.inside(config, "phases", 0, "rate"),
+            "concurrency": load.get("concurrency"),
+            "request_rate": load.get("rate", load.get("request_rate")),
+            **{key: load.get(key) for key in ARRIVALS},
             "tokens counted by": "the server" if by_server else "a tokenizer at the client",
         },
         stated=stated,
     )
+
+
+def _aiperf_load(file: Path, config: Any) -> dict[str, Any]:
+    """The load of the requests that are measured: of the one phase that is no warm-up; up to version 0.9 `loadgen`.
+    Empty if the files do not say it.
+    """
+    phases, before = (imported.inside(config, key) for key in ("phases", "loadgen"))
+    if not isinstance(phases, list):
+        return before if isinstance(before, dict) else {}
+    measured = [
+        each for each in phases if (imported.inside(each, "kind") or imported.inside(each, "name")) == AIPERF_PHASE
+    ]
+    if len(measured) > 1:
+        raise ImportProblem(f"{file}: {len(measured)} phases are measured, one is needed: run {AIPERF} with one load")
+    return measured[0] if measured else {}
 
 
 def seconds(file: Path, value: Value) -> float:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from specdecode.experiment.model import Experiment, ServedExperiment
+from specdecode.experiment.model import Experiment, ImportedExperiment, ServedExperiment
 from specdecode.experiment.variants import TUNED, ModelRef, Speculation, Variant
+from specdecode.measures.plausibility import differ
 
 MODEL = {"id", "revision", "import_prefix", "rescale_fp8"}
 """Fields of a model that identify its weights."""
@@ -22,7 +23,14 @@ def incomparable(before: Experiment, after: Experiment) -> list[str]:
         {"target": _weights(each.target), "workload": each.workload.model_dump(mode="json", include=LOAD)}
         for each in (before, after)
     )
-    return list(paths(first, second))
+    return [*paths(first, second), *_otherwise_recorded(before, after)]
+
+
+def _otherwise_recorded(before: Experiment, after: Experiment) -> Iterator[str]:
+    """How the arms of two imports that have the same names were measured differently."""
+    if isinstance(before, ImportedExperiment) and isinstance(after, ImportedExperiment):
+        for arm in sorted(before.recorded.keys() & after.recorded.keys()):
+            yield from paths(before.recorded[arm], after.recorded[arm], f"recorded.{arm}")
 
 
 def other_objective(before: Experiment, after: Experiment) -> list[str]:
@@ -84,7 +92,7 @@ def paths(old: object, new: object, path: str = "") -> Iterator[str]:
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, (left, right) in enumerate(zip(old, new, strict=True)):
             yield from paths(left, right, f"{path}.{number}")
-    elif old != new:
+    elif differ(path, old, new):
         yield f"{path}: {_short(old)} -> {_short(new)}"
 
 

@@ -275,13 +275,148 @@ def test_one_file_is_no_two_arms(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said == f"error: {FILES}/vllm/base: base and sd are the same file: give each arm its own\n"
 
 
-def at_load(folder: Path, **told: Any) -> list[str]:
-    """The two arms of vLLM, with `told` in both files."""
+def at_load(folder: Path, *, only: str = "", **told: Any) -> list[str]:
+    """The two arms of vLLM, with `told` in both files, or in that of `only`; None takes a field away."""
     for name in ("base", "sd"):
         (folder / name).mkdir(parents=True)
         own = json.loads((FILES / "vllm" / name / "vllm.json").read_text())
-        (folder / name / "vllm.json").write_text(json.dumps(own | told))
+        own = {key: value for key, value in (own | (told if only in ("", name) else {})).items() if value is not None}
+        (folder / name / "vllm.json").write_text(json.dumps(own))
     return arms_of(folder)
+
+
+def verdict(*words: str) -> str:
+    """The verdict of an import, with its reason."""
+    (case,) = document(*words)["pairs"][0]["cases"]
+    return f"{case['verdict']}: {case['reason']}"
+
+
+TPOT = dict.fromkeys(f"{of}_tpot_ms" for of in ("mean", "median", "std", "p25", "p75", "p90", "p95", "p99"))
+"""Without the statistics that other lengths contradict."""
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({}, "pays"),
+        ({"input_lens": [6000] * 6}, "mean prompt tokens is 20 and 6000"),
+        ({"output_lens": [12] * 6, "total_output_tokens": 72} | TPOT, "mean answer tokens is 24 and 12"),
+        ({"input_lens": [20, 21, 22, 20, 21, 22]}, "pays"),
+        ({"model_id": "Qwen/Qwen3-0.6B"}, "model is reference and Qwen/Qwen3-0.6B"),
+        ({"model_id": "/models/reference/"}, "pays"),
+        ({"burstiness": 0.1}, "burstiness is 1.0 and 0.1"),
+        ({"burstiness": None}, "pays"),
+        ({"ramp_up_strategy": "linear", "ramp_up_start_rps": 1, "ramp_up_end_rps": 50}, "ramp_up_strategy is not said"),
+        ({"num_prompts": 50}, "pays"),
+    ],
+)
+def test_arms_that_were_measured_otherwise_get_no_verdict(told: dict[str, Any], says: str, tmp_path: Path) -> None:
+    found = verdict(*at_load(tmp_path, only="sd", **told))
+    assert says in found and found.startswith("pays:" if says == "pays" else "cannot tell: no verdict on figures")
+
+
+def test_prompts_that_come_at_once_are_a_load_of_their_number(tmp_path: Path) -> None:
+    words = at_load(tmp_path, max_concurrency=None)
+    assert verdict(*words).startswith("pays:")
+    more = json.loads((tmp_path / "sd" / "vllm.json").read_text()) | {"num_prompts": 60}
+    (tmp_path / "sd" / "vllm.json").write_text(json.dumps(more))
+    assert "num_prompts is 6 and 60" in verdict(*words)
+
+
+def test_other_weights_are_compared_if_the_user_says_so(tmp_path: Path) -> None:
+    words = at_load(tmp_path, only="sd", model_id="reference-fp8")
+    assert verdict(*words, "--about", "sd:quantization=fp8").startswith("pays:")
+
+
+@pytest.mark.parametrize("detailed", [True, False])
+def test_an_older_file_tells_its_failed_requests_by_their_errors(detailed: bool, tmp_path: Path) -> None:
+    lists = ("errors", "ttfts", "latencies", "itls", "output_lens", "input_lens")
+    plain = {} if detailed else dict.fromkeys(lists)
+    failed = {"failed": None, "completed": 4, "errors": ["", "boom", "", "", "boom", ""]} | plain
+    found = document(*at_load(tmp_path, only="sd", **failed))
+    assert [arm["failed"] for arm in found["arms"]] == [0, 2]
+
+
+@pytest.mark.parametrize("other", [{"max_concurrency": 1}, {"request_rate": 2.0}, {"model_id": "other/model"}])
+def test_runs_of_several_loads_are_no_arm(other: dict[str, Any], tmp_path: Path) -> None:
+    runs = json.loads(next((FILES / "vllm-sweep").glob("BENCH*/summary.json")).read_text())
+    (tmp_path / "summary.json").write_text(json.dumps([runs[0], runs[1] | other]))
+    with pytest.raises(ImportProblem, match="its 2 runs have several loads or models; give a file for each"):
+        read_other(tmp_path, name="base")
+
+
+def test_several_results_in_one_file_are_told_from_damage(tmp_path: Path) -> None:
+    text = (FILES / "vllm-plain/base/vllm.json").read_text()
+    (tmp_path / "vllm.json").write_text(f"{text}\n{text}")
+    with pytest.raises(ImportProblem, match=r"a file of --append-result\? Give one with one result"):
+        read_other(tmp_path, name="base")
+
+
+def aiperf(folder: Path, config: dict[str, Any]) -> Path:
+    """AIPerf's artifacts with another configuration."""
+    shutil.copytree(FILES / "aiperf" / "sd", folder)
+    file = folder / "profile_export_aiperf.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"input_config": config}))
+    return folder
+
+
+def phase(kind: str, name: str, concurrency: int) -> dict[str, Any]:
+    return {"name": name, "kind": kind, "type": "concurrency", "concurrency": concurrency}
+
+
+@pytest.mark.parametrize(
+    "phases",
+    [
+        [phase("warmup", "warmup", 8), phase("profiling", "profiling", 32)],
+        [phase("warmup", "before", 8), phase("profiling", "steady", 32)],
+        [{"name": "warmup", "concurrency": 8}, {"name": "profiling", "concurrency": 32}],
+    ],
+)
+def test_the_load_of_aiperf_is_that_of_the_requests_that_count(phases: list[Any], tmp_path: Path) -> None:
+    found = read_other(aiperf(tmp_path / "sd", {"phases": phases}), name="sd")
+    assert found and found.concurrency == 32 and found.conditions["concurrency"] == "32"
+
+
+def test_several_loads_of_aiperf_are_refused(tmp_path: Path) -> None:
+    phases = [phase("profiling", name, 2) for name in ("first", "second")]
+    with pytest.raises(ImportProblem, match="2 phases are measured, one is needed"):
+        read_other(aiperf(tmp_path / "sd", {"phases": phases}), name="sd")
+
+
+def test_older_files_of_aiperf_say_their_load_and_model(tmp_path: Path) -> None:
+    """As up to version 0.9."""
+    config = {"endpoint": {"model_names": ["reference"]}, "loadgen": {"concurrency": 64, "request_rate": 3.0}}
+    found = read_other(aiperf(tmp_path / "sd", config), name="sd")
+    assert found and (found.model, found.concurrency, found.conditions["request_rate"]) == ("reference", 64, "3.0")
+
+
+@pytest.mark.parametrize("config", [{}, {"phases": 5, "loadgen": 5}, {"phases": [5, phase("warmup", "warmup", 8)]}])
+def test_a_load_that_no_file_says_is_not_taken_for_equal(config: dict[str, Any], tmp_path: Path) -> None:
+    arms = [f"{name}={aiperf(tmp_path / name, {'models': {'items': [{'name': 'm'}]}} | config)}" for name in "ab"]
+    rows = tmp_path / "a" / "profile_export.jsonl"
+    rows.write_bytes((FILES / "aiperf" / "base" / rows.name).read_bytes())
+    summary = tmp_path / "a" / "profile_export_aiperf.json"
+    own = json.loads((FILES / "aiperf" / "base" / summary.name).read_text())
+    summary.write_text(json.dumps(own | {"input_config": json.loads(summary.read_text())["input_config"]}))
+    assert "cannot tell: no verdict on figures like these: the load is not in the files of a; the" in verdict(*arms)
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"request_rate": 20.0}, "recorded.base.request_rate: inf -> 20.0"),
+        ({"input_lens": [8000] * 6}, "recorded.sd.mean prompt tokens: 20 -> 8000"),
+        ({"only": "sd", "model_id": "Qwen/Qwen3-0.6B"}, "recorded.sd.model: None -> qwen3-0.6b"),
+        ({"input_lens": [20, 21, 22, 20, 21, 22]}, ""),
+    ],
+)
+def test_a_gate_holds_imports_only_to_imports_that_were_measured_alike(
+    told: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    imported(*at_load(tmp_path / "1", date="20261123-092932"), "--out", str(tmp_path / "before"))
+    imported(*at_load(tmp_path / "2", **told), "--out", str(tmp_path / "after"))
+    words = ("gate", f"{tmp_path}/before..{tmp_path}/after", "--max-regression", "50%")
+    assert says in call(*words, code=2 if says else 0).output
 
 
 def test_imports_of_other_results_are_other_runs(tmp_path: Path) -> None:
@@ -302,3 +437,8 @@ def test_imports_are_compared_with_each_other(tmp_path: Path) -> None:
     imported(*at_load(tmp_path / "later", date="20261123-092932"), "--out", str(tmp_path / "b"))
     told = json.loads(call("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)
     assert told["cases"]["sd/imported"]["speedup"]["n"] == 2
+
+
+def test_what_an_arm_is_is_said_once() -> None:
+    said = imported(*arms_of(FILES / "vllm"), "--about", "sd:k=5", "--about", "sd:k=7", code=2).stderr
+    assert said == "error: --about sd:k is said twice\n"
