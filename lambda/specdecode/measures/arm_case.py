@@ -1,11 +1,12 @@
 """One arm in one case, as data: what is known of it beside its records, and its figures."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import Field
 
 from specdecode.experiment.base import Frozen, Many
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.measures.course import Spans
 from specdecode.measures.distribution import Count, Summary
 from specdecode.measures.metrics.formulas import acceptance_rate, output_throughput
 from specdecode.records import Drafted
@@ -27,8 +28,8 @@ class Terms:
     every_step: bool = True
     """Each step drafts. False if k depends on the load, and of a server whose engine is not known: vLLM counts no step
     in which an n-gram was not found (0.32.0, v1/core/sched/scheduler.py, make_spec_decoding_stats)."""
-    bracketed: bool = False
-    """If the arm has a round 1, it was measured again there, after all others (A-B-A)."""
+    spans: Spans = field(default_factory=dict)
+    """Of the arm in all its cases and loads."""
     dollars_per_hour: float | None = None
     """Price of the devices that the arm holds. None: the arm has no cost."""
 

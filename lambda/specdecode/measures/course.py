@@ -1,7 +1,7 @@
 """The course of a run: when each arm was loaded with which case, and how its requests ended."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from specdecode.experiment.base import Frozen
 from specdecode.measures.distribution import Count
@@ -13,6 +13,27 @@ SHOWN = 60
 """Most requests of a stretch that are kept: failed ones first (half at most), then every nth of the others."""
 ALL_SHOWN = 4000
 """Most requests of a run that are kept one by one; but at least two of each stretch."""
+
+
+Spans = Mapping[int, tuple[float, float]]
+"""Round -> wall clock at which its first and its last request were sent."""
+
+
+def spans(sent: Iterable[tuple[int, float]]) -> Spans:
+    """From the round and time of each request."""
+    found: dict[int, tuple[float, float]] = {}
+    for number, at in sent:
+        first, last = found.get(number, (at, at))
+        found[number] = min(first, at), max(last, at)
+    return found
+
+
+def brackets(base: Spans, other: Spans) -> bool:
+    """Whether `base` was measured before `other` and once more after it (A-B-A, `planning.waves`). If both took turns,
+    and `base` was measured again after another arm, it was not.
+    """
+    alone = base.keys() == {0, 1} and other.keys() == {0}
+    return alone and base[0][1] < other[0][0] and other[0][1] < base[1][0]
 
 
 class Sent(Frozen):

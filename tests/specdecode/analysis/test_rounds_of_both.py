@@ -1,6 +1,6 @@
 """Two arms are compared in the rounds that both have: what a round does to both is in no ratio, cost or objective."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
@@ -19,6 +19,7 @@ from tests.specdecode.analysis.simulate_load import Server, loads
 TESTED = experiment(rounds=2)
 ALIKE = {"acceptance": {"repeat": 0.0, "sonnet": 0.0}, "draft_cost": 0.0, "overhead": 0.0}
 SLOWER = {(arm, 1): 1.2 for arm in ("base", "sd")}
+ONE_BY_ONE = (("base",), ("sd",), ("base 1",))
 HELD = tuple(
     DeviceGroup(variant=arm, round=number, devices=(str((number + at) % 2),))
     for number in (0, 1)
@@ -71,6 +72,26 @@ def test_what_is_left_out_is_said_and_costs_are_of_the_same_rounds() -> None:
     assert any("did not swap them" in doubt for doubt in doubts(found)), "in the one round that both have"
 
 
+def in_waves(records: Iterable[RequestRecord], *waves: tuple[str, ...]) -> list[RequestRecord]:
+    """The records of these arms (`base 1`: its second round), each wave a day after the one before."""
+    day = {name: 86_400.0 * number for number, wave in enumerate(waves) for name in wave}
+    named = ((each, f"{each.variant} {each.round}".removesuffix(" 0")) for each in records)
+    return [each.model_copy(update={"started_at": each.started_at + day[name]}) for each, name in named if name in day]
+
+
+def test_a_base_that_took_turns_with_an_arm_was_not_measured_before_it() -> None:
+    """Two arms at a time, one round: the second wave, in which all is slower, has the base once more."""
+    tested = experiment(ks=(3, 5))
+    slower = {("base", 1): 1.2, ("sd-k5", 1): 1.2}
+    every = run(experiment(ks=(3, 5), rounds=2), noise=0.005, slow=slower, **ALIKE)
+    records = in_waves(every, ("base", "sd-k3"), ("sd-k5 1", "base 1"))
+    found = compare(experiment=tested, records=records, context=context())
+    for result in (result for pair in found.pairs for result in pair.cases):
+        assert result.headline and result.headline.ratio == pytest.approx(1.0, abs=0.01)
+        assert result.verdict is Verdict.NO_DIFFERENCE
+    assert any("round 1 of base (against sd-k3)" in doubt for doubt in doubts(found))
+
+
 @pytest.mark.parametrize(("slow", "reach"), [(1.1, 0.03), (1.3, 0.12)])
 def test_a_base_that_was_measured_before_and_after_an_arm_takes_what_drifts_evenly_out_of_the_ratio(
     slow: float, reach: float
@@ -78,16 +99,14 @@ def test_a_base_that_was_measured_before_and_after_an_arm_takes_what_drifts_even
     """A-B-A, as a node has it whose arms fit on it one at a time; the arm is half as slow as the base at its end."""
     tested = experiment(rounds=1)
     every = run(TESTED, noise=0.005, slow={("base", 1): slow, ("sd", 0): slow**0.5}, **ALIKE)
-    records = [record for record in every if record.variant == "base" or not record.round]
-    found = compare(experiment=tested, records=records, context=context())
+    found = compare(experiment=tested, records=in_waves(every, *ONE_BY_ONE), context=context())
     assert not any(doubt.startswith("Not compared") for doubt in doubts(found))
     for result in found.pairs[0].cases:
         assert result.headline and result.headline.low and result.headline.high
         assert result.headline.ratio == pytest.approx(1.0, abs=0.01)
         assert result.headline.high - result.headline.low > reach, "it may have been anywhere between"
     sudden = run(TESTED, noise=0.005, slow={("base", 1): slow}, **ALIKE)
-    records = [record for record in sudden if record.variant == "base" or not record.round]
-    found = compare(experiment=tested, records=records, context=context())
+    found = compare(experiment=tested, records=in_waves(sudden, *ONE_BY_ONE), context=context())
     assert found.pairs[0].cases[0].verdict is not Verdict.COSTS
 
 

@@ -2,6 +2,7 @@
 with different settings are each compared at its own setting, and one setting is decided about (ADR 211).
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -10,13 +11,14 @@ from math import fsum
 from specdecode.analysis.results.pairs import MetricInfo, Pair
 from specdecode.analysis.results.run_context import RunContext
 from specdecode.analysis.statistics.verdict import too_many_failed
-from specdecode.experiment.model import Experiment, Sweep
+from specdecode.experiment.model import Experiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens
 from specdecode.experiment.variants import Variant
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm import Key, Measured, by_arm, measure_arm
 from specdecode.measures.arm_case import ArmCase, Terms
+from specdecode.measures.course import spans
 from specdecode.measures.metrics import ALL_METRICS
 from specdecode.measures.plausibility import late
 from specdecode.records import EngineCounters, RequestRecord
@@ -46,23 +48,30 @@ def measure(*, experiment: Experiment, records: Iterable[RequestRecord], context
     levels = experiment.workload.levels
     own: dict[str, list[RequestRecord]] = {level.name: [] for level in levels}
     strange: set[Key] = set()
+    sent = defaultdict[str, list[tuple[int, float]]](list)
     for record in records:
         name = record.level or (levels[0].name if len(levels) == 1 else "")
         if name in own:
             own[name].append(record)
         elif not record.warmup:
             strange.add((record.variant, record.case))
-    first, *others = (_measure_level(experiment, own[level.name], context, level) for level in levels)
+        if not record.warmup:
+            sent[record.variant].append((record.round, record.started_at))
+    first, *others = (_measure_level(experiment, own[level.name], context, level, sent) for level in levels)
     return replace(first, unknown=tuple(sorted({*first.unknown, *strange}))), *others
 
 
 def _measure_level(
-    experiment: Experiment, records: Sequence[RequestRecord], context: RunContext, level: Level
+    experiment: Experiment,
+    records: Sequence[RequestRecord],
+    context: RunContext,
+    level: Level,
+    sent: Mapping[str, Iterable[tuple[int, float]]],
 ) -> AtLevel:
     groups, load = by_arm(records), experiment.workload
     arms: dict[Key, Measured] = {}
     for variant in experiment.variants:
-        known = terms(experiment, variant, context)
+        known = replace(terms(experiment, variant, context), spans=spans(sent.get(variant.name, ())))
         behind = late([record for case in load.cases for record in groups.get((variant.name, case.name), ())])
         for case in load.cases:
             if own := groups.get((variant.name, case.name)):
@@ -98,7 +107,6 @@ def terms(experiment: Experiment, variant: Variant, context: RunContext) -> Term
         most=most_tokens(experiment, variant),
         one_k=one_k,
         every_step=one_k and variant.address is None,
-        bracketed=experiment.rounds == 1 and experiment.sweep is not Sweep.ADAPTIVE,
         dollars_per_hour=variant.dollars_per_hour(None if price is None else price * node_share(experiment, context)),
     )
 

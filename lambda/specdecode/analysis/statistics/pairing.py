@@ -10,6 +10,7 @@ from specdecode.analysis.results.run_context import DeviceGroup
 from specdecode.analysis.statistics.measured import BY_NAME, SPEEDUPS, Arms
 from specdecode.analysis.statistics.shared_noise import Rounds, Seen
 from specdecode.experiment.model import Experiment
+from specdecode.measures import course
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean
 from specdecode.measures.observations import Asked, asked, differences, observations
@@ -53,9 +54,8 @@ def _logs(measured: Measured, metric: str) -> dict[tuple[int, Asked], float]:
 
 
 def brackets(base: Measured, other: Measured) -> bool:
-    """Whether `base` was measured before `other` and once more after it (`planning.waves`)."""
-    first, second = ({record.round for record in each.block.records} for each in (base, other))
-    return base.terms.bracketed and (first, second) == ({0, 1}, {0})
+    """Whether `base` was measured before `other` and once more after it."""
+    return course.brackets(base.terms.spans, other.terms.spans)
 
 
 def _moved(base: Measured, other: Measured, metric: str) -> dict[tuple[int, Asked], float]:
