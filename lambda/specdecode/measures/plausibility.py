@@ -31,7 +31,8 @@ AGREE = 0.02
 LENGTHS = ("mean prompt tokens", "mean answer tokens")
 """What an import records of the lengths of its requests."""
 ALIKE = 0.1
-"""Relative difference up to which such lengths may be chance: a tenth of them moves no speed-up by 5%."""
+"""Relative difference up to which such lengths may be chance: it moves a speed-up by less than 5% if the wait for the
+first token is less than half of a request's time."""
 ROUNDED = 1e-6
 """Relative difference that rounding may make between two equal statistics of one file."""
 ORDERED = ("min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
