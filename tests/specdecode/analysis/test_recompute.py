@@ -25,7 +25,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """
     import random
 
-    tested = experiment(ks=(3, 7, 11), rounds=2, engine=request.param)
+    tested = experiment(ks=(3, 7, 11), requests=10, rounds=2, engine=request.param)
     records, around = list(run(tested, seed=4)), context()
     failed = one_request(variant="base", case="sonnet", index=99, rng=random.Random(1), failed=True, sent_s=1e6)
     warmup = one_request(variant="base", case="sonnet", index=0, rng=random.Random(1))
@@ -84,12 +84,12 @@ def test_every_number_of_the_table_of_cloudwatch_and_of_the_terminal_is_recomput
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
-        ("report.csv", r",speedup,sd-k7,base,repeat,,time_per_output_token,ratio,8,.*?,(\d\.\d\d)", "9.99"),
+        ("report.csv", r",speedup,sd-k7,base,repeat,,time_per_output_token,ratio,10,.*?,(\d\.\d\d)", "9.99"),
         ("report.csv", r",aggregate,base,,repeat,,output_throughput,tokens/s,*(\d+)", "77777"),
         ("report.csv", r",(pays),", "costs"),
         ("terminal.txt", r"repeat .*?pays.*?(\d\.\d\d)×", "9.87"),
         ("terminal.txt", r"repeat .*?→ \$(\d+\.\d\d)", "0.02"),
-        ("terminal.txt", r"repeat .*?(\d+) of 16", "3"),
+        ("terminal.txt", r"repeat .*?(\d+) of 20", "3"),
         ("terminal.txt", r"Use .*?(\d\.\d\d)×", "8.88"),
         ("terminal.txt", r"For which prompts\?[^×]*?(\d\.\d\d)×", "8.88"),
         ("cloudwatch.json", r'"MetricName": "Speedup".*?"Values": \[(\d\.\d)', "7.7"),
