@@ -102,6 +102,9 @@ class LogMean(NamedTuple):
     """True if measuring ended early: the interval then holds at every test."""
     skew: float = 0.0
     """Skewness of the values, if the interval should use it, else 0."""
+    off: float = 0.0
+    """By how much the mean may be off, either way, besides its error. Means that share it are all off at once, so it
+    does not average out."""
 
     def interval(self, confidence: float = NOMINAL) -> tuple[float, float] | None:
         """The ratio's confidence interval, or None if n is too small for one."""
@@ -113,7 +116,7 @@ class LogMean(NamedTuple):
             return None
         error = math.sqrt(self.variance)
         below, above = max(t, self._unskewed(t)), max(t, -self._unskewed(-t))
-        return _exp(self.mean - below * error), _exp(self.mean + above * error)
+        return _exp(self.mean - below * error - self.off), _exp(self.mean + above * error + self.off)
 
     def _unskewed(self, t: float) -> float:
         """`t` as a quantile of the mean's own distribution: the inverse of Hall's cubic transformation. Where a few
@@ -177,17 +180,18 @@ def welch_log_ratio(numerator: Sequence[float], denominator: Sequence[float]) ->
 
 
 def combine(parts: Sequence[LogMean], weights: Sequence[float]) -> LogMean:
-    """The weighted sum of independent log means, with Satterthwaite's degrees of freedom."""
+    """The weighted sum of independent log means, with Satterthwaite's degrees of freedom; of what each may be off."""
     variance = math.fsum(w * w * part.variance for part, w in zip(parts, weights, strict=True))
     centre = math.fsum(w * part.mean for part, w in zip(parts, weights, strict=True))
     n = sum(part.n for part in parts)
     early = any(part.early for part in parts)
+    off = math.fsum(abs(w) * part.off for part, w in zip(parts, weights, strict=True))
     if any(part.df <= 0 for part in parts):
         return LogMean(centre, variance, 0.0, n)
     if variance == 0.0:
-        return LogMean(centre, 0.0, math.fsum(part.df for part in parts), n, early)
+        return LogMean(centre, 0.0, math.fsum(part.df for part in parts), n, early, off=off)
     spread = math.fsum((w * w * part.variance) ** 2 / part.df for part, w in zip(parts, weights, strict=True))
-    return LogMean(centre, variance, variance * variance / spread, n, early)
+    return LogMean(centre, variance, variance * variance / spread, n, early, off=off)
 
 
 def with_shared(found: LogMean, shared: LogMean) -> LogMean:

@@ -1,5 +1,6 @@
 """Two arms are compared in the rounds that both have: what a round does to both is in no ratio, cost or objective."""
 
+import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from specdecode.analysis.results.pairs import Action, Verdict
 from specdecode.analysis.results.run_context import DeviceGroup
 from specdecode.analysis.texts.decide import decided
 from specdecode.analysis.texts.recommend import doubts
-from specdecode.experiment.workload import Slo
+from specdecode.experiment.workload import PromptKind, Slo, TestCase
 from specdecode.records import RequestRecord
 
 from tests.specdecode.analysis import simulate_load
@@ -108,6 +109,31 @@ def test_a_base_that_was_measured_before_and_after_an_arm_takes_what_drifts_even
     sudden = run(TESTED, noise=0.005, slow={("base", 1): slow}, **ALIKE)
     found = compare(experiment=tested, records=in_waves(sudden, *ONE_BY_ONE), context=context())
     assert found.pairs[0].cases[0].verdict is not Verdict.COSTS
+
+
+@pytest.mark.parametrize("when", ["uniform", "early", "late"])
+def test_a_base_that_moved_did_so_for_all_prompt_types_at_once(when: str) -> None:
+    """Equal arms, five types; the base takes 10% longer after the arm. It does not average out over the types."""
+    types = tuple(
+        TestCase(name=f"t{n}", label=f"t{n}", kind=PromptKind.LINE, text=f"{n}", structured=True) for n in range(5)
+    )
+    plans = [experiment(cases=types, requests=6, rounds=rounds) for rounds in (1, 2)]
+    tested, twice = (
+        plan.model_copy(update={"workload": plan.workload.model_copy(update={"output_tokens": 20})}) for plan in plans
+    )
+    alike = ALIKE | {"acceptance": {each.name: 0.0 for each in types}}
+    runs, rng, held, by_kind = 12, random.Random(1), 0, 0
+    for seed in range(runs):
+        met = {"uniform": rng.random(), "early": 1.0, "late": 0.0}[when]
+        every = run(twice, seed=seed, slow={("base", 1): 1.1, ("sd", 0): 1.1**met}, **alike)
+        found = compare(experiment=tested, records=in_waves(every, *ONE_BY_ONE), context=context())
+        (pair,) = found.pairs
+        whole, kind = (pair.among and pair.among.speedup), pair.group("all")
+        assert whole and whole.low and whole.high and kind and kind.headline and kind.headline.low and kind.next
+        held += whole.low <= 1.0 <= whole.high
+        by_kind += kind.headline.low <= 1.0 <= (kind.headline.high or 0.0) and kind.next[0] <= 1.0 <= kind.next[1]
+        assert decided(found).action is not Action.USE
+    assert min(held, by_kind) >= 0.8 * runs
 
 
 def test_arms_that_share_no_round_cannot_be_compared() -> None:

@@ -60,12 +60,13 @@ def crossings(measured: Sequence[AtLoad | None]) -> list[Crossover]:
 
 
 def _above(gain: LogMean) -> float:
-    """Probability that the speed-up is above 1. 0.5 if its error is not known."""
-    if gain.df <= 0:
+    """Probability that the speed-up is above 1, however far it is off. 0.5 if its error is not known."""
+    centre = math.copysign(max(0.0, abs(gain.mean) - gain.off), gain.mean)
+    if gain.df <= 0 or centre == 0.0:
         return 0.5
     if gain.variance == 0.0:
-        return 0.5 if gain.mean == 0.0 else float(gain.mean > 0.0)
-    return t_cdf(gain.mean / math.sqrt(gain.variance), gain.df)
+        return float(centre > 0.0)
+    return t_cdf(centre / math.sqrt(gain.variance), gain.df)
 
 
 def _located(levels: Sequence[AtLoad], before: int) -> Crossover | None:
@@ -90,6 +91,8 @@ def _located(levels: Sequence[AtLoad], before: int) -> Crossover | None:
 
 
 def _draw(gain: LogMean, rng: random.Random) -> float:
+    if gain.off:
+        gain = gain._replace(mean=gain.mean + rng.uniform(-gain.off, gain.off), off=0.0)
     if gain.df <= 0 or gain.variance == 0.0:
         return gain.mean
     spread = math.sqrt(rng.gammavariate(gain.df / 2.0, 2.0) / gain.df)

@@ -21,6 +21,7 @@ from specdecode.analysis.results.pairs import (
 )
 from specdecode.analysis.statistics.verdict import Conclusion, estimate, judge
 from specdecode.experiment.model import Experiment
+from specdecode.measures.distribution import mean
 from specdecode.measures.student import ASSUMED_DF, NOMINAL, LogMean, combine, log_mean, t_quantile, with_shared
 
 MIN_TYPES = 5
@@ -43,14 +44,14 @@ def group(name: GroupName, results: Sequence[tuple[CaseResult, Stats]]) -> Group
     judged = [(result, stats) for result, stats in own if result.comparable]
     generalises = len(judged) >= MIN_TYPES
     means = {
-        metric: [stats[metric].mean for _, stats in judged]
+        metric: _over_types([stats[metric] for _, stats in judged])
         for metric in (judged[0][1] if judged else ())
         if all(metric in stats for _, stats in judged)
     }
     speedups = {
-        metric: estimate(metric, log_mean(each), method=OVER_TYPES, confidence=MEAN_LEVEL)
+        metric: estimate(metric, each, method=OVER_TYPES, confidence=MEAN_LEVEL)
         if generalises
-        else estimate(metric, log_mean(each)._replace(df=0.0), method=OF_MEASURED)
+        else estimate(metric, each._replace(df=0.0), method=OF_MEASURED)
         for metric, each in means.items()
     }
     verdict, reason, _ = _judge([result for result, _ in own], speedups.get(HEADLINE), generalises)
@@ -63,10 +64,13 @@ def group(name: GroupName, results: Sequence[tuple[CaseResult, Stats]]) -> Group
         reason=reason,
         speedups=tuple(speedups.values()),
         range=TypeRange(low=min(ratios), high=max(ratios)) if ratios else None,
-        next=_next(log_mean([stats[HEADLINE].mean for _, stats in judged if HEADLINE in stats]))
-        if generalises
-        else None,
+        next=_next(_over_types([stats[HEADLINE] for _, stats in judged if HEADLINE in stats])) if generalises else None,
     )
+
+
+def _over_types(parts: Sequence[LogMean]) -> LogMean:
+    """The mean of prompt types by what they vary. They may be off together, if one baseline moved for all of them."""
+    return log_mean([part.mean for part in parts])._replace(off=mean([part.off for part in parts]))
 
 
 def _judge(cases: Sequence[CaseResult], headline: Estimate | None, generalises: bool) -> Conclusion:
@@ -84,7 +88,7 @@ def _judge(cases: Sequence[CaseResult], headline: Estimate | None, generalises: 
 def _next(stat: LogMean) -> tuple[float, float]:
     """95% prediction interval of one more prompt type's speed-up: mean ± t s √(1 + 1/n) on the log scale."""
     n = stat.n
-    reach = t_quantile(0.5 + NEXT_LEVEL / 2.0, n - 1.0) * math.sqrt(stat.variance * n * (1.0 + 1.0 / n))
+    reach = t_quantile(0.5 + NEXT_LEVEL / 2.0, n - 1.0) * math.sqrt(stat.variance * n * (1.0 + 1.0 / n)) + stat.off
     return math.exp(stat.mean - reach), math.exp(stat.mean + reach)
 
 
@@ -129,10 +133,10 @@ def among_arms(stats: Sequence[LogMean], *, arms: int) -> AmongArms | None:
     """The mean over the measured cases, from each case's log speed-up on the headline metric; None without a case."""
     if not stats:
         return None
-    mean = stats[0] if len(stats) == 1 else combine(stats, [1.0 / len(stats)] * len(stats))
+    whole = stats[0] if len(stats) == 1 else combine(stats, [1.0 / len(stats)] * len(stats))
     here, anywhere = (
         estimate(HEADLINE, each, method=METHOD.format(arms), confidence=confidence(arms))
-        for each in (mean, with_shared(mean, ANOTHER_NODE))
+        for each in (whole, with_shared(whole, ANOTHER_NODE))
     )
     return AmongArms(
         arms=arms,

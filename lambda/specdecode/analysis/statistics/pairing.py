@@ -14,15 +14,13 @@ from specdecode.measures import course
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean
 from specdecode.measures.observations import Asked, asked, differences, observations
-from specdecode.measures.student import LogMean, combine, over_prompts, with_shared
+from specdecode.measures.student import LogMean, combine, over_prompts
 
 METHOD = (
     "Student's t on the log-ratio of paired prompts (rounds averaged; from 12 prompts on, their skewness too), with "
     "the noise that requests of the same minutes share"
 )
 ONE_PROMPT = METHOD.replace("paired prompts", "paired requests of one prompt").replace("12 prompts", "12")
-MANY = 1e6
-"""Degrees of freedom of a variance that is known."""
 STOPPED_EARLY = (
     "anytime-valid t interval on the log-ratio of paired prompts (rounds averaged), with the noise that requests of "
     "the same minutes share"
@@ -113,17 +111,16 @@ def paired(base: Measured, other: Measured, metric: str, rounds: Weights = None)
     none.
 
     One observation is a prompt, its rounds averaged first, or a conversation. The noise that requests of the same
-    minutes share is not in it (shared_noise.py), but for a base that brackets `other`: somewhere between its first and
-    its second time it was as it was beside `other`. Anywhere there is as likely, so the mean is wrong by the standard
-    deviation of that uniform distribution.
+    minutes share is not in it (shared_noise.py). A base that brackets `other` was beside it as in its first time, as in
+    its second, or anywhere between: nobody knows when it moved. So their middle may be off by half of that.
     """
     sign = -1.0 if BY_NAME[metric].better == "lower" else 1.0
     found = [sign * each for each in differences(*logs_of_both(base, other, metric, rounds)).values()]
     if not found:
         return None
-    own = over_prompts(found)._replace(early=base.stopped_early or other.stopped_early)
     moved = list(_moved(base, other, metric).values())
-    return with_shared(own, LogMean(0.0, mean(moved) ** 2 / 12.0, MANY, 0)) if moved else own
+    off = abs(mean(moved)) / 2.0 if moved else 0.0
+    return over_prompts(found)._replace(early=base.stopped_early or other.stopped_early, off=off)
 
 
 def speedups(base: Measured, other: Measured, rounds: Weights) -> dict[str, LogMean]:

@@ -7,6 +7,7 @@ import pytest
 from specdecode.analysis.results.run_context import DeviceGroup
 from specdecode.analysis.statistics.pairing import balanced
 from specdecode.analysis.statistics.shared_noise import Rounds, Seen, shared_noise
+from specdecode.measures.student import LogMean
 
 
 def case(rounds: Sequence[Sequence[Sequence[float]]]) -> Rounds:
@@ -44,7 +45,7 @@ def test_nothing_is_added_where_nothing_is_shared_or_nothing_can_show_it() -> No
     assert shared_noise(calm)["0"].variance < 0.35 * 0.03**2 / 16
     assert shared_noise({"one": case([[[0.1, 0.2, 0.3]]])})["one"].variance == 0.0, "one portion, one round"
     assert shared_noise({"same": case([[[0.1], [0.1]], [[0.1], [0.1]]])})["same"].variance == 0.0
-    assert shared_noise({"none": {}}) == {"none": (0.0, 0.0, 1.0, 0, False, 0.0)}
+    assert shared_noise({"none": {}}) == {"none": LogMean(0.0, 0.0, 1.0, 0)}
 
 
 def test_what_a_round_does_to_all_cases_cancels_only_where_the_arms_swapped_devices() -> None:

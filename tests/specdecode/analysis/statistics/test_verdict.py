@@ -90,7 +90,7 @@ def test_an_estimate_has_the_interval_and_log_stat_turns_it_back() -> None:
     two = estimate("m", LogMean(0.1, 0.02, 1.0, 2), method="")
     assert log_stat(two).df == 1.0 and log_stat(two).variance == pytest.approx(0.02)
     for lacking in (given(None, 1.1), given(0.9, None), given(0.9, 1.1, n=1)):
-        assert log_stat(lacking) == (math.log(1.01), 0.0, 0.0, lacking.n, False, 0.0)
+        assert log_stat(lacking) == LogMean(math.log(1.01), 0.0, 0.0, lacking.n)
 
 
 def arm(requests: int, failed: int, *, variant: str = "sd") -> ArmCase:
