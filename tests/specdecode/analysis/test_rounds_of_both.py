@@ -163,3 +163,23 @@ def test_the_same_holds_at_each_load_and_at_the_objective() -> None:
             assert getattr(point.base, name) == pytest.approx(getattr(point.other, name), rel=0.02), name
     base, sd = found.objective
     assert [each.good for each in base.loads] == [each.good for each in sd.loads]
+
+
+def test_costs_and_the_table_of_loads_have_both_times_of_a_base_that_was_measured_around_an_arm() -> None:
+    server, slow = Server(), {("base", 1): 1.21, ("sd", 0): 1.1}
+    every = simulate_load.run(loads((1, 4, 16), rounds=2), {"base": server, "sd": server}, seed=3, noise=0.005)
+
+    def slower(record: RequestRecord) -> RequestRecord:
+        factor = slow.get((record.variant, record.round), 1.0)
+        late = tuple(replace(chunk, at_s=factor * chunk.at_s) for chunk in record.chunks)
+        times = {"sent_s": factor * record.sent_s, "end_s": factor * record.end_s}
+        return record.model_copy(update={"chunks": late, **times})
+
+    records = in_waves(map(slower, every), *ONE_BY_ONE)
+    found = compare(experiment=loads((1, 4, 16)), records=records, context=context())
+    for point in found.curve[0].points:
+        assert point.speedup.ratio == pytest.approx(1.0, abs=0.01)
+        for name in ("output_throughput", "user_speed", "cost_per_million", "tpot_p50"):
+            assert getattr(point.base, name) == pytest.approx(getattr(point.other, name), rel=0.02), name
+    before, after = found.costs(found.pairs[0]) or (0.0, 0.0)
+    assert after / before == pytest.approx(1.0, abs=0.02)

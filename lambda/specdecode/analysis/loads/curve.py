@@ -128,9 +128,8 @@ def _compared(at: AtLevel, arms: tuple[str, str], cases: Sequence[str], gains: M
 
 
 def _beside(at: _Compared) -> _Compared:
-    """Both arms in the rounds that both have, case by case."""
-    rounds = [pairing.rounds_of_both([base], [other]) for base, other in at.cases]
-    base, other = ([each.within(own) for each, own in zip(arm, rounds, strict=True)] for arm in (at.base, at.other))
+    """Both arms in the rounds that count, case by case."""
+    base, other = zip(*(pairing.beside(*own) for own in at.cases), strict=True)
     return replace(at, base=base, other=other)
 
 

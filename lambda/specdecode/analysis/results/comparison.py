@@ -15,7 +15,7 @@ from specdecode.experiment.model import MeasuredExperiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm_case import ArmCase
-from specdecode.measures.course import Stretch
+from specdecode.measures.course import Spans, Stretch, brackets, spans
 from specdecode.untrusted import Unreadable, in_words, parse_json
 
 SCHEMA_VERSION: Literal[3] = 3
@@ -169,17 +169,24 @@ class Comparison(Frozen):
         return sum(each[0] for each in known) / sum(each[1] for each in known)
 
     def _spent(self, variant: str, case: str, beside: Iterable[str]) -> tuple[float, int] | None:
-        """Millionths of a dollar and output tokens of an arm, in the rounds that it shares with all arms `beside`."""
+        """Millionths of a dollar and output tokens of an arm, in the rounds that it shares with all arms `beside`; in its
+        own if it was measured before and after them.
+        """
         arm = self.arm(variant, case)
         if arm is None or arm.cost_per_million is None or not arm.load_seconds:
             return None
         rounds = {name: {each.round for each in self._stretches(name, case)} for name in (variant, *beside)}
         shared = set.intersection(*rounds.values())
-        if shared == rounds[variant]:
+        around = all(brackets(self._sent(variant), self._sent(name)) for name in rounds.keys() - {variant})
+        if shared == rounds[variant] or around:
             return (arm.cost_per_million * arm.output_tokens, arm.output_tokens) if arm.output_tokens else None
         own = [each for each in self._stretches(variant, case) if each.round in shared]
         tokens, share = sum(each.output_tokens for each in own), sum(each.seconds for each in own) / arm.load_seconds
         return (arm.cost_per_million * arm.output_tokens * share, tokens) if tokens else None
+
+    def _sent(self, variant: str) -> Spans:
+        parts = (each for each in self.timeline if each.variant == variant)
+        return spans((each.round, each.began + sent.at_s) for each in parts for sent in each.shown)
 
     def _stretches(self, variant: str, case: str) -> list[Stretch]:
         return [each for each in self.timeline if (each.variant, each.case) == (variant, case)]

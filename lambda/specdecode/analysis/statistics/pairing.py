@@ -56,6 +56,14 @@ def brackets(base: Measured, other: Measured) -> bool:
     return course.brackets(base.terms.spans, other.terms.spans)
 
 
+def beside(base: Measured, other: Measured) -> tuple[Measured, Measured]:
+    """Both arms in the rounds that both have; a base that brackets `other` in all of its own."""
+    if brackets(base, other):
+        return base, other
+    rounds = rounds_of_both([base], [other])
+    return base.within(rounds), other.within(rounds)
+
+
 def _moved(base: Measured, other: Measured, metric: str) -> dict[tuple[int, Asked], float]:
     """By how much each prompt of a base that brackets `other` moved from its first time to its second."""
     logs = _logs(base, metric) if brackets(base, other) else {}
