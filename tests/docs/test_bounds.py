@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 from specdecode.experiment import load_preset, preset_names, prices, shapes
+from specdecode.planning.bill import make_bill
+from specdecode.planning.events import DIAGNOSE_MINUTES
+from specdecode.planning.timeline import BEFORE_THE_NODE, NODE_STOP_MINUTES, STOP_MINUTES
 
 from constructs_lib.pipeline.states import definition
 from constructs_lib.settings.fields import Settings
@@ -75,6 +78,15 @@ def test_nodes_that_compile_are_counted_all():
 
 def test_dollars_are_minutes_at_the_node_s_price():
     assert bounds.Bound("c", "e", 90).usd == pytest.approx(1.5 * prices.TRN2_48XLARGE.usd)
+
+
+@pytest.mark.parametrize("name", ["qwen3-32b", "gpt-oss-120b-eagle3"])
+def test_the_page_says_what_plan_and_run_show(name):
+    plan = plan_of(name)
+    shown = make_bill(plan, PRICED)
+    assert bounds.run_bound(plan, Settings()).minutes == pytest.approx(60 * shown.longest_node_hours)
+    after = sum(step.deadline_minutes for step in plan.steps if step.name not in BEFORE_THE_NODE)
+    assert shown.longest_node_hours * 60 > after + DIAGNOSE_MINUTES + STOP_MINUTES + NODE_STOP_MINUTES.high
 
 
 def test_operations_says_the_computed_bounds():

@@ -138,7 +138,7 @@ def unasked_bound(settings: Settings) -> Bound:
 
 def run_bound(plan: Plan, settings: Settings) -> Bound:
     """The bound of a whole run of `plan`."""
-    longest = longest_node_minutes(plan.steps, poll_s=plan.poll_seconds) + NODE_STOP_MINUTES.high
+    longest = longest_node_minutes(plan.steps, poll_s=plan.poll_seconds)
     last = stuck_bound(settings).minutes
     ends = "its deadlines" if longest <= last else f"the backstop; its deadlines would after {longest / 60:.1f} h"
     price = Capacity().of(plan.experiment.node).price_per_node_hour

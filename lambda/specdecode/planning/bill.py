@@ -150,7 +150,7 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
 def _cpu_minutes(plan: Plan) -> float:
     """Longest time for which the NodePool `staging` has nodes for the run."""
     if not plan.experiment.holds_node:
-        return longest_minutes(plan.steps, poll_s=plan.poll_seconds) + NODE_STOP_MINUTES.high
+        return longest_minutes(plan.steps, poll_s=plan.poll_seconds)
     staging = sum(step.deadline_minutes for step in plan.steps if step.name == "StageModels")
     if not plan.models_to_stage and staging == plan.experiment.deadlines.staging:  # nothing to bring or to count
         return 0

@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import combinations_with_replacement
 
 from specdecode.experiment.problems import refused
-from specdecode.planning.timeline import BEFORE_THE_NODE, STOP_MINUTES, Step
+from specdecode.planning.timeline import BEFORE_THE_NODE, NODE_STOP_MINUTES, STOP_MINUTES, Step
 
 HISTORY_LIMIT = 20_000
 """Step Functions ends an execution at 25,000 events; the rest is for retries and for cleaning up."""
@@ -49,7 +49,7 @@ def late_minutes(poll_s: int) -> float:
 
 
 def longest_node_minutes(steps: Sequence[Step], *, poll_s: int) -> float:
-    """Minutes from the request for the node until it is given up, if every step lasts until its deadline. 0 for servers
+    """Minutes from the request for the node until it is gone, if every step lasts until its deadline. 0 for servers
     that already run. docs/reference/bounds.md has the time that functions add if they fail again and again.
     """
     return longest_minutes(steps, poll_s=poll_s) if any(step.name == "Serve" for step in steps) else 0
@@ -57,11 +57,11 @@ def longest_node_minutes(steps: Sequence[Step], *, poll_s: int) -> float:
 
 def longest_minutes(steps: Iterable[Step], *, poll_s: int) -> float:
     """The same of any run, after the queue. A deadline is seen at the next look. The last step then fails: its cause is
-    looked for, its pods are stopped.
+    looked for, its pods are stopped, and the node, given up without waiting for it, drains.
     """
     held = [step for step in steps if step.name not in BEFORE_THE_NODE]
     limits = sum(step.deadline_minutes + unseen_minutes(step, poll_s=poll_s) for step in held)
-    return limits + DIAGNOSE_MINUTES + STOP_MINUTES
+    return limits + DIAGNOSE_MINUTES + STOP_MINUTES + NODE_STOP_MINUTES.high
 
 
 def unseen_minutes(step: Step, *, poll_s: int) -> float:

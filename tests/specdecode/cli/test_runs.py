@@ -24,7 +24,7 @@ def test_run_starts_a_preset_with_its_overrides_and_says_how_to_follow(command):
     assert result.exit_code == 0
     ((run_id, request),) = FakeDeployment.started
     assert request.pop("started_by") == FakeDeployment.caller_is
-    assert request == {"experiment": "rehearsal", "set": {"workload.requests": 4}, "accept_cost": 123}
+    assert request == {"experiment": "rehearsal", "set": {"workload.requests": 4}, "accept_cost": 129}
     assert run_id.startswith("rehearsal-")
     assert f"specdecode status {run_id}" in result.output
 
@@ -57,14 +57,14 @@ def test_run_refuses_before_it_starts_anything(command, arguments, words):
 def test_run_without_a_preset_starts_nothing_and_names_them_with_their_prices(command):
     result = command("run", "--yes")
     assert result.exit_code == 2 and FakeDeployment.started == []
-    assert "say what to run" in result.output and "$54 to $220, at most $406" in result.output
+    assert "say what to run" in result.output and "$54 to $220, at most $412" in result.output
     assert result.output.index("qwen3-32b-native") < result.output.index("qwen3-32b "), "the supported engine first"
 
 
 def test_resume_names_the_run_only(command):
     FakeDeployment.looks = 5
     command("run", "--resume", "r", "--yes")
-    asked = {"resume": "r", "accept_cost": 123, "started_by": FakeDeployment.caller_is}
+    asked = {"resume": "r", "accept_cost": 129, "started_by": FakeDeployment.caller_is}
     assert FakeDeployment.started[0][1] == asked
 
 
@@ -95,7 +95,7 @@ def test_run_shows_what_it_costs_and_asks_once(answering, says, code, started):
     assert "node      1.5 to 6.1 h, $54 to $220 at $35.76 an hour" in result.output
     assert "rounds    2; after the first: 16 to 88 min, $9.27 to $52.24 of it" in result.output
     assert "check     $2.38 to $7.45 of it, at most $18: engines start with tiny models" in result.output
-    assert "at most   $406, if every step lasts until its deadline" in result.output
+    assert "at most   $412, if every step lasts until its deadline" in result.output
     assert result.output.count("Start it? [y/N]") == 1
     assert ("nothing was started" in result.output) == (not started)
 
@@ -116,14 +116,14 @@ def test_where_nobody_can_be_asked_run_wants_yes_and_says_so(command, arguments)
 def test_json_is_never_asked_even_at_a_terminal(answering):
     assert answering("run", "qwen3-32b", "--json", says="y\n").exit_code == 2
     result = answering("run", "qwen3-32b", "--json", "--yes", says="")
-    assert json.loads(result.stdout)["bill"]["most"] == pytest.approx(406, abs=1)
+    assert json.loads(result.stdout)["bill"]["most"] == pytest.approx(412, abs=1)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "it could cost $2,822, if every step lasts until its deadline (more than $500): add --accept-cost 2822"),
-        (("--accept-cost", "600"), "(--accept-cost 600 is not enough): add --accept-cost 2822"),
+        ((), "it could cost $2,828, if every step lasts until its deadline (more than $500): add --accept-cost 2828"),
+        (("--accept-cost", "600"), "(--accept-cost 600 is not enough): add --accept-cost 2828"),
     ],
 )
 def test_a_run_that_could_cost_more_than_the_bound_needs_more_than_yes(command, arguments, words):
@@ -135,7 +135,7 @@ def test_a_run_that_could_cost_more_than_the_bound_needs_more_than_yes(command, 
 def test_what_is_accepted_is_part_of_the_request(command):
     assert command("run", "llama-3.1-405b", "--yes", "--accept-cost", "2900").exit_code == 0
     assert command("run", "qwen3-32b", "--yes").exit_code == 0
-    assert [request["accept_cost"] for _, request in FakeDeployment.started] == [2900, 406], "what was shown"
+    assert [request["accept_cost"] for _, request in FakeDeployment.started] == [2900, 412], "what was shown"
 
 
 def test_the_deployment_says_where_the_bound_lies_and_on_what_terms_the_node_comes(command):

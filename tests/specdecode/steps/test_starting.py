@@ -48,10 +48,10 @@ def test_a_plan_that_no_history_holds_is_refused_as_the_experiment_s_fault():
 )
 def test_a_run_that_could_cost_more_than_anybody_accepted_is_refused_wherever_it_is_started(world, accepted, says):
     """As the console does it: no command line has asked anybody."""
-    with pytest.raises(InvalidExperiment, match=f'could cost \\$2,822.*{says}.*"accept_cost": 2822'):
+    with pytest.raises(InvalidExperiment, match=f'could cost \\$2,828.*{says}.*"accept_cost": 2828'):
         world.plan(request={"experiment": "llama-3.1-405b", **accepted})
     assert not world.s3.objects
-    world.plan(request={"experiment": "llama-3.1-405b", "accept_cost": 2822})
+    world.plan(request={"experiment": "llama-3.1-405b", "accept_cost": 2828})
 
 
 def test_the_bound_is_the_deployment_s_and_a_resumed_run_must_be_accepted_too(world):
@@ -211,4 +211,4 @@ def test_a_start_that_was_refused_before_it_began_a_run_may_be_delivered_again(w
     request = {"experiment": "llama-3.1-405b", "scheduled_time": "2026-11-28T00:00:00Z"}
     with pytest.raises(InvalidExperiment, match="could cost"):
         world.plan("nightly-1", request)
-    world.plan("nightly-2", {**request, "accept_cost": 2822})
+    world.plan("nightly-2", {**request, "accept_cost": 2828})
