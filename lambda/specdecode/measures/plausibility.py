@@ -133,11 +133,11 @@ def held_back(records: Iterable[RequestRecord]) -> float:
 
 
 def doubts(records: Iterable[RequestRecord]) -> list[str]:
-    """What the user is told of a client that was late: a sentence for each reason; empty if it was not."""
+    """What the user is told of a client that was late, however little: a sentence a reason; empty if it was not."""
     records = list(records)
     found = []
     if (doubt_s := max((record.time_doubt_s for record in records), default=0.0)) > DOUBTFUL_S:
-        found.append(f"this client fell behind; times may be wrong by up to {doubt_s * 1000:.1f} ms")
+        found.append(f"this client was late for some chunks: times may be wrong by up to {doubt_s * 1000:.1f} ms")
     if (delay_s := held_back(records)) > HELD_BACK_S:
         found.append(
             f"requests waited up to {delay_s:.1f} s to be sent, as too many were under way; "

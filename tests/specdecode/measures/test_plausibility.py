@@ -134,7 +134,7 @@ def test_a_client_that_kept_up_is_not_doubted_and_one_that_did_not_is_told_by_ho
     clean = load(0, clients=1)
     assert doubts(clean) == []
     (told,) = doubts([*clean, clean[0].model_copy(update={"time_doubt_s": 0.0123})])
-    assert told == "this client fell behind; times may be wrong by up to 12.3 ms"
+    assert told == "this client was late for some chunks: times may be wrong by up to 12.3 ms"
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ class GoodAtLoad(Frozen):
     """False if an open loop ended long after the last request was sent (SENT_OVER). Such a load does not count as
     kept."""
     doubtful: bool = False
-    """The load generator fell behind, so that the times behind `good` are partly its own."""
+    """The load generator was late for some chunks, so that the times behind `good` are partly its own."""
 
     @property
     def share(self) -> float:

@@ -16,6 +16,7 @@ from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.several_runs.alike import incomparable
 from specdecode.analysis.several_runs.difference import settings
 from specdecode.analysis.several_runs.gate_questions import Question, Thresholds, asked_arms, judged_levels, questions
+from specdecode.analysis.texts.notes import DOUBTFUL_TIMES
 from specdecode.experiment.base import Frozen
 from specdecode.measures.student import t_quantile
 from specdecode.untrusted import WrongInput
@@ -194,6 +195,8 @@ def _notes(runs: Sequence[Comparison], against: Sequence[Comparison], limits: Th
             f"{limits.between(every, speedup=not against):.1%} is assumed (--between-runs){own}. "
             "Repeats, as A1,A2..B1,B2, show it."
         )
+    for run in every:
+        yield from (f"{run.run_id}: {note}" for note in run.notes if DOUBTFUL_TIMES in note)
     judged, levels = judged_levels(runs[0], limits), runs[0].experiment.workload.levels
     if len(judged) < len(levels):
         yield f"Of {len(levels)} loads only these are judged: {', '.join(map(str, judged))}."

@@ -18,6 +18,9 @@ from specdecode.measures.arm import Key, Measured
 from specdecode.measures.drafted import ESTIMATED
 from specdecode.measures.plausibility import DOUBTFUL_S, HELD_BACK_S, apart, held_back, hidden
 
+DOUBTFUL_TIMES = "have doubtful times"
+"""In the note of a load generator that was late, however little."""
+
 
 def notes(
     experiment: Experiment, context: RunContext, levels: Sequence[AtLevel], moved: Sequence[Drift]
@@ -131,7 +134,7 @@ def _late(arms: Mapping[Key, Measured], where: str) -> Iterator[str]:
     records = [record for each in arms.values() for record in each.block.records]
     if lagging := sum(record.time_doubt_s > DOUBTFUL_S for record in records):
         yield (
-            f"{lagging} of {len(records)} requests{where} have doubtful times: the load generator was over "
+            f"{lagging} of {len(records)} requests{where} {DOUBTFUL_TIMES}: the load generator was over "
             f"{DOUBTFUL_S * 1000:.0f} ms late."
         )
     if (delay_s := held_back(records)) > HELD_BACK_S:

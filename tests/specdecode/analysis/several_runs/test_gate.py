@@ -194,6 +194,14 @@ def test_a_speedup_is_held_to_its_limit(limit: float, outcome: GateOutcome) -> N
     assert measured and measured.headline and check.ratio == pytest.approx(measured.headline.ratio)
 
 
+def test_a_passed_gate_repeats_what_the_report_says_of_a_load_generator_that_was_late_for_a_little() -> None:
+    records = list(run(experiment(), noise=0.01))
+    records[0] = records[0].model_copy(update={"time_doubt_s": 0.012, "doubtful_chunks": 1})
+    found = gate([compare(experiment=experiment(), records=records, context=context())], Thresholds(min_speedup=0.5))
+    assert {check.outcome for check in found.checks} == {GateOutcome.PASSED}
+    assert f"1 of {len(records)} requests have doubtful times" in gate_text(found)
+
+
 def test_each_case_is_held_by_itself_where_that_is_wanted() -> None:
     found = gate([simulated(1)], Thresholds(min_speedup=1.5, each_case=True))
     assert outcomes(found) == {
