@@ -14,6 +14,8 @@ from specdecode.untrusted import Unreadable, parse_json
 
 DONE = b"[DONE]"
 _SHOWN = 200
+_BROKEN_OFF = ("error", "abort", "cancelled")
+"""Reasons for which an answer ended that is not whole (vLLM 0.32.0, vllm/v1/engine/__init__.py, FinishReason)."""
 _LARGEST = 2**53
 """Largest count of tokens that is accepted: other JSON readers hold whole numbers up to here."""
 MAX_CHARACTERS = 2**21
@@ -122,6 +124,8 @@ class Answer:
             self._running = running
         if text:
             self._add(at_s, text, len(reasoning), running)
+        if finish_reason in _BROKEN_OFF:
+            raise AnswerError(ErrorKind.SERVER, f"the server ended the answer: {finish_reason}")
 
     def _add(self, at_s: float, text: str, reasoning_chars: int, running: int | None) -> None:
         tokens = None

@@ -57,7 +57,7 @@ class ErrorKind(StrEnum):
     PROTOCOL = "protocol"
     """Not HTTP, not an event stream, not JSON, not UTF-8, not a completion."""
     SERVER = "server"
-    """An error object in a 200 answer."""
+    """An error object in a 200 answer, or the end of one by an error."""
     EMPTY = "empty"
     """A whole answer without any text."""
     CANCELLED = "cancelled"

@@ -105,6 +105,9 @@ STREAMS: dict[str, list[bytes]] = {
     "surrogate-bytes": [UNENDED % b"\xed\xa0\x80", *answer()],
     "lone-surrogate-escape": [UNENDED % rb"\ud83d", *answer()[2:]],
     "error-in-the-stream": [*answer()[:4], sse({"error": {"message": "engine died", "code": 500}}), DONE],
+    **{
+        f"ends-by-{why}": [*answer()[:-3], delta(finish=why), *answer()[-2:]] for why in ("error", "abort", "cancelled")
+    },
     "no-text": [delta("", role="assistant"), delta(finish="stop"), DONE],
     "only-done": [DONE],
     "no-usage": [event for event in answer() if b"usage" not in event],

@@ -47,6 +47,9 @@ FAILURES = {
     "surrogate-bytes": ErrorKind.PROTOCOL,
     "error-in-the-stream": ErrorKind.SERVER,
     "error-object-in-a-200": ErrorKind.SERVER,
+    "ends-by-error": ErrorKind.SERVER,
+    "ends-by-abort": ErrorKind.SERVER,
+    "ends-by-cancelled": ErrorKind.SERVER,
     "page-in-a-200": ErrorKind.PROTOCOL,
     "does-not-stream": ErrorKind.PROTOCOL,
     "no-text": ErrorKind.EMPTY,
@@ -68,6 +71,7 @@ MESSAGES = {
     "status-429": "status 429: slow down",
     "error-in-the-stream": "engine died",
     "error-object-in-a-200": "out of memory",
+    "ends-by-abort": "the server ended the answer: abort",
     "stalls-in-the-middle": "3 chunks",
     "cut-in-the-middle": "3 chunks",
 }
