@@ -105,8 +105,18 @@ def test_an_arm_that_counts_equal_texts_twice_is_distrusted(hidden: int) -> None
         r.model_copy(update={"completion_tokens": 400, "reasoning_tokens": hidden}) if r.variant == "sd" else r
         for r in run(experiment())
     ]
-    result = case(simulated(records), "repeat")
+    comparison = simulated(records)
+    result = case(comparison, "repeat")
     assert result.verdict is Verdict.DISTRUST and result.headline is None
+    costs, trusted = (
+        [
+            line
+            for line in render_markdown(each).splitlines()
+            if "\\$" in line and ("→" in line or "million output tokens cost" in line)
+        ]
+        for each in (comparison, simulated())
+    )
+    assert costs == [] and len(trusted) == 4
     assert "the arms count 1,600 and 3,200 tokens in 8 answers that are the same text" in result.reason
     assert case(simulated(), "repeat").equality.identical_tokens == (1600, 1600)
     sampled = experiment().model_copy(

@@ -159,8 +159,11 @@ class Comparison(Frozen):
 
     def cost_over(self, variant: str, pair: Pair, *cases: str) -> float | None:
         """Dollars per million output tokens of an arm: over `cases`, else all of `pair`, weighted by tokens; in the
-        rounds that the arms of `pair` have too, so that the figures can be compared. None if a case has no cost.
+        rounds that the arms of `pair` have too, so that the figures can be compared. None if a case has no cost, or the
+        pair is not to be trusted: its tokens may be wrong.
         """
+        if pair.distrusted:
+            return None
         beside = {variant, pair.variant, pair.baseline}
         found = [self._spent(variant, case, beside) for case in cases or [each.case for each in pair.cases]]
         known = [each for each in found if each]
