@@ -115,7 +115,8 @@ class Benchmark:
             await self._load_all(prompts)
             self._note(*self._loading.talks.unasked())
         except BaseException:
-            self._delivery.keep(self._servers())
+            with contextlib.suppress(OSError):  # of a full disk: what ended the load is told
+                self._delivery.keep(self._servers())
             self._delivery.finish(self._raw_names(self._group.client))
             raise
         finally:
@@ -291,7 +292,7 @@ def launch(
             cause = error
             while isinstance(cause, ExceptionGroup):  # of the tasks of a load
                 cause = cause.exceptions[0]
-            if not isinstance(cause, BadPrompts | BadResults | ArmNotReady | NotTogether | PlaceError):
+            if not isinstance(cause, BadPrompts | BadResults | ArmNotReady | NotTogether | PlaceError | OSError):
                 raise
             progress.message(f"error: {cause}")
             return EXIT_BAD_INPUT if isinstance(cause, BadPrompts | BadResults) else EXIT_FAILED, str(cause)

@@ -171,6 +171,7 @@ def bench(
     from specdecode.benchmark.runner import EXIT_BAD_INPUT, launch
     from specdecode.cli.report_recorded import deliver
     from specdecode.cli.runs_view import new_run_id
+    from specdecode.cli.written_files import naming
 
     problems: list[str] = []
 
@@ -221,7 +222,7 @@ def bench(
     if spec and not problems:
         spec = spec.model_copy(update={"duration_s": sending.duration})
         problems += _idle(spec, sending)
-    with told():
+    with told(), naming(folder):
         if spec and not problems:
             spec = claim_folder(folder, spec, resume=results.resume)
     if problems or spec is None:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import json
+import os
 import re
 import shlex
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from specdecode.benchmark import results
 from specdecode.benchmark.adhoc import adhoc_spec, cases_of
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.load import LoadPlan, arrival_times
 from specdecode.benchmark.probe import ArmFacts
+from specdecode.benchmark.results import Results
 from specdecode.benchmark.runner import Benchmark, takes_s
 from specdecode.cli import app
 from specdecode.cli.bench import ResultOptions, SendingOptions, SentOptions, _workload
@@ -68,6 +73,18 @@ def bench(url: str, folder: Path, *options: str) -> tuple[int, dict[str, Any], s
     arguments += ["--output-tokens", "8", "--timeout", "1", "--out", str(folder), "--json"]
     result = CliRunner().invoke(app, arguments)
     return result.exit_code, json.loads(result.stdout), result.stderr
+
+
+def fails_after(room: int, error: OSError, works: Callable[..., Any]) -> Callable[..., Any]:
+    """What `works` does for so many calls, and then fails for ever."""
+    calls = itertools.count()
+
+    def full(*given: Any) -> Any:
+        if next(calls) >= room:
+            raise error
+        return works(*given)
+
+    return full
 
 
 def test_at_several_loads_each_failure_is_a_record_of_its_load(failing_server: str, tmp_path: Path) -> None:
@@ -142,6 +159,22 @@ def test_a_failed_probe_leaves_the_folder_to_the_next_try(tmp_path: Path) -> Non
     with reference_server("--first-ms", "5", "--gap-ms", "2") as url:
         call("bench", url, *words)
         call("bench", url, *words, code=2)
+
+
+def test_a_disk_that_is_full_is_one_message_that_says_how_to_go_on(
+    failing_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After two records, and before anything is sent."""
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with monkeypatch.context() as patch:
+        patch.setattr(Results, "append", fails_after(2, full, Results.append))
+        patch.setattr(Results, "write", fails_after(0, full, Results.write))
+        code, told, said = bench(failing_server, tmp_path / "out", "--requests", "4")
+    assert code == told["exit_code"] == 1 and "error: [Errno 28] No space left on device\n" in said
+    assert "the same command with --resume goes on" in said
+    monkeypatch.setattr(results, "replace_file", fails_after(0, full, results.replace_file))
+    said = call("bench", failing_server, "--out", tmp_path / "other", code=2).stderr
+    assert "other: No space left on device" in said
 
 
 @pytest.mark.parametrize("path", ["", "/v1", "/v1/", "/v1/chat/completions", "/v1/completions/", "/chat/completions"])
