@@ -333,6 +333,8 @@ def of_arms(
         name, equals, rest = entry.partition("=")
         arm, text = (name, rest) if equals and name in arms else (None, entry)
         try:
+            if not text.strip():
+                raise ValueError("nothing is said")
             found[arm] = read(text)
         except ValueError:
             problems.append(f"{option} {quoted(entry)}: write {what}, or ARM={what} for one arm")

@@ -136,6 +136,14 @@ def test_a_load_of_nothing_is_one_problem(option: str, given: str) -> None:
     assert result.stderr.strip().count("must be") == 1 and "Tuple" not in result.stderr
 
 
+@pytest.mark.parametrize("given", ["", "base= "])
+def test_a_model_without_a_name_is_refused(given: str, tmp_path: Path) -> None:
+    """The folder's specification could not be read back, and so nothing that was measured be reported."""
+    said = call("bench", "http://127.0.0.1:1", "--model", given, "--out", tmp_path / "out", code=2).stderr
+    assert said.endswith("write NAME, or ARM=NAME for one arm\n")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("rate", ["1e9", "10001", "1,1e300"])
 def test_a_rate_that_cannot_be_sent_is_one_problem(rate: str) -> None:
     said = call("bench", "http://127.0.0.1:1", "--rate", rate, code=2).stderr.strip()
