@@ -80,9 +80,9 @@ class Running:
             finally:
                 self._stop_all()
                 self._end_leftovers("this run left")
-                shutil.rmtree(self.at.work, ignore_errors=True)
                 watchdog.communicate(b".")
-                if self._began:
+                if self._began:  # else the folder may be no run's
+                    shutil.rmtree(self.at.work, ignore_errors=True)
                     self.say("nothing of this run is running any more")
 
     def _arm(self, variant: str) -> Arm:

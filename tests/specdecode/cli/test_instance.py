@@ -84,6 +84,27 @@ def test_a_disk_that_is_full_at_the_report_says_how_to_finish(run, monkeypatch) 
     assert "No space left on device: 'report.html'; the same command with --resume --out " in found.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "holds", "says"),
+    [
+        ([], "experiment.yaml", "mine is not empty: choose a new folder"),
+        (["--ask", "What?"], "benchmark.json", "mine is not empty: choose a new folder"),
+        (["--resume"], "experiment.yaml", "mine holds no benchmark"),
+        (["--resume"], "benchmark.json", "choose another --out"),
+        ([], "benchmark.json", "choose another --out"),
+    ],
+)
+def test_a_folder_of_other_files_is_refused_and_nothing_in_it_changes(run, tmp_path, options, holds, says) -> None:
+    files = [tmp_path / "mine" / holds, tmp_path / "mine" / "scratch" / "thesis"]
+    files[1].parent.mkdir(parents=True)
+    for file in files:
+        file.write_text("mine")
+    found = run("--out", "mine", *options)
+    assert (found.exit_code, says in found.stderr) == (2, True), found.stderr
+    assert [file.read_text() for file in files] == ["mine", "mine"]
+    assert {*(tmp_path / "mine").iterdir()} == {files[0], files[1].parent}
+
+
 def test_a_refused_check_does_not_speak_of_a_run(run, monkeypatch) -> None:
     monkeypatch.setattr(requirements, "problems", lambda *_: ["no device"])
     found = run()
