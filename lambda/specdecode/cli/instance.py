@@ -166,9 +166,9 @@ def _impossible(where: WhereOptions, what: WhatOptions) -> Iterator[str]:
             yield f"{flag}: {there} is no folder that you may write to"
         if ":" in str(folder) and not where.venv:
             yield f"{flag}: no container can be given {folder}: choose a path without a colon"
-    if what.out and (what.ask or not (what.resume or (what.out / SPECIFICATION).exists())):
-        if any(what.out.glob("[!.]*")):  # a run replaces and deletes files of its folder
-            yield f"--out: {what.out} is not empty: choose a new folder"
+    is_own = not what.ask and (what.resume or (what.out and (what.out / SPECIFICATION).exists()))
+    if what.out and not is_own and any(what.out.glob("[!.]*")):  # a run replaces and deletes files of its folder
+        yield f"--out: {what.out} is not empty: choose a new folder"
     for kept in (where.store / name for name in ("models", "compiled")):
         if os.path.lexists(kept) and not kept.is_dir():
             yield f"--store: {kept} is no folder: move it away"
@@ -230,9 +230,12 @@ def _asked_arms(plan: Plan, what: WhatOptions) -> list[Arm]:
 
 
 def _claim(plan: Plan, at: Folders, run_id: str, *, resume: bool) -> BenchmarkSpec:
-    """The results folder, taken as `specdecode bench` takes its own. Raises BadResults."""
+    """The results folder, taken as `specdecode bench` takes its own; a resumed run has the experiment of its first
+    start, but for words and limits. Raises BadResults, ExperimentError.
+    """
+    from specdecode.analysis.several_runs.alike import paths
     from specdecode.benchmark.results import BadResults, claim_folder, replace_file
-    from specdecode.experiment import to_yaml
+    from specdecode.experiment import load_file, to_yaml
     from specdecode.instance.engines import render_context
     from specdecode.manifests import benchmark_spec
     from specdecode.runs.state import PLAN
@@ -240,8 +243,17 @@ def _claim(plan: Plan, at: Folders, run_id: str, *, resume: bool) -> BenchmarkSp
     if resume and not at.results.is_dir():
         raise BadResults("--resume goes on with the run in --out: give that folder, results/instance-…")
     spec = claim_folder(at.results, benchmark_spec(plan, plan.waves[0], render_context(run_id)), resume=resume)
-    replace_file(at.results / "experiment.yaml", to_yaml(plan.experiment).encode())
-    replace_file(at.results / PLAN, plan.model_dump_json(indent=1).encode())
+    kept = at.results / "experiment.yaml"
+    if begun := resume and kept.exists():
+        earlier, now = (
+            each.model_dump(mode="json", exclude={"title", "description", "deadlines", "hold"})
+            for each in (load_file(kept, measured=True), plan.experiment)
+        )
+        if other := "; ".join(paths(earlier, now)):
+            raise BadResults(f"{at.results} holds a run of other settings ({other}): choose another --out")
+    if not begun:
+        replace_file(at.results / PLAN, plan.model_dump_json(indent=1).encode())
+        replace_file(kept, to_yaml(plan.experiment).encode())
     return spec
 
 

@@ -105,6 +105,24 @@ def test_a_folder_of_other_files_is_refused_and_nothing_in_it_changes(run, tmp_p
     assert {*(tmp_path / "mine").iterdir()} == {files[0], files[1].parent}
 
 
+@pytest.mark.parametrize(
+    ("more", "other"),
+    [
+        (["--set", "variants.sd.speculation.draft.revision=v2"], "variants.1.speculation.draft.revision: v1 -> v2"),
+        (["--set", "serving.max_num_seqs=2"], "serving.max_num_seqs: 4 -> 2"),
+        (["--set", "deadlines.compile=20", "--set", "hold=5", "--set", "title=New"], ""),
+    ],
+)
+def test_a_resumed_run_has_the_settings_of_its_first_start(run, monkeypatch, tmp_path, more, other: str) -> None:
+    monkeypatch.setattr("specdecode.cli.instance._report", lambda *_: None)
+    assert run("--out", "mine").exit_code == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "mine").iterdir()}
+    found = run("--out", "mine", "--resume", *more)
+    assert found.exit_code == (2 if other else 0), found.stderr
+    assert not other or f"mine holds a run of other settings ({other}" in found.stderr
+    assert {path: path.read_bytes() for path in (tmp_path / "mine").iterdir()} == before
+
+
 def test_a_refused_check_does_not_speak_of_a_run(run, monkeypatch) -> None:
     monkeypatch.setattr(requirements, "problems", lambda *_: ["no device"])
     found = run()
