@@ -170,6 +170,8 @@ class Program:
 
     title: str
     words: str
+    deadline: str
+    """The field of `deadlines` that says how long it may take."""
     files: tuple[tuple[str, str], ...] = ()
     """What it reads below its working directory: path and content."""
     env: dict[str, str] = field(default_factory=dict)
@@ -177,14 +179,17 @@ class Program:
 
 def fetching(model: ModelRef, plan: Plan, ctx: RenderContext) -> Program:
     """The program that brings a model. `$BUCKET` is the store."""
-    return Program(title=f"fetch {model.id}", words=_words(manifests.staging_job(plan, model, ctx).job))
+    words = _words(manifests.staging_job(plan, model, ctx).job)
+    return Program(title=f"fetch {model.id}", words=words, deadline="staging")
 
 
 def fetching_prompts(plan: Plan, ctx: RenderContext) -> list[Program]:
     """The programs that bring sets of prompts."""
     return [
         Program(
-            title=f"fetch the prompts {given.set}", words=_words(manifests.fetch_prompts_job(plan, given, hub, ctx).job)
+            title=f"fetch the prompts {given.set}",
+            words=_words(manifests.fetch_prompts_job(plan, given, hub, ctx).job),
+            deadline="staging",
         )
         for given, hub in hub_sets(plan.experiment)
     ]
@@ -198,12 +203,13 @@ def comparing(model: ModelRef) -> Program:
     given = word(json.dumps({"local": ".", "streams": STREAMS, "folders": [folder]}))
     title = f"compare {model.id} ({model.size_gib:g} GiB) with what was stored"
     quiet = {"PYTHONWARNINGS": "ignore::RuntimeWarning"}  # of -m: the package has imported the module already
-    return Program(title=title, words=f"specdecode.manifests.verified_copy {given}", env=quiet)
+    return Program(title=title, words=f"specdecode.manifests.verified_copy {given}", deadline="compile", env=quiet)
 
 
 def keeping(arm: Arm, plan: Plan, ctx: RenderContext) -> Program:
     """The program that verifies what the compiler left, and puts it into the store."""
-    return Program(title=f"keep the artifact of {arm.variant}", words=_words(manifests.compile_job(plan, arm, ctx).job))
+    words = _words(manifests.compile_job(plan, arm, ctx).job)
+    return Program(title=f"keep the artifact of {arm.variant}", words=words, deadline="compile")
 
 
 def asking(work: StepJob, title: str, hosts: dict[str, str], more: Sequence[str] = ()) -> Program:
@@ -216,7 +222,7 @@ def asking(work: StepJob, title: str, hosts: dict[str, str], more: Sequence[str]
         if "configMap" in volume
         for path, text in each["data"].items()
     )
-    return Program(title=title, words=" ".join([kept, *more]), files=files, env=hosts)
+    return Program(title=title, words=" ".join([kept, *more]), deadline="benchmark", files=files, env=hosts)
 
 
 def _words(job: KubeObject) -> str:

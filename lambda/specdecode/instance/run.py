@@ -20,15 +20,13 @@ from specdecode.instance import engines
 from specdecode.instance.containers import Containers
 from specdecode.instance.engines import EngineRun, Program
 from specdecode.instance.measured import MeasuredWaves
-from specdecode.instance.running import RunFailed, Running
+from specdecode.instance.running import LOOK_EVERY_S, RunFailed, Running
 from specdecode.instance.s3_copies import bring, send
 from specdecode.manifests.naming import RenderContext, service_host_variable
 from specdecode.planning import Arm, Plan, Wave, last_served
 from specdecode.planning.measured_with import noted, remade
 from specdecode.pod import smoke
 from specdecode.pod.bucket import remove
-
-LOOK_EVERY_S = 0.5
 
 
 @dataclass(kw_only=True)
@@ -120,12 +118,9 @@ class InstanceRun(Running):
         self._compare(arm)
         run = engines.compiler(self.plan, arm, self.ctx, self.at)
         self.say(f"compile {arm.variant} ({self.plan.experiment.deadlines.compile} minutes at most)")
-        process = self._start(run)
-        while process.poll() is None:
-            time.sleep(LOOK_EVERY_S)
-        del self._running[run.name]
-        if process.returncode:
-            raise self._ended(run, process.returncode)
+        self._start(run)
+        if code := self._wait(run.name, "compile"):
+            raise self._ended(run, code)
         self.run(engines.keeping(arm, self.plan, self.ctx), self.at.of(run.name))
         if self.artifacts:
             if send(prefix, self.at.store, self.artifacts):
@@ -142,18 +137,14 @@ class InstanceRun(Running):
                 continue
             with self.serving(wave.arms) as (runs, keys):
                 smoke_test, load = asked(self.plan, wave, self.ctx, runs)
-                self._ask(smoke_test, runs, keys)
+                self.run(smoke_test, self.client_folder(), keys, asks=runs)
                 hashes = noted(self.plan, wave.arms, contents=self.ctx.contents, before=measured.measured_with)
                 measured = measured.model_copy(update={"measured_with": hashes})
                 measured.keep(self.at.results)
-                self._ask(load, runs, keys)
+                self.run(load, self.client_folder(), keys, asks=runs)
                 measured = measured.model_copy(update={"waves": (*measured.waves, wave.index)})
                 measured.keep(self.at.results)
                 self._hold(wave, runs, keys)
-
-    def _ask(self, program: Program, runs: Sequence[EngineRun], keys: Mapping[str, str]) -> None:
-        self.run(program, self.client_folder(), keys)
-        self._check_alive(runs)
 
     @contextmanager
     def serving(self, arms: Sequence[Arm]) -> Iterator[tuple[list[EngineRun], dict[str, str]]]:

@@ -7,13 +7,15 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from specdecode import finished, s3_keys
 from specdecode.benchmark.place import S3Folder
+from specdecode.escape import counted
 from specdecode.exit_codes import Exit
 from specdecode.instance.containers import MARK, Containers, Tool, end, held, sweep
 from specdecode.instance.engines import EngineRun, Folders, Program
@@ -22,6 +24,7 @@ from specdecode.planning import Arm, Plan
 from specdecode.pod.bucket import FolderClient, remove
 from specdecode.store import Store
 
+LOOK_EVERY_S = 0.5
 TAIL = 15
 """Lines of a log that a message shows."""
 WATCHDOG = (sys.executable, "-P", "-m", "specdecode.instance.watchdog")
@@ -88,9 +91,17 @@ class Running:
     def _arm(self, variant: str) -> Arm:
         return next(arm for wave in self.plan.waves for arm in wave.arms if arm.variant == variant)
 
-    def run(self, program: Program, folder: Path, secrets: Mapping[str, str] | None = None, *, accepts: int = 0) -> int:
-        """Run a program of ours, and return how it ended. Raises RunFailed unless that is 0 or `accepts`; it has said
-        why.
+    def run(
+        self,
+        program: Program,
+        folder: Path,
+        secrets: Mapping[str, str] | None = None,
+        *,
+        accepts: int = 0,
+        asks: Sequence[EngineRun] = (),
+    ) -> int:
+        """Run a program of ours, which needs the servers `asks`, and return how it ended. Raises RunFailed unless that
+        is 0 or `accepts`, and it has said why; or as `_wait` does.
         """
         self.say(program.title)
         for path, text in program.files:
@@ -107,13 +118,12 @@ class Running:
             start_new_session=True,
         )
         self._running[program.title] = process
-        code = process.wait()
-        del self._running[program.title]
+        code = self._wait(program.title, program.deadline, asks)
         if code not in (0, accepts):
             raise RunFailed(f"{program.title}: ended with {code}; what it said is above")
         return code
 
-    def _start(self, run: EngineRun, secrets: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    def _start(self, run: EngineRun, secrets: Mapping[str, str] | None = None) -> None:
         shutil.rmtree(self.at.of(run.name), ignore_errors=True)
         for mount in run.mounts:
             mount.source.mkdir(parents=True, exist_ok=True)
@@ -121,7 +131,22 @@ class Running:
         with self._log(run.name).open("ab") as log:
             self._log_begins[run.name] = log.tell()
             self._running[run.name] = self.tool.start(run, secrets or {}, log)
-        return self._running[run.name]
+
+    def _wait(self, name: str, deadline: str, needs: Sequence[EngineRun] = ()) -> int:
+        """Wait for what runs as `name`, and return how it ended. Raises RunFailed once one of `needs` has ended, or the
+        time of this field of `deadlines` is over.
+        """
+        process, minutes = self._running[name], getattr(self.plan.experiment.deadlines, deadline)
+        until = time.monotonic() + 60 * minutes
+        while process.poll() is None and time.monotonic() < until:
+            self._check_alive(needs)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK_EVERY_S)
+        self._check_alive(needs)
+        if process.returncode is None:
+            raise RunFailed(f"{name} does not end in time (deadlines.{deadline} is {counted(minutes, 'minute')})")
+        del self._running[name]
+        return process.returncode
 
     def _stop_all(self) -> None:
         while self._running:

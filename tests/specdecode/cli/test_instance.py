@@ -173,7 +173,6 @@ def made(run, tmp_path, monkeypatch) -> list[str]:
         finish(self.at.store, folders[-1])
         return 0
 
-    monkeypatch.setattr(run_module, "LOOK_EVERY_S", 0.01)
     monkeypatch.setattr(InstanceRun, "prepare", PREPARE)
     monkeypatch.setattr(InstanceRun, "run", leave)
     monkeypatch.setattr(engines, "compiler", quick)
@@ -291,8 +290,10 @@ def measured(made, monkeypatch) -> list[dict[str, str]]:
 
     monkeypatch.setattr(InstanceRun, "measure", MEASURE)
     monkeypatch.setattr(InstanceRun, "serving", serving)
-    monkeypatch.setattr(InstanceRun, "_ask", lambda *_: None)
-    monkeypatch.setattr(run_module, "asked", lambda *_: ["smoke test", "benchmark"])
+    left = InstanceRun.run
+    asks = ["smoke test", "benchmark"]
+    monkeypatch.setattr(InstanceRun, "run", lambda *at, **more: 0 if at[1] in asks else left(*at, **more))
+    monkeypatch.setattr(run_module, "asked", lambda *_: asks)
     return served
 
 

@@ -11,10 +11,11 @@ from specdecode.experiment import Capacity, load_preset, preset_names
 from specdecode.experiment.model import CompileOn, ServedExperiment, Sweep
 from specdecode.instance import engines
 from specdecode.instance.containers import Containers, Environment
-from specdecode.instance.engines import Folders, render_context
+from specdecode.instance.engines import Folders, Program, render_context
 from specdecode.instance.run import InstanceRun
 from specdecode.instance.running import RunFailed
 from specdecode.instance.script import script
+from specdecode.pod import smoke
 
 from tests.finished_folders import finish
 from tests.plans import plan_for
@@ -101,6 +102,31 @@ def test_the_start_after_damage_is_no_dead_end(tmp_path, monkeypatch, code: Exit
         pass
     assert (at.store / prefix).exists() == (code is Exit.DAMAGED_MODEL)
     assert (at.store / model / "COMPLETE.json").exists() == (code is Exit.DAMAGED_ARTIFACT)
+
+
+@pytest.mark.parametrize("words", ["no_such_module", "timeit -n 1 -r 1 'import time; time.sleep(300)'"])
+def test_a_server_that_ends_under_load_ends_the_load_and_is_told(tmp_path, monkeypatch, words: str) -> None:
+    plan, at = plan_of("rehearsal"), Folders(store=tmp_path / "store", results=tmp_path / "results")
+    (arm, *_) = plan.waves[0].arms
+    dies = replace(engines.server(plan, arm, CTX, at, place=0), script="echo out of memory; exit 3")
+    monkeypatch.setattr(engines, "server", lambda *_, **__: dies)
+    monkeypatch.setattr(smoke, "healthy", lambda _: True)
+    run = InstanceRun(plan=plan, tool=Environment(folder=tmp_path, mark="m"), at=at, ctx=CTX, say=print)
+    load = Program(title="benchmark", words=words, deadline="benchmark")
+    with pytest.raises(RunFailed, match=f"{dies.name} ended with 3:\nout of memory"), run.alone(), run.serving([arm]):
+        run._running[dies.name].wait()
+        run.run(load, run.client_folder(), asks=[dies])
+
+
+@pytest.mark.parametrize("deadline", ["staging", "compile", "benchmark"])
+def test_what_does_not_end_in_time_is_ended(tmp_path, monkeypatch, deadline: str) -> None:
+    plan, at = plan_of("rehearsal"), Folders(store=tmp_path / "store", results=tmp_path / "results")
+    none = plan.experiment.deadlines.model_copy(update={deadline: 0})
+    plan = plan.model_copy(update={"experiment": plan.experiment.model_copy(update={"deadlines": none})})
+    run = InstanceRun(plan=plan, tool=Environment(folder=tmp_path, mark="m"), at=at, ctx=CTX, say=print)
+    sleeps = "timeit -n 1 -r 1 'import time; time.sleep(300)'"
+    with pytest.raises(RunFailed, match=rf"does not end in time \(deadlines\.{deadline} is 0 minutes\)"), run.alone():
+        run.run(Program(title="a program", words=sleeps, deadline=deadline), tmp_path)
 
 
 @pytest.mark.parametrize("refused", [False, True])
