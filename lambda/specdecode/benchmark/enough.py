@@ -43,23 +43,24 @@ class Enough:
         if record.error is None and (value := request_output_throughput.known(record)):
             self._logs[key][asked(record)] = math.log(value)
 
-    def portions(self, case: TestCase, level: Level, *, alternate: bool) -> Iterator[int]:
+    def portions(self, case: TestCase, level: Level, *, alternate: bool, turns: int = 1) -> Iterator[int]:
         """Number of requests that each arm has been sent after each portion, until the speed-up is settled.
 
-        Arms that alternate do so after every request, or after PER_STREAM requests a stream, so that the streams are
-        busy together. An open loop and a load of several clients are one portion.
+        Arms that alternate do so after every request, or after PER_STREAM conversations a stream, so that the streams
+        are busy together: a conversation, of at most `turns` requests, keeps one stream. An open loop and a load of
+        several clients are one portion.
         """
-        least = PER_STREAM * level.concurrency if level.concurrency and level.concurrency > 1 else 1
+        least = PER_STREAM * level.concurrency * turns if level.concurrency and level.concurrency > 1 else 1
         whole = not alternate or level.rate is not None or self._spec.clients(level) > 1
         sent = 0
-        for count in self._interim_counts(case, level):
+        for count in self._interim_counts(case, level, least):
             parts = 1 if whole else max(1, (count - sent) // least)
             parts -= parts > 1 and parts % 2  # A B, B A: with an even number, each arm is first equally often
             yield from (sent + (count - sent) * number // parts for number in range(1, parts + 1))
             sent = count
 
-    def _interim_counts(self, case: TestCase, level: Level) -> Iterator[int]:
-        """Number of requests after which to test whether the speed-up is settled.
+    def _interim_counts(self, case: TestCase, level: Level, least: int) -> Iterator[int]:
+        """Number of requests after which to test whether the speed-up is settled, `least` apart.
 
         A later round sends as many as the round before it, so that each request is measured equally often. If several
         clients load a level, all its requests are sent: one client's results cannot settle it for the others.
@@ -73,8 +74,7 @@ class Enough:
         elif not self._pairs:
             yield most
         else:
-            step = max(4, PER_STREAM * (level.concurrency or 1))
-            for count in interim_counts(load.fewest_of(case, level), most, step):
+            for count in interim_counts(max(load.fewest_of(case, level), least), most, max(4, least)):
                 yield count
                 if self._settled(case.name, level, load.requests.precision):
                     return

@@ -7,13 +7,13 @@ import contextlib
 import gc
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from specdecode.benchmark.arm import LoadedArm
 from specdecode.benchmark.client import Client, LoopLag
-from specdecode.benchmark.clients import Clients, NotTogether
+from specdecode.benchmark.clients import ALL, Clients, NotTogether
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.enough import earlier
 from specdecode.benchmark.histories import Conversations, file_of, talking
@@ -28,7 +28,7 @@ from specdecode.benchmark.tokens import token_counter
 from specdecode.escape import counted
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.workload import Level, Load, TestCase
-from specdecode.measures.plausibility import doubts
+from specdecode.measures.plausibility import doubts, smaller_load
 from specdecode.records import Servers, SetFacts, raw_file
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT = 0, 1, 2
@@ -131,12 +131,11 @@ class Benchmark:
         """Load all blocks in their order."""
         order = list(blocks(self._spec, self._loading.talks.unfinished))
         began, count = time.monotonic(), len(order)
-        alternate = self._spec.workload.load is Load.INTERLEAVED and len(self._arms) > 1
         left = takes_s(
             self._spec,
             [arm.facts for arm in self._arms.values()],
             ramp_s=self._options.ramp_s,
-            portions=lambda *at: len(list(self._loading.enough.portions(*at, alternate=alternate))),
+            portions=lambda case, level: len(list(self._portions(case, level, prompts[case.name]))),
         )
         more = "" if self._options.meeting else " (--requests, --output-tokens and --case set how long)"
         self._progress.message(f"{counted(count, 'cell')}, about {in_time(left)} at most{more}")
@@ -146,6 +145,12 @@ class Benchmark:
             cell = f"cell {number + 1} of {count}: {block.case.name}, {block.level}"
             self._progress.message(f"{cell}; about {in_time(left)} left")
             await self._block(block, prompts[block.case.name])
+
+    def _portions(self, case: TestCase, level: Level, prompts: Sequence[Prompt]) -> Iterator[int]:
+        """Number of requests that each arm has been sent after each portion."""
+        alternate = self._spec.workload.load is Load.INTERLEAVED and len(self._arms) > 1 and not self._spec.duration_s
+        turns = 1 + max(prompt.turn for prompt in prompts)
+        return self._loading.enough.portions(case, level, alternate=alternate, turns=turns)
 
     def _note(self, *texts: str) -> None:
         self._notes += texts
@@ -192,8 +197,7 @@ class Benchmark:
         for arm in arms:
             self._loading.begin(arm, case, level)
         delivered = time.monotonic()
-        alternate = len(block.order) > 1 and self._spec.duration_s is None
-        for portion, requests in enumerate(self._loading.enough.portions(case, level, alternate=alternate)):
+        for portion, requests in enumerate(self._portions(case, level, prompts)):
             for together in block.order if portion % 2 == 0 or block.led else reversed(block.order):
                 at_once = [self._arms[name] for name in together]
                 await self._loading.load(at_once, case, level, prompts, portion=portion, requests=requests)
@@ -215,6 +219,8 @@ class Benchmark:
         ]
         failed = sum(record.error is not None for record in records)
         self._sent[variant, case.name, level.name] = SentCounts(started=len(records), failed=failed)
+        streams = (self._group.load_slice(level) or ALL).streams(level.concurrency or 1)
+        self._note(*(f"{variant} / {case.name} at {level}: {less}." for less in smaller_load(records, streams)))
         for doubt in doubts(records):
             self._progress.message(f"{variant}/{case.name}: {doubt}")
 

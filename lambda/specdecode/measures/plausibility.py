@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from specdecode.experiment.base import MOST_DRAFTED
-from specdecode.measures.distribution import Summary, summarize
+from specdecode.measures.distribution import Summary, mean, summarize
 from specdecode.records import RequestRecord
 
 SOME = 0.05
@@ -53,6 +53,9 @@ SHORTEST_GAP_S = 2e-4
 before and came in one go. The fastest service that is independently measured gives 2,522 tokens/s to one user, 0.4 ms a
 token (Artificial Analysis, May 2025: Llama 4 Maverick on Cerebras); a step of a tiny model on a CPU takes 2 ms
 (benchmarks/results)."""
+FULL = 2 / 3
+"""Share of a closed loop's requests at a time that run at least, so that its name says the load. A choice of ours: of
+two requests a stream (PER_STREAM) the last run beside fewer."""
 APART_SHARE = 0.05
 """Share of a level's time in which not all clients had requests under way, above which the level is doubtful. Its
 throughput is divided by the whole time, so it may be too small by that share. With one client the last requests run
@@ -144,6 +147,30 @@ def doubts(records: Iterable[RequestRecord]) -> list[str]:
             "the wait is in their times (a larger `ulimit -n` allows more)"
         )
     return found
+
+
+def under_way(records: Sequence[RequestRecord]) -> float:
+    """Requests under way while a request ran, itself included: mean over the request's time, then over requests."""
+    met: list[float] = []
+    for session in sorted({each.session for each in records}):
+        both = [(each.sent_s, each.sent_s + each.end_s) for each in records if each.session == session]
+        spans = [(start, end) for start, end in both if end > start]
+        total, running, before = 0.0, 0, 0.0
+        area: dict[float, float] = {}
+        for at, step in sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans]):
+            total += running * (at - before)
+            running, before = running + step, at
+            area[at] = total
+        met += [(area[end] - area[start]) / (end - start) for start, end in spans]
+    return mean(met) if met else 0.0
+
+
+def smaller_load(records: Sequence[RequestRecord], at_a_time: int) -> list[str]:
+    """A sentence if far fewer requests of an arm ran at a time than the closed loop is meant to keep under way."""
+    met = under_way(records)
+    if not 0.0 < met < FULL * at_a_time:
+        return []
+    return [f"{met:.1f} requests ran at a time on average, not {at_a_time}: send more requests, or more conversations"]
 
 
 def apart(records: Iterable[RequestRecord]) -> list[str]:

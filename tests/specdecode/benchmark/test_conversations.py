@@ -10,6 +10,7 @@ from specdecode.benchmark.prompts import BadPrompts
 from specdecode.benchmark.results import BadResults
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.workload import PromptKind, TestCase
+from specdecode.measures.plausibility import smaller_load, under_way
 from specdecode.prompts import PromptsOf, digest
 from specdecode.records import RequestRecord
 
@@ -149,6 +150,31 @@ def test_where_measuring_may_stop_early_the_first_arm_is_first_at_every_look(tmp
     ours, theirs = measured(tmp_path, "base"), measured(tmp_path, "sd")
     assert [(r.index, r.prompt_sha256) for r in ours] == [(r.index, r.prompt_sha256) for r in theirs]
     assert len(theirs) == 15, "looks at 4, 8, 12 and 15: the last would begin with the other arm"
+
+
+@pytest.mark.parametrize("requests", [64, {"min": 4, "max": 64, "precision": 0.0001}])
+def test_arms_alternate_after_so_many_conversations_that_the_streams_are_busy_together(
+    tmp_path: Path, world: World, requests: object
+) -> None:
+    rows = [{"id": str(at), "category": "chat", "turns": [f"{at}-{turn}" for turn in range(4)]} for at in range(16)]
+    base, sd = Pace(first_s=0.04, gap_s=0.01), Pace(letter="v", first_s=0.04, gap_s=0.01)
+    given = talks(tmp_path, rows=rows, requests=requests, concurrency=4)
+    if requests != 64:
+        base_arm, sd_arm = given.arms
+        given = given.model_copy(update={"arms": (base_arm, sd_arm.model_copy(update={"compare_to": "base"}))})
+    run(given, Options(folder=tmp_path), base, sd)
+    for variant in ("base", "sd"):
+        ours = measured(tmp_path, variant)
+        assert under_way(ours) > 3.5
+        assert {record.portion for record in ours} == {0, 1}
+        assert smaller_load(ours, 4) == []
+
+
+def test_fewer_conversations_than_streams_are_told(tmp_path: Path, world: World) -> None:
+    rows = [{"id": "a", "category": "chat", "turns": list("abcdefgh")}]
+    given = talks(tmp_path, arms=("base",), rows=rows, requests=8, concurrency=4)
+    (said,) = run(given, Options(folder=tmp_path), Pace(first_s=0.04)).servers.notes
+    assert said.startswith("base / chat at 4 at a time: 1.0 requests ran at a time on average, not 4: send more")
 
 
 def test_in_an_open_loop_conversations_arrive_and_turns_follow(tmp_path: Path) -> None:

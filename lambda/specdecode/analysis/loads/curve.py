@@ -15,8 +15,8 @@ from specdecode.experiment.workload import Level
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean, quantile
 from specdecode.measures.metrics.formulas import good_requests
+from specdecode.measures.plausibility import under_way
 from specdecode.measures.student import LogMean, combine
-from specdecode.records import RequestRecord
 
 DECODING = "time_per_output_token"
 METHOD = "Student's t on the log-ratio of paired prompts, the cases with equal weight; of the measured prompts"
@@ -216,20 +216,4 @@ def _quantile(ordered: Sequence[float], q: float) -> float | None:
 
 def _under_way(cases: Sequence[Measured]) -> float:
     """Requests under way, over the cases. The first and last of a level run beside fewer than the level says."""
-    return mean([_met(each.block.records) for each in cases])
-
-
-def _met(records: Sequence[RequestRecord]) -> float:
-    """Requests under way while a request ran, itself included: mean over the request's time, then over requests."""
-    met: list[float] = []
-    for session in sorted({each.session for each in records}):
-        both = [(each.sent_s, each.sent_s + each.end_s) for each in records if each.session == session]
-        spans = [(start, end) for start, end in both if end > start]
-        total, running, before = 0.0, 0, 0.0
-        area: dict[float, float] = {}
-        for at, step in sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans]):
-            total += running * (at - before)
-            running, before = running + step, at
-            area[at] = total
-        met += [(area[end] - area[start]) / (end - start) for start, end in spans]
-    return mean(met) if met else 0.0
+    return mean([under_way(each.block.records) for each in cases])
