@@ -172,8 +172,8 @@ class Comparison(Frozen):
         return sum(each[0] for each in known) / sum(each[1] for each in known)
 
     def _spent(self, variant: str, case: str, beside: Iterable[str]) -> tuple[float, int] | None:
-        """Millionths of a dollar and output tokens of an arm, in the rounds that it shares with all arms `beside`; in its
-        own if it was measured before and after them.
+        """Millionths of a dollar and output tokens of an arm, in the rounds that it shares with all arms `beside`;
+        in its own if it was measured before and after them.
         """
         arm = self.arm(variant, case)
         if arm is None or arm.cost_per_million is None or not arm.load_seconds:
