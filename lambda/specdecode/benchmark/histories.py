@@ -156,15 +156,13 @@ class Conversations:
         return found
 
     def _history(self, case: str, prompts: Sequence[Prompt]) -> Histories:
-        """The stored history, else one from the first arm's own records."""
+        """The stored history, and what the first arm has answered since it was stored."""
         kept = self._results.read(file_of(case))
-        if kept is not None:
-            histories = Histories.kept(kept, name=file_of(case))
-        else:
-            histories = Histories(self._spec.arms[0].variant)
-            for record in self._results.load(histories.variant, case):
-                if record.round == self._spec.round and record.index < len(prompts):
-                    histories.hear(record)
+        first = self._spec.arms[0].variant
+        histories = Histories(first) if kept is None else Histories.kept(kept, name=file_of(case))
+        for record in self._results.load(histories.variant, case):
+            if record.round == self._spec.round and record.index < len(prompts):
+                histories.hear(record)
         histories.complete(prompts)  # raises where they are of other prompts
         return histories
 

@@ -196,18 +196,24 @@ def test_without_an_end_the_conversations_come_again(tmp_path: Path, world: Worl
     assert [r.prompt_sha256 for r in ours[:6]] == [r.prompt_sha256 for r in ours[6:12]]
 
 
-@pytest.mark.parametrize("whole", [0, 1, 2, 4])
-def test_a_run_that_broke_off_goes_on_in_the_middle_of_a_conversation(tmp_path: Path, whole: int) -> None:
+@pytest.mark.parametrize(("whole", "stored"), [(0, 0), (1, 0), (2, 0), (4, 0), (2, 1), (4, 1)])
+def test_a_run_that_broke_off_goes_on_in_the_middle_of_a_conversation(tmp_path: Path, whole: int, stored: int) -> None:
+    """With the answers that were stored, and those that came after."""
     given = talks(tmp_path, warmup_requests=0)
     run(given, Options(folder=tmp_path), Pace(), Pace(letter="v"))
     first = {variant: measured(tmp_path, variant) for variant in ("base", "sd")}
     path = tmp_path / "raw" / "base" / "chat.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:whole]))
     (tmp_path / "raw" / "sd" / "chat.jsonl").unlink()
+    kept = json.loads((tmp_path / KEPT).read_text())
     (tmp_path / KEPT).unlink()
+    if stored:
+        kept["answers"] = {at: said for at, said in kept["answers"].items() if int(at) < stored}
+        (tmp_path / KEPT).write_text(json.dumps(kept))
     base, sd = Pace(), Pace(letter="v")
-    run(given, Options(folder=tmp_path), base, sd)
+    outcome = run(given, Options(folder=tmp_path), base, sd)
     assert len(said(base)) == TURNS - whole
+    assert outcome.sent["sd", "chat", "c1"].started == TURNS
     for variant, before in first.items():
         now = measured(tmp_path, variant)
         assert [r.prompt_sha256 for r in now] == [r.prompt_sha256 for r in before]
