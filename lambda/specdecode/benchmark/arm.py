@@ -50,14 +50,14 @@ class ArmLoad:
         """The plan by arrivals; arrival number -> indices of its requests; and the number of arrivals.
 
         A conversation is one arrival. Its turns are sent one after another, each when the turn before it has ended. So
-        a rate of requests becomes a rate of conversations. A load that ends by time repeats the prompts.
+        a rate of requests becomes a rate of conversations. A load that ends by time has none, and repeats the prompts.
         """
-        plan, prompts = self.plan, self.measured
-        every = _conversations(prompts if plan.requests is None else prompts[: plan.requests])
+        plan = self.plan
+        if plan.requests is None:
+            return plan, lambda number: [number], ENDLESS
+        every = _conversations(self.measured[: plan.requests])
         if plan.rate is not None:
             plan = replace(plan, rate=plan.rate * len(every) / sum(map(len, every)))
-        if plan.requests is None:
-            return plan, lambda number: _repeated(every, number, len(prompts)), ENDLESS
         own = plan.load_slice.of(every, concurrency=None if plan.rate is not None else plan.concurrency)
         left = [indices for each in own if (indices := [index for index in each if index not in self.skip])]
         return replace(plan, requests=len(left)), left.__getitem__, len(left)
@@ -133,9 +133,3 @@ def _conversations(prompts: Sequence[Prompt]) -> list[list[int]]:
         else:
             found.append([index])
     return found
-
-
-def _repeated(conversations: Sequence[Sequence[int]], number: int, requests: int) -> list[int]:
-    """Indices of arrival `number` of a load that ends by time. After all `requests` the prompts come again."""
-    times, at = divmod(number, len(conversations))
-    return [times * requests + index for index in conversations[at]]

@@ -90,6 +90,11 @@ class Benchmark:
         }
         self._sets = sets_of(workload)
         measured = {name: asked[: len(asked) - workload.warmup_requests] for name, asked in prompts.items()}
+        if self._spec.duration_s and (found := talking(measured)):
+            raise BadPrompts(
+                f"case {found[0]}: the set has conversations, and within a time the faster arm would come to turns "
+                "whose earlier answers are not there; give --requests in place of --duration"
+            )
         others = [self._raw_names(client) for client in range(self._spec.most_clients)]
         names = [*(name for each in others for name in each), *map(file_of, talking(measured))]
         self._problems += await asyncio.to_thread(self._delivery.fetch_earlier, names)

@@ -187,13 +187,13 @@ def test_in_an_open_loop_conversations_arrive_and_turns_follow(tmp_path: Path) -
     assert all(record.scheduled_s is None for record in ours if record.turn)
 
 
-def test_without_an_end_the_conversations_come_again(tmp_path: Path, world: World) -> None:
-    given = talks(tmp_path, arms=("base",)).model_copy(update={"duration_s": 1.0})
-    run(given, Options(folder=tmp_path), Pace(first_s=0.05))
-    ours = measured(tmp_path, "base")
-    assert len(ours) > 2 * TURNS
-    assert [r.turn for r in ours[:12]] == [0, 1, 2, 0, 1, 0] * 2
-    assert [r.prompt_sha256 for r in ours[:6]] == [r.prompt_sha256 for r in ours[6:12]]
+def test_within_a_time_there_are_no_conversations(tmp_path: Path, world: World) -> None:
+    """Past the first arm's last answer a faster one would be asked first turns alone."""
+    given = talks(tmp_path).model_copy(update={"duration_s": 1.0})
+    base = Pace(first_s=0.05)
+    with pytest.raises(BadPrompts, match=r"chat: the set has conversations.*--requests in place of --duration"):
+        run(given, Options(folder=tmp_path), base, Pace(first_s=0.01))
+    assert not base.bodies
 
 
 @pytest.mark.parametrize(("whole", "stored"), [(0, 0), (1, 0), (2, 0), (4, 0), (2, 1), (4, 1)])
