@@ -83,15 +83,19 @@ class Prompt:
 
 
 def prompts_of(
-    case: TestCase, workload: Workload, counter: TokenCounter, *, count: int, warmups: int = 0
+    case: TestCase, workload: Workload, counter: TokenCounter, *, count: int, warmups: int = 0, whole: bool = False
 ) -> list[Prompt]:
-    """`count` prompts to measure, then `warmups` others for the warm-up, if the case has more. Raises BadPrompts."""
+    """`count` prompts to measure, or a `whole` set once; then `warmups` others for the warm-up, if the case has more.
+    Raises BadPrompts.
+    """
     answer = workload.output_tokens_of(case)
-    made = _prompts_of(case, workload.model_copy(update={"output_tokens": answer}), counter, count, warmups)
+    made = _prompts_of(case, workload.model_copy(update={"output_tokens": answer}), counter, count, warmups, whole)
     return [prompt if prompt.output_tokens else replace(prompt, output_tokens=answer) for prompt in made]
 
 
-def _prompts_of(case: TestCase, workload: Workload, counter: TokenCounter, count: int, warmups: int) -> list[Prompt]:
+def _prompts_of(
+    case: TestCase, workload: Workload, counter: TokenCounter, count: int, warmups: int, whole: bool
+) -> list[Prompt]:
     match case.kind:
         case PromptKind.LINE:
             return _sampled([case.text + "\n"] * CORPUS_LINES, workload, counter, count + warmups)
@@ -102,6 +106,7 @@ def _prompts_of(case: TestCase, workload: Workload, counter: TokenCounter, count
             return [Prompt(text=case.text, input_tokens=counter.count(case.text))] * (count + warmups)
         case PromptKind.SET:
             given = _of_set(case, workload, counter)
+            count = len(given) if whole else count
             unused = [prompt for prompt in given[count:] if not prompt.turn] or [
                 _warmup(counter, number) for number in range(warmups)
             ]

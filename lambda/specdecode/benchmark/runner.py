@@ -85,6 +85,7 @@ class Benchmark:
                 self._counter,
                 count=max(workload.requests_of(case, level) for level in workload.levels),
                 warmups=workload.warmup_requests,
+                whole=self._spec.duration_s is not None,
             )
             for case in workload.cases
         }

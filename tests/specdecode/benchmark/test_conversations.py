@@ -187,6 +187,15 @@ def test_in_an_open_loop_conversations_arrive_and_turns_follow(tmp_path: Path) -
     assert all(record.scheduled_s is None for record in ours if record.turn)
 
 
+def test_within_a_time_a_set_is_sent_whole_before_it_comes_again(tmp_path: Path, world: World) -> None:
+    rows = [{"id": str(at), "category": "chat", "turns": [f"q{at}"]} for at in range(8)]
+    given = talks(tmp_path, arms=("base",), rows=rows, requests=2).model_copy(update={"duration_s": 1.0})
+    run(given, Options(folder=tmp_path), Pace(first_s=0.05))
+    ours = measured(tmp_path, "base")
+    assert len(ours) > 16 and [record.index for record in ours] == list(range(len(ours)))
+    assert [record.prompt_id for record in ours[:16]] == [str(at) for at in range(8)] * 2
+
+
 def test_within_a_time_there_are_no_conversations(tmp_path: Path, world: World) -> None:
     """Past the first arm's last answer a faster one would be asked first turns alone."""
     given = talks(tmp_path).model_copy(update={"duration_s": 1.0})
