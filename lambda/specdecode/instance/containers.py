@@ -24,7 +24,7 @@ MARK = "SPECDECODE_INSTANCE"
 """Variable of every process of a run."""
 STOP_S = 60
 """Seconds between SIGTERM and SIGKILL, as in the pods."""
-_KEPT_BACK = ("AWS_", "HF_", "PYTHON", "OPENAI_", "SPECDECODE_", "NEURON_RT_VISIBLE_CORES")
+_KEPT_BACK = ("AWS_", "HF_", "HUGGING", "PYTHON", "OPENAI_", "SPECDECODE_", "NEURON_RT_VISIBLE_CORES")
 """Beginnings of variables of the user that an engine does not get: credentials, and what changes its programs."""
 
 

@@ -82,6 +82,7 @@ def test_an_environment_keeps_arms_apart_by_cores_and_holds_credentials_back(mon
     assert [run.cores for run in runs] == ["0-31", "32-63"]
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "mine")
     monkeypatch.setenv("HF_TOKEN", "mine")
+    monkeypatch.setenv("HUGGING_FACE_HUB_TOKEN", "mine")
     given = Environment(folder=Path("/venv"), mark="m").environment(runs[1])
     assert given["NEURON_RT_VISIBLE_CORES"] == "32-63"
     assert given["PATH"].startswith("/venv/bin:")
