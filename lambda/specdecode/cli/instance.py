@@ -122,7 +122,8 @@ def instance(
         artifacts = S3Folder(where.artifacts) if where.artifacts else None
         run = InstanceRun(plan=plan, tool=tool, at=at, ctx=render_context(run_id), say=_progress, artifacts=artifacts)
         for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.default_int_handler)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+                signal.signal(number, signal.default_int_handler)
         with run.alone():
             if found := problems(plan, tool, servers, at):  # once what an earlier run left is ended
                 raise _missing(found)

@@ -4,6 +4,7 @@ import errno
 import os
 import shlex
 import shutil
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -103,6 +104,19 @@ def test_a_folder_of_other_files_is_refused_and_nothing_in_it_changes(run, tmp_p
     assert (found.exit_code, says in found.stderr) == (2, True), found.stderr
     assert [file.read_text() for file in files] == ["mine", "mine"]
     assert {*(tmp_path / "mine").iterdir()} == {files[0], files[1].parent}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(signal.SIG_IGN, signal.SIG_IGN), (signal.SIG_DFL, signal.default_int_handler)]
+)
+def test_a_hangup_that_is_ignored_stays_ignored(run, monkeypatch, before: Any, after: Any) -> None:
+    monkeypatch.setattr("specdecode.cli.instance._report", lambda *_: None)
+    was = signal.signal(signal.SIGHUP, before)
+    try:
+        assert run().exit_code == 0
+        assert signal.getsignal(signal.SIGHUP) is after
+    finally:
+        signal.signal(signal.SIGHUP, was)
 
 
 @pytest.mark.parametrize(
