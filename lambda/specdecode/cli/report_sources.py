@@ -23,7 +23,7 @@ def find(run: str | None, *, deployment: Deployment, price: float | None = None)
     """
     if run is None:
         try:
-            return _of_bucket(deployment.execution(None).run_id, deployment)
+            return _of_bucket(deployment.execution(None).run_id, deployment, price)
         except NoRegion as error:
             return _from_path(_newest_here(error), price)
     return find_each([run], deployment=deployment, price=price)[0]
@@ -53,10 +53,10 @@ def find_each(runs: Sequence[str], *, deployment: Deployment, price: float | Non
     except NoRegion as error:
         why = f"{', '.join(not_here)}: no such file or folder here. To look for runs of the bucket: {error}"
         raise stop_with(why) from None
-    return [_of_bucket(ids[run], deployment) if run in ids else _from_path(Path(run), price) for run in runs]
+    return [_of_bucket(ids[run], deployment, price) if run in ids else _from_path(Path(run), price) for run in runs]
 
 
-def _of_bucket(run_id: str, deployment: Deployment) -> Comparison:
+def _of_bucket(run_id: str, deployment: Deployment, price: float | None) -> Comparison:
     data = deployment.store.read(s3_keys.run_key(run_id, REPORT))
     if data is None:
         raise stop_with(
@@ -64,10 +64,18 @@ def _of_bucket(run_id: str, deployment: Deployment) -> Comparison:
             f"`specdecode diagnose {run_id}` why it failed",
             EXIT_FAILED,
         )
+    at = deployment.store.url(s3_keys.run_key(run_id, REPORT))
     try:
-        return read_report(data)
+        return _unpriced(read_report(data), at, price)
     except Unreadable as error:
-        raise stop_with(f"{deployment.store.url(s3_keys.run_key(run_id, REPORT))}: {error}") from None
+        raise stop_with(f"{at}: {error}") from None
+
+
+def _unpriced(found: Comparison, at: object, price: float | None) -> Comparison:
+    """`found`, a report that was read. Ends the command if a price is given: its costs are in it already."""
+    if price is not None:
+        raise stop_with(f"{at} is shown with the price it was made with: --price is for a folder without {REPORT}")
+    return found
 
 
 def find_all(place: Path | Deployment) -> list[Comparison]:
@@ -98,7 +106,7 @@ def _from_path(path: Path, price: float | None) -> Comparison:
     if not file.exists():
         return compared_anew(path, price)
     try:
-        return read_report(read_file(file))
+        return _unpriced(read_report(read_file(file)), file, price)
     except OtherVersion as error:
         if not (file.parent / "raw").is_dir():
             raise stop_with(f"{file}: {error}") from None

@@ -151,6 +151,13 @@ def test_a_node_that_costs_nothing_has_no_cost_to_compare(form: str, tmp_path: P
     assert "1000000 or less" in call("report", tmp_path, "--price", "1e308", code=2).stderr
 
 
+def test_a_price_for_a_report_that_is_there_is_refused(tmp_path: Path) -> None:
+    write_report(compare(experiment=experiment(), records=list(run(experiment())), context=context()), tmp_path)
+    for at in (tmp_path, tmp_path / "report.json"):
+        said = call("report", at, "--price", "999", code=2).stderr
+        assert "report.json is shown with the price it was made with: --price is for a folder without" in said
+
+
 def test_a_record_that_took_no_time_is_reported(tmp_path: Path) -> None:
     tested = experiment(requests=4)
     (tmp_path / "experiment.yaml").write_text(to_yaml(tested))
