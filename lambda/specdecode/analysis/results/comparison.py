@@ -37,7 +37,7 @@ class AccuracyChange(Frozen):
     change: float
     low: float | None
     high: float | None
-    """95% interval of the change, from both scores' standard errors."""
+    """Interval of the change, from both scores' standard errors. Those of an arm hold together with 95%."""
     shown: bool
     """The interval excludes 0."""
     higher_is_better: bool = True

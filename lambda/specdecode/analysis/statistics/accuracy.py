@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from statistics import NormalDist
 from typing import Any, TypeGuard
 
 from pydantic import BaseModel, Field, ValidationError
@@ -10,13 +11,12 @@ from specdecode.analysis.results.comparison import AccuracyChange
 from specdecode.analysis.results.pairs import Pair
 from specdecode.analysis.results.run_context import Accuracy
 from specdecode.escape import clip
+from specdecode.measures.student import CONFIDENCE
 from specdecode.untrusted import Unreadable, in_words, parse_json
 
 LONGEST = 200
 """Characters of a task's or metric's name."""
 MOST_SCORES = 1000
-NORMAL_95 = 1.959964
-"""97.5% quantile of the normal: lm-eval's standard errors are of large-sample proportions."""
 
 
 class _Samples(BaseModel):
@@ -33,17 +33,20 @@ class _Results(BaseModel):
 
 def accuracy_changes(scores: Sequence[Accuracy], pairs: Sequence[Pair]) -> Iterator[AccuracyChange]:
     """Score of the arm minus its baseline's, for every task and metric that both have. The two answer the same
-    questions but are treated as independent, so the interval is too wide rather than too narrow.
+    questions but are treated as independent, so the interval is too wide rather than too narrow. All intervals of a
+    pair hold together with 95% (Bonferroni), since one score that is worse keeps an arm back. They are normal, since
+    lm-eval's standard errors are of large-sample proportions.
     """
     known = {(item.variant, item.task, item.metric): item for item in scores}
     for pair in pairs:
-        for item in scores:
-            before = known.get((pair.baseline, item.task, item.metric))
-            if item.variant != pair.variant or before is None:
-                continue
+        own = [(item, known.get((pair.baseline, item.task, item.metric))) for item in scores]
+        both = [(item, before) for item, before in own if item.variant == pair.variant and before]
+        judged = sum(None not in (item.stderr, before.stderr) for item, before in both)
+        for item, before in both:
             change, reach = item.value - before.value, None
             if before.stderr is not None and item.stderr is not None:
-                reach = NORMAL_95 * math.hypot(before.stderr, item.stderr)
+                quantile = NormalDist().inv_cdf(1.0 - (1.0 - CONFIDENCE) / 2.0 / judged)
+                reach = quantile * math.hypot(before.stderr, item.stderr)
             yield AccuracyChange(
                 variant=pair.variant,
                 baseline=pair.baseline,

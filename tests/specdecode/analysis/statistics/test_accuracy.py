@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 
 import pytest
 from specdecode.analysis import compare, lm_eval_scores
@@ -25,6 +26,16 @@ def test_a_difference_within_the_noise_is_not_shown() -> None:
     reach = 1.959964 * math.hypot(0.05, 0.05)
     assert (change.low, change.change, change.high) == pytest.approx((-0.06 - reach, -0.06, -0.06 + reach))
     assert not change.shown
+
+
+def test_of_many_scores_of_equal_arms_none_is_shown_to_be_worse_by_chance() -> None:
+    """57 scores; of 56 equal ones the largest difference is 2.4 errors. A large loss in one of them is shown."""
+    drawn, error = random.Random(3), math.hypot(0.05, 0.05)
+    values = [0.7 + drawn.gauss(0.0, error) for _ in range(56)]
+    pairs = [(score("base", 0.7, task=f"t{n}"), score("sd", value, task=f"t{n}")) for n, value in enumerate(values)]
+    assert min(values) < 0.7 - 1.96 * error
+    found = compared(*(each for pair in pairs for each in pair), score("base", 0.8), score("sd", 0.4)).accuracy
+    assert [each.task for each in found if each.shown] == ["gsm8k"]
 
 
 def test_a_loss_beyond_the_noise_is_shown_in_every_form() -> None:
