@@ -248,18 +248,20 @@ def _of_other_prompts_or_arms(report: dict) -> list[str]:
         return root(before[name]) if before[name] else name
 
     later = {f"c{each['level']['concurrency']}": each["arms"] for each in report["loads"]}
-    ratios: dict[str, dict[str, float]] = {}
+    usable: dict[str, set[str]] = {}
     for found in decision["findings"]:
         if (found["group"], found["action"]) != ("all", "use"):
             continue
         arms = {(each["variant"], each["case"]): each for each in later.get(found["load"], report["arms"])}
         for name in (found["variant"], found["baseline"]):
-            for case in {case for _, case in arms}:
-                own = arms.get((name, case))
-                if own is None or own["failed"] > 0.05 * own["requests"]:
-                    wrong.append(f"{found['variant']} is to be used at {found['load']}, and {name} failed in {case}")
+            own = [each for (v, _), each in arms.items() if v == name]
+            lost = sum(each["failed"] for each in own) > 0.05 * sum(each["requests"] for each in own)
+            if lost or {each["case"] for each in own} < {case for _, case in arms}:
+                wrong.append(
+                    f"{found['variant']} is to be used at {found['load']}, where {name} failed or lacks a type"
+                )
         if found["load"] not in later:
-            ratios.setdefault(found["variant"], {})[found["baseline"]] = found["speedup"]["ratio"]
+            usable.setdefault(found["variant"], set()).add(found["baseline"])
     if not report["pairs"]:
         return wrong
     trusted = {n for p in report["pairs"] for n in (p["variant"], p["baseline"])
@@ -268,9 +270,16 @@ def _of_other_prompts_or_arms(report: dict) -> list[str]:
     best = max(known, key=lambda each: each["output_tokens"] / each["load_seconds"], default=None)
     if best and root(best["variant"]) != root(decision["variant"]):
         wrong.append(f"{best['variant']} writes most tokens a second, and the decision is about {decision['variant']}")
-    usable = {name: own[root(name)] for name, own in ratios.items() if {before[name], root(name)} <= own.keys()}
     if decision["action"] == "use":
-        beside = {name: ratio for name, ratio in usable.items() if root(name) == root(decision["variant"])}
-        if usable.get(decision["variant"], 0) < max(beside.values(), default=1):
-            wrong.append(f"{decision['variant']} is used, of {beside} over the first baseline")
+        ways = [*report["pairs"], *(each["total"] for each in report["chains"])]
+        beside = {
+            p["variant"]: {c["case"]: c["headline"]["ratio"] for c in p["cases"] if c["comparable"]}
+            for p in ways
+            if p["baseline"] == root(decision["variant"])
+            and {before[p["variant"]], p["baseline"]} <= usable.get(p["variant"], set())
+        }
+        common = set.intersection(*map(set, beside.values())) if beside else set()
+        gains = {name: math.prod(own[case] for case in common) for name, own in beside.items()}
+        if gains.get(decision["variant"], 0.0) < max(gains.values(), default=1.0):
+            wrong.append(f"{decision['variant']} is used, of {gains} over the first baseline")
     return wrong

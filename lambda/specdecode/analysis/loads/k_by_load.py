@@ -16,7 +16,7 @@ from specdecode.analysis.results.over_load import KRange, Schedule
 from specdecode.analysis.results.pairs import HEADLINE, Estimate, Pair, Verdict
 from specdecode.analysis.statistics import pairing
 from specdecode.analysis.statistics.measured import AtLevel, lacking
-from specdecode.analysis.statistics.verdict import estimate, verdict_of
+from specdecode.analysis.statistics.verdict import estimate, too_many_failed, verdict_of
 from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.problems import ExperimentError
@@ -62,9 +62,7 @@ def _schedule(
 ) -> Schedule | None:
     """`names`: k -> its arm."""
     base, cases = names[0], [case.name for case in experiment.workload.cases]
-    gains = {
-        at.level: {k: gain for k, name in names.items() if (gain := _gain(at, base, name)) is not None} for at in levels
-    }
+    gains = {at.level: _gains(at, names) for at in levels}
 
     def over(rival: int, k: int) -> dict[Level, Estimate]:
         """Speed-up of `k` over its rival at each load that both served."""
@@ -133,19 +131,18 @@ def table(choices: Sequence[Choice], batch: int) -> list[tuple[int, int, int]]:
     return found
 
 
-def _gain(at: AtLevel, base: str, variant: str) -> float | None:
-    """Median over cases and rounds of the log speed-up. None if an arm lacks a case there or failed in it."""
-    if lacking([each.arm for each in at.arms.values()], base, variant):
-        return None
-    found = []
+def _gains(at: AtLevel, names: Mapping[int, str]) -> dict[int, float]:
+    """Median over cases and rounds of the log speed-up of each k that served the load. Empty without the baseline."""
+    arms = [each.arm for each in at.arms.values()]
+    there = {k: name for k, name in names.items() if not lacking(arms, names[0], name)}
+    found: dict[int, list[float]] = {k: [] for k in there}
     for case in dict.fromkeys(case for _, case in at.arms):
-        both = at.arms[base, case], at.arms[variant, case]
-        rounds = sorted(pairing.rounds_of_both([both[0]], [both[1]]))
-        own = [stat for number in rounds if (stat := pairing.paired(*both, HEADLINE, {number: 1.0}))]
-        if not own:
-            return None
-        found += own
-    return median(stat.mean for stat in found) if found else None
+        own = {k: at.arms[name, case] for k, name in there.items()}
+        for k, arm in own.items() if not too_many_failed(*(each.arm for each in own.values())) else ():
+            rounds = sorted(pairing.rounds_of_both([own[0]], [arm]))
+            of_rounds = (pairing.paired(own[0], arm, HEADLINE, {number: 1.0}) for number in rounds)
+            found[k] += [stat.mean for stat in of_rounds if stat]
+    return {k: median(values) for k, values in found.items() if values}
 
 
 def _engine_takes_it(experiment: Experiment) -> bool:

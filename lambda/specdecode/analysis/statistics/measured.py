@@ -5,12 +5,11 @@ with different settings are each compared at its own setting, and one setting is
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from math import fsum
 
 from specdecode.analysis.results.pairs import MetricInfo, Pair
 from specdecode.analysis.results.run_context import RunContext
-from specdecode.analysis.statistics.verdict import too_many_failed
+from specdecode.analysis.statistics.verdict import MAX_FAILED, too_many_failed
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens
@@ -119,13 +118,16 @@ def node_share(experiment: Experiment, context: RunContext) -> float:
 
 def lacking(arms: Iterable[ArmCase], *names: str) -> str:
     """Why arms are not known over all prompts of a load: one lacks a case that another of `arms` has, or too many of
-    its requests failed in it. Empty if they are.
+    its requests failed. Empty if they are: the few cases in which others failed are left out.
     """
     found = {(each.variant, each.case): each for each in arms}
-    for case, name in product(dict.fromkeys(case for _, case in found), names):
-        own = found.get((name, case))
-        if why := too_many_failed(own) if own else f"{name} was not measured":
-            return f"{case}: {why}"
+    for name in names:
+        own = {case: found.get((name, case)) for _, case in found}
+        if out := next((case for case, arm in own.items() if arm is None), ""):
+            return f"{out}: {name} was not measured"
+        there = [arm for arm in own.values() if arm]
+        if sum(arm.failed for arm in there) > MAX_FAILED * sum(arm.requests for arm in there):
+            return next(f"{arm.case}: {why}" for arm in there if (why := too_many_failed(arm)))
     return ""
 
 

@@ -1,6 +1,7 @@
 """The decision of a run: one function, from the figures that plausibility left (ADR 200)."""
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 from specdecode.analysis.results.comparison import Comparison
@@ -49,9 +50,17 @@ def against_root(comparison: Comparison, pair: Pair) -> Pair:
     return total_of(comparison, pair) or pair
 
 
-def gain(comparison: Comparison, pair: Pair) -> float:
-    """Speed-up over the first baseline: what arms of one run are ranked by. 0 if it is not known."""
-    return against_root(comparison, pair).over_all
+def fastest(comparison: Comparison, pairs: Sequence[Pair]) -> Pair:
+    """The pair with the largest speed-up over the first baseline, over the cases that all of `pairs` have."""
+    whole = [against_root(comparison, pair) for pair in pairs]
+    ratios = [
+        {case.case: case.headline.ratio for case in pair.cases if case.comparable and case.headline} for pair in whole
+    ]
+    common = set.intersection(*map(set, ratios))
+    gains = [
+        prod(own[case] for case in common) if common else pair.over_all for pair, own in zip(whole, ratios, strict=True)
+    ]
+    return pairs[gains.index(max(gains))]
 
 
 def worse(comparison: Comparison, of: Pair | ArmFinding) -> str:
@@ -98,7 +107,7 @@ def decide(comparison: Comparison) -> Decision:
     using = [pair for pair in here if not _held_back(comparison, findings, pair)]
     trusted = [each for each in here if not each.distrusted] or here
     asked = using or [each for each in trusted if "speculation" in each.changes] or trusted
-    pair = max(asked, key=lambda each: gain(comparison, each))
+    pair = fastest(comparison, asked)
     action, why = _held_back(comparison, findings, pair) or (Action.USE, "")
     serve = {Action.USE: pair.variant, Action.KEEP: against_root(comparison, pair).baseline}.get(action)
     return Decision(

@@ -10,9 +10,10 @@ import pytest
 from specdecode.analysis import Comparison, compare, lm_eval_scores
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_html, render_markdown, render_terminal, write_report
-from specdecode.analysis.results.pairs import Action, Verdict
+from specdecode.analysis.results.pairs import HEADLINE, Action, Verdict
 from specdecode.analysis.results.run_context import Accuracy
-from specdecode.analysis.texts.decide import decided, of_all
+from specdecode.analysis.statistics.verdict import estimate
+from specdecode.analysis.texts.decide import decided, fastest, of_all
 from specdecode.analysis.texts.recommend import doubts, headline
 from specdecode.experiment.workload import PromptKind, TestCase
 from specdecode.measures.student import LogMean
@@ -289,3 +290,17 @@ def test_what_some_loads_lack_is_told() -> None:
                   lacks=lambda each: (each.variant, each.level, each.case) == ("sd", "c4", "t1"))  # fmt: skip
     assert headline(part) == "Speculation is faster at 1, 8 at a time; at 4 at a time that is not known."
     assert "That is without t1, which could not be compared at every load." in part.answer
+
+
+def test_arms_are_ranked_over_the_prompt_types_that_all_of_them_have() -> None:
+    """A few failed requests leave their type out of an arm's figures: here the type on which both gain least."""
+    found = report({"base": 1.0, "sd-k3": 1.6, "sd-k5": 1.5}, ks=(3, 5), types=3,
+                   fails=lambda each: (each.variant, each.case, each.index) == ("sd-k5", "t1", 0))  # fmt: skip
+    k3, k5 = found.pairs
+    assert [case.comparable for case in k5.cases] == [True, False, True]
+    whole = [each for each in decided(found).findings if each.group == "all"]
+    assert [each.action for each in whole] == [Action.USE] * 2, "one of 24 failed"
+    slow = k3.cases[1].model_copy(update={"headline": estimate(HEADLINE, LogMean(0.01, 0.0, 7.0, 8), method="m")})
+    groups = tuple(each.model_copy(update={"speedups": (slow.headline,)}) for each in k3.groups)
+    least = k3.model_copy(update={"cases": (k3.cases[0], slow, k3.cases[2]), "groups": groups})
+    assert least.over_all < k5.over_all and fastest(found, [k5, least]) == least
