@@ -232,4 +232,5 @@ def moderated(sides: Sequence[Sequence[LogMean]], *, assumed: float) -> LogMean:
         variance * math.fsum(1.0 / len(side) for side in sides),
         df,
         len(every),
+        off=math.fsum(mean([run.off for run in side]) for side in sides),
     )

@@ -8,6 +8,7 @@ import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.results.pairs import Action, Verdict
 from specdecode.analysis.results.run_context import DeviceGroup
+from specdecode.analysis.several_runs.gate import Thresholds, gate
 from specdecode.analysis.texts.decide import decided
 from specdecode.analysis.texts.recommend import doubts
 from specdecode.experiment.workload import PromptKind, Slo, TestCase
@@ -133,6 +134,8 @@ def test_a_base_that_moved_did_so_for_all_prompt_types_at_once(when: str) -> Non
         held += whole.low <= 1.0 <= whole.high
         by_kind += kind.headline.low <= 1.0 <= (kind.headline.high or 0.0) and kind.next[0] <= 1.0 <= kind.next[1]
         assert decided(found).action is not Action.USE
+        (checked,) = gate([found], Thresholds(min_speedup=0.9)).checks
+        assert checked.low and checked.high and checked.low <= whole.low < whole.high <= checked.high
     assert min(held, by_kind) >= 0.8 * runs
 
 

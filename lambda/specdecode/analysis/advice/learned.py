@@ -43,7 +43,7 @@ def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observatio
     each, error = [one for case in cases for one in case.speedups if one.metric == DECODING], NOISE
     if each and all(one.low is not None for one in each):
         together = combine([log_stat(one) for one in each], [1.0 / len(each)] * len(each))
-        error = max(LEAST_ERROR, math.sqrt(together.variance))
+        error = max(LEAST_ERROR, math.sqrt(together.variance) + together.off)
     return _observed(variant, pair, found[DECODING].ratio, found[STEPS].ratio if STEPS in found else None, error)
 
 
@@ -52,7 +52,8 @@ def observation_at(variant: Variant, pair: Pair, curve: Curve, point: LoadPoint)
     decoding = point.decoding
     if curve.left_out or decoding is None:
         return None
-    error = NOISE if decoding.low is None else max(LEAST_ERROR, math.sqrt(log_stat(decoding).variance))
+    stat = log_stat(decoding)
+    error = NOISE if decoding.low is None else max(LEAST_ERROR, math.sqrt(stat.variance) + stat.off)
     return _observed(variant, pair, decoding.ratio, point.acceptance_length, error)
 
 

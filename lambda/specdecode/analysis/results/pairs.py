@@ -46,6 +46,8 @@ class Estimate(Frozen):
     ratio: float = Field(gt=0)
     low: float | None = Field(gt=0)
     high: float | None = Field(gt=0)
+    off: float = Field(default=0.0, ge=0)
+    """How much of both ends, as a logarithm, is what a baseline around the arm moved: it is alike in all cases."""
     n: Count
     method: str
 

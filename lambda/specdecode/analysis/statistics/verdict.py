@@ -36,7 +36,7 @@ class Conclusion(NamedTuple):
 def estimate(metric: str, stat: LogMean, *, method: str, confidence: float = NOMINAL) -> Estimate:
     """Speed-up and interval from a mean on the log scale."""
     low, high = stat.interval(confidence) or (None, None)
-    return Estimate(metric=metric, ratio=stat.ratio, low=low, high=high, n=stat.n, method=method)
+    return Estimate(metric=metric, ratio=stat.ratio, low=low, high=high, off=stat.off, n=stat.n, method=method)
 
 
 def verdict_of(found: Estimate) -> Verdict:
@@ -80,7 +80,7 @@ def _needed(found: Estimate, unit: str, confidence: float) -> str:
     """Number of `unit` that would make the interval short enough for a verdict, if nothing else changes."""
     level = 0.5 + confidence / 2.0
     centre = abs(math.log(found.ratio))
-    reach = max(centre, math.log(RELEVANT) - centre)
+    reach = max(centre, math.log(RELEVANT) - centre) - found.off
     deviation = math.sqrt(log_stat(found, confidence).variance * found.n)
     n = found.n
     while n <= MOST_NEEDED and t_quantile(level, n - 1.0) * deviation / math.sqrt(n) >= reach:
@@ -95,8 +95,9 @@ def log_stat(found: Estimate, confidence: float = NOMINAL) -> LogMean:
     if found.low is None or found.high is None or found.n < 2:
         return LogMean(math.log(found.ratio), 0.0, 0.0, found.n)
     df = found.n - 1.0
-    error = (math.log(found.high) - math.log(found.low)) / 2.0 / t_quantile(0.5 + confidence / 2.0, df)
-    return LogMean(math.log(found.ratio), error**2, df, found.n)
+    reach = max(0.0, (math.log(found.high) - math.log(found.low)) / 2.0 - found.off)
+    error = reach / t_quantile(0.5 + confidence / 2.0, df)
+    return LogMean(math.log(found.ratio), error**2, df, found.n, off=found.off)
 
 
 def too_many_failed(*arms: ArmCase) -> str | None:
