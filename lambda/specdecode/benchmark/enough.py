@@ -3,16 +3,17 @@ settle its speed-up.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import product
 
 from specdecode.benchmark.results import Results
+from specdecode.escape import counted
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.workload import PER_STREAM, Level, TestCase
 from specdecode.measures.metrics.formulas import request_output_throughput
 from specdecode.measures.observations import Asked, asked, difference, interim_counts, settled
-from specdecode.records import RequestRecord
+from specdecode.records import ErrorKind, RequestRecord
 
 Key = tuple[str, str, str]
 """Arm, case and level."""
@@ -29,6 +30,24 @@ class Enough:
         self._earlier: dict[Key, int] = defaultdict(int)
         self.measured: dict[Key, set[int]] = defaultdict(set)
         """Indices of the requests of this round, which are not sent again."""
+        self._unanswered: Counter[str] = Counter()
+
+    def again(self, record: RequestRecord) -> bool:
+        """Whether a request of an earlier process is sent again, as nobody answered: no connection was made, or it
+        closed before a word came. Every other failure stays (ADR 71).
+        """
+        kind = record.error and record.error.kind
+        found = record.round == self._spec.round and kind in (ErrorKind.CONNECT, ErrorKind.RESET) and not record.chunks
+        self._unanswered[record.variant] += found and not record.warmup
+        return found
+
+    def told(self) -> Iterator[str]:
+        """How many requests are sent again: a sentence for each arm."""
+        for arm, many in (+self._unanswered).items():
+            yield (
+                f"{arm}: {counted(many, 'request')} found no server, or lost it before a word came. When the benchmark "
+                "was resumed, they were sent again."
+            )
 
     def add(self, record: RequestRecord) -> None:
         """Take note of a measured request, of this round or of one before it."""
@@ -98,7 +117,7 @@ def earlier(results: Results, spec: BenchmarkSpec) -> tuple[Enough, int, float |
     """
     enough, session, began = Enough(spec), 0, math.inf
     for arm, case, client in product(spec.arms, spec.workload.cases, range(spec.most_clients)):
-        for record in results.load(arm.variant, case.name, client):
+        for record in results.load(arm.variant, case.name, client, again=enough.again):
             enough.add(record)
             session, began = max(session, record.session + 1), min(began, record.started_at - record.sent_s)
     return enough, session, began if session else None

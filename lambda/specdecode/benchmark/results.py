@@ -1,6 +1,7 @@
 """A run's folder: it stores records as they come, and reads earlier ones (`records.raw_file`)."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from specdecode.experiment.benchmark_spec import BenchmarkSpec, read_specification
@@ -67,10 +68,18 @@ class Results:
         with path.open("ab") as file:
             file.write(record.model_dump_json().encode() + b"\n")
 
-    def load(self, variant: str, case: str, client: int | None = None) -> list[RequestRecord]:
+    def load(
+        self,
+        variant: str,
+        case: str,
+        client: int | None = None,
+        *,
+        again: Callable[[RequestRecord], bool] | None = None,
+    ) -> list[RequestRecord]:
         """Records that this client or another one measured before. Raises BadResults.
 
-        A line that a kill cut short is dropped. So are the cancelled requests that earlier versions kept.
+        A line that a kill cut short is dropped. So are the cancelled requests that earlier versions kept, and those
+        that are to be sent `again`.
         """
         path = self.folder / raw_file(variant, case, self._client if client is None else client)
         if not path.exists():
@@ -80,7 +89,7 @@ class Results:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 record = self._read(line, path, number) if line.endswith(b"\n") else None
-                if record is None or was_cancelled(record):
+                if record is None or was_cancelled(record) or (again and again(record)):
                     dropped.add(number)
                 else:
                     records.append(record)

@@ -113,7 +113,7 @@ class Benchmark:
         )
         if self._not_exact:
             self._progress.message(self._not_exact)
-        self._note(*self._group.told())
+        self._note(*self._group.told(), *enough.told())
         loop_lag = LoopLag()
         watching = asyncio.create_task(loop_lag.watch())
         try:

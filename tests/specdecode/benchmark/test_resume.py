@@ -37,6 +37,26 @@ def test_resumed_run_sends_what_is_missing(tmp_path: Path) -> None:
     assert measured[2].sent_s > measured[1].sent_s
 
 
+def test_only_what_nobody_answered_is_asked_again_and_that_is_told(tmp_path: Path) -> None:
+    """A server that was not there is not measured; one that fails while it answers stays charged with it."""
+    stored = Results(tmp_path, run_id="run")
+    ends = [("connect", []), ("reset", []), ("reset", [0.1]), ("http", []), ("timeout", []), ("truncated", [])]
+    for index, (kind, times) in enumerate(ends):
+        stored.append(record(times, error=ErrorKind(kind), index=index))
+    stored.append(record([], error=ErrorKind.CONNECT, round=1))
+    pace = Pace()
+    outcome = run(spec(requests=6), Options(folder=tmp_path), pace)
+    assert len(pace.prompts) == 1 + 1 + 2, "the probe, a warm-up, and the two that nobody answered"
+    kept = sorted(
+        (each.round, each.index, each.error and each.error.kind) for each in records(tmp_path) if not each.warmup
+    )
+    assert kept == [(0, 0, None), (0, 1, None), *((0, at, ends[at][0]) for at in range(2, 6)), (1, 0, "connect")]
+    assert outcome.sent["base", "case", "c1"] == (6, 4)
+    (told,) = outcome.servers.notes
+    assert told.startswith("base: 2 requests found no server")
+    assert run(spec(requests=6), Options(folder=tmp_path), Pace()).servers.notes == (told,), "it stays"
+
+
 COUNTERS = "vllm:spec_decode_num_draft_tokens_total 6\nvllm:spec_decode_num_accepted_tokens_total 5"
 
 
