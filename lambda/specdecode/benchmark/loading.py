@@ -41,6 +41,8 @@ class Options:
     """Meeting with the other clients, if levels take several. None: this client is alone."""
     arrivals: Literal["poisson", "constant"] = "poisson"
     ramp_s: float = 0.0
+    same_urls: bool = False
+    """Whether an arm that was measured before must be at its URL still. A pod's Service may get another address."""
 
 
 class Recorder:

@@ -232,6 +232,7 @@ def bench(
         upload=results.upload,
         arrivals=sending.arrivals,
         ramp_s=sending.ramp,
+        same_urls=True,
     )
     code, outcome = launch(spec, endpoints, places, max_error_rate=results.max_error_rate)
     if isinstance(outcome, str):

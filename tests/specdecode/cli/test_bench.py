@@ -185,6 +185,23 @@ def test_a_disk_that_is_full_is_one_message_that_says_how_to_go_on(
     assert "other: No space left on device" in said
 
 
+@pytest.mark.parametrize("moved", ["the address", "the model"])
+def test_what_was_measured_on_one_server_is_not_said_of_another(tmp_path: Path, moved: str) -> None:
+    words = ["--case", "count", "--requests", "2", "--output-tokens", "4", "--out", str(tmp_path / "out")]
+    with reference_server("--first-ms", "5", "--gap-ms", "2") as url:
+        call("bench", url, *words)
+        servers = tmp_path / "out" / "servers.json"
+        kept = json.loads(servers.read_text())
+        kept["arms"]["base"] |= {"url": "http://before"} if moved == "the address" else {"model": "before"}
+        servers.write_text(json.dumps(kept))
+        said = call("bench", url, *words, "--resume", code=2).stderr
+        assert "error: base was measured at " in said and "before" in said and "choose another --out" in said
+        assert "before" in servers.read_text(), "nothing is said anew"
+        for raw in (tmp_path / "out" / "raw" / "base").iterdir():
+            raw.write_text("")
+        call("bench", url, *words, "--resume")
+
+
 @pytest.mark.parametrize("path", ["", "/v1", "/v1/", "/v1/chat/completions", "/v1/completions/", "/chat/completions"])
 def test_an_address_as_people_paste_it_is_the_server(path: str) -> None:
     assert Endpoint.of(f"https://host.example/team{path}").root == "/team"
