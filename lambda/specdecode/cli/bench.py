@@ -171,7 +171,7 @@ def bench(
     from specdecode.benchmark.runner import EXIT_BAD_INPUT, launch
     from specdecode.cli.report_recorded import deliver
     from specdecode.cli.runs_view import new_run_id
-    from specdecode.cli.written_files import naming
+    from specdecode.cli.written_files import naming, only_writer
 
     problems: list[str] = []
 
@@ -234,7 +234,8 @@ def bench(
         ramp_s=sending.ramp,
         same_urls=True,
     )
-    code, outcome = launch(spec, endpoints, places, max_error_rate=results.max_error_rate)
+    with only_writer(folder):
+        code, outcome = launch(spec, endpoints, places, max_error_rate=results.max_error_rate)
     if isinstance(outcome, str):
         if not release_folder(folder):
             again = "" if results.resume else f" with --resume{'' if results.out else f' --out {quote(str(folder))}'}"

@@ -88,6 +88,7 @@ def instance(
     """
     from specdecode.benchmark.place import S3Folder
     from specdecode.cli.runs_view import new_run_id
+    from specdecode.cli.written_files import only_writer
     from specdecode.instance.containers import ToolFailed, found_tool
     from specdecode.instance.engines import Folders, render_context, server
     from specdecode.instance.requirements import problems, room_kept
@@ -132,9 +133,10 @@ def instance(
                 _answers(run, arms, what)
             else:
                 spec = _claim(plan, at, run_id, resume=what.resume)
-                run.ctx = render_context(spec.run_id)
-                run.prepare(compiles=not where.skip_compile)
-                run.measure()
+                with only_writer(at.results):
+                    run.ctx = render_context(spec.run_id)
+                    run.prepare(compiles=not where.skip_compile)
+                    run.measure()
         if spec is not None:
             _report(plan, spec, run, what)
             complain(f"results: {at.results}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 
@@ -42,3 +42,17 @@ def naming(path: Path) -> Iterator[None]:
     except OSError as error:
         error.filename = error.filename or str(path)
         raise
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Hold a results folder: two benchmarks in it would load each other. Raises BadResults if another one holds it."""
+    from specdecode.benchmark.results import BadResults
+    from specdecode.instance.containers import held
+
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held(folder / ".lock", patience_s=0))
+        except BlockingIOError:
+            raise BadResults(f"another benchmark writes to {folder}: wait for it, or choose another --out") from None
+        yield

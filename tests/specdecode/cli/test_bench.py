@@ -27,6 +27,7 @@ from specdecode.benchmark.results import Results
 from specdecode.benchmark.runner import Benchmark, takes_s
 from specdecode.cli import app
 from specdecode.cli.bench import ResultOptions, SendingOptions, SentOptions, _workload
+from specdecode.cli.written_files import only_writer
 from typer.testing import CliRunner
 
 from benchmarks.reference.processes import reference_server
@@ -183,6 +184,16 @@ def test_a_disk_that_is_full_is_one_message_that_says_how_to_go_on(
     monkeypatch.setattr(results, "replace_file", fails_after(0, full, results.replace_file))
     said = call("bench", failing_server, "--out", tmp_path / "other", code=2).stderr
     assert "other: No space left on device" in said
+
+
+def test_a_second_benchmark_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    words = ["--case", "count", "--requests", "2", "--output-tokens", "4", "--out", str(tmp_path / "out")]
+    with reference_server("--first-ms", "5", "--gap-ms", "2") as url:
+        call("bench", url, *words)
+        with only_writer(tmp_path / "out"):
+            said = call("bench", url, *words, "--resume", code=2).stderr
+        call("bench", url, *words, "--resume")
+    assert said == f"error: another benchmark writes to {tmp_path / 'out'}: wait for it, or choose another --out\n"
 
 
 @pytest.mark.parametrize("moved", ["the address", "the model"])

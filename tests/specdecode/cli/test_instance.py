@@ -137,6 +137,22 @@ def test_a_resumed_run_has_the_settings_of_its_first_start(run, monkeypatch, tmp
     assert {path: path.read_bytes() for path in (tmp_path / "mine").iterdir()} == before
 
 
+def test_two_runs_do_not_write_to_one_folder(run, monkeypatch) -> None:
+    """Whatever store the other one has: their servers and their load would measure each other."""
+    said = []
+
+    def meanwhile(*_: object, **__: object) -> None:
+        monkeypatch.setattr(InstanceRun, "prepare", lambda self, **_: None)
+        said.append(run("--store", "other", "--out", "mine", "--resume"))
+
+    monkeypatch.setattr(InstanceRun, "prepare", meanwhile)
+    run("--out", "mine")
+    said.append(run("--out", "mine", "--resume"))
+    refused = f"error: another benchmark writes to {Path('mine').resolve()}: wait for it, or choose another --out\n"
+    assert [each.stderr == refused for each in said] == [True, False], "it is free again"
+    assert said[0].exit_code == 2
+
+
 def test_a_refused_check_does_not_speak_of_a_run(run, monkeypatch) -> None:
     monkeypatch.setattr(requirements, "problems", lambda *_: ["no device"])
     found = run()
