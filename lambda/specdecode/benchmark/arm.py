@@ -105,8 +105,6 @@ class LoadedArm:
 
         async def send_conversation(number: int, scheduled: float | None) -> None:
             for index in arrivals(number):
-                if index in asked.skip:
-                    continue
                 if (prompt := asked.histories.before(index % len(measured), measured)) is None:
                     return  # an answer never came, so no arm is asked the turns after it
                 await send(index, prompt, scheduled)

@@ -154,7 +154,7 @@ class Loading:
             prompts=prompts,
             plan=plan,
             own=None if endless else len(own),
-            skip=frozenset(measured) if endless else frozenset(measured & set(own)),
+            skip=frozenset(measured & set(own)),
             histories=self.talks.of(case.name),
             portion=portion,
         )

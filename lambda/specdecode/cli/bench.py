@@ -213,6 +213,8 @@ def bench(
     ]
     if results.resume and results.out is None:
         problems.append("--resume goes on with the benchmark in --out: give that folder, results/bench-…")
+    if results.resume and sending.duration is not None:
+        problems.append("--resume sends the requests that are left, and --duration has none: choose another --out")
     with told():
         if results.upload is not None:
             S3Folder(results.upload)
@@ -239,7 +241,8 @@ def bench(
     if isinstance(outcome, str):
         if not release_folder(folder):
             again = "" if results.resume else f" with --resume{'' if results.out else f' --out {quote(str(folder))}'}"
-            complain(f"`specdecode report {quote(str(folder))}` compares it; the same command{again} goes on")
+            goes_on = f"; the same command{again} goes on" if spec.duration_s is None else ""
+            complain(f"`specdecode report {quote(str(folder))}` compares it{goes_on}")
         if results.as_json:
             say_json({"error": outcome, "exit_code": code})
         raise typer.Exit(code)

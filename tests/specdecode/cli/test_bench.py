@@ -291,6 +291,22 @@ def test_one_server_has_its_own_figures_in_every_form(tmp_path: Path) -> None:
     assert 'id="distributions"' in page
 
 
+def test_a_load_of_so_many_seconds_is_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no requests that are left: all cells would be measured again."""
+
+    async def stopped(self: Benchmark, block: Any, prompts: Any) -> None:
+        await whole(self, block, prompts)
+        raise asyncio.CancelledError
+
+    whole = Benchmark._block
+    monkeypatch.setattr(Benchmark, "_block", stopped)
+    with reference_server("--first-ms", "5", "--gap-ms", "2") as url:
+        words = ["bench", url, "--prompt", "a", "--duration", "0.2", "--out", tmp_path / "out"]
+        said = call(*words, code=1).stderr
+    assert "compares it" in said and "goes on" not in said
+    assert "--duration has none: choose another --out" in call(*words, "--resume", code=2).stderr
+
+
 def test_a_load_of_so_many_seconds_has_no_wanted_count(tmp_path: Path) -> None:
     with reference_server("--first-ms", "150", "--gap-ms", "1") as url:
         words = ["bench", f"base={url}", f"sd={url}", "--prompt", "a", "--output-tokens", "4", "--duration", "0.3"]
