@@ -276,7 +276,7 @@ def _pace_s(block: Block) -> float:
     "Goodput",
     Unit.REQUESTS_PER_SECOND,
     Direction.HIGHER,
-    "completed requests within the SLO / (last end - first send); open loop: / (arrivals / rate)",
+    "completed requests within the SLO / (last end - first send); open loop: / (requests / rate)",
 )
 def goodput(block: Block) -> float:
     """Requests per second that completed within every limit of the service-level objective. Of an open loop: per second

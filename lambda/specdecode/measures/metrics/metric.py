@@ -78,7 +78,7 @@ class Block:
     most: MostTokens = MostTokens.K_PLUS_1
     """Most tokens that a step of the engine yields with that k."""
     rate: float | None = None
-    """Arrivals a second, of an open loop."""
+    """Requests a second, of an open loop."""
 
     @property
     def verified(self) -> int | None:
@@ -97,9 +97,9 @@ class Block:
     @property
     def sending_s(self) -> float | None:
         """How long an open loop sends at its rate, whatever the server does. None of a closed loop, whose server sets
-        the pace.
+        the pace. Conversations arrive by so much slower that the rate is that of their requests.
         """
-        return None if self.rate is None else sum(not record.turn for record in self.records) / self.rate
+        return None if self.rate is None else len(self.records) / self.rate
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,12 @@ def test_an_open_loop_has_no_cost_and_says_once_why(rate: float, requests: int) 
     assert [at.goodput for each in found.objective for at in each.loads] == pytest.approx([rate, rate])
 
 
-def test_conversations_arrive_at_the_rate_and_their_further_turns_follow() -> None:
+def test_conversations_arrive_so_that_the_rate_is_that_of_their_requests() -> None:
+    """As `ArmLoad.arrivals` sends them."""
     records = [record.model_copy(update={"turn": record.index % 2}) for record in run_plain(experiment(), noise=0.0)]
     own = [record for record in records if (record.variant, record.case) == ("base", "repeat")]
     block = Block(records=own, slo=Slo(tpot_s=10.0), rate=0.5)
-    assert len(own) == 8 and block.sending_s == 8.0 and goodput.value(block) == 1.0
+    assert len(own) == 8 and block.sending_s == 16.0 and goodput.value(block) == 0.5
     for metric in (output_throughput, request_throughput):
         with pytest.raises(NoValue, match="at a rate"):
             metric.value(block)
