@@ -28,7 +28,7 @@ from specdecode.kubernetes.node_group import NodeGroup
 from specdecode.kubernetes.node_room import room_of_group
 from specdecode.planning import Plan, SweepStep, make_bill, make_plan, needed_prefixes, paid_compiles, read_inventory
 from specdecode.planning.offers import offer_lines
-from specdecode.records import CONVERSATIONS, SERVERS
+from specdecode.records import CONVERSATIONS, SERVERS, read_record
 from specdecode.runs.answered_run import with_prompts_of_answers
 from specdecode.runs.state import PLAN, RunState, load_state, save_state
 from specdecode.runs.subscriptions import untold
@@ -295,7 +295,10 @@ def inherit(store: Store, state: RunState, old: RunState) -> RunState:
     for key in store.keys(base + "raw/"):
         if not key.endswith(".jsonl"):
             continue  # notes of clients: of a Job that has ended
-        data = _records(store.read(key) or b"", run_id=state.run_id, whole=whole)
+        try:
+            data = _records(store.read(key) or b"", run_id=state.run_id, whole=whole)
+        except ValueError as error:
+            raise InvalidExperiment(f"run {old.run_id} cannot be resumed: {store.url(key)}: {error}") from None
         store.write(target + key[len(base) :], data, content_type="application/x-ndjson")
     for folder in ("accuracy", CONVERSATIONS):
         for key in store.keys(f"{base}{folder}/"):
@@ -335,10 +338,18 @@ def _measured_with(store: Store, old: RunState) -> dict[str, tuple[str, ...]]:
 
 
 def _records(data: bytes, *, run_id: str, whole: set[tuple[str, int]]) -> bytes:
-    """The records that count, as of `run_id`: the benchmark refuses another run's. A cut last line is dropped."""
-    records = [json.loads(line) for line in data.split(b"\n")[:-1]]
-    kept = [r for r in records if r.get("error") is None or (r["variant"], r["round"]) in whole]
-    return b"".join(json.dumps({**record, "run_id": run_id}).encode() + b"\n" for record in kept)
+    """The records that count, as of `run_id`: the benchmark refuses another run's. A cut last line is dropped. Raises
+    ValueError at a line that is no record.
+    """
+    kept = []
+    for number, line in enumerate(data.split(b"\n")[:-1], 1):
+        try:
+            record = read_record(line)
+        except ValueError:
+            raise ValueError(f"line {number} is no record") from None
+        if record.error is None or (record.variant, record.round) in whole:
+            kept.append(json.dumps({**json.loads(line), "run_id": run_id}).encode() + b"\n")
+    return b"".join(kept)
 
 
 handler = partial(run_step, plan)

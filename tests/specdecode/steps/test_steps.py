@@ -108,6 +108,15 @@ def test_a_resumed_run_takes_over_measured_waves_and_their_records(world, tmp_pa
     assert world.replicas == 0
 
 
+@pytest.mark.parametrize("damaged", [b"\xff", b"{", b"{}", b"[]"])
+def test_a_run_with_a_damaged_record_is_not_resumed(world, damaged):
+    world.run_through("run-1")
+    world.s3.objects["runs/run-1/raw/base/case.jsonl"] = lines_of([record(run_id="run-1")]) + damaged + b"\n"
+    release.release(world.given("run-1"), world.rt)
+    with pytest.raises(InvalidExperiment, match=r"cannot be resumed: s3://.*/raw/base/case.jsonl: line 2 is no record"):
+        world.plan("run-2", {"resume": "run-1"})
+
+
 @pytest.mark.parametrize(
     ("was", "words"),
     [
