@@ -197,6 +197,18 @@ def test_the_printed_script_does_the_run_too(machine) -> None:
     assert machine.processes() == []
 
 
+def test_a_second_printed_script_ends_at_once_and_leaves_the_first_alone(machine) -> None:
+    first = machine.script()
+    until(lambda: machine.runs("compile-base") or first.poll() is not None)
+    env = {"PATH": f"{machine.folder / 'bin'}:/usr/bin:/bin", "REHEARSAL_DOCKER": str(machine.docker)}
+    second = machine.program(["dash", "run.sh"], env)
+    assert second.wait(PATIENCE_S) == 3 and machine.said(f"another run uses {machine.folder}/store")
+    assert first.poll() is None and machine.runs("compile-base"), machine.text()[-2000:]
+    first.terminate()
+    assert first.wait(PATIENCE_S) == 128 + signal.SIGTERM
+    until(lambda: machine.processes() == [])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("contained", [True, False])
 def test_a_signal_ends_all_that_the_printed_script_started(machine, contained: bool) -> None:

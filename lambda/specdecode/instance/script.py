@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import specdecode
@@ -24,6 +25,7 @@ REPORT = """"$PYTHON" -P -c 'from specdecode.cli import main; main()' report "$R
 
 def script(plan: Plan, tool: Tool, ctx: RenderContext) -> str:
     """Shell source that does the whole run. It is to be read too: what it does stands before each step."""
+    tool = replace(tool, mark="@MARK@")
     told = [
         "#!/bin/sh",
         f"# {line(plan.experiment.name)} on this machine, without Kubernetes: {line(plan.experiment.title)}",
@@ -37,6 +39,9 @@ def script(plan: Plan, tool: Tool, ctx: RenderContext) -> str:
         f"POD_IP={engines.address(SHELL, 0)}  # of the first server: it listens on this machine alone",
         "export BUCKET=\"$STORE\" VLLM_API_KEY=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')",
         'export OPENAI_API_KEY="$VLLM_API_KEY"    # the servers demand it, and the clients send it',
+        """MARK=$(printf %s "$STORE" | sha256sum | cut -c 1-12)  # of the containers of this store""",
+        'mkdir -p "$STORE"; exec 9> "$STORE/.lock"  # one run at a time on a store',
+        'flock -n 9 || { echo "another run uses $STORE" >&2; exit 3; }',
         *_ends(tool),
         'mkdir -p "$STORE/models" "$STORE/compiled" "$STORE/prompts" "$RESULTS/scratch/client" "$RESULTS/logs"',
         'ln -sfn "$STORE/models" "$RESULTS/scratch/client/models"',
@@ -56,7 +61,7 @@ def script(plan: Plan, tool: Tool, ctx: RenderContext) -> str:
         told += ["", *_of_wave(plan, wave, tool, ctx)]
     told += ["", "# the figures, beside the records", "cat > \"$RESULTS/experiment.yaml\" <<'EXPERIMENT'"]
     told += [*to_yaml(plan.experiment).splitlines(), "EXPERIMENT", REPORT]
-    return "\n".join(told) + "\n"
+    return "\n".join(told).replace("@MARK@", "$MARK") + "\n"
 
 
 def _of_wave(plan: Plan, wave: Wave, tool: Tool, ctx: RenderContext) -> Iterator[str]:
@@ -86,7 +91,7 @@ def _start(run: EngineRun, tool: Tool) -> Iterator[str]:
     yield f"cat > {file} <<'SCRIPT'"
     yield from run.script.splitlines()
     yield "SCRIPT"
-    log = f'> "$RESULTS/logs/{run.name}.log" 2>&1 &'
+    log = f'> "$RESULTS/logs/{run.name}.log" 2>&1 9>&- &'
     if isinstance(tool, Environment):
         for source, below in run.inner.items():
             yield f"mkdir -p {work}/$(dirname {below}); ln -sfn {_shell(str(source))} {work}/{below}"
@@ -109,7 +114,7 @@ def _program(program: Program, folder: str) -> Iterator[str]:
         yield f"mkdir -p {folder}/{Path(path).parent}"
         yield from (f"cat > {folder}/{path} <<'FILE'", *text.splitlines(), "FILE")
     given = "".join(f"{name}={value} " for name, value in program.env.items())
-    yield f'(cd {folder}; export BUCKET {given}; exec setsid "$PYTHON" -P -m {program.words}) &'
+    yield f'(cd {folder}; export BUCKET {given}; exec setsid "$PYTHON" -P -m {program.words}) 9>&- &'
     yield 'PROGRAM=$!; wait "$PROGRAM"; PROGRAM='
 
 
