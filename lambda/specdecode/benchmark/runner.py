@@ -144,7 +144,7 @@ class Benchmark:
             portions=lambda case, level: len(list(self._portions(case, level, prompts[case.name]))),
         )
         more = "" if self._options.meeting else " (--requests, --output-tokens and --case set how long)"
-        self._progress.message(f"{counted(count, 'cell')}, about {in_time(left)} at most{more}")
+        self._progress.message(f"{counted(count, 'cell')}, about {in_time(left)} at the pace of one request{more}")
         for number, block in enumerate(order):
             if number:
                 left = (time.monotonic() - began) / number * (count - number)

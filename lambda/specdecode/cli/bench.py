@@ -153,7 +153,7 @@ def bench(
 
     Tokens are the server's own count, times are those of the bytes' arrival. The results folder has
     the raw records, the report, which `specdecode report FOLDER` shows again, and LLMPerf's two files.
-    Ctrl-C keeps what was measured. It says how long it takes at most before it starts; at the defaults,
+    Ctrl-C keeps what was measured. It says before it starts about how long it takes; at the defaults,
     all thirteen cases on two servers of 10 ms a token take less than five minutes.
 
     Keys are never arguments: OPENAI_API_KEY goes to every server, OPENAI_API_KEY_SD to arm `sd` only.

@@ -235,7 +235,7 @@ def test_the_time_is_told_and_the_resume_line_works(tmp_path: Path, monkeypatch:
         again = re.search(r"the same command with (--resume --out \S+) goes on", said)
         assert again, said
         went_on = call(*words, *again[1].split())
-    assert re.search(r"2 cells, about \d+ s at most \(--requests", said), said
+    assert re.search(r"2 cells, about \d+ s at the pace of one request \(--requests", said), said
     assert "cell 1 of 2: prompt-1, 1 at a time; about" in said
     assert "5 requests were measured before" in went_on.stderr
     assert "give that folder" in call(*words, "--resume", code=2).stderr
