@@ -5,6 +5,7 @@ top such a module imports only what options are made of. A command imports what 
 holds which modules may be there; `benchmarks/command_start.py` measures what they cost.)
 """
 
+import errno
 import inspect
 import sys
 from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ from specdecode.cli import (
     runs,
 )
 from specdecode.cli.options import flat
-from specdecode.cli.output import AS_JSON, EXIT_ENVIRONMENT, EXIT_USAGE, say, stop_with
+from specdecode.cli.output import AS_JSON, EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, stop_with
 from specdecode.escape import spell_out
 from specdecode.untrusted import WrongInput, plain_words
 
@@ -80,6 +81,9 @@ class Commands(TyperGroup):
                 if isinstance(error, OSError) and error.filename:
                     told = f"{error.filename}: {error.strerror}: name another path, or mend this one"
                     raise stop_with(told, EXIT_USAGE) from None
+                if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                    complain(f"error: not all was written: {error.strerror}")  # JSON would not be, either
+                    raise typer.Exit(EXIT_ENVIRONMENT) from None
                 raise
             raise stop_with(told, EXIT_ENVIRONMENT) from None
 

@@ -1,5 +1,7 @@
 """A user's environment that does not fit is one line, never a traceback."""
 
+from pathlib import Path
+
 import pytest
 import typer
 from botocore.exceptions import ClientError
@@ -114,6 +116,16 @@ def test_an_option_of_one_value_is_given_once_and_one_of_several_as_often_as_one
             except UsageError as error:
                 said = str(error)
             assert ("only one value counts" in said) is not option.multiple, (leaf.name, option.opts)
+
+
+@pytest.mark.parametrize("words", [["presets"], ["presets", "--json"]])
+def test_a_full_disk_behind_the_answer_is_no_broken_limit(words, monkeypatch, capsys):
+    with Path("/dev/full").open("w", buffering=1) as full, monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", full)
+        patch.setattr("sys.argv", ["specdecode", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert (ended.value.code, capsys.readouterr().err) == (3, "error: not all was written: No space left on device\n")
 
 
 def test_bench_alone_shows_what_it_takes():
