@@ -292,13 +292,10 @@ def inherit(store: Store, state: RunState, old: RunState) -> RunState:
     """
     base, target = s3_keys.run_prefix(old.run_id), s3_keys.run_prefix(state.run_id)
     whole = _measured_blocks(store, old)
-    for key in store.keys(base + "raw/"):
-        if not key.endswith(".jsonl"):
-            continue  # notes of clients: of a Job that has ended
-        try:
-            data = _records(store.read(key) or b"", run_id=state.run_id, whole=whole)
-        except ValueError as error:
-            raise InvalidExperiment(f"run {old.run_id} cannot be resumed: {store.url(key)}: {error}") from None
+    # the others are notes of clients: of a Job that has ended
+    for key in (key for key in store.keys(base + "raw/") if key.endswith(".jsonl")):
+        named = f"run {old.run_id} cannot be resumed: {store.url(key)}"
+        data = _records(store.read(key) or b"", named, run_id=state.run_id, whole=whole)
         store.write(target + key[len(base) :], data, content_type="application/x-ndjson")
     for folder in ("accuracy", CONVERSATIONS):
         for key in store.keys(f"{base}{folder}/"):
@@ -337,16 +334,14 @@ def _measured_with(store: Store, old: RunState) -> dict[str, tuple[str, ...]]:
     return load_run(store, old.run_id).measured_with(*set(old.measured).difference(old.inherited))
 
 
-def _records(data: bytes, *, run_id: str, whole: set[tuple[str, int]]) -> bytes:
-    """The records that count, as of `run_id`: the benchmark refuses another run's. A cut last line is dropped. Raises
-    ValueError at a line that is no record.
-    """
+def _records(data: bytes, named: str, *, run_id: str, whole: set[tuple[str, int]]) -> bytes:
+    """The records that count, as of `run_id`: the benchmark refuses another run's. A cut last line is dropped."""
     kept = []
     for number, line in enumerate(data.split(b"\n")[:-1], 1):
         try:
             record = read_record(line)
         except ValueError:
-            raise ValueError(f"line {number} is no record") from None
+            raise InvalidExperiment(f"{named}: line {number} is no record") from None
         if record.error is None or (record.variant, record.round) in whole:
             kept.append(json.dumps({**json.loads(line), "run_id": run_id}).encode() + b"\n")
     return b"".join(kept)
