@@ -337,6 +337,8 @@ def of_arms(
     for entry in given or ():
         name, equals, rest = entry.partition("=")
         arm, text = (name, rest) if equals and name in arms else (None, entry)
+        if arm in found:
+            problems.append(f"{option} {quoted(entry)}: given twice for {arm or 'all arms'}, and only one value counts")
         try:
             if not text.strip():
                 raise ValueError("nothing is said")

@@ -82,6 +82,10 @@ MANY = {
         *("'ftp://x'", "--price-per-hour x", "no test case is called nope", "--requests:", "--timeout:"),
         *("--resume goes on", "'y' is not an address"),
     ),
+    "bench a=http://x b=http://y --price-per-hour 1 --price-per-hour a=2 --price-per-hour 3 --speculative-tokens b=1 "
+    "--speculative-tokens b=2": (
+        *("--price-per-hour 3: given twice for all arms", "--speculative-tokens b=2: given twice for b"),
+    ),
     "bench http://127.0.0.1:9 --rate=": ("--rate: must be a number, not ''",),
     "bench http://127.0.0.1:9 --case=": ("no test case is called ''; there are",),
     "instance rehearsal --store e/x --out e/x/y": ("--store: ", "--out: "),
