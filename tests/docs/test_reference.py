@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from specdecode.cli import GROUPS
+from specdecode.cli import GROUPS, output
 from specdecode.experiment.schema import descriptions, experiment_schema
 from specdecode.experiment.variants import Serving
 from specdecode.experiment.workload import Workload
@@ -29,6 +29,11 @@ STALE = "run `.venv/bin/python -m tools.reference`, and look at the difference"
 )
 def test_pages_are_current(name, render):
     assert (FOLDER / name).read_text() == render(), STALE
+
+
+def test_every_exit_code_of_the_command_has_a_meaning():
+    known = {value for name, value in vars(output).items() if name.startswith("EXIT_")}
+    assert {int(code) for code, _ in cli.EXIT_CODES} == {0, *known}
 
 
 def test_the_page_of_printed_lines_has_their_count():

@@ -20,9 +20,14 @@ the version."""
 SAID_ONCE = {"--profile", "--region", "--stack", "--json"}
 EXIT_CODES = (
     ("0", "done"),
-    ("1", "a run failed, a benchmark lost too many requests, or capacity could not be released"),
+    (
+        "1",
+        "a run failed, a benchmark lost too many requests, capacity was not released, or a limit of `gate` is broken",
+    ),
     ("2", "the input is wrong: every problem is printed with what to do about it"),
     ("3", "the environment is wrong: credentials, network, no such stack, or `preflight` found what would fail"),
+    ("4", "`gate` and `winner` cannot tell: the limit or 1 lies within an interval, or a figure is missing"),
+    ("5", "`gate`, `winner` or `advise`: a figure is impossible, or a run is not to be trusted"),
 )
 
 PODS = """The programs in the pods end with codes of their own. `specdecode diagnose` translates them; they are in
