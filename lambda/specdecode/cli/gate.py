@@ -81,9 +81,10 @@ class OutputOptions:
         """End the command if one cannot be written, or is a file of a run."""
         from specdecode.cli.written_files import unwritable
 
-        given = [*map(Path, runs)]
-        read = [*given, *(file for run in given for file in run.rglob("*") if file.suffix in RECORDS)]
-        if wrong := unwritable({"--junit": self.junit, "--summary": self.summary}, inputs=read):
+        given, files = [*map(Path, runs)], {"--junit": self.junit, "--summary": self.summary}
+        there = [file for file in files.values() if file and file.suffix in RECORDS and file.exists()]
+        within = [file for file in there if {run.resolve() for run in given} & {*file.resolve().parents}]
+        if wrong := unwritable(files, inputs=[*given, *within]):
             raise stop_with("\n".join(wrong))
 
     def write(self, judged: Gate) -> None:

@@ -82,6 +82,13 @@ def test_what_cannot_be_judged_is_refused_in_one_message(runs: Path, words: list
     assert "Traceback" not in result.stderr
 
 
+def test_no_folder_is_walked_through_for_files_that_could_be_meant(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "rglob", lambda *_: pytest.fail("a gate on / would take minutes"))
+    call(runs / "a1", "--min-speedup", "1.2", "--junit", tmp_path / "gate.xml")
+
+
 @pytest.mark.parametrize("option", ["--junit", "--summary"])
 def test_what_cannot_be_written_is_the_answer(runs: Path, option: str) -> None:
     """A full disk is found only while it is written to."""
