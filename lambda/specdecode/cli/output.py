@@ -82,7 +82,7 @@ def show(*items: Table | str) -> None:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-    console = Console(markup=False, emoji=False, highlight=False)
+    console = Console(markup=False, emoji=False, highlight=False, width=shutil.get_terminal_size(NO_TERMINAL).columns)
     for item in items:
         for column in item.columns if isinstance(item, Table) else ():
             column.overflow = "fold"

@@ -7,6 +7,7 @@ import typer
 from botocore.exceptions import ClientError
 from specdecode import __version__, aws
 from specdecode.cli import app, main
+from specdecode.cli.output import NO_TERMINAL
 from specdecode.cli.runs_deployment import Deployment
 from typer._click.exceptions import UsageError
 from typer.testing import CliRunner
@@ -126,6 +127,12 @@ def test_a_full_disk_behind_the_answer_is_no_broken_limit(words, monkeypatch, ca
         with pytest.raises(SystemExit) as ended:
             main()
     assert (ended.value.code, capsys.readouterr().err) == (3, "error: not all was written: No space left on device\n")
+
+
+def test_a_table_that_is_piped_is_as_wide_as_a_report(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    widths = [len(line) for line in CliRunner().invoke(app, ["presets"]).stdout.splitlines()]
+    assert 80 < max(widths) <= NO_TERMINAL[0]
 
 
 def test_bench_alone_shows_what_it_takes():
