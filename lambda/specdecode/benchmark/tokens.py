@@ -52,7 +52,7 @@ def token_counter(folder: str | None) -> tuple[TokenCounter, str | None]:
     """The best counter for a model's folder (or a tokenizer.json); and why it is not exact, if an exact one was asked
     for.
 
-    Never raises: a benchmark with prompts of estimated length is better than none, and the report says so.
+    Never raises: a pod's benchmark with prompts of estimated length is better than none, and the report says so.
     """
     if folder is None:
         return EstimatedTokens(), None

@@ -169,11 +169,14 @@ def bench(
     from specdecode.benchmark.place import S3Folder
     from specdecode.benchmark.results import claim_folder, release_folder
     from specdecode.benchmark.runner import EXIT_BAD_INPUT, launch
+    from specdecode.benchmark.tokens import token_counter
     from specdecode.cli.report_recorded import deliver
     from specdecode.cli.runs_view import new_run_id
     from specdecode.cli.written_files import naming, only_writer
 
     problems: list[str] = []
+    if wrong := token_counter(known.tokenizer)[1]:
+        problems.append(f"--tokenizer: {wrong}")
 
     @contextmanager
     def told() -> Iterator[None]:
@@ -228,7 +231,8 @@ def bench(
         if spec and not problems:
             spec = claim_folder(folder, spec, resume=results.resume)
     if problems or spec is None:
-        raise stop_with("\n".join(problems), EXIT_BAD_INPUT)
+        each = dict.fromkeys("\n".join(problems).splitlines())  # what is wrong for all arms is told once
+        raise stop_with("\n".join(each), EXIT_BAD_INPUT)
     places = Options(
         folder=folder,
         upload=results.upload,

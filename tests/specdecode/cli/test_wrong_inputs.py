@@ -86,6 +86,7 @@ MANY = {
     "--speculative-tokens b=2": (
         *("--price-per-hour 3: given twice for all arms", "--speculative-tokens b=2: given twice for b"),
     ),
+    "bench http://127.0.0.1:9 --tokenizer nosuch --rate 0": ("--tokenizer: cannot read nosuch", "--rate:"),
     "bench http://127.0.0.1:9 --rate=": ("--rate: must be a number, not ''",),
     "bench http://127.0.0.1:9 --case=": ("no test case is called ''; there are",),
     "instance rehearsal --store e/x --out e/x/y": ("--store: ", "--out: "),
@@ -124,3 +125,8 @@ def test_all_problems_are_told_at_once(line: str, tmp_path: Path, monkeypatch: p
     found = CliRunner().invoke(app, line.split())
     assert found.exit_code == 2 and not (tmp_path / "results").exists()
     assert [words for words in MANY[line] if words not in found.stderr] == []
+
+
+def test_what_is_wrong_for_all_arms_is_told_once() -> None:
+    found = CliRunner().invoke(app, ["bench", "a=http://x", "b=http://y", "--price-per-hour", "nan"])
+    assert found.stderr.count("--price-per-hour: must be a finite number, not nan") == 1
