@@ -92,11 +92,17 @@ class Once(TyperCommand):
     """A command that takes an option with a value once, if the option is not for several values."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        *_, order = self.make_parser(ctx).parse_args(args=list(args))
+        values, _, order = self.make_parser(ctx).parse_args(args=list(args))
         single = [each for each in order if isinstance(each, TyperOption) and not (each.is_flag or each.multiple)]
         twice = dict.fromkeys(each.opts[0] for each in single if single.count(each) > 1)
-        if twice and not (ctx.resilient_parsing or any(each.is_eager for each in order)):  # --help ends all else
+        bounded = [each for each in order if getattr(each, "min", None) is not None]
+        nan = dict.fromkeys(each.opts[0] for each in bounded if "nan" in str(values[each.name]).lower())
+        if ctx.resilient_parsing or any(each.is_eager for each in order):  # --help ends all else
+            return super().parse_args(ctx, args)
+        if twice:
             raise UsageError(f"Given twice, and only one value counts: {', '.join(twice)}: leave the others out", ctx)
+        if nan:  # it is neither more nor less than a bound
+            raise UsageError(f"Invalid value for {', '.join(nan)}: must be a number", ctx)
         return super().parse_args(ctx, args)
 
 

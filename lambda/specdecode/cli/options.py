@@ -148,7 +148,10 @@ Run = Annotated[
     ),
 ]
 Runs = Annotated[Path, typer.Option(help="Your runs' folder: their steps are evidence too.")]
-Written = Annotated[Path | None, typer.Option(help="Write the page, Markdown, CSV and JSON into this folder.")]
+Written = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Write the page, Markdown, CSV and JSON into this folder; no name of a file."),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking, for scripts.")]
 
 

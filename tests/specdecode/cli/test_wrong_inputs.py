@@ -87,6 +87,7 @@ MANY = {
         *("--price-per-hour 3: given twice for all arms", "--speculative-tokens b=2: given twice for b"),
     ),
     "bench http://127.0.0.1:9 --tokenizer nosuch --rate 0": ("--tokenizer: cannot read nosuch", "--rate:"),
+    "gate x --min-speedup nan --load NaN": ("invalid value for --min-speedup, --load: must be a number;",),
     "bench http://127.0.0.1:9 --rate=": ("--rate: must be a number, not ''",),
     "bench http://127.0.0.1:9 --case=": ("no test case is called ''; there are",),
     "instance rehearsal --store e/x --out e/x/y": ("--store: ", "--out: "),
