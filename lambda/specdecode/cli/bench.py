@@ -234,11 +234,7 @@ def bench(
         each = dict.fromkeys("\n".join(problems).splitlines())  # what is wrong for all arms is told once
         raise stop_with("\n".join(each), EXIT_BAD_INPUT)
     places = Options(
-        folder=folder,
-        upload=results.upload,
-        arrivals=sending.arrivals,
-        ramp_s=sending.ramp,
-        same_urls=True,
+        folder=folder, upload=results.upload, arrivals=sending.arrivals, ramp_s=sending.ramp, same_urls=True
     )
     with only_writer(folder):
         code, outcome = launch(spec, endpoints, places, max_error_rate=results.max_error_rate)

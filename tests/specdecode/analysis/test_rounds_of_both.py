@@ -168,8 +168,8 @@ def test_the_same_holds_at_each_load_and_at_the_objective() -> None:
     assert [each.good for each in base.loads] == [each.good for each in sd.loads]
 
 
-def test_costs_and_the_table_of_loads_have_both_times_of_a_base_that_was_measured_around_an_arm() -> None:
-    server, slow = Server(), {("base", 1): 1.21, ("sd", 0): 1.1}
+def test_costs_loads_and_the_objective_have_both_times_of_a_base_that_was_measured_around_an_arm() -> None:
+    server, slow, slo = Server(), {("base", 1): 1.21, ("sd", 0): 1.1}, Slo(tpot_s=0.03, share=0.9)
     every = simulate_load.run(loads((1, 4, 16), rounds=2), {"base": server, "sd": server}, seed=3, noise=0.005)
 
     def slower(record: RequestRecord) -> RequestRecord:
@@ -179,7 +179,10 @@ def test_costs_and_the_table_of_loads_have_both_times_of_a_base_that_was_measure
         return record.model_copy(update={"chunks": late, **times})
 
     records = in_waves(map(slower, every), *ONE_BY_ONE)
-    found = compare(experiment=loads((1, 4, 16)), records=records, context=context())
+    found = compare(experiment=loads((1, 4, 16), slo=slo), records=records, context=context())
+    base, sd = found.objective
+    assert [each.requests for each in base.loads] == [2 * each.requests for each in sd.loads]
+    assert all(each.goodput for each in (*base.loads, *sd.loads))
     for point in found.curve[0].points:
         assert point.speedup.ratio == pytest.approx(1.0, abs=0.01)
         for name in ("output_throughput", "user_speed", "cost_per_million", "tpot_p50"):

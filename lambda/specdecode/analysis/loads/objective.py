@@ -6,6 +6,7 @@ from itertools import takewhile
 
 from specdecode.analysis.results.over_load import GoodAtLoad, Objective
 from specdecode.analysis.statistics.measured import AtLevel
+from specdecode.analysis.statistics.pairing import brackets
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.workload import SENT_OVER, Level, Slo
 from specdecode.measures.arm import Measured
@@ -35,9 +36,13 @@ def cases_of_all(at: AtLevel) -> list[str]:
 
 
 def _of_all(at: AtLevel, case: str, own: Measured) -> Measured:
-    """An arm in the rounds that every arm was measured in; in all of its own if there is none."""
-    rounds = ({record.round for record in each.block.records} for (_, name), each in at.arms.items() if name == case)
-    return own.within(set.intersection(*rounds))
+    """An arm in the rounds that every arm was measured in; in all of its own if there is none, or if it was measured
+    before each other arm and once more after it.
+    """
+    arms = [each for (_, name), each in at.arms.items() if name == case]
+    if len(arms) > 1 and all(brackets(own, each) for each in arms if each is not own):
+        return own
+    return own.within(set.intersection(*({record.round for record in each.block.records} for each in arms)))
 
 
 def _at(level: Level, cases: Sequence[Measured]) -> GoodAtLoad:
