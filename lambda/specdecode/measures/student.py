@@ -17,6 +17,8 @@ from specdecode.measures.distribution import mean, stddev
 
 ASSUMED_DF = 10.0
 """Degrees of freedom of an assumed spread between runs: those of eleven more runs."""
+WAVES_DF = 3.0
+"""The same of an assumed spread between waves: few, so that the waves of a run soon count for more."""
 CONFIDENCE = 0.95
 """Confidence of an interval, as reports state it."""
 NOMINAL = 0.96
@@ -103,8 +105,8 @@ class LogMean(NamedTuple):
     skew: float = 0.0
     """Skewness of the values, if the interval should use it, else 0."""
     off: float = 0.0
-    """By how much the mean may be off, either way, besides its error. Means that share it are all off at once, so it
-    does not average out."""
+    """By how much the mean may be off, either way, besides its error, at NOMINAL: what its waves may differ by. Means
+    that share it are all off at once, so it does not average out."""
 
     def interval(self, confidence: float = NOMINAL) -> tuple[float, float] | None:
         """The ratio's confidence interval, or None if n is too small for one."""
@@ -116,7 +118,8 @@ class LogMean(NamedTuple):
             return None
         error = math.sqrt(self.variance)
         below, above = max(t, self._unskewed(t)), max(t, -self._unskewed(-t))
-        return _exp(self.mean - below * error - self.off), _exp(self.mean + above * error + self.off)
+        off = off_at(self.off, confidence)
+        return _exp(self.mean - below * error - off), _exp(self.mean + above * error + off)
 
     def _unskewed(self, t: float) -> float:
         """`t` as a quantile of the mean's own distribution: the inverse of Hall's cubic transformation. Where a few
@@ -133,6 +136,13 @@ class LogMean(NamedTuple):
     def ratio(self) -> float:
         """The point estimate: a geometric mean of ratios."""
         return _exp(self.mean)
+
+
+def off_at(off: float, confidence: float) -> float:
+    """What a mean may be off by at another level than NOMINAL."""
+    return (
+        off * t_quantile(0.5 + confidence / 2.0, WAVES_DF) / t_quantile(0.5 + NOMINAL / 2.0, WAVES_DF) if off else off
+    )
 
 
 def anytime_errors(n: int, df: float, wrong: float = EARLY) -> float:

@@ -8,7 +8,7 @@ from specdecode.analysis.loads.crossing import AtLoad, Gains, LevelNoise, crossi
 from specdecode.analysis.results.over_load import ArmAtLoad, Curve, LoadPoint
 from specdecode.analysis.results.pairs import HEADLINE, Pair
 from specdecode.analysis.statistics import pairing
-from specdecode.analysis.statistics.measured import AtLevel
+from specdecode.analysis.statistics.measured import Arms, AtLevel
 from specdecode.analysis.statistics.verdict import estimate, too_many_failed
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.workload import Level
@@ -37,6 +37,8 @@ class _Compared:
     doubtful: bool
     arm: str
     """Name of the arm that is compared."""
+    arms: Arms
+    """All that were measured at the level."""
 
     @property
     def cases(self) -> list[tuple[Measured, Measured]]:
@@ -113,7 +115,7 @@ def _compared(at: AtLevel, arms: tuple[str, str], cases: Sequence[str], gains: M
     gain, of_rounds = combine([gains[case] for case in cases], [1.0 / len(cases)] * len(cases)), []
     for number in sorted({record.round for each in other for record in each.block.records}):
         both = zip(base, other, strict=True)
-        found = [each for pair in both if (each := pairing.paired(*pair, HEADLINE, {number: 1.0}))]
+        found = [each for pair in both if (each := pairing.paired(*pair, HEADLINE, 0.0, {number: 1.0}))]
         if len(found) == len(cases):
             of_rounds.append(mean([each.mean for each in found]))
     return _Compared(
@@ -124,6 +126,7 @@ def _compared(at: AtLevel, arms: tuple[str, str], cases: Sequence[str], gains: M
         of_rounds=of_rounds or [gain.mean],
         doubtful=any(each.arm.late for each in (*base, *other)),
         arm=arms[1],
+        arms=at.arms,
     )
 
 
@@ -156,7 +159,7 @@ def _gain(experiment: Experiment, at: AtLevel, arms: tuple[str, str], case: str)
     base, other = (at.arms.get((name, case)) for name in arms)
     if base is None or other is None or too_many_failed(base.arm, other.arm):
         return None
-    return pairing.paired(base, other, HEADLINE)
+    return pairing.paired(base, other, HEADLINE, pairing.wave_reach(at.arms, [(base, other)], HEADLINE))
 
 
 def _point(experiment: Experiment, at: _Compared, gain: LogMean) -> LoadPoint:
@@ -166,7 +169,8 @@ def _point(experiment: Experiment, at: _Compared, gain: LogMean) -> LoadPoint:
     at_once = level.concurrency if level.concurrency is not None else under_way
     steps = _values(other, "tokens_per_step")
     accepted = mean(steps) if steps else None
-    decoding = [found for pair in at.cases if (found := pairing.paired(*pair, DECODING))]
+    reach = pairing.wave_reach(at.arms, at.cases, DECODING)
+    decoding = [found for pair in at.cases if (found := pairing.paired(*pair, DECODING, reach))]
     faster = combine(decoding, [1.0 / len(decoding)] * len(decoding)) if len(decoding) == len(base) else None
     return LoadPoint(
         level=level,

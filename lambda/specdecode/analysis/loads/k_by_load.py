@@ -140,7 +140,7 @@ def _gains(at: AtLevel, names: Mapping[int, str]) -> dict[int, float]:
         own = {k: at.arms[name, case] for k, name in there.items()}
         for k, arm in own.items() if not too_many_failed(*(each.arm for each in own.values())) else ():
             rounds = sorted(pairing.rounds_of_both([own[0]], [arm]))
-            of_rounds = (pairing.paired(own[0], arm, HEADLINE, {number: 1.0}) for number in rounds)
+            of_rounds = (pairing.paired(own[0], arm, HEADLINE, 0.0, {number: 1.0}) for number in rounds)
             found[k] += [stat.mean for stat in of_rounds if stat]
     return {k: median(values) for k, values in found.items() if values}
 

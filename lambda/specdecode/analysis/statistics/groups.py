@@ -22,7 +22,16 @@ from specdecode.analysis.results.pairs import (
 from specdecode.analysis.statistics.verdict import Conclusion, estimate, judge
 from specdecode.experiment.model import Experiment
 from specdecode.measures.distribution import mean
-from specdecode.measures.student import ASSUMED_DF, NOMINAL, LogMean, combine, log_mean, t_quantile, with_shared
+from specdecode.measures.student import (
+    ASSUMED_DF,
+    NOMINAL,
+    LogMean,
+    combine,
+    log_mean,
+    off_at,
+    t_quantile,
+    with_shared,
+)
 
 MIN_TYPES = 5
 """Least number of prompt types for a statement about the kind. With fewer types their spread is a guess."""
@@ -88,7 +97,8 @@ def _judge(cases: Sequence[CaseResult], headline: Estimate | None, generalises: 
 def _next(stat: LogMean) -> tuple[float, float]:
     """95% prediction interval of one more prompt type's speed-up: mean ± t s √(1 + 1/n) on the log scale."""
     n = stat.n
-    reach = t_quantile(0.5 + NEXT_LEVEL / 2.0, n - 1.0) * math.sqrt(stat.variance * n * (1.0 + 1.0 / n)) + stat.off
+    reach = t_quantile(0.5 + NEXT_LEVEL / 2.0, n - 1.0) * math.sqrt(stat.variance * n * (1.0 + 1.0 / n))
+    reach += off_at(stat.off, NEXT_LEVEL)
     return math.exp(stat.mean - reach), math.exp(stat.mean + reach)
 
 

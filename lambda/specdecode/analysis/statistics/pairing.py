@@ -3,6 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from specdecode.analysis.results.comparison import Drift
 from specdecode.analysis.results.pairs import HEADLINE
@@ -14,7 +15,7 @@ from specdecode.measures import course
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean
 from specdecode.measures.observations import Asked, asked, differences, observations
-from specdecode.measures.student import LogMean, combine, over_prompts
+from specdecode.measures.student import NOMINAL, WAVES_DF, LogMean, combine, over_prompts, t_quantile
 
 METHOD = (
     "Student's t on the log-ratio of paired prompts (rounds averaged; from 12 prompts on, their skewness too), with "
@@ -25,6 +26,9 @@ STOPPED_EARLY = (
     "anytime-valid t interval on the log-ratio of paired prompts (rounds averaged), with the noise that requests of "
     "the same minutes share"
 )
+WAVES_DIFFER = 0.025
+"""What the waves of a node are assumed to differ by (standard deviation of the logarithm of a speed), with the weight
+of WAVES_DF more of them. Nobody has measured it on Trainium2 (docs/explanation/how-sure.md)."""
 Weights = Mapping[int, float] | None
 """Weights of the rounds whose requests count. None: all rounds, with equal weight."""
 
@@ -114,26 +118,54 @@ def rounds_seen(base: Measured, other: Measured, metric: str) -> Rounds:
     return {number: seen for number, seen in found.items() if seen}
 
 
-def paired(base: Measured, other: Measured, metric: str, rounds: Weights = None) -> LogMean | None:
+def paired(base: Measured, other: Measured, metric: str, reach: float, rounds: Weights = None) -> LogMean | None:
     """Log speed-up over the prompts that both arms completed in a round: above 0 `other` is better. None if there is
     none.
 
     One observation is a prompt, its rounds averaged first, or a conversation. The noise that requests of the same
-    minutes share is not in it (shared_noise.py). A base that brackets `other` was beside it as in its first time, as in
-    its second, or anywhere between: nobody knows when it moved. So their middle may be off by half of that.
+    minutes share is not in it (shared_noise.py). `reach`: of a wave (`wave_reach`); 0: only the mean is asked for.
     """
     sign = -1.0 if BY_NAME[metric].better == "lower" else 1.0
     found = [sign * each for each in differences(*logs_of_both(base, other, metric, rounds)).values()]
     if not found:
         return None
-    moved = list(_moved(base, other, metric).values())
-    off = abs(mean(moved)) / 2.0 if moved else 0.0
+    off = reach * math.sqrt(waves_between(base, other)) if reach else 0.0
     return over_prompts(found)._replace(early=base.stopped_early or other.stopped_early, off=off)
 
 
-def speedups(base: Measured, other: Measured, rounds: Weights) -> dict[str, LogMean]:
-    """Log speed-up of every compared metric, the headline first."""
-    return {metric: stat for metric in SPEEDUPS if (stat := paired(base, other, metric, rounds))}
+def waves_between(base: Measured, other: Measured) -> float:
+    """How many times the variance of a wave is in the ratio of two arms: 0 if they were on the node together, 2 if one
+    was after the other, 1.5 if the base was before and after.
+    """
+    if brackets(base, other):
+        return 1.5
+    sessions = [{(record.round, record.session) for record in each.block.records} for each in (base, other)]
+    rounds, together = rounds_of_both([base], [other]), {number for number, _ in sessions[0] & sessions[1]}
+    return 2.0 * len(rounds - together) / len(rounds) ** 2 if rounds else 0.0
+
+
+def wave_reach(arms: Arms, pairs: Iterable[tuple[Measured, Measured]], metric: str) -> float:
+    """How far a wave may be off, all its requests at once: Student's t at NOMINAL times a standard deviation. That is
+    WAVES_DIFFER, and gives way to what the arms moved by from one round to the next (as `student.moderated`). 0 if all
+    of these pairs were on the node together.
+    """
+    if not any(waves_between(*pair) for pair in pairs):
+        return 0.0
+    moves = []
+    for name in dict.fromkeys(name for name, _ in arms):
+        cases = [_logs(each, metric) for (variant, _), each in arms.items() if variant == name]
+        rounds = sorted({number for logs in cases for number, _ in logs})
+        for before, after in pairwise(rounds):
+            found = [differences(*(_over_rounds(logs, {end: 1.0}) for end in (before, after))) for logs in cases]
+            moves += [mean(of_cases)] if (of_cases := [mean([*each.values()]) for each in found if each]) else []
+    seen = math.fsum(moved**2 / 2.0 for moved in moves)
+    df = WAVES_DF + len(moves)
+    return t_quantile(0.5 + NOMINAL / 2.0, df) * math.sqrt((WAVES_DF * WAVES_DIFFER**2 + seen) / df)
+
+
+def speedups(base: Measured, other: Measured, rounds: Weights, reach: Mapping[str, float]) -> dict[str, LogMean]:
+    """Log speed-up of every compared metric, the headline first. `reach`: of a wave, by metric."""
+    return {metric: stat for metric in SPEEDUPS if (stat := paired(base, other, metric, reach[metric], rounds))}
 
 
 def drifts(experiment: Experiment, arms: Arms, device_groups: Sequence[DeviceGroup]) -> tuple[Drift, ...]:

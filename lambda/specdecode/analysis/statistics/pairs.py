@@ -67,7 +67,8 @@ def compare_pair(
         return None
     measured = pairing.rounds_of_both(*zip(*both.values(), strict=True))
     weights, swapped = pairing.balanced(base.name, other.name, measured, held)
-    stats = {name: pairing.speedups(*pair, weights) for name, pair in both.items()}
+    reach = {metric: pairing.wave_reach(arms, both.values(), metric) for metric in SPEEDUPS}
+    stats = {name: pairing.speedups(*pair, weights, reach) for name, pair in both.items()}
     for metric in SPEEDUPS:
         seen = {name: pairing.rounds_seen(*pair, metric) for name, pair in both.items()}
         for name, noise in shared_noise(seen, weights=weights, swapped=swapped).items():

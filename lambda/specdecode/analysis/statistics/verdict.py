@@ -15,7 +15,7 @@ from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.metrics.formulas import most_tokens_per_step
 from specdecode.measures.observations import RELEVANT, raised_by_few
 from specdecode.measures.plausibility import MOST_BY_SPECULATION, impossible_speedup, other_counts, other_work
-from specdecode.measures.student import NOMINAL, LogMean, t_quantile
+from specdecode.measures.student import NOMINAL, LogMean, off_at, t_quantile
 
 MAX_FAILED = 0.05
 """Share of failed requests above which the completed ones are no fair sample of an arm's speed."""
@@ -80,7 +80,9 @@ def _needed(found: Estimate, unit: str, confidence: float) -> str:
     """Number of `unit` that would make the interval short enough for a verdict, if nothing else changes."""
     level = 0.5 + confidence / 2.0
     centre = abs(math.log(found.ratio))
-    reach = max(centre, math.log(RELEVANT) - centre) - found.off
+    reach = max(centre, math.log(RELEVANT) - centre) - off_at(found.off, confidence)
+    if reach <= 0.0:
+        return "more rounds, since these arms were not on the node together"
     deviation = math.sqrt(log_stat(found, confidence).variance * found.n)
     n = found.n
     while n <= MOST_NEEDED and t_quantile(level, n - 1.0) * deviation / math.sqrt(n) >= reach:
@@ -95,7 +97,7 @@ def log_stat(found: Estimate, confidence: float = NOMINAL) -> LogMean:
     if found.low is None or found.high is None or found.n < 2:
         return LogMean(math.log(found.ratio), 0.0, 0.0, found.n)
     df = found.n - 1.0
-    reach = max(0.0, (math.log(found.high) - math.log(found.low)) / 2.0 - found.off)
+    reach = max(0.0, (math.log(found.high) - math.log(found.low)) / 2.0 - off_at(found.off, confidence))
     error = reach / t_quantile(0.5 + confidence / 2.0, df)
     return LogMean(math.log(found.ratio), error**2, df, found.n, off=found.off)
 
