@@ -234,7 +234,10 @@ class Settings(ScheduleSettings, PlaceSettings):
         "retain", description="What `cdk destroy` does with the artifact bucket. `destroy` empties it."
     )
     run_retention_days: int | None = Field(
-        None, ge=1, description="Days after which a run's raw files expire; unset, never."
+        None,
+        ge=5,
+        description="Days after which a run's folder expires, its report too; unset, never. At least 5: a run may take "
+        "four.",
     )
     log_retention_days: int = Field(30, description="Days that every log group keeps its lines.")
     budget_usd: int = Field(

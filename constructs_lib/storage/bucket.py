@@ -15,9 +15,9 @@ KEEP_OLD_VERSIONS_DAYS = 14
 class ArtifactBucket(Construct):
     """A private bucket that accepts TLS only, with access logs in a bucket of their own.
 
-    Models, compiled artifacts and reports stay. Raw files of runs expire if the settings say so. With `retain` the
-    bucket stays when the stack is deleted: an artifact costs hours of a $36 node. Overwritten objects can be restored
-    for two weeks.
+    Models and compiled artifacts stay. The folders of runs, reports too, expire if the settings say so. With `retain`
+    the bucket stays when the stack is deleted: an artifact costs hours of a $36 node. Overwritten objects can be
+    restored for two weeks.
     """
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:

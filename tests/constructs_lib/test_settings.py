@@ -128,6 +128,7 @@ REFUSED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({**RESERVED, "capacity_end": "2026-12-20T00:00:00"}, ("capacity_end", "offset")),
     ({**RESERVED, "capacity_start": "2026-12-02T00:00:00Z", "capacity_end": "2026-12-01T00:00:00Z"}, ("not after",)),
     ({"log_retention_days": "31"}, ("log_retention_days", "30, 60")),
+    ({"run_retention_days": "4"}, ("run_retention_days", "5")),
     ({"interface_endpoints": "sts,mars"}, ("mars", "sts, logs")),
     ({"account": "12"}, ("account",)),
     ({"alert_email": "me"}, ("alert_email",)),
