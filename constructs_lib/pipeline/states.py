@@ -30,8 +30,8 @@ INPUT_HELP = (
     'Input: {"experiment": "<preset>"} or {"experiment": {...}}, an inline document; {} starts nothing and lists the '
     'presets with their prices; "set": {"workload.requests": 4} overrides fields by dotted path; '
     '{"resume": "<run id>"} repeats a run and skips what it had finished. "accept_cost": 900 beside any of them '
-    "accepts US dollars that the run may cost at most, by its deadlines; one that could cost more than the deployment "
-    "allows is refused without it. The execution's name is the run's id."
+    "accepts US dollars that the run may cost at most, by its deadlines; what could cost more than that or, without "
+    "it, than the deployment allows is refused. The execution's name is the run's id."
 )
 
 STEPS = {

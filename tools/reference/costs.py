@@ -34,10 +34,10 @@ ${key:g} a month."""
 RUNS = """## What a run costs
 
 Of a first run on an empty bucket, at the published price of the node (AWS publishes none of a trn2.3xlarge). `at
-most`: every step lasts until its deadline. A run that could cost more than `accept_cost_above_usd` of the
-[settings](../settings.md) (${bound:,.0f}) is refused unless its request accepts it: `specdecode run PRESET
---accept-cost USD`, in the console `"accept_cost": USD`. Models come through the NAT gateway once; in S3 they and their
-artifacts stay until you delete them."""
+most`: every step lasts until its deadline. A run that could cost more than its request accepts (`specdecode run PRESET
+--accept-cost USD`, in the console `"accept_cost": USD`) is refused; without an amount, one that could cost more than
+`accept_cost_above_usd` of the [settings](../settings.md) (${bound:,.0f}). Models come through the NAT gateway once; in
+S3 they and their artifacts stay until you delete them."""
 
 RESERVED = """\
 From an On-Demand Capacity Reservation the node costs the same for every hour from its making to its cancelling, used

@@ -52,7 +52,8 @@ def run(
 
     Without a preset or file it lists the presets with their prices. It shows the expected and the highest cost, and
     asks before it starts anything. Without a terminal, or with --json, it needs --yes. A run that could cost more than
-    the deployment's accept_cost_above_usd needs --accept-cost. With --watch the exit code is the run's.
+    --accept-cost or, without that, than the deployment's accept_cost_above_usd is refused. With --watch the exit code
+    is the run's.
 
     With --hold 30m the arms stay for 30 minutes after their last benchmark, and `specdecode ask` asks them. The node is
     billed for that time, which is in the cost that is shown.
@@ -80,9 +81,10 @@ def run(
     inventory = starting.inventory_of(deployment, wanted.experiment)
     plan, bill = starting.estimate(deployment, wanted.experiment, inventory)
     starting.consent(wanted, plan, bill, accepted=accept_cost, yes=yes, as_json=as_json)
-    said = {"accept_cost": accept_cost or math.ceil(bill.added), "started_by": deployment.caller()}
+    shown = math.ceil(bill.added) if accept_cost is None else accept_cost
+    said = {"accept_cost": shown, "started_by": deployment.caller()}
     run_id = new_run_id(wanted.name)
-    request = {**wanted.request, **{key: value for key, value in said.items() if value}}
+    request = {**wanted.request, **{key: value for key, value in said.items() if value is not None}}
     arn = starting.begin(deployment, {run_id: request}, quiet=as_json or watch)[run_id]
     if watch:
         _follow(deployment, run_id, interval=interval, as_json=as_json)

@@ -100,18 +100,18 @@ def consent(wanted: Wanted, plan: Plan, bill: Bill, *, accepted: float | None, y
         warnings = (f"warning   {text}" for text in plan.warnings)
         what = _what(wanted, plan)
         say("\n".join([what, *expected_lines(plan.experiment, RESULTS), *cost_lines(bill), *warnings]))
-    if bill.to_accept is not None:
-        _refuse_more("it", bill.to_accept, bill, accepted)
+    _refuse_more("it", bill.added, bill, accepted)
     agree("Start it?", yes=yes, ask=not as_json, refused="nothing was started")
 
 
 def _refuse_more(what: str, most: float, bill: Bill, accepted: float | None) -> None:
     """End the command if it could cost more than the user accepted. `bill` has the deployment's limit."""
-    if (accepted or 0) < most:
-        given = f"--accept-cost {accepted:g} is not enough" if accepted else f"more than ${bill.accept_above:,.0f}"
+    if most > bill.limit(accepted):
+        above = f"more than ${bill.accept_above:,.0f}"
+        given = above if accepted is None else f"--accept-cost {accepted:g} is not enough"
         raise stop_with(
-            f"{what} could cost ${most:,.0f}, if every step lasts until its deadline ({given}): add --accept-cost "
-            f"{math.ceil(most)}, or shorten deadlines (--set deadlines.benchmark=60)"
+            f"{what} could cost ${math.ceil(most):,}, if every step lasts until its deadline ({given}): add "
+            f"--accept-cost {math.ceil(most)}, or shorten deadlines (--set deadlines.benchmark=60)"
         )
 
 
@@ -140,8 +140,7 @@ def start_on_nodes(
     if not as_json:
         show(*parts_tables(wanted.name, parts, whole))
     most = sum(part.bill.added for part in parts)
-    if most > whole.accept_above:
-        _refuse_more("together they", most, whole, accepted)
+    _refuse_more("together they", most, whole, accepted)
     agree("Start them?", yes=yes, ask=not as_json, refused="nothing was started")
     token, caller = secrets.token_hex(2), deployment.caller()
     asked = {

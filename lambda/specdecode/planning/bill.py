@@ -101,7 +101,11 @@ class Bill(Frozen):
     @property
     def to_accept(self) -> float | None:
         """Dollars that somebody must accept before the run may start; None if nobody must."""
-        return self.added if self.added > self.accept_above else None
+        return self.added if self.added > self.limit(None) else None
+
+    def limit(self, accepted: float | None) -> float:
+        """Dollars that the run may cost: those accepted, to a cent; if nobody said an amount, what needs no consent."""
+        return self.accept_above if accepted is None else accepted + 0.01
 
 
 def make_bill(plan: Plan, capacity: Capacity) -> Bill:
@@ -182,7 +186,7 @@ def paid_compiles(plan: Plan, bill: Bill, *, accepted: float | None) -> dict[str
     one = plan.experiment.deadlines.compile / 60 * plan.price_per_node_hour
     if bill.capacity != "on-demand" or not one:
         return {ON_CPU: counts[ON_CPU]}
-    left = (bill.accept_above if accepted is None else accepted) - bill.added
+    left = bill.limit(accepted) - bill.added
     return counts | {COMPILE: counts[COMPILE] + max(0, int(left / one))}
 
 

@@ -18,12 +18,14 @@ from specdecode.store import Store, error_code
 
 def check_cost(bill: Bill, *, accepted: float | None) -> None:
     """Refuse a run that could cost more than was accepted, whoever starts it and from wherever."""
-    if bill.to_accept is not None and (accepted or 0) < bill.to_accept:
-        allowed = f"${accepted:,.0f} was accepted" if accepted else f"${bill.accept_above:,.0f} needs no consent"
+    if bill.added > bill.limit(accepted):
+        most = math.ceil(bill.added)
+        allowed = (
+            f"${bill.accept_above:,.0f} needs no consent" if accepted is None else f"${accepted:,.2f} was accepted"
+        )
         raise InvalidExperiment(
-            f"the run could cost ${bill.to_accept:,.0f}, if every step lasts until its deadline; {allowed}: add "
-            f'"accept_cost": {math.ceil(bill.to_accept)} to the input (`specdecode run --accept-cost`), or shorten its '
-            "deadlines"
+            f"the run could cost ${most:,}, if every step lasts until its deadline; {allowed}: add "
+            f'"accept_cost": {most} to the input (`specdecode run --accept-cost`), or shorten its deadlines'
         )
 
 

@@ -57,7 +57,7 @@ class RunRequest(BaseModel):
     resume: str | None = None
     """Id of a run to repeat. What it finished is not done again."""
     accept_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """US dollars that it may cost at most. Needed if that is more than the deployment allows."""
+    """US dollars that it may cost at most. None: what the deployment allows."""
     started_by: str | None = Field(default=None, max_length=2048)
     """Who starts the run. Shown to a user who wants to stop it. It is not checked."""
     scheduled_time: AwareDatetime | None = None

@@ -12,11 +12,13 @@ from specdecode.cli.runs_start import estimate
 from specdecode.experiment import Capacity, load_engine, load_preset
 from specdecode.experiment.model import Sweep
 from specdecode.planning import Inventory, needed_prefixes
+from specdecode.steps.errors import InvalidExperiment
 from specdecode.store import Store
 
 from tests.finished_folders import stored
 from tests.specdecode.cli.runs_fake import FakeDeployment
 from tests.specdecode.steps.aws_fake import denied
+from tests.specdecode.steps.world import World
 
 
 def test_run_starts_a_preset_with_its_overrides_and_says_how_to_follow(command):
@@ -124,12 +126,31 @@ def test_json_is_never_asked_even_at_a_terminal(answering):
     [
         ((), "it could cost $2,828, if every step lasts until its deadline (more than $500): add --accept-cost 2828"),
         (("--accept-cost", "600"), "(--accept-cost 600 is not enough): add --accept-cost 2828"),
+        (("--accept-cost", "10"), "(--accept-cost 10 is not enough): add --accept-cost 2828"),
     ],
 )
 def test_a_run_that_could_cost_more_than_the_bound_needs_more_than_yes(command, arguments, words):
     result = command("run", "llama-3.1-405b", "--yes", *arguments)
     assert (result.exit_code, FakeDeployment.started) == (2, [])
     assert words in result.stderr
+
+
+@pytest.mark.parametrize("accepted", ["0", "10", "411"])
+def test_an_amount_below_the_bound_is_the_bound(command, accepted):
+    result = command("run", "qwen3-32b", "--yes", "--accept-cost", accepted)
+    assert (result.exit_code, FakeDeployment.started) == (2, [])
+    assert f"it could cost $412, if every step lasts until its deadline (--accept-cost {accepted} is" in result.stderr
+
+
+@pytest.mark.parametrize("preset", ["rehearsal", "account-check", "qwen3-32b-tuning"])
+def test_plan_asks_for_no_more_than_was_shown_and_for_no_less(command, preset):
+    """The command sends the amount that it showed; Plan makes the bill anew."""
+    FakeDeployment.capacity = Capacity(accept_cost_above=10_000)
+    assert command("run", preset, "--yes").exit_code == 0
+    world, ((_, request),) = World(), FakeDeployment.started
+    with pytest.raises(InvalidExperiment, match=f'"accept_cost": {request["accept_cost"]} '):
+        world.plan(request={**request, "accept_cost": request["accept_cost"] - 1})
+    world.plan(request=request)
 
 
 def test_what_is_accepted_is_part_of_the_request(command):

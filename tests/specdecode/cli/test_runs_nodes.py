@@ -76,6 +76,12 @@ def test_all_parts_together_are_held_against_what_is_accepted(four):
     assert 4000 < sum(accepted) < 4100, "each may cost what was shown, though none needs consent by itself"
 
 
+def test_an_amount_below_the_limit_is_the_limit_of_all_parts_together(four):
+    refused = four(*SWEEP, "--nodes", "4", "--yes", "--accept-cost", "100")
+    assert (refused.exit_code, FakeDeployment.started) == (2, [])
+    assert "(--accept-cost 100 is not enough)" in refused.stderr
+
+
 def test_a_part_that_needs_consent_gets_its_own_bound_and_no_more(four):
     FakeDeployment.capacity = FOUR.model_copy(update={"accept_cost_above": 1000})
     assert four(*SWEEP, "--nodes", "4", "--yes", "--accept-cost", "4100").exit_code == 0

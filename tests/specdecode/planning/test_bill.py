@@ -4,6 +4,7 @@ import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from specdecode.analysis.advice.sweep import first_steps
 from specdecode.cli.experiments_view import cost_lines
 from specdecode.experiment import Capacity, from_document, load_preset, preset_names, prices
 from specdecode.experiment.shapes import COMPILER
@@ -11,6 +12,7 @@ from specdecode.experiment.standing import standing_parts, standing_price
 from specdecode.planning import Inventory, make_bill, needed_prefixes
 from specdecode.planning.events import HISTORY_LIMIT, longest_node_minutes
 from specdecode.planning.timeline import COUNT_MINUTES, HEALTHY_SHARE
+from specdecode.planning.waves import SweepStep
 
 from tests.plans import PRICED, plan_for
 
@@ -239,3 +241,14 @@ def test_a_forecast_from_an_earlier_run_costs_at_most_two_dollars_and_serves_no_
     assert bill.most < most.most
     assert whole.experiment.node == larger.experiment.node == "m7i.24xlarge"
     assert from_document({"extends": "qwen3-32b-forecast", **answers}).node == "m7i.4xlarge"
+
+
+@pytest.mark.parametrize("more", [(), (0, 0), (1, 2, 1), (3, 2, 1, 0, 3, 2, 1)])
+def test_a_resumed_sweep_could_cost_no_more_than_its_first_step_shows(more):
+    """`specdecode run --resume` shows the bill of the first step alone; Plan has all steps so far."""
+    sweep = load_preset("rehearsal-sweep")
+    arms = [variant.name for variant in sweep.variants if variant.compare_to]
+    first = first_steps(sweep)
+    steps = (*first, *(SweepStep(arm=arms[at], reason="") for at in more))
+    shown, planned = (make_bill(plan_for(sweep, sweep=each), PRICED).added for each in (first, steps))
+    assert planned <= shown

@@ -15,8 +15,6 @@ from tests.plans import PRICED, plan_for
 from tests.specdecode.steps.world import World
 
 TWO_ROUNDS = {"experiment": "rehearsal", "set": {"workload.rounds": 2}}
-NOTHING_MORE = {"accept_cost": 1}
-"""Less than the price, which needs no consent: nobody has accepted more than that."""
 
 
 def lose(world: World, count: int = 2) -> list[str]:
@@ -32,6 +30,13 @@ def compile_jobs(world: World) -> list[str]:
     return [job["metadata"]["name"] for job in jobs if job["metadata"]["labels"][names.COMPONENT_LABEL] == "compile"]
 
 
+def price(more: int = 0) -> int:
+    """Of TWO_ROUNDS with everything in the bucket, and of `more` compiles: what `specdecode run` shows and sends."""
+    planned = plan_for(load_preset("rehearsal", overrides=TWO_ROUNDS["set"]), inventory=everything("rehearsal"))
+    one = planned.experiment.deadlines.compile / 60 * planned.price_per_node_hour
+    return math.ceil(make_bill(planned, PRICED).added + more * one)
+
+
 @pytest.fixture
 def later(world: World) -> World:
     """run-1 has compiled everything, and has ended."""
@@ -41,7 +46,7 @@ def later(world: World) -> World:
 
 
 def test_what_goes_while_a_run_waits_ends_it_before_the_node_is_taken_and_a_resumed_run_is_priced_anew(later):
-    later.plan("run-2", {**TWO_ROUNDS, **NOTHING_MORE})
+    later.plan("run-2", {**TWO_ROUNDS, "accept_cost": price()})
     later.finish("StageModels", "run-2")
     gone = lose(later)
     with pytest.raises(CompileFailed, match="price has 0 of the compiles that the run needs now, 2") as caught:
@@ -55,7 +60,7 @@ def test_what_goes_while_a_run_waits_ends_it_before_the_node_is_taken_and_a_resu
 
 
 def test_what_goes_under_a_run_that_has_its_node_is_not_compiled_either(later):
-    later.plan("run-2", {**TWO_ROUNDS, **NOTHING_MORE})
+    later.plan("run-2", {**TWO_ROUNDS, "accept_cost": price()})
     for step in ("StageModels", "AcquireCapacity", "StartCheck"):
         later.finish(step, "run-2")
     lose(later, 1)
@@ -75,9 +80,7 @@ def test_what_fits_into_what_needs_no_consent_is_compiled_again(later):
 
 def test_each_time_counts_and_a_look_more_does_not(later):
     """One artifact more is paid for, and it goes twice."""
-    planned = plan_for(load_preset("rehearsal", overrides=TWO_ROUNDS["set"]), inventory=everything("rehearsal"))
-    paid = math.ceil(make_bill(planned, PRICED).added + planned.experiment.deadlines.compile / 60 * 35.76)
-    later.plan("run-2", {**TWO_ROUNDS, "accept_cost": paid})
+    later.plan("run-2", {**TWO_ROUNDS, "accept_cost": price(more=1)})
     for step in ("StageModels", "AcquireCapacity", "StartCheck"):
         later.finish(step, "run-2")
     lose(later, 1)

@@ -44,7 +44,7 @@ def test_a_plan_that_no_history_holds_is_refused_as_the_experiment_s_fault():
 
 
 @pytest.mark.parametrize(
-    ("accepted", "says"), [({}, "\\$500 needs no consent"), ({"accept_cost": 600}, "\\$600 was accepted")]
+    ("accepted", "says"), [({}, "\\$500 needs no consent"), ({"accept_cost": 600}, "\\$600.00 was accepted")]
 )
 def test_a_run_that_could_cost_more_than_anybody_accepted_is_refused_wherever_it_is_started(world, accepted, says):
     """As the console does it: no command line has asked anybody."""
@@ -52,6 +52,13 @@ def test_a_run_that_could_cost_more_than_anybody_accepted_is_refused_wherever_it
         world.plan(request={"experiment": "llama-3.1-405b", **accepted})
     assert not world.s3.objects
     world.plan(request={"experiment": "llama-3.1-405b", "accept_cost": 2828})
+
+
+def test_an_amount_below_the_deployment_s_bound_is_the_run_s_bound(world):
+    with pytest.raises(InvalidExperiment, match=r'could cost \$167.*\$10\.00 was accepted.*"accept_cost": 167'):
+        world.plan(request={**DEFAULT, "accept_cost": 10})
+    assert not world.s3.objects
+    world.plan(request={**DEFAULT, "accept_cost": 167})
 
 
 def test_the_bound_is_the_deployment_s_and_a_resumed_run_must_be_accepted_too(world):
