@@ -3,13 +3,18 @@
 `cdk destroy` of stacks that are not in the region says "destroyed" all the same (aws-cdk#22240).
 """
 
+import json
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
 
 from specdecode.cli.options import Profile, Region, Yes
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, agree, say, stop_with
 from specdecode.names import CLUSTER_STACK, STACK
+
+if TYPE_CHECKING:
+    from specdecode.experiment.deployment_facts import DeploymentFacts
 
 PAUSE_S = 15.0
 OURS = "(specdecode "
@@ -40,7 +45,7 @@ def destroy(yes: Yes = False, region: Region = None, profile: Profile = None) ->
             hint = hint or "nor in another region that these credentials may look at"
             said = f"there is no deployment in {session.region_name}: nothing was deleted ({hint})"
             raise stop_with(said, EXIT_ENVIRONMENT)
-        for line in _consequences(session, stacks):
+        for line in consequences(session, stacks):
             say(line)
         agree(
             f"Delete {' and '.join(stacks)} in {session.region_name}?", yes=yes, ask=True, refused="nothing was deleted"
@@ -74,17 +79,18 @@ def _is_in(session: Any, region: str) -> bool:
         return False
 
 
-def _consequences(session: Any, stacks: dict[str, dict[str, Any]]) -> Iterator[str]:
+def consequences(session: Any, stacks: dict[str, dict[str, Any]]) -> Iterator[str]:
     """What goes, what stays, and what each costs."""
     from specdecode.experiment import kept, prices
+    from specdecode.experiment.deployment_facts import DeploymentFacts
     from specdecode.experiment.standing import DESTROY_MINUTES
 
     outputs = {item["OutputKey"]: item["OutputValue"] for stack in stacks.values() for item in stack.get("Outputs", ())}
     low, high = DESTROY_MINUTES
     standing = " and ".join(f"{name} ({stack['StackStatus']})" for name, stack in stacks.items())
     yield f"{session.region_name} has {standing}"
-    if cost := outputs.get("HourlyCost"):
-        yield f"  what ends: {cost}"
+    if resting := json.loads(outputs.get("Capacity", "{}")).get("resting_price_per_hour"):
+        yield f"  what ends: {resting:.2f} USD an hour, what it costs at rest"
     if machine := outputs.get("StateMachineArn"):
         going = session.client("stepfunctions").list_executions(stateMachineArn=machine, statusFilter="RUNNING")
         if names := [item["name"] for item in going["executions"]]:
@@ -96,8 +102,27 @@ def _consequences(session: Any, stacks: dict[str, dict[str, Any]]) -> Iterator[s
         yield f"  what stays: the bucket {bucket}, {_size(session.client('s3'), bucket)}, and that of its access logs"
         if settings.get("bucket_encryption") == "kms":
             yield f"  what stays: their KMS key at ${prices.KEY.usd:.2f} a month; without it the bucket cannot be read"
+    if facts := outputs.get("DeploymentFacts"):
+        yield from _paid_nodes(DeploymentFacts.model_validate_json(facts))
     yield "  what stays: five log groups, empty after log_retention_days, and the CDK's own stack CDKToolkit"
     yield f"  it takes {low} to {high} minutes"
+
+
+def _paid_nodes(facts: "DeploymentFacts") -> Iterator[str]:
+    """The nodes that are billed without the deployment too. Nobody can cancel a Capacity Block (EC2 API Reference,
+    CancelCapacityReservation).
+    """
+    price, own, reserved = facts.node_price or 0, facts.existing, facts.reservation
+    if own and not (own.node_role or own.node_group):
+        yield f"  what stays: your nodes, {price:.2f} USD an hour for a {facts.node}"
+    elif facts.block_end:
+        end = f"{facts.block_end.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        yield f"  what stays: the Capacity Block {reserved}, paid for in advance, until its end ({end})"
+    elif reserved:
+        yield (
+            f"  what stays: the On-Demand Capacity Reservation {reserved}, {facts.nodes * price:.2f} USD an hour, "
+            f"until `aws ec2 cancel-capacity-reservation --region {facts.region} --capacity-reservation-id {reserved}`"
+        )
 
 
 def _size(s3: Any, bucket: str) -> str:

@@ -3,6 +3,8 @@
 import pytest
 from botocore.exceptions import ClientError
 
+from constructs_lib.settings.costs import capacity
+from constructs_lib.settings.fields import Settings
 from tests.rehearsal.cloud.test_patches import SLOW
 from tests.rehearsal.cloud.test_readme import typed
 
@@ -20,7 +22,7 @@ def deployed(cloud):
         "Guard": {"Type": "Custom::SpecDecodeSettingsGuard", "Properties": guard},
     }
     cloud.deploy("TrainiumClusterStack", {"Topic": {"Type": "AWS::SNS::Topic"}})
-    cloud.deploy("SpecDecodeStack", spec, BucketName={"Ref": "Bucket"}, HourlyCost="0.62 USD at rest")
+    cloud.deploy("SpecDecodeStack", spec, BucketName={"Ref": "Bucket"}, Capacity=capacity(Settings()).model_dump_json())
     cloud.client("s3").put_object(Bucket="artifacts-1", Key="runs/a", Body=b"x" * 1000)
 
 
@@ -45,7 +47,7 @@ def test_it_deletes_what_is_there_and_fails_where_nothing_is(deployed, cloud):
 
     ended = destroy(cloud, "--yes")
     assert ended.returncode == 0, ended.stderr
-    what = ("what ends: 0.62 USD at rest", "the bucket artifacts-1, 0.0 GB at $0.00 a month", "five log groups")
+    what = ("what ends: 0.62 USD an hour", "the bucket artifacts-1, 0.0 GB at $0.00 a month", "five log groups")
     for words in (*what, "their KMS key at $1.00 a month"):
         assert words in ended.stdout
     assert ended.stdout.index("SpecDecodeStack is gone") < ended.stdout.index("TrainiumClusterStack is gone")
