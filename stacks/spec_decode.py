@@ -108,7 +108,6 @@ class SpecDecodeStack(ProjectStack):
         update = guards.resource("UpdateGuard", guard="code", properties={"Watched": watched})
         for guarded in (pipeline, accounts, roles):
             guarded.node.add_dependency(update)
-        held.asks(pipeline.functions["Watchdog"])
         guards.stops_executions_of(pipeline.state_machine)
         guards.closes_lease(bucket)
         backstop = self._backstop(platform, pipeline, alerts) if settings.makes_nodes else None

@@ -46,7 +46,7 @@ VERBS = {
 CDK = {"bootstrap", "deploy", "destroy", "diff", "synth", "ls"}
 OF_THE_CLI = {
     ("sso", "login"): {"--profile"},
-    ("s3", "sync"): {"--region"},
+    ("s3", "sync"): {"--exclude", "--region"},
     ("s3", "ls"): {"--region"},
     ("s3", "cp"): {"--recursive", "--region"},
     ("eks", "update-kubeconfig"): {"--name", "--region"},

@@ -24,8 +24,7 @@ from constructs_lib.storage.bundle_asset import BundleAsset
 class SettingsGuard(Construct):
     """The guard, with a function of its own: that of the other guards needs the network and the cluster.
 
-    A setting that `replaces` names with its deployed value may go; one that says where nodes come from, only while
-    there is none.
+    A setting that `replaces` names with its deployed value may go, but for those of `kept.fixed`.
     """
 
     def __init__(
@@ -79,12 +78,6 @@ class SettingsGuard(Construct):
             },
         )
         self._resource.node.add_dependency(role)
-        self._role = role
-
-    def asks(self, watchdog: lambda_.IFunction) -> None:
-        """Let the guard ask the watchdog that is deployed what is left where nodes come from."""
-        statement = iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[watchdog.function_arn])
-        iam.Policy(self, "AskWatchdog", roles=[self._role], statements=[statement])
 
     def goes_first(self) -> None:
         """Let all other resources of the stack wait for it. Call it when they are there."""

@@ -228,7 +228,9 @@ class Settings(ScheduleSettings, PlaceSettings):
     )
     ebs_gib: int = Field(3000, ge=500, le=16384, description="Size of the gp3 volume with `node_storage=ebs`, in GiB.")
     bucket_encryption: Literal["s3", "kms"] = Field(
-        "s3", description="How the bucket is encrypted: SSE-S3, or a KMS key of this stack."
+        "s3",
+        description="How the bucket is encrypted: SSE-S3, or a KMS key of this stack, which "
+        "[stays](#settings-that-cannot-change).",
     )
     removal_policy: Literal["retain", "destroy"] = Field(
         "retain", description="What `cdk destroy` does with the artifact bucket. `destroy` empties it."

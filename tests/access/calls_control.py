@@ -88,7 +88,7 @@ RUNS = (
          "update_state_machine", stateMachineArn="{machine}", definition="not JSON"),
     call("call the function Plan", "lambda:InvokeFunction", "{plan_function}", frozenset({"StateMachine"}),
          "invoke", FunctionName="{plan_function_name}", InvocationType="DryRun"),
-    call("call the watchdog", "lambda:InvokeFunction", "{watchdog_function}", frozenset({"RunGuards", "RunSettings"}),
+    call("call the watchdog", "lambda:InvokeFunction", "{watchdog_function}", frozenset({"RunGuards"}),
          "invoke", FunctionName="{watchdog_function_name}", InvocationType="DryRun"),
     call("change a function's code", "lambda:UpdateFunctionCode", "{plan_function}", NOBODY,
          "update_function_code", FunctionName="{plan_function_name}", ZipFile=b"trial", DryRun=True),

@@ -318,7 +318,7 @@ def test_what_is_kept_may_not_be_contradicted(
             settings_of(context, root=tmp_path, environ=environ)
 
 
-def test_a_move_of_nodes_is_told_by_each_setting_that_says_where_they_come_from() -> None:
+def test_each_setting_that_says_where_nodes_come_from_stays() -> None:
     """As the functions have it: the cluster, the pools, and what they may do there. `nodes` is UpdateGuard's."""
 
     def source(settings: Settings) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
+from specdecode.experiment.kept import NODES_FROM
 from specdecode.experiment.shapes import SHAPES as NODE_SHAPES
 from specdecode.experiment.shapes import NodeShape
 
@@ -32,6 +33,14 @@ ROOMS = {
     "accept_no_alerts permissions_boundary tags",
 }
 """The rest, folded. Every setting is in one room."""
+FIXED = f"""Where nodes come from ({", ".join(f"`{key}`" for key in NODES_FROM)}) and `bucket_encryption=kms` stay:
+nothing would look at the old place again, and objects would lose their key. [Destroy](operations.md#destroy), then
+deploy. Copy models and artifacts to the new bucket, but no `state/`: that lease is closed. With
+`removal_policy=destroy` copy before, to a bucket of yours.
+
+```sh
+aws s3 sync s3://OLD-BUCKET s3://NEW-BUCKET --exclude 'state/*'
+```"""
 
 PINS = """Not settings, but data in `constructs_lib/settings/versions.py` and
 `constructs_lib/settings/neuron_amis.py`, each with its source."""
@@ -116,6 +125,8 @@ def render() -> str:
         _settings(OFTEN),
         "## The rest",
         *rooms,
+        "## Settings that cannot change",
+        FIXED,
         "## Pinned versions",
         PINS,
         table(("what", "version"), [(name, f"`{version}`") for name, version in pins]),

@@ -28,7 +28,7 @@ def configure(
     It takes over what a deployed stack has, so that no deployment drops a setting, and says what the next deployment
     changes. It deploys nothing. Without settings and without a deployment it asks for the two that matter first.
 
-    Exit codes: 0 kept, 2 a setting cannot work, 3 this is no checkout, or the deployment is in another region.
+    Exit codes: 0 kept, 2 a setting cannot work or change, 3 this is no checkout, or the deployment is elsewhere.
     """
     from specdecode.cli.preflight.account import facts_of_checkout
     from specdecode.experiment import kept
@@ -53,6 +53,8 @@ def configure(
     final = facts.settings or {}
     if deployed is None:  # what the file had is taken for deployed until somebody can look
         replaces = {lost.key: lost.deployed for lost in kept.changed(file.settings, final)} | file.replaces
+    elif reason := kept.fixed(deployed, final):
+        raise stop_with(reason)
     else:
         replaces = {lost.key: lost.deployed for lost in kept.changed(deployed, final)}
     try:

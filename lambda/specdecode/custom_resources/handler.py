@@ -26,7 +26,6 @@ from specdecode.custom_resources.waiting import (
     Context,
     HandedOver,
     StillThere,
-    asked,
     readable,
     wait_until_gone,
     works,
@@ -88,8 +87,7 @@ class Refused(Exception):
 
 def settings(request: Request) -> str:
     """Refuse settings that drop or change one of SpecDecodeStack, which is deployed last, unless they say which value
-    they replace; and another source of nodes while there is something of a run at the present one. A rollback, which
-    brings the old settings back, is let through.
+    they replace, and those that cannot change (ADR 199). A rollback, which brings the old ones back, is let through.
     """
     given, stacks = request.ResourceProperties, aws.client("cloudformation")
     if request.RequestType == "Delete":
@@ -97,31 +95,11 @@ def settings(request: Request) -> str:
     is_last = f":stack/{names.STACK}/" in request.StackId
     deployed = (request.OldResourceProperties or {}).get("Settings", {}) if is_last else kept.of_stack(stacks) or {}
     reason = kept.refusal(deployed, given["Settings"], given.get("Replaces", {}))
-    moved = kept.moved(deployed, given["Settings"]) if is_last else []
-    if reason or moved:
+    if reason:
         (stack,) = stacks.describe_stacks(StackName=request.StackId)["Stacks"]
-        if "ROLLBACK" not in stack["StackStatus"] and (reason := reason or _left_behind(stack, moved)):
+        if "ROLLBACK" not in stack["StackStatus"]:
             raise Refused(reason)
     return request.identity
-
-
-def _left_behind(stack: dict[str, Any], moved: list[str]) -> str | None:
-    """Why nodes may not come from elsewhere now. Only the deployed watchdog knows where they have come from until now,
-    and may look there: this guard goes first, so that it is the one of before.
-    """
-    outputs = {item["OutputKey"]: item["OutputValue"] for item in stack.get("Outputs", ())}
-    said = asked(str(outputs.get("WatchdogFunction")), lambda_client=aws.client("lambda", config=ASKED_ONCE))
-    counted = {"executions": "running", "holding": "holding a node", "waiting": "waiting", "nodes": "nodes"}
-    left = [f"{what}: {said[key]}" for key, what in counted.items() if said.get(key)]
-    left += map(str, said.get("problems") or ())
-    if not left:
-        return None
-    return (
-        f"This deployment would take nodes from elsewhere ({', '.join(moved)}), and nothing would see again what is "
-        f"where they come from now: {'; '.join(left)}. Wait for the run (`specdecode status`) or stop it (`specdecode "
-        "stop`), see that the node is gone (`specdecode capacity --release`), then deploy again. Where the old place "
-        "is gone for good, delete SpecDecodeStack first (docs/operations.md#destroy). Nothing was changed."
-    )
 
 
 def update(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:

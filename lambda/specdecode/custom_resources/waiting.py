@@ -82,25 +82,22 @@ ASKED_ONCE = Config(connect_timeout=5, read_timeout=35, retries={"total_max_atte
 """Below RESERVE_MS (waiting.py): a watchdog that hangs leaves the guard time to answer. The guard calls again."""
 
 
-def asked(function: str, *, lambda_client: Any) -> dict[str, Any]:
-    """What the watchdog says after a round (steps.watchdog.Reconciled). If it could not be called, or fails, its
-    `problems` are why.
-    """
-    try:
-        answer = lambda_client.invoke(FunctionName=function, InvocationType="RequestResponse", Payload=b"{}")
-        said: dict[str, Any] = json.loads(answer["Payload"].read())
-    except (ClientError, BotoCoreError, ValueError) as error:
-        return {"problems": [f"{function} cannot be asked: {type(error).__name__}: {error}"]}
-    if "FunctionError" in answer:
-        return {"problems": [f"{said.get('errorType', 'error')}: {said.get('errorMessage', said)}"]}
-    return said
-
-
 def works(function: str, *, lambda_client: Any) -> Callable[[], list[str]]:
     """A look that calls the watchdog: why it could not be called, its error, or what it could not do. New rights, a
     throttled call and a slow first start pass by themselves.
     """
-    return lambda: [str(problem) for problem in asked(function, lambda_client=lambda_client).get("problems") or []]
+
+    def look() -> list[str]:
+        try:
+            answer = lambda_client.invoke(FunctionName=function, InvocationType="RequestResponse", Payload=b"{}")
+            said = json.loads(answer["Payload"].read())
+        except (ClientError, BotoCoreError, ValueError) as error:
+            return [f"{function} cannot be asked: {type(error).__name__}: {error}"]
+        if "FunctionError" in answer:
+            return [f"{said.get('errorType', 'error')}: {said.get('errorMessage', said)}"]
+        return [str(problem) for problem in said.get("problems") or []]
+
+    return look
 
 
 def readable(*, namespace: str, metric: str, metrics: Any) -> Callable[[], list[str]]:

@@ -2,7 +2,7 @@
 
 `specdecode configure` writes the file. The synth, `preflight` and every command that looks for the deployment read it.
 The guards compare: a deployment that would drop or change a setting of the deployed one is refused, unless the file
-says which deployed value it replaces.
+says which deployed value it replaces. Some settings cannot be changed in place at all.
 
 Why it is so: ADR 199.
 """
@@ -25,7 +25,14 @@ GUARD = "SettingsGuard"
 DEPLOY = f"npx cdk deploy {STACK}"
 CONFIGURE = ".venv/bin/specdecode configure"
 NODES_FROM = ("cluster_name", "existing_cluster", "existing_node_group", "karpenter_node_role")
-"""Settings that say where nodes come from. A cluster is known by its name."""
+"""Settings that say where nodes come from. A cluster is known by its name. A deployment keeps them for good: a run that
+takes a node while functions change, or before a rollback, would leave it at a place where nothing looks again.
+"""
+ENCRYPTED = "bucket_encryption"
+"""With `kms` it stays too: the key that leaves the stack is that of all objects, and nothing decrypts with a key whose
+deletion is scheduled (docs.aws.amazon.com/kms/latest/cryptographic-details/key-deletion.html).
+"""
+STAYS = "docs/settings.md#settings-that-cannot-change"
 MOST_SHOWN = 80
 """Most characters of a value in a message."""
 
@@ -94,10 +101,18 @@ def changed(
     ]
 
 
-def moved(deployed: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
-    """How `wanted` takes nodes from elsewhere. Empty if it does not, or nothing is deployed."""
-    pairs = {key: (deployed.get(key, "none"), wanted.get(key, "none")) for key in NODES_FROM if deployed}
-    return [f"{key}: {before} -> {after}" for key, (before, after) in pairs.items() if before != after]
+def fixed(deployed: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
+    """Why `wanted` needs another deployment, and how to have one. None if it does not, or nothing is deployed."""
+    keys = (*NODES_FROM, *({ENCRYPTED} & deployed.keys())) if deployed else ()  # a default, `s3`, is not among them
+    lost = {key: deployed.get(key, "") for key in keys if deployed.get(key) != wanted.get(key)}
+    if not lost:
+        return None
+    listed = "; ".join(f"{key}: {before or 'none'} -> {wanted.get(key, 'none')}" for key, before in lost.items())
+    return (
+        "Where nodes come from, and a KMS key of the bucket, are chosen when SpecDecodeStack is made and stay. To keep "
+        f"what is deployed: {deploy_with(lost)}. To have the other: `.venv/bin/specdecode destroy`, then deploy "
+        f"({STAYS}: how to keep models and artifacts). Nothing was changed. They are: {listed}"
+    )
 
 
 def of_stack(cloudformation: Any) -> dict[str, str] | None:
@@ -137,6 +152,8 @@ def short(value: str) -> str:
 
 def refusal(deployed: Mapping[str, str], wanted: Mapping[str, str], replaces: Mapping[str, str]) -> str | None:
     """Why settings may not be deployed over `deployed`, and the lines that may. None if nothing is lost."""
+    if reason := fixed(deployed, wanted):
+        return reason
     lost = changed(deployed, wanted, replaces)
     if not lost:
         return None

@@ -104,6 +104,7 @@ def test_a_folder_or_a_dangling_link_is_no_absence(checkout: Path, monkeypatch: 
         (["nodes"], 2, "write settings as KEY=VALUE, not nodes"),
         ([""], 2, "write settings as KEY=VALUE, not '' (docs"),
         (["nodes=1", "nodes=2"], 2, "two values for one setting: nodes=1 and another one"),
+        (["cluster_name=other"], 2, "cluster_name: none -> other"),
         (["region=ap-southeast-4", "price_per_node_hour=2"], 3, "the deployment stands in us-east-2; destroy it first"),
     ],
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from specdecode.experiment import kept
 
+ROOT = Path(__file__).resolve().parents[3]
 DEPLOYED = {"region": "us-east-2", "alert_email": "you@example.com", "nodes": "2"}
 
 
@@ -35,6 +36,18 @@ def test_a_refusal_keeps_what_the_line_adds_and_is_short_with_a_certificate() ->
     assert said is not None
     assert f"`{kept.CONFIGURE} 'schedule=cron(0 1 ? * SAT *)'`, then `{kept.DEPLOY}`" in said
     assert len(said) < 1000, "CloudFormation shows a thousand characters"
+
+
+def test_what_stays_has_the_line_that_keeps_it_and_fits_into_what_cloudformation_shows() -> None:
+    deployed = {**dict.fromkeys(kept.NODES_FROM, "a" * 40), "cluster_ca": "A" * 1500, "bucket_encryption": "kms"}
+    wanted = {"region": "us-east-2", "existing_cluster": "b", "karpenter_node_role": "a" * 40}
+    said = kept.refusal(deployed, wanted, deployed)
+    assert said is not None and len(said) < 1000, "CloudFormation shows a thousand characters"
+    keeps = {"cluster_name": "a" * 40, "existing_cluster": "a" * 40, "existing_node_group": "a" * 40}
+    assert kept.deploy_with({**keeps, "bucket_encryption": "kms"}) in said
+    assert kept.refusal({}, wanted, {}) is None
+    page, _, heading = kept.STAYS.partition("#")
+    assert f"## {heading.replace('-', ' ').capitalize()}" in (ROOT / page).read_text()
 
 
 def test_the_file_comes_back_and_a_broken_one_says_what_to_do(tmp_path: Path) -> None:
