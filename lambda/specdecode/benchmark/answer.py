@@ -77,12 +77,12 @@ class Answer:
 
     @property
     def whole(self) -> bool:
-        """Whether the server said that the answer is complete."""
-        return self._finished or self.finish_reason is not None
+        """Whether the server said why the answer ended: one that it does not say it of may be cut off."""
+        return self.finish_reason is not None
 
     @property
     def finished(self) -> bool:
-        """Whether the stream ended with `[DONE]`, so that nothing of the answer is missing."""
+        """Whether the stream ended with `[DONE]`, so that nothing more comes."""
         return self._finished
 
     def take(self, event: bytes, at_s: float) -> None:

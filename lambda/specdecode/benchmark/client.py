@@ -3,11 +3,12 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from specdecode.benchmark.answer import Answer
 from specdecode.benchmark.clients import ALL, LoadSlice
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.exchange import Exchange, failure
@@ -84,6 +85,21 @@ def request_body(
     if workload.thinking is not None and "messages" in body:
         body["chat_template_kwargs"] = {"enable_thinking": workload.thinking}
     return body
+
+
+def _not_whole(answer: Answer, body: Mapping[str, Any]) -> RequestError | None:
+    """Why an answer that the server ended in order is no whole one. vLLM and the OpenAI API give a `finish_reason` with
+    every whole one. vLLM ends an answer of an exact length early at `max_model_len`, with the reason "length".
+    """
+    tokens, asked = answer.completion_tokens, body["max_tokens"]
+    if not answer.chunks:
+        return failure(ErrorKind.EMPTY, "the answer ended without any text")
+    if not answer.whole:
+        return failure(ErrorKind.TRUNCATED, "the server ended its answer without a finish_reason: it may be cut off")
+    if body.get("ignore_eos") and tokens is not None and tokens < asked:
+        what = f"{tokens} tokens came of {asked} that ignore_eos asks for (is the server's context too short for them?)"
+        return failure(ErrorKind.TRUNCATED, what)
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,8 +183,7 @@ class Client:
         answer.check_usage(plan.body["max_tokens"], exact=bool(plan.body.get("ignore_eos")))
         end = ended if exchange.last_at is None or not exchange.ended.is_set() else exchange.last_at
         lag = max(exchange.lag, self.loop_lag.largest_since(sent))
-        if error is None and not answer.chunks:
-            error = failure(ErrorKind.EMPTY, "the answer ended without any text")
+        error = error or _not_whole(answer, plan.body)
         if error is not None:
             error = error.model_copy(update={"message": self.endpoint.without_key(error.message)})
         return RequestRecord.model_construct(

@@ -96,6 +96,7 @@ UNENDED = b'data: {"choices": [{"delta": {"content": "%s"}}]}\n\n'
 STREAMS: dict[str, list[bytes]] = {
     "good": answer(),
     "ends-in-the-middle": answer()[:4],
+    "done-without-a-reason": [event for event in answer() if b'"length"' not in event],
     "cut-within-an-event": [*answer()[:3], b'data: {"choices": [{"de'],
     "malformed-json": [answer()[1], b"data: {'choices': []}\n\n", *answer()[2:]],
     "json-that-is-no-object": [b"data: 17\n\n", *answer()],
