@@ -257,8 +257,13 @@ def differ(condition: str, one: Any, other: Any) -> bool:
     """Whether a condition was another one. `condition`: its name, or a path that ends with it."""
     if condition.endswith(LENGTHS):
         with suppress(TypeError, ValueError):
-            return abs(float(one) - float(other)) > ALIKE * max(float(one), float(other))
+            return unlike(float(one), float(other))
     return bool(one != other)
+
+
+def unlike(one: float, other: float) -> bool:
+    """Whether two mean lengths differ by more than ALIKE."""
+    return abs(one - other) > ALIKE * max(one, other)
 
 
 def too_busy(seconds: Sequence[float], took_s: float, at_a_time: int) -> str:

@@ -6,11 +6,15 @@ import random
 
 import pytest
 from specdecode.analysis import Verdict, compare
+from specdecode.analysis.loads.curve import gains_by_level
 from specdecode.analysis.report import render_markdown
+from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.results.run_context import DeviceGroup
+from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.analysis.statistics.pairs import equality
 from specdecode.experiment.variants import ModelRef, ServedVariant
 from specdecode.experiment.workload import PromptKind, Requests, TestCase
+from specdecode.measures.arm import measure_arm
 from specdecode.records import Chunk
 
 from tests.specdecode.analysis.simulate import case, context, experiment, request, run, simulated
@@ -96,6 +100,44 @@ def test_different_output_lengths_are_said() -> None:
     result = case(simulated(records, tested=tested), "repeat")
     assert any("different length (200 and 100" in note for note in result.notes)
     assert not any("different length" in note for note in case(simulated(), "repeat").notes)
+
+
+def of_lengths(base: list[int], other: list[int]) -> Comparison:
+    """The arm is slower at each token, and as fast to the first."""
+    return simulated(
+        request(variant=v, case=c, index=i, rng=random.Random(i), tokens=tokens, step_s=step_s, ttft_s=0.1)
+        for v, step_s, lengths in (("base", 0.020, base), ("sd", 0.021, other))
+        for c in ("repeat", "sonnet")
+        for i, tokens in enumerate(lengths)
+    )
+
+
+def test_an_arm_gains_nothing_from_a_baseline_that_answers_shorter() -> None:
+    """Tokens per second have the time to the first token in them: 1.31× of an arm that accepts nothing."""
+    found = of_lengths([8] * 8, [64] * 8)
+    result = case(found, "repeat")
+    assert result.verdict is Verdict.CANNOT_TELL and not result.comparable
+    assert "its answers have 8.00× (95% CI 8.00–8.00) the tokens of the baseline's" in result.reason
+    whole = found.pairs[0].group("all")
+    assert whole is not None and whole.headline is None and found.pairs[0].among is None
+    assert found.costs(found.pairs[0]) is None
+    assert "Use sd" not in found.answer
+
+
+def test_lengths_that_differ_by_chance_are_compared() -> None:
+    result = case(of_lengths([100, 200] * 3 + [100, 100], [200, 100] * 3 + [200, 200]), "repeat")
+    assert result.comparable and "its answers have" not in result.reason
+
+
+def test_a_load_at_which_answers_differ_in_length_is_no_point_of_a_curve() -> None:
+    long, short = ([request(variant=v, case="repeat", index=i, rng=random.Random(i), tokens=n) for i in range(8)]
+                   for v, n in (("sd", 64), ("base", 8)))  # fmt: skip
+    base, other = measure_arm(short), measure_arm(long)
+    at = AtLevel(
+        level=experiment().workload.levels[0], arms={("base", "repeat"): base, ("sd", "repeat"): other}, unknown=()
+    )
+    gains = {"levels": [at], "variant": "sd", "baseline": "base", "cases": ["repeat"]}
+    assert gains_by_level(experiment=experiment(), **gains) == {}
 
 
 @pytest.mark.parametrize("hidden", [0, 200])

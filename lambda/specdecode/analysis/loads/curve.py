@@ -9,7 +9,7 @@ from specdecode.analysis.results.over_load import ArmAtLoad, Curve, LoadPoint
 from specdecode.analysis.results.pairs import HEADLINE, Pair
 from specdecode.analysis.statistics import pairing
 from specdecode.analysis.statistics.measured import Arms, AtLevel
-from specdecode.analysis.statistics.verdict import estimate, too_many_failed
+from specdecode.analysis.statistics.verdict import LENGTH, estimate, lengths_apart, too_many_failed
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.workload import Level
 from specdecode.measures.arm import Measured
@@ -158,6 +158,8 @@ def _gain(experiment: Experiment, at: AtLevel, arms: tuple[str, str], case: str)
     """Log speed-up on the headline metric. None if it is no fair comparison."""
     base, other = (at.arms.get((name, case)) for name in arms)
     if base is None or other is None or too_many_failed(base.arm, other.arm):
+        return None
+    if lengths_apart(pairing.paired(base, other, LENGTH, 0.0)):
         return None
     return pairing.paired(base, other, HEADLINE, pairing.wave_reach(at.arms, [(base, other)], HEADLINE))
 

@@ -16,7 +16,7 @@ from specdecode.analysis.results.over_load import KRange, Schedule
 from specdecode.analysis.results.pairs import HEADLINE, Estimate, Pair, Verdict
 from specdecode.analysis.statistics import pairing
 from specdecode.analysis.statistics.measured import AtLevel, lacking
-from specdecode.analysis.statistics.verdict import estimate, too_many_failed, verdict_of
+from specdecode.analysis.statistics.verdict import LENGTH, estimate, lengths_apart, too_many_failed, verdict_of
 from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.problems import ExperimentError
@@ -139,6 +139,8 @@ def _gains(at: AtLevel, names: Mapping[int, str]) -> dict[int, float]:
     for case in dict.fromkeys(case for _, case in at.arms):
         own = {k: at.arms[name, case] for k, name in there.items()}
         for k, arm in own.items() if not too_many_failed(*(each.arm for each in own.values())) else ():
+            if lengths_apart(pairing.paired(own[0], arm, LENGTH, 0.0)):
+                continue
             rounds = sorted(pairing.rounds_of_both([own[0]], [arm]))
             of_rounds = (pairing.paired(own[0], arm, HEADLINE, 0.0, {number: 1.0}) for number in rounds)
             found[k] += [stat.mean for stat in of_rounds if stat]

@@ -7,7 +7,7 @@ from specdecode.analysis.results.numbers import times
 from specdecode.analysis.results.pairs import Pair
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.step import most_tokens
-from specdecode.measures.plausibility import AGREE, ORDERED, differ, disordered, too_busy, unlike_rows
+from specdecode.measures.plausibility import AGREE, LENGTHS, ORDERED, differ, disordered, too_busy, unlike_rows
 from specdecode.speculation.theory import speedup
 
 BOS = 1.5
@@ -51,15 +51,15 @@ def warnings(arms: Sequence[ImportedArm], pairs: Sequence[Pair], experiment: Exp
 
 
 def unlike(base: ImportedArm, other: ImportedArm, experiment: Experiment) -> list[str]:
-    """Every condition (load, lengths, sampling) in which two arms differ; and the model, unless the user said that its
-    quantization does.
+    """Every condition (load, lengths of prompts, sampling) in which two arms differ; and the model, unless the user
+    said that its quantization does. The lengths of answers are judged as in a run.
     """
     quantizations = {experiment.variant(arm.name).quantization for arm in (base, other)}
     models = [_models(base, other)] if base.weights != other.weights and len(quantizations) == 1 else []
     return models + [
         f"{key} is {base.conditions.get(key, 'not said')} and {other.conditions.get(key, 'not said')}"
         for key in base.conditions | other.conditions
-        if differ(key, base.conditions.get(key), other.conditions.get(key))
+        if key != LENGTHS[1] and differ(key, base.conditions.get(key), other.conditions.get(key))
     ]
 
 

@@ -13,6 +13,7 @@ from specdecode.analysis.results.run_context import RunContext
 from specdecode.analysis.statistics.groups import Stats
 from specdecode.analysis.statistics.measured import BY_NAME, SPEEDUPS
 from specdecode.analysis.statistics.pairs import assemble, case_result
+from specdecode.analysis.statistics.verdict import LENGTH
 from specdecode.analysis.texts.recommend import voiced
 from specdecode.experiment.model import ImportedExperiment
 from specdecode.experiment.variants import ModelRef, Variant, as_model_id
@@ -35,7 +36,7 @@ NORMAL_IQR, MEDIAN_ERROR = 1.349, 1.2533
 """Interquartile range of a standard normal; standard error of its median times sqrt(n)."""
 ID_DIGITS = 8
 """Hexadecimal digits of a run's id that tell imports of other results from each other."""
-HIGHER = ("request_output_throughput", "tokens_per_step")
+HIGHER = ("request_output_throughput", "tokens_per_step", LENGTH)
 NO_EQUALITY = Equality(compared=0, identical=0, expected=False, first=None)
 
 
@@ -87,8 +88,17 @@ def _case(
     known at which load, or if they contradict themselves.
     """
     stats, method = _log_speedups(base, other, before, after)
+    lengths = stats.pop(LENGTH, None)
     result = case_result(
-        case=case, base=before, other=after, stats=stats, method=method, same=NO_EQUALITY, distinct_prompts=0, notes=()
+        case=case,
+        base=before,
+        other=after,
+        stats=stats,
+        method=method,
+        same=NO_EQUALITY,
+        distinct_prompts=0,
+        notes=(),
+        lengths=lengths,
     )
     told: dict[str, object] = {}
     if HEADLINE not in stats:
@@ -187,9 +197,9 @@ def _scaled(summary: Summary, factor: float) -> Summary:
 
 
 def _log_speedups(base: ImportedArm, other: ImportedArm, before: ArmCase, after: ArmCase) -> tuple[Stats, str]:
-    """Log speed-up of each metric that both arms have, and how it was found."""
+    """Log speed-up of each metric that both arms have, and their lengths'; and how it was found."""
     found: Stats = {}
-    for metric in SPEEDUPS:
+    for metric in (*SPEEDUPS, LENGTH):
         sign = 1.0 if metric in HIGHER else -1.0
         if base.requests and other.requests:
             first, second = _values(base, metric), _values(other, metric)
@@ -230,6 +240,7 @@ def _values(arm: ImportedArm, metric: str) -> list[float]:
         value = {
             "end_to_end_latency": e2e,
             "ttft": ttft,
+            LENGTH: tokens,
             "request_output_throughput": tokens / e2e if e2e else None,
             "time_per_output_token": (e2e - ttft) / (tokens - 1.0) if tokens > 1 and e2e and ttft else None,
         }.get(metric)

@@ -160,9 +160,9 @@ class Comparison(Frozen):
     def cost_over(self, variant: str, pair: Pair, *cases: str) -> float | None:
         """Dollars per million output tokens of an arm: over `cases`, else all of `pair`, weighted by tokens; in the
         rounds that the arms of `pair` have too, so that the figures can be compared. None if a case has no cost, or the
-        pair is not to be trusted: its tokens may be wrong.
+        arms cannot be compared in all of them, or are not to be trusted: their tokens may be wrong.
         """
-        if pair.distrusted:
+        if pair.distrusted or not all(case.comparable for case in pair.cases):
             return None
         beside = {variant, pair.variant, pair.baseline}
         found = [self._spent(variant, case, beside) for case in cases or [each.case for each in pair.cases]]

@@ -9,11 +9,13 @@ from specdecode.analysis.statistics.groups import Stats, among_arms, compared_ar
 from specdecode.analysis.statistics.measured import SPEEDUPS
 from specdecode.analysis.statistics.shared_noise import shared_noise
 from specdecode.analysis.statistics.verdict import (
+    LENGTH,
     distrust,
     estimate,
     impossible_figures,
     judge,
     judge_loss,
+    lengths_apart,
     too_many_failed,
 )
 from specdecode.experiment.model import Experiment
@@ -112,16 +114,19 @@ def case_result(
     same: Equality,
     distinct_prompts: int,
     notes: Sequence[str],
+    lengths: LogMean | None = None,
     ends_early: bool = False,
 ) -> CaseResult:
-    """Verdict and figures of one case. `ends_early`: its requests could have, so a loss needs as many prompts."""
+    """Verdict and figures of one case. `lengths`: as for `lengths_apart`. `ends_early`: its requests could have, so a
+    loss needs as many prompts.
+    """
     estimates = {metric: estimate(metric, stat, method=method) for metric, stat in stats.items()}
     headline = estimates.get(HEADLINE)
     verdict, reason, settle = judge(headline)
     if ends_early and headline and verdict is Verdict.COSTS:
         headline, (verdict, reason, settle) = judge_loss(headline)
         estimates[HEADLINE] = headline
-    failed = too_many_failed(base, other)
+    failed, apart = too_many_failed(base, other), lengths_apart(lengths)
     if impossible := (*base.impossible, *other.impossible):
         verdict, reason, settle = Verdict.DISTRUST, impossible[0], ""
     elif late := [arm.variant for arm in (base, other) if arm.late]:
@@ -133,6 +138,8 @@ def case_result(
         )
     elif failed:
         verdict, reason, settle = Verdict.CANNOT_TELL, failed, "a run in which they do not fail"
+    elif apart:
+        verdict, reason, settle = Verdict.CANNOT_TELL, apart, "answers of equal length (ignore_eos)"
     elif not headline and (why := _no_headline(base, other)):
         reason, settle = why, ""
     elif distinct_prompts == 1 and headline and headline.n > 1:
@@ -143,7 +150,7 @@ def case_result(
         verdict=verdict,
         reason=reason,
         settle=settle,
-        comparable=headline is not None and failed is None,
+        comparable=headline is not None and failed is None and not apart,
         impossible=bool(impossible),
         late=base.late or other.late,
         headline=headline,
@@ -178,6 +185,7 @@ def _compare_case(experiment: Experiment, case: TestCase, base: Measured, other:
         same=same,
         distinct_prompts=prompts,
         notes=[*_notes(base.arm, other.arm, same, prompts), *_sent(experiment, case, base, other, stats.get(HEADLINE))],
+        lengths=pairing.paired(base, other, LENGTH, 0.0),
         ends_early=experiment.workload.requests.precision is not None,
     )
 
@@ -192,7 +200,8 @@ def _notes(base: ArmCase, other: ArmCase, same: Equality, prompts: int) -> Itera
     if len(lengths) == 2 and abs(lengths[1] / lengths[0] - 1.0) > LENGTHS_DIFFER:
         yield (
             f"The arms wrote texts of different length ({lengths[0]:.0f} and {lengths[1]:.0f} tokens on average): "
-            "end-to-end latency is not comparable, the figures per token are."
+            "end-to-end latency is not comparable, nor quite tokens per second, which have the time to the first token "
+            "in them."
         )
     prompts_of = [s.mean for arm in (base, other) if (s := arm.metrics.get("input_tokens")) and s.mean]
     if len(prompts_of) == 2 and abs(prompts_of[1] - prompts_of[0]) > TEMPLATE + LENGTHS_DIFFER * max(prompts_of):

@@ -14,9 +14,11 @@ from specdecode.experiment.variants import Variant
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.metrics.formulas import most_tokens_per_step
 from specdecode.measures.observations import RELEVANT, raised_by_few
-from specdecode.measures.plausibility import MOST_BY_SPECULATION, impossible_speedup, other_counts, other_work
+from specdecode.measures.plausibility import MOST_BY_SPECULATION, impossible_speedup, other_counts, other_work, unlike
 from specdecode.measures.student import NOMINAL, LogMean, off_at, t_quantile
 
+LENGTH = "output_tokens"
+"""The metric by which answers are as long as others."""
 MAX_FAILED = 0.05
 """Share of failed requests above which the completed ones are no fair sample of an arm's speed."""
 MOST_SAID = 3
@@ -110,6 +112,20 @@ def too_many_failed(*arms: ArmCase) -> str | None:
             what = "the rest is no fair sample" if arm.completed else "nothing is left to compare"
             return f"{arm.failed} of {arm.requests} requests of {arm.variant} failed ({kinds}): {what}"
     return None
+
+
+def lengths_apart(found: LogMean | None) -> str:
+    """Why two arms cannot be compared: their answers differ in length by more than ALIKE, and by more than chance.
+    Empty if they can. `found`: log of the arm's tokens over the baseline's, by prompt. A shorter answer has more of the
+    time to the first token in its tokens per second.
+    """
+    if found is None or not unlike(found.ratio, 1.0):
+        return ""
+    low, high = found.interval() or (found.ratio, found.ratio)
+    if low <= 1.0 <= high:
+        return ""
+    tokens = spread(estimate(LENGTH, found, method=""))
+    return f"its answers have {tokens} the tokens of the baseline's, so that neither speed nor cost can be compared"
 
 
 def impossible_figures(
