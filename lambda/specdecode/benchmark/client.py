@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -87,18 +87,14 @@ def request_body(
     return body
 
 
-def _not_whole(answer: Answer, body: Mapping[str, Any]) -> RequestError | None:
+def _not_whole(answer: Answer) -> RequestError | None:
     """Why an answer that the server ended in order is no whole one. vLLM and the OpenAI API give a `finish_reason` with
-    every whole one. vLLM ends an answer of an exact length early at `max_model_len`, with the reason "length".
+    every whole one.
     """
-    tokens, asked = answer.completion_tokens, body["max_tokens"]
     if not answer.chunks:
         return failure(ErrorKind.EMPTY, "the answer ended without any text")
     if not answer.whole:
         return failure(ErrorKind.TRUNCATED, "the server ended its answer without a finish_reason: it may be cut off")
-    if body.get("ignore_eos") and tokens is not None and tokens < asked:
-        what = f"{tokens} tokens came of {asked} that ignore_eos asks for (is the server's context too short for them?)"
-        return failure(ErrorKind.TRUNCATED, what)
     return None
 
 
@@ -183,7 +179,7 @@ class Client:
         answer.check_usage(plan.body["max_tokens"], exact=bool(plan.body.get("ignore_eos")))
         end = ended if exchange.last_at is None or not exchange.ended.is_set() else exchange.last_at
         lag = max(exchange.lag, self.loop_lag.largest_since(sent))
-        error = error or _not_whole(answer, plan.body)
+        error = error or _not_whole(answer)
         if error is not None:
             error = error.model_copy(update={"message": self.endpoint.without_key(error.message)})
         return RequestRecord.model_construct(

@@ -51,7 +51,7 @@ class ErrorKind(StrEnum):
     RESET = "reset"
     """The connection broke, or closed before any answer."""
     TRUNCATED = "truncated"
-    """Closed orderly, but before the answer's end, or with fewer tokens than an exact length asks for."""
+    """Closed orderly, but before the answer's end."""
     HTTP = "http"
     """A status other than 200."""
     PROTOCOL = "protocol"
