@@ -42,6 +42,11 @@ def notes(
     if alone := _alone(experiment, levels):
         listed = "; ".join(f"round {number} of {arm} (against {', '.join(of)})" for (arm, number), of in alone.items())
         yield f"Not compared, since the other arm was not measured in it: {listed}."
+    if waves := [f"{one} and {other}" for one, other in _compared(experiment) if _in_waves(arms, one, other)]:
+        yield (
+            f"Not on the node together: {'; '.join(waves)}. The node may have been slower or faster meanwhile: that is "
+            "assumed, moved towards what arms that were measured twice show, and in each interval of these."
+        )
     if first.level.rate is not None:
         yield (
             "At a given rate every server that keeps up writes the same tokens a second, and when the last answer ends "
@@ -113,13 +118,23 @@ def _not_measured(experiment: Experiment, context: RunContext, levels: Sequence[
     ]
 
 
+def _compared(experiment: Experiment) -> list[tuple[str, str]]:
+    """Each arm and the one that it is compared with."""
+    return [(variant.name, variant.compare_to) for variant in experiment.variants if variant.compare_to]
+
+
+def _in_waves(arms: Mapping[Key, Measured], other: str, base: str) -> bool:
+    """Whether some of their rounds were not measured beside each other."""
+    cases = [case for name, case in arms if name == other and (base, case) in arms]
+    return any(pairing.waves_between(arms[base, case], arms[other, case]) for case in cases)
+
+
 def _alone(experiment: Experiment, levels: Sequence[AtLevel]) -> dict[tuple[str, int], list[str]]:
     """Arm and round -> the arms that it is not compared with there. Empty of an adaptive sweep, whose base has rounds
     of its own with each arm.
     """
     found: dict[tuple[str, int], set[str]] = defaultdict(set)
-    pairs = [(variant.name, variant.compare_to) for variant in experiment.variants if variant.compare_to]
-    for at, case, pair in product(levels, experiment.workload.cases, pairs):
+    for at, case, pair in product(levels, experiment.workload.cases, _compared(experiment)):
         for own, other in (pair, pair[::-1]) if experiment.sweep is not Sweep.ADAPTIVE else ():
             both = [each for name in (own, other) if (each := at.arms.get((name, case.name)))]
             if len(both) == 2 and not pairing.brackets(*both):
