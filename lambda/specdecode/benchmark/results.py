@@ -4,9 +4,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from specdecode.experiment.benchmark_spec import BenchmarkSpec, read_specification
-from specdecode.records import ErrorKind, RequestRecord, raw_file, read_record
-from specdecode.untrusted import Unreadable, WrongInput
+from specdecode.records import SERVERS, ErrorKind, RequestRecord, raw_file, read_record
+from specdecode.untrusted import Unreadable, WrongInput, placed
 
 SPECIFICATION = "benchmark.json"
 
@@ -18,12 +20,15 @@ class BadResults(WrongInput):
 def claim_folder(folder: Path, spec: BenchmarkSpec, *, resume: bool) -> BenchmarkSpec:
     """Take `folder` for this benchmark. Returns the specification to run: for a resumed run the stored one.
 
-    Raises BadResults if the folder holds a benchmark and must not be resumed, or another benchmark.
+    Raises BadResults if the folder holds a benchmark and must not be resumed, another benchmark, or other files: a run
+    replaces and deletes files of its folder.
     """
     path = folder / SPECIFICATION
     if not path.exists():
         if resume:
             raise BadResults(f"nothing to resume: {folder} holds no benchmark")
+        if any(folder.glob("[!.]*")):
+            raise BadResults(f"{folder} is not empty: choose a new folder")
         folder.mkdir(parents=True, exist_ok=True)
         replace_file(path, spec.model_dump_json(indent=2).encode())
         return spec
@@ -47,7 +52,8 @@ def release_folder(folder: Path) -> bool:
     """Release a claimed folder if nothing was measured. Returns whether that was so."""
     if any((folder / "raw").rglob("*.jsonl")):
         return False
-    (folder / SPECIFICATION).unlink(missing_ok=True)
+    for name in (SPECIFICATION, SERVERS):
+        (folder / name).unlink(missing_ok=True)
     return True
 
 
@@ -103,7 +109,8 @@ class Results:
         try:
             record = read_record(line)
         except ValueError as error:
-            raise BadResults(f"{path}, line {number} is no record of this version: {error}") from None
+            why = placed(error.errors()[0]) if isinstance(error, ValidationError) else error
+            raise BadResults(f"{path}, line {number} is no record of this version: {why}") from None
         if record.run_id != self._run_id:
             raise BadResults(f"{path} holds run {record.run_id!r}, not {self._run_id!r}: choose another folder")
         return record

@@ -154,8 +154,6 @@ def instance(
 
 def _impossible(where: WhereOptions, what: WhatOptions) -> Iterator[str]:
     """What no run can do with these options, each in words."""
-    from specdecode.benchmark.results import SPECIFICATION
-
     given = {"--ask": what.ask, "--artifacts": where.artifacts, "--out": what.out, "--resume": what.resume}
     given |= {"--store": where.store != STORE, "--skip-compile": where.skip_compile, "--json": what.as_json}
     for flag in (flag for flag, value in given.items() if what.show and value):
@@ -169,8 +167,7 @@ def _impossible(where: WhereOptions, what: WhatOptions) -> Iterator[str]:
             yield f"{flag}: {there} is no folder that you may write to"
         if ":" in str(folder) and not where.venv:
             yield f"{flag}: no container can be given {folder}: choose a path without a colon"
-    is_own = not what.ask and (what.resume or (what.out and (what.out / SPECIFICATION).exists()))
-    if what.out and not is_own and any(what.out.glob("[!.]*")):  # a run replaces and deletes files of its folder
+    if what.ask and what.out and any(what.out.glob("[!.]*")):
         yield f"--out: {what.out} is not empty: choose a new folder"
     for kept in (where.store / name for name in ("models", "compiled")):
         if os.path.lexists(kept) and not kept.is_dir():

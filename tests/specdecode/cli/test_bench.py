@@ -170,6 +170,17 @@ def test_a_failed_probe_leaves_the_folder_to_the_next_try(tmp_path: Path) -> Non
         call("bench", url, *words, code=2)
 
 
+def test_a_folder_of_other_files_is_refused_and_nothing_in_it_changes(failing_server: str, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("report.html", "servers.json", "raw/base/count.jsonl")]
+    files[2].parent.mkdir(parents=True)
+    for file in files:
+        file.write_text("mine")
+    said = call("bench", failing_server, "--case", "count", "--out", tmp_path, code=2).stderr
+    assert said == f"error: {tmp_path} is not empty: choose a new folder\n"
+    assert [file.read_text() for file in files] == ["mine"] * 3
+    assert {*tmp_path.iterdir()} == {*files[:2], tmp_path / "raw"}
+
+
 def test_a_disk_that_is_full_is_one_message_that_says_how_to_go_on(
     failing_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
