@@ -24,7 +24,7 @@ MARK = "SPECDECODE_INSTANCE"
 """Variable of every process of a run."""
 STOP_S = 60
 """Seconds between SIGTERM and SIGKILL, as in the pods."""
-_KEPT_BACK = ("AWS_", "HF_", "HUGGING", "PYTHON", "OPENAI_", "SPECDECODE_", "NEURON_RT_VISIBLE_CORES")
+KEPT_BACK = ("AWS_", "HF_", "HUGGING", "PYTHON", "OPENAI_", "SPECDECODE_", "NEURON_RT_VISIBLE_CORES")
 """Beginnings of variables of the user that an engine does not get: credentials, and what changes its programs."""
 
 
@@ -116,11 +116,15 @@ class Environment:
 
     def environment(self, run: EngineRun) -> dict[str, str]:
         """Variables of the process: the user's, but for what the engine must not see, and the pod's."""
-        user = {key: value for key, value in os.environ.items() if not key.startswith(_KEPT_BACK)}
+        user = {key: value for key, value in os.environ.items() if not key.startswith(KEPT_BACK)}
+        path = {"PATH": f"{self.folder / 'bin'}:{user.get('PATH', os.defpath)}"}
+        return user | path | self.given(run) | {MARK: self.mark}
+
+    def given(self, run: EngineRun) -> dict[str, str]:
+        """Variables that the run sets: of the environment, of the arm's cores, of the pod."""
         scratch = next(str(mount.source) for mount in run.mounts if mount.target == "/tmp")  # noqa: S108
-        own = {"PATH": f"{self.folder / 'bin'}:{user.get('PATH', os.defpath)}", "VIRTUAL_ENV": str(self.folder)}
         cores = {"NEURON_RT_VISIBLE_CORES": run.cores} if run.cores else {}
-        return user | own | cores | run.env | {"TMPDIR": scratch, MARK: self.mark}
+        return {"VIRTUAL_ENV": str(self.folder), **cores, **run.env, "TMPDIR": scratch}
 
     def start(self, run: EngineRun, secrets: Mapping[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
         work = run.mounts[0].source

@@ -10,7 +10,7 @@ import specdecode
 from specdecode.escape import line
 from specdecode.experiment import to_yaml
 from specdecode.instance import engines
-from specdecode.instance.containers import LABEL, STOP_S, Containers, Environment, Tool
+from specdecode.instance.containers import KEPT_BACK, LABEL, STOP_S, Containers, Environment, Tool
 from specdecode.instance.engines import EngineRun, Folders, Program
 from specdecode.instance.run import asked
 from specdecode.manifests.naming import RenderContext
@@ -20,6 +20,9 @@ from specdecode.planning import Plan, Wave
 SHELL = Folders(store=Path("/@STORE@"), results=Path("/@RESULTS@"))
 """Folders of a script: variables stand in their place."""
 _PATHS = {"/@STORE@": '"$STORE"', "/@RESULTS@": '"$RESULTS"', str(Path(specdecode.__file__).parent): '"$PACKAGE"'}
+_KEPT_BACK = f"/^({'|'.join(KEPT_BACK)})[A-Za-z0-9_]*$/"
+_OPTIONS = f"""awk 'BEGIN {{ for (name in ENVIRON) if (name ~ {_KEPT_BACK}) print "-u", name }}'"""
+"""Prints options of `env` for what an engine does not get. Values are not looked at: one may have any lines."""
 REPORT = """"$PYTHON" -P -c 'from specdecode.cli import main; main()' report "$RESULTS\""""
 
 
@@ -95,10 +98,10 @@ def _start(run: EngineRun, tool: Tool) -> Iterator[str]:
     if isinstance(tool, Environment):
         for source, below in run.inner.items():
             yield f"mkdir -p {work}/$(dirname {below}); ln -sfn {_shell(str(source))} {work}/{below}"
-        cores = {"NEURON_RT_VISIBLE_CORES": run.cores} if run.cores else {}
-        given = " ".join(f"{name}={word(value)}" for name, value in {**cores, **run.env}.items())
+        given = " ".join(f"{name}={_shell(value)}" for name, value in tool.given(run).items())
         path = f"PATH={word(str(tool.folder / 'bin'))}:$PATH"
-        yield f"(cd {work}; exec setsid env {path} \\\n  {given} \\\n  /bin/sh {file}) {log}"
+        yield f"(cd {work}; without=$({_OPTIONS})  # the user's credentials"
+        yield f"exec setsid env $without {path} \\\n  {given} \\\n  /bin/sh {file}) {log}"
         return
     words = tool.command(run)
     told = [_shell(part) if "/@" in part or _is_package(Path(part.partition(":")[0])) else word(part) for part in words]

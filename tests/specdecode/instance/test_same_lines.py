@@ -1,5 +1,7 @@
 """One machine runs what the cluster's pods run: image, script, variables, devices, for every preset."""
 
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -10,11 +12,11 @@ from specdecode.exit_codes import Exit
 from specdecode.experiment import Capacity, load_preset, preset_names
 from specdecode.experiment.model import CompileOn, ServedExperiment, Sweep
 from specdecode.instance import engines
-from specdecode.instance.containers import Containers, Environment
+from specdecode.instance.containers import MARK, Containers, Environment
 from specdecode.instance.engines import Folders, Program, render_context
 from specdecode.instance.run import InstanceRun
 from specdecode.instance.running import RunFailed
-from specdecode.instance.script import script
+from specdecode.instance.script import SHELL, _start, script
 from specdecode.pod import smoke
 
 from tests.finished_folders import finish
@@ -87,6 +89,23 @@ def test_an_environment_keeps_arms_apart_by_cores_and_holds_credentials_back(mon
     assert given["NEURON_RT_VISIBLE_CORES"] == "32-63"
     assert given["PATH"].startswith("/venv/bin:")
     assert "mine" not in given.values()
+
+
+def test_the_printed_script_gives_an_engine_the_variables_that_the_command_does(tmp_path: Path, monkeypatch) -> None:
+    plan, tool = plan_of("qwen3-32b"), Environment(folder=tmp_path / "venv", mark="m")
+    run = replace(engines.server(plan, plan.waves[0].arms[1], CTX, SHELL, place=1), script="env -0 > seen")
+    for name in ("AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "OPENAI_API_KEY", "PYTHONPATH"):
+        monkeypatch.setenv(name, "mine\nAWS_x KEPT=1\nKEPT=2")
+    monkeypatch.setenv("KEPT", "AWS_x=1\nAWS_y=2")
+    lines = ["set -eu", 'STORE="$PWD/store" RESULTS="$PWD/results"; mkdir -p results/logs', *_start(run, tool), "wait"]
+    subprocess.run(["/bin/sh", "-c", "\n".join(lines)], cwd=tmp_path, env=dict(os.environ), check=True)
+    at = Folders(store=tmp_path / "store", results=tmp_path / "results")
+    command = tool.environment(engines.server(plan, plan.waves[0].arms[1], CTX, at, place=1))
+    shown = (at.of(run.name) / "work" / "seen").read_text().rstrip("\0")
+    seen = dict(each.split("=", 1) for each in shown.split("\0"))
+    of_shells = {"PWD", "OLDPWD", "SHLVL", "_", "POD_IP", MARK}  # an address is told by the folder's path
+    assert {**seen, **dict.fromkeys(of_shells)} == {**command, **dict.fromkeys(of_shells)}
+    assert seen["KEPT"] and "mine" not in "".join(seen.values()) and seen["NEURON_RT_VISIBLE_CORES"] == "32-63"
 
 
 @pytest.mark.parametrize(("code", "told"), [(Exit.DAMAGED_ARTIFACT, "is deleted"), (Exit.DAMAGED_MODEL, "set aside")])
