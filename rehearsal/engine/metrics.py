@@ -2,7 +2,7 @@
 
 import time
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from rehearsal.engine.sequence import Sequence
 
@@ -20,6 +20,7 @@ class EngineMetrics:
     def __init__(self, *, model_name: str, k: int, counted: bool = True) -> None:
         self._counted = counted
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)  # vLLM has the default registry, which has it
         labels = {"model_name": model_name, "engine": "0"}
 
         def gauge(name: str, text: str) -> Gauge:

@@ -22,6 +22,7 @@ _SAMPLE = re.compile(
 )
 """vLLM's `vllm:spec_decode_*_total`, under any engine's prefix."""
 _CACHING = re.compile(r'^vllm:cache_config_info\{[^}\n]{0,4000}?enable_prefix_caching="(True|False)"', re.MULTILINE)
+_STARTED = re.compile(r"^process_start_time_seconds[ \t]+(\S+)", re.MULTILINE)
 _POSITION = re.compile(r'position="([0-9]{1,4})"')
 _LARGEST = 2.0**53
 """Largest counter that is exact. A larger or negative counter is not used."""
@@ -100,6 +101,14 @@ def parse_prefix_caching(text: str) -> bool | None:
     """
     found = _CACHING.search(text)
     return None if found is None else found[1] == "True"
+
+
+def parse_started(text: str) -> float | None:
+    """When the server's process began: a gauge of every Prometheus client, and so of vLLM's default registry. None if
+    it does not say, as with several API servers (v1/metrics/prometheus.py, get_prometheus_registry).
+    """
+    found = _STARTED.search(text)
+    return None if found is None else _number(found[1])
 
 
 def _number(text: str) -> float | None:

@@ -62,6 +62,13 @@ class Enough:
         if record.error is None and (value := request_output_throughput.known(record)):
             self._logs[key][asked(record)] = math.log(value)
 
+    def progress(self, variant: str) -> tuple[int, int]:
+        """Requests of an arm that are measured in this round, and the most that it gets."""
+        load = self._spec.workload
+        cells = [(case, level) for case in load.cases for level in load.levels]
+        done = sum(len(self.measured[variant, case.name, level.name]) for case, level in cells)
+        return done, sum(load.requests_of(case, level) for case, level in cells)
+
     def portions(self, case: TestCase, level: Level, *, alternate: bool, turns: int = 1) -> Iterator[int]:
         """Number of requests that each arm has been sent after each portion, until the speed-up is settled.
 

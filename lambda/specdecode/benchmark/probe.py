@@ -5,7 +5,14 @@ from dataclasses import dataclass
 
 from specdecode import names
 from specdecode.benchmark.client import BodyDialect, Client, PlannedRequest, request_body
-from specdecode.benchmark.counters import Unusable, metrics_of, parse_counters, parse_prefix_caching
+from specdecode.benchmark.counters import (
+    Counted,
+    Unusable,
+    metrics_of,
+    parse_counters,
+    parse_prefix_caching,
+    parse_started,
+)
 from specdecode.benchmark.endpoint import Endpoint, fetch
 from specdecode.benchmark.prompts import Prompt
 from specdecode.escape import clip, plain
@@ -82,7 +89,9 @@ async def probe(client: Client, *, model: str | None, prompt: Prompt, workload: 
             usage=record.completion_tokens is not None,
             ignore_eos=dialect.exact_length,
             counters=isinstance(counters, tuple),
+            drafted=_drafted(text, counters),
             prefix_caching=parse_prefix_caching(text),
+            started_at=parse_started(text),
         ),
         dialect=dialect,
         metrics=_without_counters(metrics),
@@ -91,6 +100,13 @@ async def probe(client: Client, *, model: str | None, prompt: Prompt, workload: 
         first_s=first_s,
         token_s=max(0.0, record.end_s - first_s) / max(1, (record.completion_tokens or PROBE_TOKENS) - 1),
     )
+
+
+def _drafted(text: str, counters: Counted) -> int | None:
+    """The k of the server: vLLM has counters of all positions from the start (v1/spec_decode/metrics.py)."""
+    if isinstance(counters, tuple):
+        return len(counters[3:]) or None
+    return 0 if text and counters is None else None
 
 
 def _without_counters(metrics: str | Unusable | None) -> str:

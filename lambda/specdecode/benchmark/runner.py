@@ -24,12 +24,13 @@ from specdecode.benchmark.probe import ArmFacts, ArmNotReady, probe
 from specdecode.benchmark.progress import LoadProgress, progress_for
 from specdecode.benchmark.prompts import BadPrompts, Prompt, longest, prompts_of, sets_of
 from specdecode.benchmark.results import BadResults, Results
+from specdecode.benchmark.resumed import resumed
 from specdecode.benchmark.tokens import token_counter
 from specdecode.escape import counted
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.workload import Level, Load, TestCase
 from specdecode.measures.plausibility import doubts, smaller_load
-from specdecode.records import ServerFacts, Servers, SetFacts, raw_file
+from specdecode.records import Servers, SetFacts, raw_file
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT = 0, 1, 2
 DELIVER_EVERY_S = 60.0
@@ -118,6 +119,7 @@ class Benchmark:
         watching = asyncio.create_task(loop_lag.watch())
         try:
             await self._probe_arms(prompts, session=session, origin=origin, loop_lag=loop_lag)
+            self._delivery.keep(self._servers())  # a later process must know what was measured
             await self._load_all(prompts)
             self._note(*self._loading.talks.unasked())
         except BaseException:
@@ -183,7 +185,9 @@ class Benchmark:
             )
             model = arm.model or self._spec.model or None
             facts = await probe(client, model=model, prompt=longest(prompts.values()), workload=self._spec.workload)
-            self._check_same(arm.variant, facts.server)
+            before = self._delivery.earlier.arms.get(arm.variant) if self._delivery.earlier else None
+            told = resumed(arm.variant, before, facts.server, self._loading.enough, same_urls=self._options.same_urls)
+            self._note(*told)
             self._arms[arm.variant] = LoadedArm(client=client, facts=facts)
             self._progress.message(f"{arm.variant} {facts.told}")
         served = {name: loaded.facts.server.model for name, loaded in self._arms.items()}
@@ -191,20 +195,6 @@ class Benchmark:
             shown = ", ".join(f"{name}: {model}" for name, model in served.items())
             self._note(
                 f"The arms serve different models ({shown}): a speed-up between them is not speculation's alone."
-            )
-
-    def _check_same(self, variant: str, now: ServerFacts) -> None:
-        """Raises BadResults if the arm's requests of this round were measured on another server, as far as is known."""
-        before = self._delivery.earlier.arms.get(variant) if self._delivery.earlier else None
-        if before is None or not any(
-            found for key, found in self._loading.enough.measured.items() if key[0] == variant
-        ):
-            return
-        moved = self._options.same_urls and before.url not in ("", now.url)
-        if moved or before.model not in ("", now.model):
-            raise BadResults(
-                f"{variant} was measured at {before.url} as {before.model}, and this is {now.url} as {now.model}: give "
-                "what was measured, or choose another --out"
             )
 
     async def _block(self, block: LoadBlock, prompts: list[Prompt]) -> None:

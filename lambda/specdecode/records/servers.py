@@ -65,6 +65,10 @@ class ServerFacts(_Read):
     """Whether the server supports answers of an exact length."""
     counters: bool = False
     """Whether its `/metrics` has counters of speculation."""
+    drafted: int | None = None
+    """Draft tokens of a step: the positions of these counters. 0 without speculation, None if it does not tell."""
+    started_at: float | None = None
+    """When its process began, seconds since the epoch, as its `/metrics` says. None if it does not."""
     prefix_caching: bool | None = None
     """Whether it keeps the beginnings of prompts, as its `/metrics` says (vLLM's `vllm:cache_config_info`)."""
 

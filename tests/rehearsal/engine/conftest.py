@@ -41,7 +41,7 @@ def samples(page: str) -> dict[str, float]:
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
             own = [value for label, value in sample.labels.items() if label not in ("engine", "model_name")]
-            assert "engine" in sample.labels
+            assert "engine" in sample.labels or sample.name.startswith("process_")
             found[sample.name.removeprefix("vllm:") + "".join(f"[{value}]" for value in own)] = sample.value
     return found
 

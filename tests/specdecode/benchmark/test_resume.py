@@ -60,6 +60,44 @@ def test_only_what_nobody_answered_is_asked_again_and_that_is_told(tmp_path: Pat
 COUNTERS = "vllm:spec_decode_num_draft_tokens_total 6\nvllm:spec_decode_num_accepted_tokens_total 5"
 
 
+def engine(k: int, started_at: float) -> Pace:
+    positions = [f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="{at}"}} 0' for at in range(k)]
+    began = [f"process_start_time_seconds {started_at}"] if started_at else []
+    return Pace(metrics="\n".join([*(COUNTERS.splitlines() if k else ()), *positions, *began, "up 1"]))
+
+
+@pytest.mark.parametrize("now", [(6, 1.7e9), (0, 1.7e9)])
+def test_a_part_with_another_k_is_not_measured_into_the_same_arm(tmp_path: Path, now: tuple[int, float]) -> None:
+    run(spec(), Options(folder=tmp_path), engine(3, 1.7e9))
+    cut_short(tmp_path)
+    pace = engine(*now)
+    with pytest.raises(BadResults, match=rf"base was measured with k = 3, and its server has k = {now[0]}: "):
+        run(spec(), Options(folder=tmp_path), pace)
+    assert len(pace.prompts) == 1, "the probe"
+
+
+@pytest.mark.parametrize(
+    ("started_at", "whole", "told"),
+    [(1.7e9, False, False), (1.7e9 + 60, False, True), (1.7e9 + 60, True, False), (0, False, False)],
+)
+def test_a_server_that_was_restarted_between_the_requests_is_told(
+    tmp_path: Path, started_at: float, whole: bool, told: bool
+) -> None:
+    """Not if no request was left to send; nor of a pod that says nothing, as its settings are the run's."""
+    run(spec(), Options(folder=tmp_path), engine(3, 1.7e9))
+    if not whole:
+        cut_short(tmp_path)
+    notes = run(spec(), Options(folder=tmp_path), engine(3, started_at)).servers.notes
+    assert bool(notes) == told
+    assert all(each.startswith("The server of base was restarted between its requests") for each in notes)
+
+
+def cut_short(folder: Path) -> None:
+    """As if the benchmark had been stopped before its last two requests."""
+    path = folder / "raw" / "base" / "case.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-2]))
+
+
 def records_of(lines: list[bytes]) -> list[RequestRecord]:
     return [RequestRecord.model_validate_json(line) for line in lines]
 
@@ -170,6 +208,9 @@ def test_a_killed_process_keeps_what_it_measured_and_goes_on(tmp_path: Path) -> 
                     await until(pace, seen + 4)
                     process.send_signal(number)
                 await process.communicate()
+                assert (
+                    json.loads((tmp_path / "results" / "servers.json").read_text())["arms"]["base"]["model"] == "good"
+                )
                 codes.append(process.returncode)
         return codes
 

@@ -188,7 +188,7 @@ def test_a_disk_that_is_full_is_one_message_that_says_how_to_go_on(
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with monkeypatch.context() as patch:
         patch.setattr(Results, "append", fails_after(2, full, Results.append))
-        patch.setattr(Results, "write", fails_after(0, full, Results.write))
+        patch.setattr(Results, "write", fails_after(1, full, Results.write))
         code, told, said = bench(failing_server, tmp_path / "out", "--requests", "4")
     assert code == told["exit_code"] == 1 and "error: [Errno 28] No space left on device\n" in said
     assert "the same command with --resume goes on" in said
@@ -222,6 +222,23 @@ def test_what_was_measured_on_one_server_is_not_said_of_another(tmp_path: Path, 
         for raw in (tmp_path / "out" / "raw" / "base").iterdir():
             raw.write_text("")
         call("bench", url, *words, "--resume")
+
+
+def test_what_a_server_measured_that_may_be_another_now_is_doubted_and_of_an_unknown_one_refused(
+    tmp_path: Path,
+) -> None:
+    words = ["--case", "count", "--requests", "4", "--output-tokens", "4", "--out", str(tmp_path / "out")]
+    with reference_server("--first-ms", "5", "--gap-ms", "2") as url:
+        call("bench", f"base={url}", f"sd={url}", *words)
+        (raw,) = (tmp_path / "out" / "raw" / "sd").iterdir()
+        raw.write_text("".join(raw.read_text().splitlines(keepends=True)[:-2]))
+        shown = call("bench", f"base={url}", f"sd={url}", *words, "--resume").stdout
+        assert "but: The server of sd does not tell whether it was restarted between its requests" in " ".join(
+            shown.split()
+        )
+        (tmp_path / "out" / "servers.json").unlink()
+        said = call("bench", f"base={url}", f"sd={url}", *words, "--resume", code=2).stderr
+        assert "error: nothing tells on which server base was measured before: choose another --out" in said
 
 
 @pytest.mark.parametrize("path", ["", "/v1", "/v1/", "/v1/chat/completions", "/v1/completions/", "/chat/completions"])
