@@ -1,22 +1,22 @@
 """The number of speculative tokens to serve with at each batch size, from arms with one k each.
 
-At each level the k with the largest speed-up, by the median over cases and rounds; of those within 1% of it the
-smallest (as vLLM's tuner, pull request 49163, was to choose; it was not merged). Without speculation is k = 0.
+At each level the k with the largest speed-up; of those within 1% of it the smallest (as vLLM's tuner, pull request
+49163, was to choose; it was not merged). Without speculation is k = 0.
 Each k is the best guess, and may not be proven: beside it stand the values of k that it is not shown to be faster
-than. A k is not chosen where it makes no relevant difference, or its arm lacks a case or failed too many requests.
+than. A k is not chosen where it costs or makes no relevant difference, the load generator fell behind, or its arm lacks
+a case or failed too many requests.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
 
 from specdecode.analysis.loads.curve import gains_by_level, within_batch
 from specdecode.analysis.results.over_load import KRange, Schedule
 from specdecode.analysis.results.pairs import HEADLINE, Estimate, Pair, Verdict
-from specdecode.analysis.statistics import pairing
 from specdecode.analysis.statistics.measured import AtLevel, lacking
-from specdecode.analysis.statistics.verdict import LENGTH, estimate, lengths_apart, too_many_failed, verdict_of
+from specdecode.analysis.statistics.verdict import estimate, verdict_of
 from specdecode.experiment.files import load_engine
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.problems import ExperimentError
@@ -34,7 +34,7 @@ class Choice:
     load: int
     """Requests in a batch: at most `max_num_seqs`."""
     gains: Mapping[int, float]
-    """k -> log speed-up, for each k that served this load. k = 0 has 0."""
+    """k -> log speed-up, for each k that may be chosen. k = 0 has 0."""
     pays: frozenset[int] = frozenset()
     """Each k that is shown to be faster than no speculation."""
 
@@ -62,11 +62,11 @@ def _schedule(
 ) -> Schedule | None:
     """`names`: k -> its arm."""
     base, cases = names[0], [case.name for case in experiment.workload.cases]
-    gains = {at.level: _gains(at, names) for at in levels}
+    served = {at.level: _served(at, names) for at in levels}
 
     def over(rival: int, k: int) -> dict[Level, Estimate]:
         """Speed-up of `k` over its rival at each load that both served."""
-        there = [at for at in levels if {k, rival} <= gains[at.level].keys()]
+        there = [at for at in levels if {k, rival} <= served[at.level]]
         own, other = names[k], names[rival]
         found = gains_by_level(experiment=experiment, levels=there, variant=own, baseline=other, cases=cases)
         return {level: estimate(HEADLINE, gain, method="") for level, gain in found.items()}
@@ -74,18 +74,20 @@ def _schedule(
     over_base, choices = {k: over(0, k) for k in names if k}, list[Choice]()
     for at in levels:
         load = _batch(experiment, at.level, base)
-        known = {k: verdict_of(found[at.level]) for k, found in over_base.items() if at.level in found}
-        served = {k: g for k, g in gains[at.level].items() if known.get(k) is not Verdict.NO_DIFFERENCE}
-        if served and not (choices and choices[-1].load == load):
-            pays = frozenset(k for k, own in known.items() if own is Verdict.PAYS)
-            choices.append(Choice(load=load, gains=served, pays=pays))
+        known = {k: found[at.level] for k, found in over_base.items() if at.level in found}
+        verdicts = {k: verdict_of(found) for k, found in known.items()}
+        if served[at.level] and not (choices and choices[-1].load == load):
+            may = (k for k, own in verdicts.items() if own in (Verdict.PAYS, Verdict.CANNOT_TELL))
+            gains = {0: 0.0} | {k: math.log(known[k].ratio) for k in may}
+            pays = frozenset(k for k, own in verdicts.items() if own is Verdict.PAYS)
+            choices.append(Choice(load=load, gains=gains, pays=pays))
     if len(choices) < 2:
         return None
     batch = experiment.batch_of(experiment.variant(base)) or choices[-1].load
     ranges = []
     for first, last, k in table(choices, batch):
         within = [at.level for at in levels if first <= _batch(experiment, at.level, base) <= last]
-        out = {rival for level in within for rival in names.keys() - gains[level].keys()}
+        out = {rival for level in within for rival in names.keys() - served[level]}
         beside = {rival: over(rival, k) for rival in sorted(names.keys() - {k, *out})}
         rivals = tuple(rival for rival, found in beside.items() if not (within and _faster(found, within)))
         ranges.append(
@@ -131,20 +133,10 @@ def table(choices: Sequence[Choice], batch: int) -> list[tuple[int, int, int]]:
     return found
 
 
-def _gains(at: AtLevel, names: Mapping[int, str]) -> dict[int, float]:
-    """Median over cases and rounds of the log speed-up of each k that served the load. Empty without the baseline."""
+def _served(at: AtLevel, names: Mapping[int, str]) -> set[int]:
+    """Each k whose arm is known over all prompts of the load, as the baseline is."""
     arms = [each.arm for each in at.arms.values()]
-    there = {k: name for k, name in names.items() if not lacking(arms, names[0], name)}
-    found: dict[int, list[float]] = {k: [] for k in there}
-    for case in dict.fromkeys(case for _, case in at.arms):
-        own = {k: at.arms[name, case] for k, name in there.items()}
-        for k, arm in own.items() if not too_many_failed(*(each.arm for each in own.values())) else ():
-            if lengths_apart(pairing.paired(own[0], arm, LENGTH, 0.0)):
-                continue
-            rounds = sorted(pairing.rounds_of_both([own[0]], [arm]))
-            of_rounds = (pairing.paired(own[0], arm, HEADLINE, 0.0, {number: 1.0}) for number in rounds)
-            found[k] += [stat.mean for stat in of_rounds if stat]
-    return {k: median(values) for k, values in found.items() if values}
+    return {k for k, name in names.items() if not lacking(arms, names[0], name)}
 
 
 def _engine_takes_it(experiment: Experiment) -> bool:

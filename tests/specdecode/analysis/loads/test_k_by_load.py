@@ -121,6 +121,23 @@ def test_a_k_that_makes_no_relevant_difference_is_not_chosen() -> None:
     assert [each.k for each in found.schedule[0].ranges] == [0]
 
 
+def test_a_k_that_costs_over_all_prompts_is_not_chosen_for_the_types_that_gain() -> None:
+    """Two of three types gain 12% at 8 at a time, and the third loses 60%."""
+    tested = loads((1, 8), ks=(5,), requests=32, cases=2)
+    types = (*tested.workload.cases, tested.workload.cases[-1].model_copy(update={"name": "last"}))
+    workload = tested.workload.model_copy(update={"cases": types})
+    tested = tested.model_copy(update={"workload": workload, "engine": "rehearsal-vllm"})
+
+    def change(record: RequestRecord) -> RequestRecord:
+        factor = 1.0 if record.variant == "base" else 2.5 if (record.case, record.level) == ("last", "c8") else 0.89
+        return record.model_copy(update={"end_s": factor * record.end_s})
+
+    found = compared(tested, {"base": BASE, "sd": BASE}, change=change)
+    here = {each.load: each.verdict for each in decided(found).findings if each.group == "all"}
+    assert here == {"c1": Verdict.PAYS, "c8": Verdict.COSTS}
+    assert [(each.last, each.k) for each in found.schedule[0].ranges] == [(1, 5), (64, 0)]
+
+
 def test_an_arm_that_answers_worse_is_in_no_schedule() -> None:
     tested = loads(LEVELS, ks=(2, 6), requests=32).model_copy(update={"engine": "rehearsal-vllm"})
     scores = [Accuracy(variant=name, task="gsm8k", metric="em", value=0.4 if name == "sd-k6" else 0.9, stderr=0.01)
