@@ -8,6 +8,7 @@ from specdecode.analysis.loads.crossing import AtLoad, Gains, LevelNoise, crossi
 from specdecode.analysis.results.over_load import ArmAtLoad, Curve, LoadPoint
 from specdecode.analysis.results.pairs import HEADLINE, Pair
 from specdecode.analysis.statistics import pairing
+from specdecode.analysis.statistics.groups import compared_arms, confidence
 from specdecode.analysis.statistics.measured import Arms, AtLevel
 from specdecode.analysis.statistics.verdict import LENGTH, estimate, lengths_apart, too_many_failed
 from specdecode.experiment.model import Experiment
@@ -174,10 +175,12 @@ def _point(experiment: Experiment, at: _Compared, gain: LogMean) -> LoadPoint:
     reach = pairing.wave_reach(at.arms, at.cases, DECODING)
     decoding = [found for pair in at.cases if (found := pairing.paired(*pair, DECODING, reach))]
     faster = combine(decoding, [1.0 / len(decoding)] * len(decoding)) if len(decoding) == len(base) else None
+    together = gain.interval(confidence(compared_arms(experiment) * (len(experiment.workload.levels) - 1)))
     return LoadPoint(
         level=level,
         under_way=under_way,
         speedup=estimate(HEADLINE, gain, method=WITH_NOISE),
+        faster=together is not None and together[0] > 1.0,
         decoding=estimate(DECODING, faster, method=METHOD) if faster else None,
         base=_arm(experiment, base),
         other=_arm(experiment, other),

@@ -42,6 +42,9 @@ class LoadPoint(Frozen):
     speedup: Estimate
     """Geometric mean over the curve's cases. The interval covers the measured prompts and the noise that all requests
     of the load share."""
+    faster: bool | None = None
+    """The interval that holds for all arms at all loads after the first together lies above 1. At such a load only such
+    an arm is advised. None in a report of an older version."""
     decoding: Estimate | None = None
     """Speed-up of the time per output token; its interval covers the measured prompts alone. None if a case has no
     value."""

@@ -175,6 +175,8 @@ def _findings(comparison: Comparison, pair: Pair) -> Iterator[ArmFinding]:
                 why = f"the load generator fell behind at {point.level}"
             elif verdict is Verdict.CANNOT_TELL:
                 why = "the interval reaches to both sides of 1"
+            elif verdict is Verdict.PAYS and point.faster is False:
+                verdict, why = Verdict.CANNOT_TELL, "one of so many arms and loads may be faster by chance"
             elif verdict is Verdict.PAYS and (why := lacks.get(point.level.name, "")):
                 verdict = Verdict.CANNOT_TELL
             speedup = None if point.doubtful else point.speedup

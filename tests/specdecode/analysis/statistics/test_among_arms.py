@@ -8,11 +8,12 @@ from specdecode.analysis import Comparison, compare
 from specdecode.analysis.results.pairs import Action
 from specdecode.analysis.statistics.groups import among_arms, confidence
 from specdecode.analysis.texts.decide import decided
-from specdecode.analysis.texts.recommend import recommendation
+from specdecode.analysis.texts.recommend import headline, recommendation
 from specdecode.measures.student import NOMINAL, LogMean, t_quantile
 
 from benchmarks.recommendation import drawn, pairs, pays, pays_by_itself
 from tests.specdecode.analysis.simulate import context, experiment, run
+from tests.specdecode.analysis.simulate_load import Server, compared, loads
 
 BARELY = LogMean(0.06, 0.026**2, 19.0, 20)
 """6% faster, 1.002 to 1.12 at the level of an arm by itself."""
@@ -108,3 +109,15 @@ def test_of_eight_equal_arms_few_runs_recommend_one() -> None:
         counts["recommended"] += any(map(pays, equal))
     assert counts["recommended"] <= 0.05 * 120
     assert counts["by_itself"] > 0.15 * 120, "the rule would not be needed"
+
+
+@pytest.mark.parametrize("seed", [0, 9, 12])
+def test_an_arm_that_is_faster_by_itself_at_a_later_load_is_not_advised_among_eight(seed: int) -> None:
+    """All eight are as fast as the baseline: of sixteen such intervals one lies above 1 by chance."""
+    tested = loads((1, 4, 16), ks=tuple(range(2, 10)), requests=8, rounds=2)
+    servers = {arm.name: Server() for arm in tested.variants}
+    found = compared(tested, servers, seed=seed, shared=0.02, noise=0.01)
+    points = [point for curve in found.curve for point in curve.points[1:] if curve.group == "all"]
+    assert any(point.speedup.low and point.speedup.low > 1.0 for point in points), "or the rule would not be needed"
+    assert not [each for each in decided(found).findings if (each.group, each.action) == ("all", Action.USE)]
+    assert "is faster at" not in headline(found)
