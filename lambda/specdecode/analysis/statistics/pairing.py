@@ -152,9 +152,9 @@ def wave_reach(arms: Arms, pairs: Iterable[tuple[Measured, Measured]], metric: s
     if not any(waves_between(*pair) for pair in pairs):
         return 0.0
     moves = []
-    for name in dict.fromkeys(name for name, _ in arms):
+    twice = {name: sorted(each.terms.spans) for (name, _), each in arms.items() if len(each.terms.spans) > 1}
+    for name, rounds in twice.items():
         cases = [_logs(each, metric) for (variant, _), each in arms.items() if variant == name]
-        rounds = sorted({number for logs in cases for number, _ in logs})
         for before, after in pairwise(rounds):
             found = [differences(*(_over_rounds(logs, {end: 1.0}) for end in (before, after))) for logs in cases]
             moves += [mean(of_cases)] if (of_cases := [mean([*each.values()]) for each in found if each]) else []
