@@ -3,6 +3,7 @@
 import io
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -58,8 +59,10 @@ class Counted:
     def __init__(self, s3: Any) -> None:
         self._s3, self._lock = s3, threading.Lock()
         self.calls = self.lost = 0
-        self._written: dict[str, tuple[str, bytes]] = {}
-        """ETag that a write replaced ("" for none) -> ETag that it made, and the document."""
+        self._written = defaultdict[str, list[tuple[str, bytes]]](list)
+        """ETag that writes replaced ("" for none) -> ETag that each made, and the document. There are several where a
+        document came back: everybody who joined after it was stopped.
+        """
         self._refused: dict[str, list[bytes]] = {}
         """ETag that a refused write would have replaced -> the documents."""
         self._seen = set[str]()
@@ -85,13 +88,13 @@ class Counted:
                 self._refused.setdefault(before, []).append(body)
             raise
         with self._lock:
-            self._written[before] = made, body
+            self._written[before].append((made, body))
 
     @property
     def documents(self) -> list[bytes]:
         """All that were accepted, in order."""
-        found, tag = list[bytes](), ""
-        while step := self._written.get(tag) or self._lost(tag):
+        found, tag, left = list[bytes](), "", {tag: list(steps) for tag, steps in self._written.items()}
+        while step := left[tag].pop(0) if left.get(tag) else self._lost(tag):
             tag, body = step
             found.append(body)
         return found
@@ -100,6 +103,8 @@ class Counted:
         """The write that replaced `tag`, if its answer was lost. The SDK asks again then, and S3 refuses what it has
         accepted. A refused document was accepted if it was read, or if another replaced it.
         """
+        if tag in self._written:
+            return None
         known = self._seen.union(self._written)
         return next(((etag(body), body) for body in self._refused.get(tag, ()) if etag(body) in known), None)
 
