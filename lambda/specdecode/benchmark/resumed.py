@@ -13,8 +13,9 @@ SAME_START_S = 1.0
 def resumed(
     variant: str, before: ServerFacts | None, now: ServerFacts, enough: Enough, *, same_urls: bool
 ) -> Iterator[str]:
-    """A sentence if the server was restarted between the arm's requests of this round, or may have been. Raises
-    BadResults if they were measured on another server. `same_urls`: as `Options.same_urls`, for the settings too.
+    """A sentence if a server with settings of its own was restarted between the arm's requests of this round, or may
+    have been. Raises BadResults if they were measured on another server. `same_urls`: as `Options.same_urls`; without
+    it the run itself keeps the settings.
     """
     done, wanted = enough.progress(variant)
     if not done or (before is None and not same_urls):
@@ -30,10 +31,10 @@ def resumed(
         raise BadResults(
             f"{variant} was measured with k = {before.drafted}, and its server has k = {now.drafted}: {other}"
         )
-    how = ""
+    if not same_urls or done >= wanted:
+        return
+    how = "does not tell whether it was restarted"
     if before.started_at and now.started_at:
         how = "was restarted" if abs(now.started_at - before.started_at) > SAME_START_S else ""
-    elif same_urls:
-        how = "does not tell whether it was restarted"
-    if how and done < wanted:
+    if how:
         yield f"The server of {variant} {how} between its requests: were its settings the same?"

@@ -110,7 +110,7 @@ def fixed(deployed: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
     listed = "; ".join(f"{key}: {before or 'none'} -> {wanted.get(key, 'none')}" for key, before in lost.items())
     return (
         "Where nodes come from, and a KMS key of the bucket, are chosen when SpecDecodeStack is made and stay. To keep "
-        f"what is deployed: {deploy_with(lost)}. To have the other: `.venv/bin/specdecode destroy`, then deploy "
+        f"what is deployed: {deploy_with(lost)}. To change it: `.venv/bin/specdecode destroy`, then deploy "
         f"({STAYS}: how to keep models and artifacts). Nothing was changed. They are: {listed}"
     )
 

@@ -102,13 +102,13 @@ def test_different_output_lengths_are_said() -> None:
     assert not any("different length" in note for note in case(simulated(), "repeat").notes)
 
 
-def of_lengths(base: list[int], other: list[int]) -> Comparison:
-    """The arm is slower at each token, and as fast to the first."""
+def of_lengths(base: list[int], other: list[int], *, sonnet: list[int] | None = None) -> Comparison:
+    """The arm is slower at each token, and as fast to the first. `sonnet`: lengths of both arms there."""
     return simulated(
         request(variant=v, case=c, index=i, rng=random.Random(i), tokens=tokens, step_s=step_s, ttft_s=0.1)
         for v, step_s, lengths in (("base", 0.020, base), ("sd", 0.021, other))
         for c in ("repeat", "sonnet")
-        for i, tokens in enumerate(lengths)
+        for i, tokens in enumerate(sonnet if sonnet and c == "sonnet" else lengths)
     )
 
 
@@ -122,6 +122,13 @@ def test_an_arm_gains_nothing_from_a_baseline_that_answers_shorter() -> None:
     assert whole is not None and whole.headline is None and found.pairs[0].among is None
     assert found.costs(found.pairs[0]) is None
     assert "Use sd" not in found.answer
+
+
+def test_a_case_that_can_be_compared_keeps_its_cost_beside_one_that_cannot() -> None:
+    found = of_lengths([8] * 8, [64] * 8, sonnet=[64] * 8)
+    (pair,) = found.pairs
+    assert [found.cost_over("sd", pair, name) is None for name in ("repeat", "sonnet")] == [True, False]
+    assert found.costs(pair) is None
 
 
 def test_lengths_that_differ_by_chance_are_compared() -> None:

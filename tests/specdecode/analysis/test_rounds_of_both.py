@@ -71,7 +71,7 @@ def test_what_is_left_out_is_said_and_costs_are_of_the_same_rounds() -> None:
     base = found.arm("base", "repeat")
     assert base and base.cost_per_million and base.cost_per_million > 1.05 * one[0], "the arm's own has its slow round"
     whole = without(lambda _: False)
-    assert not any(note.startswith("Not on the node together") for note in whole.notes)
+    assert not any(note.startswith("Measured one after the other") for note in whole.notes)
     assert not any(doubt.startswith(("Not compared", "The arms ran on different")) for doubt in doubts(whole))
     assert any("did not swap them" in doubt for doubt in doubts(found)), "in the one round that both have"
 
@@ -136,7 +136,7 @@ def test_what_one_wave_differs_by_is_in_the_interval_of_arms_of_two(waves: tuple
         held += sum((each.low or 9.0) <= 1.0 <= (each.high or 0.0) for each in shown) / len(shown)
         for result in (result for pair in found.pairs for result in pair.cases):
             assert result.headline and result.headline.off > 0.05
-        told = [note for note in found.notes if note.startswith("Not on the node together: ")]
+        told = [note for note in found.notes if note.startswith("Measured one after the other: ")]
         assert all(any(f"{pair.variant} and base" in note for note in told) for pair in found.pairs)
     assert held >= 0.9 * runs
 

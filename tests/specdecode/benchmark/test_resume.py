@@ -77,19 +77,29 @@ def test_a_part_with_another_k_is_not_measured_into_the_same_arm(tmp_path: Path,
 
 
 @pytest.mark.parametrize(
-    ("started_at", "whole", "told"),
-    [(1.7e9, False, False), (1.7e9 + 60, False, True), (1.7e9 + 60, True, False), (0, False, False)],
+    ("started_at", "whole", "pod", "told"),
+    [
+        (1.7e9, False, False, ""),
+        (1.7e9 + 60, False, False, "was restarted"),
+        (1.7e9 + 60, True, False, ""),
+        (1.7e9 + 60, False, True, ""),
+        (0, False, False, "does not tell whether it was restarted"),
+        (0, False, True, ""),
+    ],
 )
 def test_a_server_that_was_restarted_between_the_requests_is_told(
-    tmp_path: Path, started_at: float, whole: bool, told: bool
+    tmp_path: Path, started_at: float, whole: bool, pod: bool, told: str
 ) -> None:
-    """Not if no request was left to send; nor of a pod that says nothing, as its settings are the run's."""
-    run(spec(), Options(folder=tmp_path), engine(3, 1.7e9))
+    """Not if no request was left to send; nor of a pod, as its settings are the run's."""
+    options = Options(folder=tmp_path, same_urls=not pod)
+    first = run(spec(), options, engine(3, 1.7e9)).servers.arms["base"].url
+    kept = tmp_path / "servers.json"
+    kept.write_text(kept.read_text().replace(first, ""))  # the restarted one listens at another port here
     if not whole:
         cut_short(tmp_path)
-    notes = run(spec(), Options(folder=tmp_path), engine(3, started_at)).servers.notes
-    assert bool(notes) == told
-    assert all(each.startswith("The server of base was restarted between its requests") for each in notes)
+    notes = run(spec(), options, engine(3, started_at)).servers.notes
+    assert len(notes) == bool(told)
+    assert all(each.startswith(f"The server of base {told} between its requests: ") for each in notes)
 
 
 def cut_short(folder: Path) -> None:

@@ -162,10 +162,11 @@ class Comparison(Frozen):
         rounds that the arms of `pair` have too, so that the figures can be compared. None if a case has no cost, or the
         arms cannot be compared in all of them, or are not to be trusted: their tokens may be wrong.
         """
-        if pair.distrusted or not all(case.comparable for case in pair.cases):
+        asked = [each for each in pair.cases if not cases or each.case in cases]
+        if pair.distrusted or not all(each.comparable for each in asked):
             return None
         beside = {variant, pair.variant, pair.baseline}
-        found = [self._spent(variant, case, beside) for case in cases or [each.case for each in pair.cases]]
+        found = [self._spent(variant, each.case, beside) for each in asked]
         known = [each for each in found if each]
         if not known or len(known) < len(found):
             return None

@@ -84,7 +84,7 @@ def _needed(found: Estimate, unit: str, confidence: float) -> str:
     centre = abs(math.log(found.ratio))
     reach = max(centre, math.log(RELEVANT) - centre) - off_at(found.off, confidence)
     if reach <= 0.0:
-        return "more rounds, since these arms were not on the node together"
+        return "more rounds, since these arms were measured one after the other"
     deviation = math.sqrt(log_stat(found, confidence).variance * found.n)
     n = found.n
     while n <= MOST_NEEDED and t_quantile(level, n - 1.0) * deviation / math.sqrt(n) >= reach:
@@ -125,7 +125,7 @@ def lengths_apart(found: LogMean | None) -> str:
     if low <= 1.0 <= high:
         return ""
     tokens = spread(estimate(LENGTH, found, method=""))
-    return f"its answers have {tokens} the tokens of the baseline's, so that neither speed nor cost can be compared"
+    return f"its answers have {tokens} the tokens of the baseline's, so neither speed nor cost can be compared"
 
 
 def impossible_figures(

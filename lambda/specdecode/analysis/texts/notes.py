@@ -44,8 +44,8 @@ def notes(
         yield f"Not compared, since the other arm was not measured in it: {listed}."
     if waves := [f"{one} and {other}" for one, other in _compared(experiment) if _in_waves(arms, one, other)]:
         yield (
-            f"Not on the node together: {'; '.join(waves)}. The node may have been slower or faster meanwhile: that is "
-            "assumed, moved towards what arms that were measured twice show, and in each interval of these."
+            f"Measured one after the other: {'; '.join(waves)}. The machine may have become slower or faster between "
+            "them. How much is assumed, and corrected by arms that were measured twice. Their intervals contain it."
         )
     if first.level.rate is not None:
         yield (
